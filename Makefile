@@ -1,0 +1,54 @@
+# Every target does its own set-up in .venv; a stamp is renewed when setup.cfg changes.
+# `make PYTHON=/path/to/python3.12 test` chooses the interpreter .venv is made from.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
+	$(if $(wildcard $(folder)/*.py),$(folder)))
+
+.PHONY: train test lint bench clean
+.DELETE_ON_ERROR:
+# Two set-ups at once would write to one .venv.
+.NOTPARALLEL:
+
+train: .venv/stamp-examples
+	$(BIN)/python examples/digits.py
+
+test: lint
+	$(BIN)/python -m pytest --quiet
+
+lint: .venv/stamp-dev
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/stamp-bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find symgrad tests examples benchmarks tools -name __pycache__ -prune -exec rm -rf {} + \
+		2>/dev/null || true
+
+.venv/stamp-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'symgrad needs Python 3.11 or newer and $(PYTHON) is not;' \
+			'choose one with: make PYTHON=/path/to/python3' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+# `dev` holds what `examples` holds, so both stamps are good after it.
+.venv/stamp-dev: .venv/stamp-python setup.cfg pyproject.toml
+	$(PIP) install --editable '.[dev]'
+	@touch $@ .venv/stamp-examples
+
+.venv/stamp-examples: .venv/stamp-python setup.cfg pyproject.toml
+	$(PIP) install --editable '.[examples]'
+	@touch $@
+
+.venv/stamp-bench: .venv/stamp-python setup.cfg pyproject.toml
+	$(PIP) install --editable '.[bench]'
+	@touch $@

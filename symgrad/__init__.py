@@ -1,0 +1,1 @@
+"""symgrad: a graph-mode symbolic differentiation compiler for CPUs."""

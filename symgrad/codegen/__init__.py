@@ -1,0 +1,1 @@
+"""From graph to loops to LLVM IR; nothing here runs machine code."""

@@ -1,0 +1,7 @@
+"""Code for the Contract structure: packing, microkernels, blocking and epilogues."""
+
+from symgrad.codegen.contract.blocking import emit_contract
+from symgrad.codegen.contract.epilogue import Epilogue
+from symgrad.codegen.contract.plan import ContractPlan, Operand, plan_contract
+
+__all__ = ["ContractPlan", "Epilogue", "Operand", "emit_contract", "plan_contract"]

@@ -1,0 +1,203 @@
+"""The loops of a contraction around its microkernels.
+
+Blocks of columns, then of k, then of rows are walked so that what is packed once is used often and
+what is used often stays in cache. Finished tiles meet the epilogue while they are in the
+first-level cache. The order depends on the plan alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
+from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
+from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.variants import call_one, emit_variants
+from symgrad.codegen.llvm.target import Target
+from symgrad.graph.dtypes import DType
+
+_NO = ir.Constant(ir.IntType(1), 0)
+
+
+def emit_contract(
+    builder: ir.IRBuilder,
+    plan: ContractPlan,
+    lhs: ir.Value,
+    rhs: ir.Value,
+    scratch: ir.Value | None,
+    target: Target,
+    epilogue: Epilogue,
+) -> None:
+    """Emit the contraction at the builder's position, which is after it in the end.
+
+    The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
+    aligned to 64. The epilogue alone writes results; it gets every element once.
+    """
+    if plan.m == 0 or plan.n == 0:
+        return
+    assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
+    left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
+    _LoopNest(builder, plan, left, right, scratch, target, epilogue).emit()
+
+
+class _LoopNest:
+    """The loops of one contraction; panels are counted across and tiles down the result."""
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        plan: ContractPlan,
+        left: ir.Value,
+        right: ir.Value,
+        scratch: ir.Value | None,
+        target: Target,
+        epilogue: Epilogue,
+    ) -> None:
+        self._builder = builder
+        self._plan = plan
+        self._left = left
+        self._right = right
+        self._variants = emit_variants(builder.module, plan, target)
+        self._epilogue = TileEpilogue(builder, plan, epilogue)
+        self._packed_left = scratch
+        if scratch is not None:
+            bytes_ = ir.IntType(8)
+            offset = index(plan.packed_right_offset)
+            self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
+            offset = index(plan.partial_offset)
+            self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
+        if plan.k_blocks == 1:
+            with builder.goto_entry_block():
+                kind = ir.ArrayType(scalar_type(plan.compute), plan.tile_elements)
+                self._tiles = builder.alloca(kind)
+                self._tiles.align = 64
+
+    def emit(self) -> None:
+        plan = self._plan
+        with self._blocks(plan.panels, plan.block_panels) as (panel, last_panel):
+            with self._blocks(plan.k, plan.block_k) as (step, last_step):
+                if plan.pack_right != "none":
+                    self._emit_right_packing(panel, last_panel, step, last_step)
+                with self._blocks(plan.row_tiles, plan.block_tiles) as (tile, last_tile):
+                    if plan.pack_left != "none":
+                        self._emit_left_packing(tile, last_tile, step, last_step)
+                    self._emit_block((panel, last_panel), (tile, last_tile), (step, last_step))
+
+    @contextmanager
+    def _blocks(self, total: int, size: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """Loop over `range(total)` in blocks of `size` and yield where each starts and stops."""
+        if total <= size:
+            yield index(0), index(total)
+            return
+        builder = self._builder
+        with counted_loop(builder, index(0), index(total), size) as start:
+            stop = builder.add(start, index(size))
+            is_whole = builder.icmp_signed("<", stop, index(total))
+            yield start, builder.select(is_whole, stop, index(total))
+
+    def _emit_right_packing(
+        self, panel: ir.Value, last_panel: ir.Value, step: ir.Value, last_step: ir.Value
+    ) -> None:
+        builder, plan = self._builder, self._plan
+        with counted_loop(builder, panel, last_panel) as j:
+            column = builder.mul(j, index(plan.panel_columns))
+            source = self._right_at(step, column)
+            packed = self._packed_panel(builder.sub(j, panel))
+            arguments = (source, packed, builder.sub(last_step, step))
+            call_one(builder, self._variants.right_packers, self._is_edge(j), arguments)
+
+    def _emit_left_packing(
+        self, tile: ir.Value, last_tile: ir.Value, step: ir.Value, last_step: ir.Value
+    ) -> None:
+        builder = self._builder
+        with counted_loop(builder, tile, last_tile) as i:
+            row, _, is_short = self._rows_of(i)
+            source = self._left_at(row, step)
+            packed = self._packed_tile(builder.sub(i, tile))
+            arguments = (source, packed, builder.sub(last_step, step))
+            call_one(builder, self._variants.left_packers, is_short, arguments)
+
+    def _emit_block(
+        self,
+        panels: tuple[ir.Value, ir.Value],
+        tiles: tuple[ir.Value, ir.Value],
+        steps: tuple[ir.Value, ir.Value],
+    ) -> None:
+        builder, plan = self._builder, self._plan
+        step, last_step = steps
+        with counted_loop(builder, *panels) as j, counted_loop(builder, *tiles) as i:
+            row, rows, is_short = self._rows_of(i)
+            column = builder.mul(j, index(plan.panel_columns))
+            is_edge = self._is_edge(j)
+            panel = builder.sub(j, panels[0])
+            left = self._left_at(row, step)
+            if plan.pack_left != "none":
+                left = self._packed_tile(builder.sub(i, tiles[0]))
+            right = self._right_at(step, column)
+            if plan.pack_right != "none":
+                right = self._packed_panel(panel)
+            sums = self._tile_at(i, panel)
+            resumes = builder.icmp_signed(">", step, index(0))
+            arguments = (left, right, sums, builder.sub(last_step, step), resumes)
+            self._variants.call_kernel(builder, is_short, is_edge, arguments)
+            is_finished = builder.icmp_signed("==", last_step, index(plan.k))
+            with builder.if_then(is_finished):
+                self._epilogue.emit(sums, row, column, rows, is_edge)
+
+    def _rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """Return the first row of `tile`, how many it has, and whether it is one row short."""
+        builder, plan = self._builder, self._plan
+        row = builder.mul(tile, index(plan.tile_rows))
+        if plan.tall_tiles == plan.row_tiles:
+            return row, index(plan.tile_rows), _NO
+        is_short = builder.icmp_signed(">=", tile, index(plan.tall_tiles))
+        missing = builder.sub(tile, index(plan.tall_tiles))
+        row = builder.sub(row, builder.select(is_short, missing, index(0)))
+        rows = builder.select(is_short, index(plan.tile_rows - 1), index(plan.tile_rows))
+        return row, rows, is_short
+
+    def _is_edge(self, panel: ir.Value) -> ir.Value:
+        plan = self._plan
+        if plan.edge_columns == 0:
+            return _NO
+        return self._builder.icmp_signed("==", panel, index(plan.panels - 1))
+
+    def _left_at(self, row: ir.Value, step: ir.Value) -> ir.Value:
+        left = self._plan.left
+        return self._element(self._left, (row, left.row_stride), (step, left.column_stride))
+
+    def _right_at(self, step: ir.Value, column: ir.Value) -> ir.Value:
+        right = self._plan.right
+        return self._element(self._right, (step, right.row_stride), (column, right.column_stride))
+
+    def _element(
+        self, base: ir.Value, row: tuple[ir.Value, int], column: tuple[ir.Value, int]
+    ) -> ir.Value:
+        builder, plan = self._builder, self._plan
+        across, along = builder.mul(row[0], index(row[1])), builder.mul(column[0], index(column[1]))
+        offset = builder.add(across, along)
+        return builder.gep(base, [offset], source_etype=ir.IntType(plan.dtype.bits))
+
+    def _packed_tile(self, tile: ir.Value) -> ir.Value:
+        plan = self._plan
+        return self._computed(self._packed_left, tile, plan.block_k * plan.packed_rows)
+
+    def _packed_panel(self, panel: ir.Value) -> ir.Value:
+        plan = self._plan
+        return self._computed(self._packed_right, panel, plan.block_k * plan.panel_columns)
+
+    def _tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
+        """Return where the sums of a tile are kept: on the stack if no other block adds to them."""
+        builder, plan = self._builder, self._plan
+        if plan.k_blocks == 1:
+            return self._tiles
+        number = builder.add(builder.mul(tile, index(plan.block_panels)), panel)
+        return self._computed(self._tiles, number, plan.tile_elements)
+
+    def _computed(self, base: ir.Value, number: ir.Value, size: int) -> ir.Value:
+        """Return the address of part `number` of scratch memory, of parts of `size` elements."""
+        offset = self._builder.mul(number, index(size))
+        return self._builder.gep(base, [offset], source_etype=scalar_type(self._plan.compute))

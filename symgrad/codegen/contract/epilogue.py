@@ -1,0 +1,69 @@
+"""What happens to a finished tile: its sums are handed to the caller's epilogue in vectors.
+
+Nothing here writes to the result; only the epilogue knows where it is and what else is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from symgrad.codegen.contract.elements import (
+    counted_loop,
+    index,
+    scalar_type,
+    spread_type,
+)
+from symgrad.codegen.contract.plan import ContractPlan
+
+# epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements
+# along the plan's vector axis that start at (row, column) of the result.
+Epilogue = Callable[[ir.IRBuilder, ir.Value, ir.Value, int, ir.Value], None]
+
+
+class TileEpilogue:
+    """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one."""
+
+    def __init__(self, builder: ir.IRBuilder, plan: ContractPlan, epilogue: Epilogue) -> None:
+        self._builder = builder
+        self._plan = plan
+        self._epilogue = epilogue
+
+    def emit(
+        self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
+    ) -> None:
+        """Emit the epilogue for the `rows` by ... sums of `tile`, whose first is (row, column).
+
+        `is_edge` says whether the tile lies in the last panel, which is not full.
+        """
+        builder, plan = self._builder, self._plan
+        width = plan.vector_width
+        full, edge = plan.panel_columns // width * width, plan.edge_columns // width * width
+        stop = builder.select(is_edge, index(edge), index(full))
+        with counted_loop(builder, index(0), rows) as i:
+            start = builder.mul(i, index(plan.panel_columns))
+            line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
+            at = builder.add(row, i)
+            if full if plan.columns >= plan.panel_columns else edge:
+                with counted_loop(builder, index(0), stop, width) as j:
+                    self._hand(line, at, column, j, width)
+            if edge < plan.edge_columns:
+                with (
+                    builder.if_then(is_edge),
+                    counted_loop(builder, index(edge), index(plan.edge_columns)) as j,
+                ):
+                    self._hand(line, at, column, j, 1)
+
+    def _hand(
+        self, line: ir.Value, row: ir.Value, column: ir.Value, offset: ir.Value, width: int
+    ) -> None:
+        builder, plan = self._builder, self._plan
+        place = builder.gep(line, [offset], source_etype=scalar_type(plan.compute))
+        kind = spread_type(scalar_type(plan.compute), width)
+        value = builder.load(place, typ=kind, align=width * plan.compute.itemsize)
+        if plan.accumulate != plan.compute and plan.accumulate.is_integer:
+            value = builder.trunc(value, spread_type(scalar_type(plan.accumulate), width))
+        at = builder.add(column, offset)
+        m, n = (row, at) if plan.vector_axis == "n" else (at, row)
+        self._epilogue(builder, m, n, width, value)

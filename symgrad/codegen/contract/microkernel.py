@@ -1,0 +1,168 @@
+"""The microkernel: one tile of sums held in registers while k runs, then stored as a tile.
+
+It is one straight loop of explicit vector code. It knows nothing of blocks or results: a tile is a
+small matrix of the computing dtype, on the stack or among the partial sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from symgrad.codegen.contract.elements import (
+    INDEX,
+    POINTER,
+    Elements,
+    index,
+    keep_rolled,
+    multiply_add,
+    scalar_type,
+    splat,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Microkernel:
+    """What one microkernel does: `rows` by `columns` sums, in whole vectors of `lanes`.
+
+    The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
+    columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
+    flag that says whether it goes on with the sums in the tile.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    left: Elements
+    left_row: int
+    left_k: int
+    right: Elements
+    right_k: int
+    tile_columns: int
+    resumes: bool
+    is_empty: bool
+
+    @property
+    def vectors(self) -> int:
+        return -(-self.columns // self.lanes)
+
+    @property
+    def vector_type(self) -> ir.Type:
+        return ir.VectorType(scalar_type(self.left.compute), self.lanes)
+
+
+def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.Function:
+    """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile."""
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
+    function = ir.Function(module, kind, module.get_unique_name("contract.tile"))
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    left, right, tile, k, resume = function.args
+    for pointer in (left, right, tile):
+        pointer.add_attribute("noalias")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    sums = [ir.Constant(kernel.vector_type, None)] * (kernel.rows * kernel.vectors)
+    if kernel.resumes:
+        sums = _emit_resume(builder, kernel, tile, resume, sums)
+    if not kernel.is_empty:
+        sums = _emit_steps(builder, kernel, left, right, k, sums)
+    for at, value in enumerate(sums):
+        builder.store(value, _place(builder, kernel, tile, at), align=_tile_align(kernel))
+    builder.ret_void()
+    return function
+
+
+def _emit_resume(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    tile: ir.Value,
+    resume: ir.Value,
+    zeros: list[ir.Value],
+) -> list[ir.Value]:
+    """Return the sums to start with: those of the tile if `resume`, else zeros."""
+    before = builder.block
+    loading = builder.append_basic_block("resume")
+    start = builder.append_basic_block("start")
+    builder.cbranch(resume, loading, start)
+    builder.position_at_end(loading)
+    align = _tile_align(kernel)
+    loaded = [
+        builder.load(_place(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
+        for at in range(len(zeros))
+    ]
+    builder.branch(start)
+    builder.position_at_end(start)
+    sums = []
+    for zero, value in zip(zeros, loaded, strict=True):
+        total = builder.phi(kernel.vector_type)
+        total.add_incoming(zero, before)
+        total.add_incoming(value, loading)
+        sums.append(total)
+    return sums
+
+
+def _emit_steps(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    left: ir.Value,
+    right: ir.Value,
+    k: ir.Value,
+    start: list[ir.Value],
+) -> list[ir.Value]:
+    """Emit the loop over k and return the sums after it; k is at least 1."""
+    before = builder.block
+    loop = builder.append_basic_block("k")
+    after = builder.append_basic_block("done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    step = builder.phi(INDEX, "step")
+    sums = [builder.phi(kernel.vector_type) for _ in start]
+    added = _emit_step(builder, kernel, left, right, step, sums)
+    following = builder.add(step, index(1), flags=("nuw", "nsw"))
+    step.add_incoming(index(0), before)
+    step.add_incoming(following, loop)
+    for total, first, value in zip(sums, start, added, strict=True):
+        total.add_incoming(first, before)
+        total.add_incoming(value, loop)
+    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, k), loop, after))
+    builder.position_at_end(after)
+    return added
+
+
+def _emit_step(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    left: ir.Value,
+    right: ir.Value,
+    step: ir.Value,
+    sums: list[ir.Value],
+) -> list[ir.Value]:
+    """Add the products of one step of k: each element of the left times a row of the right."""
+    dtype = kernel.left.compute
+    along = kernel.right.address(builder, right, builder.mul(step, index(kernel.right_k)))
+    row = []
+    for start in range(0, kernel.columns, kernel.lanes):
+        place = kernel.right.address(builder, along, index(start))
+        count = min(kernel.lanes, kernel.columns - start)
+        row.append(kernel.right.load(builder, place, count, kernel.lanes))
+    column = kernel.left.address(builder, left, builder.mul(step, index(kernel.left_k)))
+    added = []
+    for i in range(kernel.rows):
+        place = kernel.left.address(builder, column, index(i * kernel.left_row))
+        item = splat(builder, kernel.left.load(builder, place, 1, 1), kernel.lanes)
+        for j, values in enumerate(row):
+            total = sums[i * kernel.vectors + j]
+            added.append(multiply_add(builder, dtype, item, values, total))
+    return added
+
+
+def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:
+    row, vector = divmod(at, kernel.vectors)
+    offset = index(row * kernel.tile_columns + vector * kernel.lanes)
+    return builder.gep(tile, [offset], source_etype=scalar_type(kernel.left.compute))
+
+
+def _tile_align(kernel: Microkernel) -> int:
+    return kernel.left.target.vector_bytes

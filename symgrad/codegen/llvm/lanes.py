@@ -1,0 +1,206 @@
+"""Scalar operations in LLVM IR, on one lane or on many: one row for each row of `SCALAR_OPS`.
+
+What an operation means is said in `graph/scalars.py`; how the harder ones are computed, in the
+package `math`. Loops, addresses of elements and the choice of a width are the kernel emitter's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from symgrad.codegen.llvm.math import integers, rounding
+from symgrad.codegen.llvm.math.conversions import Conversions, register_type
+from symgrad.codegen.llvm.math.floats import Floats
+from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
+from symgrad.codegen.llvm.math.values import Real, Word, constant, lanes_of
+from symgrad.codegen.llvm.target import Target
+from symgrad.graph.dtypes import DType
+from symgrad.graph.scalars import SCALAR_OPS
+
+_BYTE = ir.IntType(8)
+
+
+def memory_type(dtype: DType) -> ir.Type:
+    """Return the type of one element in memory: a bool takes a byte."""
+    return _BYTE if dtype.is_bool else register_type(dtype)
+
+
+class Lanes:
+    """Where scalar operations are emitted: a builder, a target and a width.
+
+    Width 1 is scalars, W vectors of W lanes. With `inline_math` off, math functions stay calls:
+    for kernels with so many of them that inlining would take long to compile.
+    """
+
+    def __init__(
+        self, builder: ir.IRBuilder, target: Target, width: int, *, inline_math: bool = True
+    ) -> None:
+        self.builder = builder
+        self.target = target
+        self.width = width
+        self.inline_math = inline_math
+
+    def type_of(self, dtype: DType) -> ir.Type:
+        """Return the type of a value in registers: a half is its 16 bits, a bool one bit."""
+        return lanes_of(register_type(dtype), self.width)
+
+    @staticmethod
+    def memory_type(dtype: DType) -> ir.Type:
+        """Return the type of one element in memory: a bool takes a byte."""
+        return memory_type(dtype)
+
+    def const(self, value: bool | int | float, dtype: DType) -> ir.Value:
+        """Return `value`, rounded to `dtype`, in every lane."""
+        if dtype.is_half:
+            bits = dtype.numpy.type(value).view("uint16")
+            return constant(self.type_of(dtype), int(bits))
+        number = float(value) if dtype.is_float else int(value)
+        return constant(self.type_of(dtype), number)
+
+    def splat(self, scalar: ir.Value) -> ir.Value:
+        """Return the scalar in every lane."""
+        if self.width == 1:
+            return scalar
+        kind = lanes_of(scalar.type, self.width)
+        undefined = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
+        return self.builder.shuffle_vector(first, undefined, order)
+
+    def load(self, pointer: ir.Value, dtype: DType, align: int) -> ir.Value:
+        """Load as many contiguous elements as there are lanes."""
+        kind = lanes_of(memory_type(dtype), self.width)
+        loaded = self.builder.load(pointer, align=align, typ=kind)
+        if not dtype.is_bool:
+            return loaded
+        return self.builder.icmp_unsigned("!=", loaded, constant(kind, 0))
+
+    def store(self, value: ir.Value, pointer: ir.Value, dtype: DType, align: int) -> None:
+        """Store the lanes as contiguous elements."""
+        if dtype.is_bool:
+            value = self.builder.zext(value, lanes_of(_BYTE, self.width))
+        self.builder.store(value, pointer, align=align)
+
+
+Args = Sequence[ir.Value]
+Row = Callable[[Lanes, Args, DType], ir.Value]
+
+
+def emit_scalar_op(lanes: Lanes, name: str, args: Args, dtype: DType) -> ir.Value:
+    """Emit the operation `name` of `SCALAR_OPS` on arguments of `dtype`, never a half."""
+    row = SCALAR_OPS[name]
+    assert len(args) == row.arity, f"{name} takes {row.arity} arguments, not {len(args)}"
+    assert not dtype.is_half, f"{name} of {dtype}: halves are computed in float32"
+    if dtype.is_float and name in FUNCTIONS:
+        return call_math(
+            lanes.builder, lanes.target, lanes.width, name, args, dtype, inline=lanes.inline_math
+        )
+    return _ROWS[name](lanes, args, dtype)
+
+
+def emit_select(
+    lanes: Lanes, condition: ir.Value, chosen: ir.Value, otherwise: ir.Value
+) -> ir.Value:
+    """Take `chosen` in the lanes where `condition` holds."""
+    return lanes.builder.select(condition, chosen, otherwise)
+
+
+def emit_cast(lanes: Lanes, value: ir.Value, source: DType, to: DType) -> ir.Value:
+    """Convert: to float rounds to nearest even, float to integer truncates and saturates."""
+    return Conversions(lanes.builder, lanes.target, lanes.width).cast(value, source, to)
+
+
+def _by_kind(of_floats: str, of_integers: str) -> Row:
+    """Return the row of an operation that is one instruction for floats and one for integers."""
+
+    def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+        return getattr(lanes.builder, of_floats if dtype.is_float else of_integers)(*args)
+
+    return emit
+
+
+def _comparison(relation: str) -> Row:
+    def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+        if dtype.is_float:
+            # != alone holds when a side is nan.
+            compare = "fcmp_unordered" if relation == "!=" else "fcmp_ordered"
+        else:
+            compare = "icmp_signed" if dtype.kind == "signed" else "icmp_unsigned"
+        return getattr(lanes.builder, compare)(relation, *args)
+
+    return emit
+
+
+def _extremum(relation: str) -> Row:
+    """Return the row of min (<) or max (>): the first argument if it wins or is nan."""
+
+    def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+        a, b = args
+        wins = _comparison(relation)(lanes, args, dtype)
+        if dtype.is_float:
+            wins = lanes.builder.or_(wins, lanes.builder.fcmp_unordered("uno", a, a))
+        return lanes.builder.select(wins, a, b)
+
+    return emit
+
+
+def _float_row(emit_on: Callable[[Floats, Real], Real]) -> Row:
+    def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+        floats = Floats(lanes.builder, lanes.target, lanes.width, dtype)
+        return emit_on(floats, floats.real(args[0])).value
+
+    return emit
+
+
+def _integer_row(emit_on: Callable[[Word, Word, bool], Word]) -> Row:
+    def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+        a, b = (Word(lanes.builder, arg) for arg in args)
+        return emit_on(a, b, dtype.kind == "signed").value
+
+    return emit
+
+
+def _emit_abs(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+    if dtype.is_float:
+        return _float_row(Floats.absolute)(lanes, args, dtype)
+    if dtype.kind == "unsigned":
+        return args[0]
+    zero = constant(args[0].type, 0)
+    is_negative = lanes.builder.icmp_signed("<", args[0], zero)
+    return lanes.builder.select(is_negative, lanes.builder.sub(zero, args[0]), args[0])
+
+
+def _emit_integer_pow(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+    a, b = (Word(lanes.builder, arg) for arg in args)
+    return integers.emit_pow(a, b, dtype.kind == "signed", lanes.inline_math).value
+
+
+_ROWS: dict[str, Row] = {
+    "add": _by_kind("fadd", "add"),
+    "sub": _by_kind("fsub", "sub"),
+    "mul": _by_kind("fmul", "mul"),
+    "div": lambda lanes, args, dtype: lanes.builder.fdiv(*args),
+    "floordiv": _integer_row(integers.emit_floordiv),
+    "mod": _integer_row(integers.emit_mod),
+    "pow": _emit_integer_pow,
+    "neg": _by_kind("fneg", "neg"),
+    "abs": _emit_abs,
+    "min": _extremum("<"),
+    "max": _extremum(">"),
+    "sqrt": _float_row(Floats.sqrt),
+    "floor": _float_row(rounding.emit_floor),
+    "ceil": _float_row(rounding.emit_ceil),
+    "round": _float_row(rounding.emit_round),
+    "eq": _comparison("=="),
+    "ne": _comparison("!="),
+    "lt": _comparison("<"),
+    "le": _comparison("<="),
+    "gt": _comparison(">"),
+    "ge": _comparison(">="),
+    "and": lambda lanes, args, dtype: lanes.builder.and_(*args),
+    "or": lambda lanes, args, dtype: lanes.builder.or_(*args),
+    "xor": lambda lanes, args, dtype: lanes.builder.xor(*args),
+    "not": lambda lanes, args, dtype: lanes.builder.not_(*args),
+}

@@ -1,0 +1,76 @@
+"""exp, expm1, tanh and sigmoid: everything built on e**x = 2**n * e**r.
+
+Reduction by Cody and Waite (1980): n is the integer nearest to x / ln(2) and r = x - n * ln(2) is
+taken in two steps, with ln(2) in two parts, so |r| <= ln(2) / 2 and the first step is exact. Then
+e**r - 1 - r = r**2 * q(r) with q minimax. Results below the normal numbers are reached by scaling
+in two steps of a power of 2, of which only the last can round.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.llvm.math import coefficients as table
+from symgrad.codegen.llvm.math.floats import Floats
+from symgrad.codegen.llvm.math.values import Real, Word
+
+# Beyond these, e**x is infinite or rounds to 0, in both formats; n stays inside what scale takes.
+_EXP_RANGE = {"f32": (-105.0, 90.0), "f64": (-747.0, 711.0)}
+# Below this, e**x - 1 rounds to -1; the upper end is where e**x is infinite.
+_EXPM1_RANGE = {"f32": (-20.0, 90.0), "f64": (-40.0, 711.0)}
+# From here on, 1 - tanh(x) is less than half a unit in the last place of 1.
+_TANH_ONE = {"f32": 9.5, "f64": 20.0}
+# Below this a polynomial in x**2, above it 1 - 2 / (e**2x + 1): there the error of the quotient
+# is scaled by at most 0.29 / 0.71.
+_TANH_MIDDLE = 0.9
+
+
+def _reduce(f: Floats, x: Real) -> tuple[Real, Word, Real]:
+    """Return n, n as a word, and r with x = n * ln(2) + r."""
+    high, low = table.LN2[f.dtype.short]
+    n, n_word = f.nearest_multiple(x, table.LOG2_E)
+    r = f.mul_add(n, -high, x)
+    return n, n_word, f.mul_add(n, -low, r)
+
+
+def emit_exp(f: Floats, x: Real) -> Real:
+    """e**x within 2 ulp."""
+    return exp_of_pair(f, x, None)
+
+
+def exp_of_pair(f: Floats, x: Real, low: Real | None) -> Real:
+    """e**(x + low) for a `low` that is a rounding error of `x`, or none."""
+    x = f.clamp(x, *_EXP_RANGE[f.dtype.short])
+    _, n, r = _reduce(f, x)
+    if low is not None:
+        r = r + low
+    q = f.polynomial(r, table.EXP[f.dtype.short])
+    return f.scale(f.mul_add(r * r, q, r) + 1.0, n)
+
+
+def emit_expm1(f: Floats, x: Real) -> Real:
+    """e**x - 1 within 4 ulp, as 2**n * ((e**r - 1) + (1 - 2**-n))."""
+    limited = f.clamp(x, *_EXPM1_RANGE[f.dtype.short])
+    _, n, r = _reduce(f, limited)
+    q = f.polynomial(r, table.EXP[f.dtype.short])
+    p = f.mul_add(r * r, q, r)
+    # 1 - 2**-n is 1 from n = 64 on, while 2**-n soon is no normal number.
+    small_n = n.less(64).choose(n, f.word(64))
+    gap = 1.0 - f.power_of_two(f.word(0) - small_n)
+    return f.copy_sign(f.scale(p + gap, n), x)
+
+
+def emit_tanh(f: Floats, x: Real) -> Real:
+    """Hyperbolic tangent within 2 ulp: odd, so computed for |x| and given the sign of x."""
+    size = f.absolute(x)
+    square = size * size
+    near = f.polynomial(square, table.TANH[f.dtype.short])
+    near = f.mul_add(near * square, size, size)
+    limited = f.clamp(size, 0.0, _TANH_ONE[f.dtype.short])
+    far = 1.0 - 2.0 / (emit_exp(f, limited + limited) + 1.0)
+    return f.copy_sign((size < _TANH_MIDDLE).choose(near, far), x)
+
+
+def emit_sigmoid(f: Floats, x: Real) -> Real:
+    """1 / (1 + e**-x) within 4 ulp; for x < 0 as e**x / (1 + e**x), which does not overflow."""
+    e = emit_exp(f, -f.absolute(x))
+    above = f.is_negative(x).choose(e, f.const(1.0))
+    return above / (e + 1.0)

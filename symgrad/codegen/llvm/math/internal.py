@@ -1,0 +1,42 @@
+"""Functions of a module that are made where they are first called.
+
+They are internal, so a module carries what it uses and exports none of it, and they touch no
+memory, so calls of them are moved and merged like instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from symgrad.codegen.llvm.math.values import type_suffix
+
+Body = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
+
+
+def call_internal(
+    builder: ir.IRBuilder,
+    name: str,
+    args: Sequence[ir.Value],
+    result: ir.Type,
+    body: Body,
+    *,
+    inline: bool,
+) -> ir.Value:
+    """Call the function `sg.<name>.<type of the first argument>`.
+
+    `body` emits what it returns, from its entry block on. Functions that are not to be inlined
+    have a name of their own, so both kinds can be in one module.
+    """
+    full = f"sg.{name}.{type_suffix(args[0].type)}" + ("" if inline else ".outlined")
+    function = builder.module.globals.get(full)
+    if function is None:
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        function = ir.Function(builder.module, kind, full)
+        function.linkage = "internal"
+        for attribute in ("alwaysinline" if inline else "noinline", "nounwind", "readnone"):
+            function.attributes.add(attribute)
+        inside = ir.IRBuilder(function.append_basic_block("entry"))
+        inside.ret(body(inside, function.args))
+    return builder.call(function, args)

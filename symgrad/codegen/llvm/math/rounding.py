@@ -1,0 +1,56 @@
+"""floor, ceil, round: an instruction where there is one, and exact arithmetic where not.
+
+Without SSE4.1 the intrinsics would become calls of the C library. There, adding and subtracting
+2**digits rounds a smaller number to the nearest integer, ties to even, and larger ones are
+integers already.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.llvm.math.floats import Floats
+from symgrad.codegen.llvm.math.values import Real, call_intrinsic
+
+
+def _intrinsic(f: Floats, name: str, x: Real) -> Real:
+    return f.real(call_intrinsic(f.builder, name, [f.type], [x.value], f.type))
+
+
+def _has_instruction(f: Floats) -> bool:
+    # Every target that fuses has it too. x86-64-v2 has it and does not fuse; it takes the long
+    # way, which is right there as well.
+    return f.target.has_fma
+
+
+def emit_round(f: Floats, x: Real) -> Real:
+    """Nearest integer, ties to even; keeps the sign of zero."""
+    if _has_instruction(f):
+        return _intrinsic(f, "llvm.roundeven", x)
+    size = f.absolute(x)
+    limit = 2.0**f.digits
+    rounded = (size < limit).choose((size + limit) - limit, x)
+    return f.copy_sign(rounded, x)
+
+
+def emit_floor(f: Floats, x: Real) -> Real:
+    """Greatest integer not above x."""
+    if _has_instruction(f):
+        return _intrinsic(f, "llvm.floor", x)
+    nearest = emit_round(f, x)
+    return f.copy_sign((nearest > x).choose(nearest - 1.0, nearest), x)
+
+
+def emit_ceil(f: Floats, x: Real) -> Real:
+    """Least integer not below x."""
+    if _has_instruction(f):
+        return _intrinsic(f, "llvm.ceil", x)
+    nearest = emit_round(f, x)
+    return f.copy_sign((nearest < x).choose(nearest + 1.0, nearest), x)
+
+
+def emit_trunc(f: Floats, x: Real) -> Real:
+    """The integer next to x towards 0."""
+    if _has_instruction(f):
+        return _intrinsic(f, "llvm.trunc", x)
+    size = f.absolute(x)
+    nearest = emit_round(f, size)
+    return f.copy_sign((nearest > size).choose(nearest - 1.0, nearest), x)

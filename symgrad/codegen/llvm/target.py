@@ -1,0 +1,96 @@
+"""The machines code is generated for: what the code generator may know about each.
+
+Everything that differs between machines is a field of `Target`. No other module asks for a CPU by
+name, and none assumes a vector width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from symgrad.errors import CompileError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine to generate code for.
+
+    `vector_bytes` and `vector_registers` describe the register file explicit vector code is sized
+    to; `has_fma` and `has_half` say whether a fused multiply-add and a conversion between float16
+    and float32 are single instructions.
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    vector_registers: int
+    has_fma: bool
+    has_half: bool
+
+    def lanes(self, itemsize: int) -> int:
+        """Return how many elements of `itemsize` bytes one vector register holds."""
+        return max(1, self.vector_bytes // itemsize)
+
+    def machine(self, opt_level: int = 3) -> llvm.TargetMachine:
+        """Create the LLVM target machine (a new one: they are not safe to share by threads)."""
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=opt_level, reloc="pic", codemodel="small"
+        )
+
+
+# The wide registers are there to be used: LLVM prefers 256 bits on some cores for the sake of
+# scalar code around vector code, and a step is nothing but vector code.
+_X86_64_V4 = "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,-prefer-256-bit"
+
+_X86 = {
+    "x86-64": ("x86-64", "", 16, 16, False, False),
+    "x86-64-v2": ("x86-64-v2", "", 16, 16, False, False),
+    "x86-64-v3": ("x86-64-v3", "", 32, 16, True, True),
+    "x86-64-v4": ("x86-64-v4", _X86_64_V4, 64, 32, True, True),
+}
+_AARCH64 = ("generic", "+neon,+fp-armv8", 16, 32, True, True)
+
+TARGET_NAMES = ("native", *_X86, "aarch64")
+
+
+@cache
+def target_named(name: str) -> Target:
+    """Return the target `name`: "native", an x86-64 level ("x86-64-v3", ...) or "aarch64".
+
+    Raises `CompileError` for any other name.
+    """
+    _initialize()
+    if name == "native":
+        return _native()
+    if name in _X86:
+        return Target(name, "x86_64-unknown-linux-gnu", *_X86[name])
+    if name == "aarch64":
+        return Target(name, "aarch64-unknown-linux-gnu", *_AARCH64)
+    raise CompileError("compile", f"unknown target {name!r}; known are {', '.join(TARGET_NAMES)}")
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
+
+
+def _native() -> Target:
+    triple = llvm.get_default_triple()
+    cpu = llvm.get_host_cpu_name()
+    host = llvm.get_host_cpu_features()
+    features = host.flatten()
+    if triple.startswith("aarch64"):
+        return Target("native", triple, cpu, features, 16, 32, True, True)
+    if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
+        return Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
+    has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
+    if has_v3:
+        return Target("native", triple, cpu, features, 32, 16, True, True)
+    return Target("native", triple, cpu, features, 16, 16, False, False)

@@ -1,0 +1,381 @@
+"""The loop language: what a kernel can say.
+
+A kernel is a list of loop nests over flat buffers, in three-address form: a statement computes one
+operation of atoms (`Ref` or `Const`), so no consumer recurses over expressions. Everything is a
+frozen dataclass compared by value; each docstring shows the printed form. The language knows
+neither tensors nor machines: a schedule is written in it as `vector(16)` and `lanes(32)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Union
+
+from symgrad.graph.dtypes import DType
+
+Number = Union[bool, int, float]
+
+
+# ------------------------------------------------------------------------------------- indices
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`(i + 3) // 4`: floor division of an index by a positive integer."""
+
+    index: Index
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Modulus:
+    """`(i + 3) % 4`: what the floor division by a positive integer leaves, never negative."""
+
+    index: Index
+    by: int
+
+
+# A plain string is a loop variable, or a name that a `Check` bound.
+IndexAtom = Union[str, Quotient, Modulus]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`4*i + j - 1`: an affine expression, in elements; the terms are distinct and non-zero."""
+
+    const: int = 0
+    terms: tuple[tuple[IndexAtom, int], ...] = ()
+
+    def coefficient(self, atom: IndexAtom) -> int:
+        """Return the factor of `atom`, 0 if it does not occur on its own."""
+        return dict(self.terms).get(atom, 0)
+
+
+# --------------------------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """`0.5` of a dtype."""
+
+    value: Number
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """`t3`: the value that a statement before bound to a name."""
+
+    name: str
+    dtype: DType
+
+
+Atom = Union[Const, Ref]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`x[4*i + j]`: an element of a buffer."""
+
+    buffer: str
+    index: Index
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """`tanh(t3)`: an operation of `SCALAR_OPS`; `dtype` is that of the result."""
+
+    name: str
+    args: tuple[Atom, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`select(t1, t2, t3)`."""
+
+    condition: Atom
+    chosen: Atom
+    otherwise: Atom
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`f64(t3)`: conversion to `dtype`."""
+
+    value: Atom
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """`index(4*i + j)`: an index as an int64 value."""
+
+    index: Index
+    dtype: DType
+
+
+Expr = Union[Const, Ref, Load, Op, Select, Cast, IndexValue]
+
+
+# ---------------------------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`t4: f32 = tanh(t3)`."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`y[i] = t4`."""
+
+    buffer: str
+    index: Index
+    value: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`check r = t4 in 10 else 3`: bind the index r to an int64 value that must lie in -10..9.
+
+    A negative value counts from the end. Outside of the range the kernel stops with status 3 and
+    the value is reported.
+    """
+
+    name: str
+    value: Atom
+    extent: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for i in 0..320 vector(16) { ... }`: iterations that do not depend on each other.
+
+    `vector` iterations are computed side by side in vector registers; what is left over at the end
+    is computed one by one. `ordered` (printed as a mark) says that iterations do depend on each
+    other and are taken one after another.
+    """
+
+    var: str
+    extent: int
+    body: tuple[Stmt, ...]
+    vector: int = 1
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """`s: f32 = 0.0`: one value a fold carries, with its identity element."""
+
+    name: str
+    identity: Const
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction, whose results are named after the loop:
+
+        fold s: f32 = 0.0 for k in 0..784 lanes(32) {
+          t1: f32 = x[784*i + k]
+          yield t1
+        } combine (a0) (b0) {
+          c0: f32 = add(a0, b0)
+          yield c0
+        }
+
+    With `lanes(n)` the element k is combined into partial result k % n, in the order of k; at the
+    end partial results are combined in halves (0 with n/2, 1 with n/2+1, ...), n being a power of
+    two. The order of combination is thereby fixed whatever the machine's vectors are.
+    """
+
+    accumulators: tuple[Accumulator, ...]
+    var: str
+    extent: int
+    lanes: int
+    body: tuple[Stmt, ...]
+    items: tuple[Atom, ...]
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    combine: tuple[Let, ...]
+    combined: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StridedOperand:
+    """`a[784*i + k] by (m: 784, k: 1)`: a matrix in a buffer, its first element and strides.
+
+    `index` holds the variables of the loops around the product; `rows` and `columns` are the
+    strides in elements along the operand's two axes.
+    """
+
+    buffer: str
+    index: Index
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """`tile(14, 32) block(168, 1024, 384) pack(lhs) along(n)`: how a product is computed.
+
+    `tile` is what the registers hold, `block` the part of m, n and k between two passes over an
+    operand, `pack` which operands are copied first, `along` the axis of the result that lies in
+    vector registers, `scratch` the bytes of scratch memory that takes.
+    """
+
+    tile: tuple[int, int]
+    block: tuple[int, int, int]
+    pack: tuple[str, ...]
+    along: Literal["m", "n"]
+    scratch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product with what is done to each finished element:
+
+        product s: f32 for (m in 0..128) (n in 0..512) (k in 0..784)
+            a[0] by (784, 1) * b[0] by (512, 1) tile(14, 32) ... {
+          t1: f32 = max(s, 0.0)
+          y[512*m + n] = t1
+        }
+    """
+
+    name: str
+    dtype: DType
+    element: DType
+    rows: tuple[str, int]
+    columns: tuple[str, int]
+    inner: tuple[str, int]
+    lhs: StridedOperand
+    rhs: StridedOperand
+    blocking: Blocking
+    scratch: str | None
+    body: tuple[Stmt, ...]
+
+
+Stmt = Union[Let, Store, Check, For, Fold, Product]
+
+
+# ------------------------------------------------------------------------------------- kernels
+
+Mode = Literal["in", "out", "inout", "scratch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """`in x: f32[320]`: a buffer of `count` elements; no two parameters overlap."""
+
+    name: str
+    dtype: DType
+    count: int
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """`kernel @fused_3(in x: f32[320], out y: f32[320]) { ... }`."""
+
+    name: str
+    params: tuple[Param, ...]
+    body: tuple[Stmt, ...]
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the kernel has a `Check`, and so returns a status."""
+        return _has_check(self.body)
+
+
+def _has_check(body: tuple[Stmt, ...]) -> bool:
+    return any(
+        isinstance(s, Check) or (isinstance(s, For | Fold | Product) and _has_check(s.body))
+        for s in body
+    )
+
+
+# -------------------------------------------------------------------------- building indices
+
+
+def index_of(*terms: tuple[IndexAtom, int], const: int = 0) -> Index:
+    """Return the sum of `coefficient * atom` and `const` in normal form.
+
+    `n*(e // n) + e % n` becomes `e`, so that splitting and merging axes leaves no trace.
+    """
+    total: dict[IndexAtom, int] = {}
+    for atom, coefficient in terms:
+        total[atom] = total.get(atom, 0) + coefficient
+    for atom in list(total):
+        if isinstance(atom, Modulus) and total.get(atom):
+            const = _join_quotient(total, atom, const)
+    kept = ((a, c) for a, c in total.items() if c)
+    return Index(const, tuple(sorted(kept, key=lambda term: _atom_key(term[0]))))
+
+
+def _atom_key(atom: IndexAtom) -> tuple[int, str]:
+    return (0, atom) if isinstance(atom, str) else (1, repr(atom))
+
+
+def _join_quotient(total: dict[IndexAtom, int], modulus: Modulus, const: int) -> int:
+    quotient = Quotient(modulus.index, modulus.by)
+    scale = total[modulus]
+    if total.get(quotient) != scale * modulus.by:
+        return const
+    del total[modulus], total[quotient]
+    for atom, coefficient in modulus.index.terms:
+        total[atom] = total.get(atom, 0) + scale * coefficient
+    return const + scale * modulus.index.const
+
+
+def scaled_sum(parts: list[tuple[Index, int]], const: int = 0) -> Index:
+    """Return `const + sum(factor * part)`."""
+    terms = [(atom, c * factor) for part, factor in parts for atom, c in part.terms]
+    return index_of(*terms, const=const + sum(part.const * factor for part, factor in parts))
+
+
+def quotient(index: Index, by: int, extents: dict[str, int]) -> Index:
+    """Return `index // by`; what divides leaves, where the rest is known to stay below `by`."""
+    whole, rest = _split(index, by)
+    low, high = bounds(rest, extents)
+    if 0 <= low and high < by:
+        return whole
+    return scaled_sum([(whole, 1), (Index(0, ((Quotient(rest, by), 1),)), 1)])
+
+
+def modulus(index: Index, by: int, extents: dict[str, int]) -> Index:
+    """Return `index % by`; what divides drops out, where the rest is known to stay below `by`."""
+    _, rest = _split(index, by)
+    low, high = bounds(rest, extents)
+    return rest if 0 <= low and high < by else Index(0, ((Modulus(rest, by), 1),))
+
+
+def _split(index: Index, by: int) -> tuple[Index, Index]:
+    """Return (whole, rest) with `index == whole * by + rest`."""
+    whole = tuple((a, c // by) for a, c in index.terms if c % by == 0)
+    rest = tuple((a, c) for a, c in index.terms if c % by)
+    return Index(index.const // by, whole), Index(index.const % by, rest)
+
+
+def bounds(index: Index, extents: dict[str, int]) -> tuple[int, int]:
+    """Return the least and the greatest value; a variable v takes 0 to extents[v] - 1."""
+    low = high = index.const
+    for atom, coefficient in index.terms:
+        first, last = _atom_bounds(atom, extents)
+        low += coefficient * (first if coefficient > 0 else last)
+        high += coefficient * (last if coefficient > 0 else first)
+    return low, high
+
+
+def _atom_bounds(atom: IndexAtom, extents: dict[str, int]) -> tuple[int, int]:
+    if isinstance(atom, str):
+        return 0, max(extents[atom] - 1, 0)
+    if isinstance(atom, Modulus):
+        return 0, atom.by - 1
+    low, high = bounds(atom.index, extents)
+    return low // atom.by, high // atom.by

@@ -1,0 +1,87 @@
+"""The errors a user can meet, and the place in the user's code they point at.
+
+Rules of ops raise these without a source; `build.apply` adds the user's line once. A broken
+invariant of the compiler is an `assert` and not one of these classes.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+_PACKAGE = str(Path(__file__).resolve().parent) + "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of the user's code: `file:line in function`."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        place = f"{Path(self.file).name}:{self.line}"
+        return place if self.function == "<module>" else f"{place} in {self.function}"
+
+
+def user_source() -> Source | None:
+    """Return the innermost frame that is not inside symgrad, or None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            return Source(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
+
+
+class SymgradError(Exception):
+    """Base of every error symgrad raises for a user's mistake.
+
+    The text has the form `subject: what is wrong, with the values`, then the user's line, then a
+    hint where one is probably right.
+    """
+
+    def __init__(
+        self, subject: str, problem: str, *, hint: str | None = None, source: Source | None = None
+    ) -> None:
+        super().__init__(subject, problem)
+        self.subject = subject
+        self.problem = problem
+        self.hint = hint
+        self.source = source
+
+    def __str__(self) -> str:
+        lines = [f"{self.subject}: {self.problem}"]
+        if self.source is not None:
+            lines.append(f"  --> {self.source}")
+        if self.hint is not None:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class ShapeError(SymgradError, ValueError):
+    """Shapes, axes or sizes that do not fit together."""
+
+
+class DTypeError(SymgradError, TypeError):
+    """A dtype, or a Python type, that the op does not take."""
+
+
+class GraphError(SymgradError, ValueError):
+    """A graph that is not well formed: a foreign region, a missing input, a repeated name."""
+
+
+class IndexOutOfRangeError(SymgradError, IndexError):
+    """An index that the running program found outside of its axis."""
+
+
+class NoGradientError(SymgradError, LookupError):
+    """A gradient that was asked for and does not exist, or was forbidden."""
+
+
+class CompileError(SymgradError, RuntimeError):
+    """A program that cannot be compiled as asked."""

@@ -1,0 +1,145 @@
+"""Building nodes: applying an op, and the scopes that are in force meanwhile.
+
+Scopes are context variables, so that building in several threads at once is safe and no graph is
+global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from symgrad.errors import GraphError, SymgradError, user_source
+from symgrad.graph.node import Attrs, Node, OpDef, Region, Tensor, make_node
+from symgrad.graph.sizes import Size, substitute
+from symgrad.graph.types import Attr
+
+_name_scope: ContextVar[str] = ContextVar("name_scope", default="")
+_origin: ContextVar[Node | None] = ContextVar("origin", default=None)
+_region: ContextVar[Region | None] = ContextVar("region", default=None)
+
+
+@contextmanager
+def name_scope(name: str) -> Iterator[str]:
+    """Prefix the names of the tensors built inside with `name/`; scopes nest."""
+    scope = f"{_name_scope.get()}{name}/"
+    token = _name_scope.set(scope)
+    try:
+        yield scope.rstrip("/")
+    finally:
+        _name_scope.reset(token)
+
+
+@contextmanager
+def derived_from(node: Node) -> Iterator[None]:
+    """Give the nodes built inside `node` as their origin, and its line as theirs."""
+    token = _origin.set(node)
+    try:
+        yield
+    finally:
+        _origin.reset(token)
+
+
+@contextmanager
+def region(name: str) -> Iterator[Region]:
+    """Open a region: tensors built inside belong to it and may not be used outside."""
+    opened = Region(name, _region.get())
+    token = _region.set(opened)
+    try:
+        yield opened
+    finally:
+        _region.reset(token)
+
+
+def current_region() -> Region | None:
+    return _region.get()
+
+
+def scoped(name: str | None) -> str | None:
+    """Return `name` with the scopes in force before it."""
+    return None if name is None else _name_scope.get() + name
+
+
+def apply(definition: OpDef, *inputs: Tensor, name: str | None = None, **attrs: Attr) -> Tensor:
+    """Apply an op of one result."""
+    return apply_node(definition, inputs, attrs, name=name).output
+
+
+def apply_node(
+    definition: OpDef,
+    inputs: tuple[Tensor, ...],
+    attrs: Attrs,
+    *,
+    name: str | None = None,
+    tensor_class: type[Tensor] | None = None,
+) -> Node:
+    """Infer the result of an op and make its node, with the user's line and the scopes in force."""
+    origin = _origin.get()
+    source = user_source() if origin is None else origin.source
+    try:
+        _check_regions(definition.name, inputs)
+        types = definition.infer(*(t.type for t in inputs), **attrs)
+    except SymgradError as error:
+        error.source = error.source or source
+        raise
+    return make_node(
+        definition,
+        inputs,
+        attrs,
+        types if isinstance(types, tuple) else (types,),
+        name=scoped(name),
+        source=source,
+        origin=origin,
+        region=_region.get(),
+        tensor_class=tensor_class,
+    )
+
+
+def _check_regions(op: str, inputs: tuple[Tensor, ...]) -> None:
+    here = _region.get()
+    for position, tensor in enumerate(inputs):
+        owner = tensor.node.region
+        if owner is not None and not owner.encloses(here):
+            where = "the top level" if here is None else f"region {here.name!r}"
+            raise GraphError(
+                op,
+                f"operand {position} is {tensor!r} of region {owner.name!r}, used in {where}",
+                hint=f"return it from {owner.name!r} instead",
+            )
+
+
+def rebuild(
+    node: Node,
+    inputs: tuple[Tensor, ...],
+    rename: Callable[[Attr], Attr] = lambda attr: attr,
+) -> Node:
+    """Apply the op of `node` to other inputs, keeping its name, line and origin.
+
+    The types are inferred anew, and an error points at the user's line of the first building.
+    """
+    attrs = {key: rename(value) for key, value in node.attrs.items()}
+    try:
+        types = node.definition.infer(*(t.type for t in inputs), **attrs)
+    except SymgradError as error:
+        error.source = error.source or node.source
+        raise
+    return make_node(
+        node.definition,
+        inputs,
+        attrs,
+        types if isinstance(types, tuple) else (types,),
+        name=node.name,
+        source=node.source,
+        origin=node.origin,
+        region=node.region,
+    )
+
+
+def substitute_sizes(attr: Attr, values: Mapping[str, int]) -> Attr:
+    """Return `attr` with the unknown sizes in it replaced, at any depth of tuples."""
+    if isinstance(attr, Size):
+        return substitute(attr, values)
+    if isinstance(attr, tuple):
+        return tuple(substitute_sizes(part, values) for part in attr)
+    return attr

@@ -1,0 +1,140 @@
+"""The element types: names, NumPy equivalents, and how two of them promote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from symgrad.errors import DTypeError
+
+Kind = Literal["bool", "unsigned", "signed", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type.
+
+    `name` is NumPy's name and `short` the one the textual IR uses (`f32`, `i64`, `bool`).
+    """
+
+    name: str
+    short: str
+    kind: Kind
+    bits: int
+    numpy: np.dtype[Any] = field(compare=False, repr=False)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element takes in memory (a bool takes one)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_half(self) -> bool:
+        """Whether this is a 16-bit float: computed in float32, rounded after every op."""
+        return self.kind == "float" and self.bits == 16
+
+    @property
+    def is_trainable(self) -> bool:
+        """Whether gradients flow through tensors of this type."""
+        return self.is_float
+
+    def __str__(self) -> str:
+        return self.short
+
+    def __repr__(self) -> str:
+        return f"symgrad.{self.name}"
+
+
+bool_ = DType("bool", "bool", "bool", 1, np.dtype(np.bool_))
+int8 = DType("int8", "i8", "signed", 8, np.dtype(np.int8))
+int16 = DType("int16", "i16", "signed", 16, np.dtype(np.int16))
+int32 = DType("int32", "i32", "signed", 32, np.dtype(np.int32))
+int64 = DType("int64", "i64", "signed", 64, np.dtype(np.int64))
+uint8 = DType("uint8", "u8", "unsigned", 8, np.dtype(np.uint8))
+uint16 = DType("uint16", "u16", "unsigned", 16, np.dtype(np.uint16))
+uint32 = DType("uint32", "u32", "unsigned", 32, np.dtype(np.uint32))
+uint64 = DType("uint64", "u64", "unsigned", 64, np.dtype(np.uint64))
+float16 = DType("float16", "f16", "float", 16, np.dtype(np.float16))
+bfloat16 = DType("bfloat16", "bf16", "float", 16, np.dtype(ml_dtypes.bfloat16))
+float32 = DType("float32", "f32", "float", 32, np.dtype(np.float32))
+float64 = DType("float64", "f64", "float", 64, np.dtype(np.float64))
+
+ALL = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float16, bfloat16, float32, float64,
+)  # fmt: skip
+FLOATS = (float16, bfloat16, float32, float64)
+
+BY_SHORT = {dtype.short: dtype for dtype in ALL}
+_BY_NAME = {dtype.name: dtype for dtype in ALL}
+_BY_NUMPY = {dtype.numpy: dtype for dtype in ALL}
+
+DTypeLike = DType | str | type | np.dtype[Any]
+
+
+def as_dtype(value: DTypeLike) -> DType:
+    """Return the `DType` for a name, a NumPy dtype, a scalar type or a `DType`.
+
+    Raises `DTypeError` for a type symgrad does not have.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    try:
+        return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
+    except (KeyError, TypeError) as error:
+        known = ", ".join(_BY_NAME)
+        raise DTypeError("dtype", f"{value!r} is none of {known}") from error
+
+
+_SIGNED_ABOVE = {8: int16, 16: int32, 32: int64}
+
+
+def promote(subject: str, a: DType, b: DType) -> DType:
+    """Return the dtype `a` and `b` meet in: the Array API table within a kind, the float across.
+
+    An integer or bool with a float takes the float's dtype, so nothing becomes float64 unasked.
+    Raises `DTypeError` for uint64 with a signed integer, which meet nowhere.
+    """
+    if a == b:
+        return a
+    if a.is_float or b.is_float:
+        return _promote_floats(a, b)
+    if a.is_bool or b.is_bool:
+        return b if a.is_bool else a
+    if a.kind == b.kind:
+        return a if a.bits >= b.bits else b
+    unsigned, signed = (a, b) if a.kind == "unsigned" else (b, a)
+    if signed.bits > unsigned.bits:
+        return signed
+    if unsigned.bits in _SIGNED_ABOVE:
+        return _SIGNED_ABOVE[unsigned.bits]
+    raise DTypeError(
+        subject,
+        f"{a.name} and {b.name} have no common dtype",
+        hint="convert one of them with astype",
+    )
+
+
+def _promote_floats(a: DType, b: DType) -> DType:
+    if not (a.is_float and b.is_float):
+        return a if a.is_float else b
+    if a.is_half and b.is_half:
+        return float32
+    return a if a.bits >= b.bits else b

@@ -1,0 +1,200 @@
+"""A frozen program: what it takes, what it gives, what it updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError
+from symgrad.graph.build import rebuild, substitute_sizes
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.leaf import Variable, placeholder_op
+from symgrad.graph.sizes import unknowns_of
+from symgrad.graph.traverse import topological
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """`variable` takes `value` when a step has been computed; all updates happen at once."""
+
+    variable: Variable
+    value: Tensor
+
+    def __post_init__(self) -> None:
+        subject = f"update of {self.variable.name or 'a variable'}"
+        want, given = self.variable.type, self.value.type
+        source = self.value.node.source
+        if want.dtype != given.dtype:
+            raise DTypeError(subject, f"{given} given to a variable {want}", source=source)
+        known = [
+            (m, n)
+            for m, n in zip(want.shape, given.shape, strict=False)
+            if isinstance(m, int) and isinstance(n, int)
+        ]
+        if want.ndim != given.ndim or any(m != n for m, n in known):
+            raise ShapeError(subject, f"{given} given to a variable {want}", source=source)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Graph:
+    """A program over tensors.
+
+    `inputs` are placeholders, in the order in which they are given; `nodes` is everything the
+    outputs and updates depend on, each node after its operands.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    updates: tuple[Update, ...] = ()
+    name: str = "graph"
+    nodes: tuple[Node, ...] = field(init=False)
+
+    def __init__(
+        self,
+        outputs: Tensor | Sequence[Tensor],
+        inputs: Sequence[Tensor] | None = None,
+        updates: Sequence[Update] = (),
+        *,
+        name: str = "graph",
+    ) -> None:
+        """Freeze what `outputs` and `updates` depend on.
+
+        Without `inputs`, the placeholders that are reached are the inputs, in the order in which
+        the outputs reach them. Raises `GraphError` for a placeholder that is reached but is not
+        among `inputs`, for an input that is no placeholder or is given twice, and for a variable
+        with two updates.
+        """
+        roots = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+        nodes = topological((*roots, *(u.value for u in updates), *(inputs or ())))
+        reached = [n.output for n in nodes if n.definition is placeholder_op]
+        given = tuple(reached) if inputs is None else tuple(inputs)
+        _check_inputs(given, reached)
+        _check_updates(updates)
+        for root in roots:
+            _check_top_level(root)
+        object.__setattr__(self, "outputs", roots)
+        object.__setattr__(self, "inputs", given)
+        object.__setattr__(self, "updates", tuple(updates))
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "nodes", tuple(nodes))
+
+    @property
+    def roots(self) -> tuple[Tensor, ...]:
+        """The outputs, then the new values of the variables that are updated."""
+        return (*self.outputs, *(u.value for u in self.updates))
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables read or updated, in the order in which they are reached."""
+        read = (n.output for n in self.nodes if n.op == "variable")
+        found = (*read, *(u.variable for u in self.updates))
+        unique = {v.state: v for v in found if isinstance(v, Variable)}
+        return tuple(unique.values())
+
+    def with_roots(self, mapping: Mapping[Tensor, Tensor]) -> Graph:
+        """Return the program with outputs, inputs and new values replaced as `mapping` says."""
+        return Graph(
+            [mapping.get(t, t) for t in self.outputs],
+            [mapping.get(t, t) for t in self.inputs],
+            [Update(u.variable, mapping.get(u.value, u.value)) for u in self.updates],
+            name=self.name,
+        )
+
+
+def _check_inputs(given: tuple[Tensor, ...], reached: Iterable[Tensor]) -> None:
+    for position, tensor in enumerate(given):
+        if tensor.node.definition is not placeholder_op:
+            raise GraphError(
+                "graph", f"input {position} is {tensor!r}, not a placeholder",
+                source=tensor.node.source,
+            )  # fmt: skip
+    if len(set(given)) != len(given):
+        twice = next(t for i, t in enumerate(given) if any(t is u for u in given[:i]))
+        raise GraphError("graph", f"{twice!r} is among the inputs twice", source=twice.node.source)
+    inputs = set(given)
+    for tensor in reached:
+        if tensor not in inputs:
+            raise GraphError(
+                "graph",
+                f"{tensor!r} is needed and not among the inputs",
+                hint="add it to inputs",
+                source=tensor.node.source,
+            )
+
+
+def _check_updates(updates: Sequence[Update]) -> None:
+    seen = set()
+    for update in updates:
+        if update.variable.state in seen:
+            raise GraphError(
+                "graph",
+                f"variable {update.variable.name!r} is updated twice",
+                source=update.value.node.source,
+            )
+        seen.add(update.variable.state)
+
+
+def _check_top_level(root: Tensor) -> None:
+    region = root.node.region
+    if region is not None:
+        raise GraphError(
+            "graph",
+            f"{root!r} belongs to region {region.name!r} and cannot leave it",
+            hint=f"return it from {region.name!r} instead",
+            source=root.node.source,
+        )
+
+
+def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node | None]) -> Graph:
+    """Rebuild `graph` from the leaves up.
+
+    `replace` is called for each node with its new inputs and returns the node to stand for it, or
+    None to keep it: the same node where no input changed.
+    """
+    mapping: dict[Tensor, Tensor] = {}
+    for node in graph.nodes:
+        inputs = tuple(mapping[t] for t in node.inputs)
+        new = replace(node, inputs)
+        if new is None:
+            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+            new = node if same else rebuild(node, inputs)
+        mapping.update(zip(node.outputs, new.outputs, strict=True))
+    return graph.with_roots(mapping)
+
+
+def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """Return the program with the unknown sizes replaced, and everything inferred anew.
+
+    Raises `ShapeError` where sizes that had to be equal are not; it says where each came from.
+    """
+    if not sizes:
+        return graph
+
+    def replace(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
+        attrs = {key: substitute_sizes(value, sizes) for key, value in node.attrs.items()}
+        same = attrs == dict(node.attrs)
+        if same and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+            return None
+        return rebuild(node, inputs, lambda attr: substitute_sizes(attr, sizes))
+
+    try:
+        return transform(graph, replace)
+    except SymgradError as error:
+        error.hint = error.hint or "sizes at this call: " + describe_sizes(graph, sizes)
+        raise
+
+
+def describe_sizes(graph: Graph, sizes: Mapping[str, int]) -> str:
+    """Return text that says which size each unknown has and which input gave it."""
+    places: dict[str, str] = {}
+    for position, tensor in enumerate(graph.inputs):
+        for axis, size in enumerate(tensor.shape):
+            for name in unknowns_of(size):
+                label = tensor.name or f"input {position}"
+                places.setdefault(name, f"axis {axis} of {label}")
+    return ", ".join(
+        f"{places.get(name, 'a size')} is {value}"
+        if name.startswith("?")
+        else f"{name} ({places.get(name, 'a size')}) is {value}"
+        for name, value in sizes.items()
+    )

@@ -1,0 +1,401 @@
+"""What a graph is made of: ops, nodes and tensors.
+
+A node is an application of an op; a tensor is one output of a node. Both are immutable and are
+compared by identity, since two equal nodes may come from different lines of the user's code.
+Nothing here knows any op; the operators of `Tensor` look theirs up by name in a table that
+`symgrad/graph/ops/` fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, Union
+
+from symgrad.errors import DTypeError, Source
+from symgrad.graph.dtypes import DType, DTypeLike
+from symgrad.graph.kernel_spec import KernelSpec
+from symgrad.graph.types import Array, Attr, Shape, TensorType
+
+Attrs = Mapping[str, Attr]
+Grads = tuple[Union["Tensor", None], ...]
+# `infer`, `reference` and `kernel` take operands by position and attributes by keyword;
+# `grad` takes the node, one gradient an output, and the attributes by keyword.
+Infer = Callable[..., Union[TensorType, tuple[TensorType, ...]]]
+Reference = Callable[..., Union[Array, tuple[Array, ...]]]
+Grad = Union[Callable[..., Grads], Literal["none"]]
+Kernel = Callable[..., KernelSpec]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDef:
+    """All that symgrad knows about one op.
+
+    `grad` is "none" for an op whose derivative is zero or undefined everywhere. `kernel` is None
+    for a leaf (placeholder, constant, variable), which takes no computation.
+    """
+
+    name: str
+    infer: Infer
+    reference: Reference | None
+    grad: Grad
+    kernel: Kernel | None
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.kernel is None
+
+    def __repr__(self) -> str:
+        return f"OpDef({self.name})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """A scope of tracing: a tensor made in it lives in it and may be used only there."""
+
+    name: str
+    parent: Region | None
+
+    def encloses(self, other: Region | None) -> bool:
+        """Return whether `other` is this region or lies inside of it."""
+        while other is not None:
+            if other is self:
+                return True
+            other = other.parent
+        return False
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """An op applied to tensors. `origin` is the node a gradient or a pass made it for."""
+
+    definition: OpDef
+    inputs: tuple[Tensor, ...]
+    attrs: Attrs
+    name: str | None = None
+    source: Source | None = None
+    origin: Node | None = None
+    region: Region | None = None
+    outputs: tuple[Tensor, ...] = field(default=(), init=False)
+
+    @property
+    def op(self) -> str:
+        """The name of the op's type."""
+        return self.definition.name
+
+    @property
+    def output(self) -> Tensor:
+        """The only output."""
+        (output,) = self.outputs
+        return output
+
+    def __repr__(self) -> str:
+        types = ", ".join(str(t.type) for t in self.outputs)
+        return f"<{self.op} {self.name or ''}: {types}>".replace(" :", ":")
+
+
+NO_ATTRS: Attrs = MappingProxyType({})
+
+
+def make_node(
+    definition: OpDef,
+    inputs: tuple[Tensor, ...],
+    attrs: Attrs,
+    types: tuple[TensorType, ...],
+    *,
+    name: str | None = None,
+    source: Source | None = None,
+    origin: Node | None = None,
+    region: Region | None = None,
+    tensor_class: type[Tensor] | None = None,
+) -> Node:
+    """Make a node and its output tensors; the types have been inferred by the caller."""
+    node = Node(definition, inputs, MappingProxyType(dict(attrs)), name, source, origin, region)
+    make = tensor_class or Tensor
+    outputs = tuple(make(node, index, type_) for index, type_ in enumerate(types))
+    object.__setattr__(node, "outputs", outputs)  # the one knot: a node and its outputs
+    return node
+
+
+PublicOp = Callable[..., Any]
+_PUBLIC_OPS: dict[str, PublicOp] = {}
+
+
+def provide(name: str, function: PublicOp) -> None:
+    """Make `function` what the operators and methods of `Tensor` call under `name`."""
+    assert name not in _PUBLIC_OPS, f"{name} is provided twice"
+    _PUBLIC_OPS[name] = function
+
+
+def public_op(name: str) -> PublicOp:
+    """Return the function provided under `name`."""
+    return _PUBLIC_OPS[name]
+
+
+def is_provided(name: str) -> bool:
+    return name in _PUBLIC_OPS
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tensor:
+    """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
+
+    node: Node
+    index: int
+    type: TensorType
+
+    # NumPy must not take a Tensor for a sequence of scalars.
+    __array_priority__ = 1000
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.type.ndim
+
+    @property
+    def size(self) -> Any:
+        """The number of elements: an int, or a symbolic size."""
+        return self.type.size
+
+    @property
+    def name(self) -> str | None:
+        """The name given by the user, with its scopes; None if there is none."""
+        return self.node.name
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - the Array API's name
+        return self._call("matrix_transpose" if self.ndim == 2 else "reverse_axes")
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
+        return self._call("matrix_transpose")
+
+    def _call(self, op: str, *args: Any, **attrs: Any) -> Any:
+        return _PUBLIC_OPS[op](self, *args, **attrs)
+
+    def _reflected(self, op: str, other: Any) -> Any:
+        return _PUBLIC_OPS[op](other, self)
+
+    def sum(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("sum", axis, **options)
+
+    def prod(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("prod", axis, **options)
+
+    def max(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("max", axis, **options)
+
+    def min(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("min", axis, **options)
+
+    def mean(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("mean", axis, **options)
+
+    def any(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("any", axis, **options)
+
+    def all(self, axis: Any = None, **options: Any) -> Tensor:
+        return self._call("all", axis, **options)
+
+    def argmax(self, axis: int | None = None, **options: Any) -> Tensor:
+        return self._call("argmax", axis, **options)
+
+    def argmin(self, axis: int | None = None, **options: Any) -> Tensor:
+        return self._call("argmin", axis, **options)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Reshape to `shape`, given as one tuple or as separate sizes."""
+        one = len(shape) == 1 and isinstance(shape[0], tuple | list)
+        return self._call("reshape", tuple(shape[0]) if one else shape)
+
+    def flatten(self) -> Tensor:
+        return self._call("reshape", (-1,))
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Permute the axes; without arguments, reverse them."""
+        if not axes or axes[0] is None:
+            return self._call("reverse_axes")
+        return self._call(
+            "permute_dims", axes[0] if isinstance(axes[0], tuple | list) else axes
+        )
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        return self._call("squeeze", axis)
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        return self._call("astype", dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002 - NumPy's names
+        return self._call("clip", min, max)
+
+    def round(self) -> Tensor:
+        return self._call("round")
+
+    def dot(self, other: Any) -> Tensor:
+        return self._call("dot", other)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        return self._call("take", indices, axis=axis)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self._call("getitem", key)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return _PUBLIC_OPS["array_namespace"](api_version)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return _PUBLIC_OPS["array_ufunc"](ufunc, method, inputs, options)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _PUBLIC_OPS["array_function"](func, args, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise self._no_value("an array", "compile the graph and call it, or use sg.run")
+
+    def _no_value(self, wanted: str, instead: str) -> DTypeError:
+        return DTypeError(
+            self.node.op,
+            f"a symbolic tensor {self.type} has no value to make {wanted} of",
+            hint=instead,
+            source=self.node.source,
+        )
+
+    def __bool__(self) -> bool:
+        raise self._no_value("a bool", "use sg.where, or sg.cond for a branch that must not run")
+
+    def __float__(self) -> float:
+        raise self._no_value("a float", "compile the graph and call it, or use sg.run")
+
+    def __int__(self) -> int:
+        raise self._no_value("an int", "compile the graph and call it, or use sg.run")
+
+    def __index__(self) -> int:
+        raise self._no_value("an index", "index with the tensor itself, or use sg.take")
+
+    def __complex__(self) -> complex:
+        raise self._no_value("a complex", "compile the graph and call it, or use sg.run")
+
+    def __len__(self) -> int:
+        if self.ndim and isinstance(self.shape[0], int):
+            return self.shape[0]
+        raise self._no_value("a length", "use .shape")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not (self.ndim and isinstance(self.shape[0], int)):
+            raise self._no_value("an iterator", "iterate a tensor whose first axis has a known size")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name or self.node.op}: {self.type}>"
+
+    # Comparisons build graph, like NumPy's: `is` compares identity, and dictionaries work because
+    # they try identity first.
+    def __eq__(self, other: object) -> Any:
+        return self._call("equal", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._call("not_equal", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._call("less", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._call("less_equal", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._call("greater", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._call("greater_equal", other)
+
+    def __neg__(self) -> Tensor:
+        return self._call("negative")
+
+    def __pos__(self) -> Tensor:
+        return self._call("positive")
+
+    def __abs__(self) -> Tensor:
+        return self._call("abs")
+
+    def __invert__(self) -> Tensor:
+        return self._call("logical_not")
+
+    def __round__(self) -> Tensor:
+        return self._call("round")
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._call("add", other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self._reflected("add", other)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._call("subtract", other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._reflected("subtract", other)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._call("multiply", other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self._reflected("multiply", other)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._call("divide", other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._reflected("divide", other)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return self._call("floor_divide", other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return self._reflected("floor_divide", other)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return self._call("remainder", other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return self._reflected("remainder", other)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return self._call("pow", other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return self._reflected("pow", other)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self._call("matmul", other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return self._reflected("matmul", other)
+
+    def __and__(self, other: Any) -> Tensor:
+        return self._call("logical_and", other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return self._reflected("logical_and", other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self._call("logical_or", other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return self._reflected("logical_or", other)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self._call("logical_xor", other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return self._reflected("logical_xor", other)

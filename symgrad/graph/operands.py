@@ -1,0 +1,212 @@
+"""From what a user writes to operands an op takes: conversion, promotion, broadcasting.
+
+Ops themselves are strict: equal dtypes, equal shapes. Public functions come here first, so every
+conversion and every broadcast is a node that can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
+from symgrad.graph.node import Tensor, public_op
+from symgrad.graph.ops.leaf import constant_node
+from symgrad.graph.sizes import Dim
+from symgrad.graph.types import Literal, Shape, TensorType
+
+_PYTHON_SCALARS = (bool, int, float)
+
+
+def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
+    """Make a constant of `value`, a scalar, a nest of lists or an array.
+
+    Python floats become float32 and ints int32 unless `dtype` says otherwise; NumPy arrays keep
+    their dtype. Raises `DTypeError` for a dtype symgrad does not have or a value it cannot hold.
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    array = _as_array(value, wanted)
+    return constant_node(Literal(array), name=name)
+
+
+def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise DTypeError("constant", str(error), source=user_source()) from error
+    if isinstance(value, np.ndarray | np.generic):
+        return array.astype((wanted or _known_dtype(array)).numpy)
+    if wanted is None:
+        wanted = {"f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_}.get(array.dtype.kind)
+        wanted = wanted or _known_dtype(array)
+    if wanted.is_integer and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(wanted.numpy)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise DTypeError(
+                "constant", f"{value!r} does not fit {wanted.name}", source=user_source()
+            )
+    return array.astype(wanted.numpy)
+
+
+def _known_dtype(array: np.ndarray[Any, Any]) -> DType:
+    try:
+        return as_dtype(array.dtype)
+    except SymgradError as error:
+        error.source = user_source()
+        raise
+
+
+def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
+    """Return `value` if it is a tensor, else a constant of it."""
+    return value if isinstance(value, Tensor) else constant(value, dtype)
+
+
+def promote_operands(op: str, *values: Any) -> list[Tensor]:
+    """Convert `values` to tensors of the one dtype they promote to.
+
+    A Python scalar is weak: it takes the dtype of the others, except that a float makes integers
+    float32 and an int makes bools int32.
+    """
+    strong = [as_tensor(v) for v in values if not isinstance(v, _PYTHON_SCALARS)]
+    weak = [v for v in values if isinstance(v, _PYTHON_SCALARS)]
+    try:
+        dtype = _common_dtype(op, [t.dtype for t in strong], weak)
+    except SymgradError as error:
+        error.source = user_source()
+        raise
+    tensors = iter(strong)
+    return [
+        constant(v, dtype) if isinstance(v, _PYTHON_SCALARS) else cast(next(tensors), dtype)
+        for v in values
+    ]
+
+
+def _common_dtype(op: str, strong: Sequence[DType], weak: Sequence[bool | int | float]) -> DType:
+    dtype: DType | None = None
+    for other in strong:
+        dtype = other if dtype is None else promote(op, dtype, other)
+    for scalar in weak:
+        default = _scalar_dtype(scalar)
+        if dtype is None or _rank(default) > _rank(dtype):
+            dtype = default
+    assert dtype is not None, "an op has operands"
+    return dtype
+
+
+def _scalar_dtype(scalar: bool | int | float) -> DType:
+    if isinstance(scalar, bool):
+        return dtypes.bool_
+    return dtypes.int32 if isinstance(scalar, int) else dtypes.float32
+
+
+def _rank(dtype: DType) -> int:
+    return {"bool": 0, "unsigned": 1, "signed": 1, "float": 2}[dtype.kind]
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """Return `x` in `dtype`, itself if it has it."""
+    if x.dtype == dtype:
+        return x
+    converted = public_op("astype")(x, dtype)  # an op like any other: it lives above this module
+    assert isinstance(converted, Tensor)
+    return converted
+
+
+def require_dtype(op: str, name: str, x: TensorType, allowed: Callable[[DType], bool]) -> None:
+    """Raise `DTypeError` if the dtype of operand `name` is not one the op takes."""
+    if not allowed(x.dtype):
+        kinds = [d.name for d in dtypes.ALL if allowed(d)]
+        raise DTypeError(op, f"{name}: {x} is none of {', '.join(kinds)}")
+
+
+def require_equal_types(op: str, **operands: TensorType) -> TensorType:
+    """Return the type equal operands have, with known sizes in the place of unknown ones.
+
+    Raises `DTypeError` or `ShapeError` that names the two operands that differ.
+    """
+    (first_name, first), *rest = operands.items()
+    shape = first.shape
+    for name, other in rest:
+        if other.dtype != first.dtype:
+            raise DTypeError(
+                op, f"dtypes differ: {first_name}: {first}, {name}: {other}", hint="use astype"
+            )
+        shape = meet_shapes(op, first_name, first.with_shape(shape), name, other)
+    return first.with_shape(shape)
+
+
+def meet_shapes(op: str, a_name: str, a: TensorType, b_name: str, b: TensorType) -> Shape:
+    """Return the shape that `a` and `b` must both have.
+
+    Where an unknown size meets another size the known one is taken; that they are equal is checked
+    when the program is called and this runs again on known sizes.
+    """
+    if a.ndim != b.ndim:
+        raise ShapeError(op, f"ranks differ: {a.ndim} of {a_name}: {a}, {b.ndim} of {b_name}: {b}")
+    met: list[Dim] = []
+    for axis, (m, n) in enumerate(zip(a.shape, b.shape, strict=True)):
+        if m != n and isinstance(m, int) and isinstance(n, int):
+            raise ShapeError(
+                op,
+                f"sizes differ: {m} in axis {axis} of {a_name}: {a}, "
+                f"{n} in axis {axis} of {b_name}: {b}",
+            )
+        met.append(m if isinstance(m, int) else n if isinstance(n, int) else m)
+    return tuple(met)
+
+
+def broadcast_shapes(op: str, **operands: TensorType) -> Shape:
+    """Return the shape the operands broadcast to, as NumPy does; an unknown size is never 1."""
+    ndim = max(t.ndim for t in operands.values())
+    shape: list[Dim] = []
+    for axis in range(-ndim, 0):
+        sized = {n: t for n, t in operands.items() if t.ndim >= -axis and t.shape[axis] != 1}
+        size: Dim = 1
+        for name, type_ in sized.items():
+            size = _meet_broadcast(op, axis, size, name, type_, operands)
+        shape.append(size)
+    return tuple(shape)
+
+
+def _meet_broadcast(
+    op: str, axis: int, size: Dim, name: str, type_: TensorType, operands: dict[str, TensorType]
+) -> Dim:
+    here = type_.shape[axis]
+    if size in (1, here):
+        return here
+    if isinstance(size, int) and isinstance(here, int):
+        other = next(n for n, t in operands.items() if t.ndim >= -axis and t.shape[axis] == size)
+        raise ShapeError(
+            op,
+            f"shapes do not broadcast: {size} in axis {axis} of {other}: {operands[other]}, "
+            f"{here} in axis {axis} of {name}: {type_}",
+        )
+    return size if isinstance(size, int) else here
+
+
+def normalize_axis(op: str, axis: int, ndim: int, name: str = "axis") -> int:
+    """Return `axis` counted from 0; raises `ShapeError` if a tensor of `ndim` axes has none."""
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+        raise DTypeError(op, f"{name} must be an int, it is {axis!r}", source=user_source())
+    if not -ndim <= axis < ndim:
+        raise ShapeError(
+            op, f"{name} {axis} is not an axis of a tensor of rank {ndim}", source=user_source()
+        )
+    return int(axis) % ndim
+
+
+def normalize_axes(op: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes counted from 0 and sorted, all of them for None; raises for a repeated one."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    axes = tuple(sorted(normalize_axis(op, a, ndim) for a in given))
+    if len(set(axes)) != len(axes):
+        raise ShapeError(op, f"an axis is repeated in {tuple(given)}", source=user_source())
+    return axes
+
+

@@ -1,0 +1,132 @@
+"""The leaves of a graph: placeholders, constants and variables. They take no computation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.build import apply, apply_node
+from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
+from symgrad.graph.node import Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.sizes import Size, unknown
+from symgrad.graph.types import Array, Dim, Literal, Shape, State, TensorType
+
+
+def placeholder(
+    shape: Sequence[int | str | Size | None],
+    dtype: DTypeLike = "float32",
+    name: str | None = None,
+) -> Tensor:
+    """Make an input of a program.
+
+    A size may be an int, a string (the same name is the same size) or None (an unknown size of its
+    own). Raises `ShapeError` for a negative size and `DTypeError` for what is no size.
+    """
+    sizes = (shape,) if isinstance(shape, int | str) else tuple(shape)
+    return apply(
+        placeholder_op, name=name, dtype=as_dtype(dtype), shape=tuple(_as_size(n) for n in sizes)
+    )
+
+
+def _as_size(size: Any) -> Dim:
+    if size is None or isinstance(size, str):
+        return unknown(size)
+    if isinstance(size, Size):
+        return size
+    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+        raise DTypeError("placeholder", f"{size!r} is no size", source=user_source())
+    if size < 0:
+        raise ShapeError("placeholder", f"size {size} is negative", source=user_source())
+    return int(size)
+
+
+def _placeholder_infer(*, dtype: DType, shape: Shape) -> TensorType:
+    return TensorType(dtype, shape)
+
+
+placeholder_op = define(
+    "placeholder", infer=_placeholder_infer, reference=None, grad="none", kernel=None
+)
+
+
+def constant_node(value: Literal, name: str | None = None) -> Tensor:
+    """Make the node of a constant."""
+    return apply(constant_op, name=name, value=value)
+
+
+def _constant_infer(*, value: Literal) -> TensorType:
+    return value.type
+
+
+def _constant_reference(*, value: Literal) -> Array:
+    return value.array
+
+
+constant_op = define(
+    "constant", infer=_constant_infer, reference=_constant_reference, grad="none", kernel=None
+)
+
+
+class Variable(Tensor):
+    """State that programs read and update. As a tensor it is the value at the start of a step."""
+
+    __slots__ = ()
+
+    @property
+    def state(self) -> State:
+        """The storage."""
+        state = self.node.attrs["state"]
+        assert isinstance(state, State)
+        return state
+
+    @property
+    def trainable(self) -> bool:
+        return self.state.trainable
+
+    @property
+    def value(self) -> Array:
+        """A copy of the current value; assigning sets it, with shape and dtype checked."""
+        return self.state.array.copy()
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        array = np.asarray(new)
+        if array.shape != self.state.array.shape:
+            raise ShapeError(
+                f"variable {self.name}",
+                f"shape {array.shape} was assigned to a variable of shape "
+                f"{self.state.array.shape}",
+                source=user_source(),
+            )
+        if not np.can_cast(array.dtype, self.state.array.dtype, casting="same_kind"):
+            raise DTypeError(
+                f"variable {self.name}",
+                f"{array.dtype.name} was assigned to a variable of {self.dtype.name}",
+                source=user_source(),
+            )
+        self.state.array[...] = array
+
+
+def variable_node(state: State, name: str | None) -> Variable:
+    """Make the node that reads `state`."""
+    node = apply_node(variable_op, (), {"state": state}, name=name, tensor_class=Variable)
+    variable = node.output
+    assert isinstance(variable, Variable)
+    return variable
+
+
+def _variable_infer(*, state: State) -> TensorType:
+    return state.type
+
+
+def _variable_reference(*, state: State) -> Array:
+    return state.array.copy()
+
+
+variable_op = define(
+    "variable", infer=_variable_infer, reference=_variable_reference, grad="none", kernel=None
+)

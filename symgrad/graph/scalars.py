@@ -1,0 +1,99 @@
+"""The scalar operations: all that one element of a kernel can compute.
+
+This is the vocabulary in which an op of the Map structure states its body and which the loop
+language prints. Meaning is fixed here, once; the loop interpreter and the LLVM emitter each have
+one row an operation. A row says which kinds of element it takes and what it gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar
+
+from symgrad.graph.dtypes import DType
+
+Value = TypeVar("Value")
+
+Takes = Literal["number", "float", "integer", "bool", "any"]
+Gives = Literal["same", "bool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarOp:
+    """One scalar operation: how many arguments, of which kind, what result, how costly.
+
+    `flops` counts the arithmetic the operation stands for as the profile reports it.
+    """
+
+    name: str
+    arity: int
+    takes: Takes
+    gives: Gives
+    flops: int
+    meaning: str
+
+
+_ROWS = (
+    ScalarOp("add", 2, "number", "same", 1, "a + b; integers wrap around"),
+    ScalarOp("sub", 2, "number", "same", 1, "a - b; integers wrap around"),
+    ScalarOp("mul", 2, "number", "same", 1, "a * b; integers wrap around"),
+    ScalarOp("div", 2, "float", "same", 1, "a / b, correctly rounded"),
+    ScalarOp("floordiv", 2, "number", "same", 2, "floor(a / b); an integer by 0 gives 0"),
+    ScalarOp("mod", 2, "number", "same", 3, "remainder with the sign of b; an integer by 0 gives 0"),
+    ScalarOp("neg", 1, "number", "same", 1, "-a; unsigned integers wrap around"),
+    ScalarOp("abs", 1, "number", "same", 1, "|a|; the least signed integer stays"),
+    ScalarOp("min", 2, "number", "same", 1, "the lesser; nan if either is nan"),
+    ScalarOp("max", 2, "number", "same", 1, "the greater; nan if either is nan"),
+    ScalarOp("sqrt", 1, "float", "same", 1, "square root, correctly rounded"),
+    ScalarOp("floor", 1, "float", "same", 1, "greatest integer not above a"),
+    ScalarOp("ceil", 1, "float", "same", 1, "least integer not below a"),
+    ScalarOp("round", 1, "float", "same", 1, "nearest integer, ties to even"),
+    ScalarOp("exp", 1, "float", "same", 12, "e**a"),
+    ScalarOp("expm1", 1, "float", "same", 16, "e**a - 1, accurate near 0"),
+    ScalarOp("log", 1, "float", "same", 16, "natural logarithm"),
+    ScalarOp("log1p", 1, "float", "same", 20, "log(1 + a), accurate near 0"),
+    ScalarOp("sin", 1, "float", "same", 20, "sine of a in radians"),
+    ScalarOp("cos", 1, "float", "same", 20, "cosine of a in radians"),
+    ScalarOp("tanh", 1, "float", "same", 20, "hyperbolic tangent"),
+    ScalarOp("sigmoid", 1, "float", "same", 14, "1 / (1 + e**-a)"),
+    ScalarOp("erf", 1, "float", "same", 24, "error function"),
+    ScalarOp("pow", 2, "number", "same", 40, "a**b; an integer to a negative power gives 0 but for a = 1, -1"),  # noqa: E501 - a table row
+    ScalarOp("eq", 2, "any", "bool", 1, "a == b"),
+    ScalarOp("ne", 2, "any", "bool", 1, "a != b, true if either is nan"),
+    ScalarOp("lt", 2, "any", "bool", 1, "a < b"),
+    ScalarOp("le", 2, "any", "bool", 1, "a <= b"),
+    ScalarOp("gt", 2, "any", "bool", 1, "a > b"),
+    ScalarOp("ge", 2, "any", "bool", 1, "a >= b"),
+    ScalarOp("and", 2, "bool", "same", 0, "both"),
+    ScalarOp("or", 2, "bool", "same", 0, "either"),
+    ScalarOp("xor", 2, "bool", "same", 0, "one but not the other"),
+    ScalarOp("not", 1, "bool", "same", 0, "the opposite"),
+)  # fmt: skip
+
+# `select` (cond, a, b) and `cast` (a, to a dtype) are written out where they are used: their
+# arguments are of mixed dtypes, so no row of this table can type them.
+SCALAR_OPS = {row.name: row for row in _ROWS}
+
+
+class Scalars(Protocol[Value]):
+    """What the body of a Map op is written against: a builder of scalar expressions."""
+
+    def call(self, name: str, *args: Value) -> Value:
+        """Apply the scalar operation `name` of `SCALAR_OPS`."""
+        ...
+
+    def select(self, condition: Value, chosen: Value, otherwise: Value) -> Value:
+        """Take `chosen` where `condition` holds and `otherwise` elsewhere; both are evaluated."""
+        ...
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """Convert; float to integer truncates and saturates (nan gives 0), to bool tests != 0."""
+        ...
+
+    def const(self, value: bool | int | float, dtype: DType) -> Value:
+        """Make a constant of `dtype`."""
+        ...
+
+    def dtype_of(self, value: Value) -> DType:
+        """Return the dtype of an expression."""
+        ...

@@ -1,0 +1,229 @@
+"""Sizes of axes that are only known when a program is called.
+
+A dim is an `int` or a `Size`: a polynomial with integer coefficients over atoms, where an atom is
+a named unknown or a floor division, minimum or maximum of sizes. Equal sizes are equal objects, so
+two axes may be compared at build time; what cannot be decided then is checked when the unknowns
+are known. An unknown is never taken to be 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Union
+
+_anonymous = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An unknown size; one that the user did not name prints as `?3`."""
+
+    name: str
+
+    @property
+    def is_named(self) -> bool:
+        return not self.name.startswith("?")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """`floordiv`, `min` or `max` of two sizes."""
+
+    function: Literal["floordiv", "min", "max"]
+    first: Dim
+    second: Dim
+
+    def __str__(self) -> str:
+        if self.function == "floordiv":
+            return f"({self.first})//{self.second}"
+        return f"{self.function}({self.first}, {self.second})"
+
+
+Atom = Union[Unknown, "Rounded"]
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A sum of `coefficient * monomial`; the monomials are sorted by their text and distinct."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        return _from_terms(*_terms(self), *_terms(other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + (-other)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return (-self) + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        products = itertools.product(_terms(self), _terms(other))
+        return _from_terms(*((_product(a, b), m * n) for (a, m), (b, n) in products))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return divide(self, other)
+
+    def __str__(self) -> str:
+        text = ""
+        for monomial, coefficient in self.terms:
+            sign = "-" if coefficient < 0 else ("+" if text else "")
+            factors = [str(atom) for atom in monomial]
+            if abs(coefficient) != 1 or not factors:
+                factors.insert(0, str(abs(coefficient)))
+            text += sign + "*".join(factors)
+        return text
+
+    __repr__ = __str__
+
+
+Dim = Union[int, Size]
+
+
+def unknown(name: str | None = None) -> Dim:
+    """Return the size called `name`, or a new one unlike every other."""
+    chosen = f"?{next(_anonymous)}" if name is None else name
+    return Size((((Unknown(chosen),), 1),))
+
+
+def divide(size: Dim, by: Dim) -> Dim:
+    """Return `size // by`, exactly where every coefficient divides."""
+    if isinstance(size, int) and isinstance(by, int):
+        return size // by
+    if size == by:
+        return 1
+    if isinstance(by, int) and all(c % by == 0 for _, c in _terms(size)):
+        return _from_terms(*((m, c // by) for m, c in _terms(size)))
+    exact = _divide_by_monomial(size, by)
+    if exact is not None:
+        return exact
+    return _from_atom(Rounded("floordiv", size, by))
+
+
+def _divide_by_monomial(size: Dim, by: Dim) -> Dim | None:
+    if isinstance(by, int) or len(by.terms) != 1:
+        return None
+    ((divisor, factor),) = by.terms
+    quotient = []
+    for monomial, coefficient in _terms(size):
+        left = list(monomial)
+        for atom in divisor:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if coefficient % factor:
+            return None
+        quotient.append((tuple(left), coefficient // factor))
+    return _from_terms(*quotient)
+
+
+def at_least(size: Dim, bound: Dim) -> Dim:
+    """Return `max(size, bound)`."""
+    if isinstance(size, int) and isinstance(bound, int):
+        return max(size, bound)
+    if size == bound or (bound == 0 and is_natural(size)):
+        return size
+    return _from_atom(Rounded("max", size, bound))
+
+
+def at_most(size: Dim, bound: Dim) -> Dim:
+    """Return `min(size, bound)`."""
+    if isinstance(size, int) and isinstance(bound, int):
+        return min(size, bound)
+    if size == bound or (size == 0 and is_natural(bound)):
+        return size
+    if bound == 0 and is_natural(size):
+        return 0
+    return _from_atom(Rounded("min", size, bound))
+
+
+def is_natural(size: Dim) -> bool:
+    """Return whether `size` is seen to be non-negative from its form alone."""
+    if isinstance(size, int):
+        return size >= 0
+    return all(c >= 0 and all(_is_natural_atom(a) for a in m) for m, c in size.terms)
+
+
+def _is_natural_atom(atom: Atom) -> bool:
+    match atom:
+        case Unknown():
+            return True
+        case Rounded("max", first, second):
+            return is_natural(first) or is_natural(second)
+        case Rounded(_, first, second):
+            return is_natural(first) and is_natural(second)
+
+
+def substitute(size: Dim, values: Mapping[str, int]) -> Dim:
+    """Return `size` with the unknowns named in `values` replaced."""
+    if isinstance(size, int):
+        return size
+    total: Dim = 0
+    for monomial, coefficient in size.terms:
+        product: Dim = coefficient
+        for atom in monomial:
+            product = product * _substitute_atom(atom, values)
+        total = total + product
+    return total
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, int]) -> Dim:
+    if isinstance(atom, Unknown):
+        return values[atom.name] if atom.name in values else _from_atom(atom)
+    first, second = substitute(atom.first, values), substitute(atom.second, values)
+    apply = {"floordiv": divide, "min": at_most, "max": at_least}[atom.function]
+    return apply(first, second)
+
+
+def unknowns_of(size: Dim) -> tuple[str, ...]:
+    """Return the names of the unknowns in `size`, in the order in which they print."""
+    if isinstance(size, int):
+        return ()
+    names: list[str] = []
+    for monomial, _ in size.terms:
+        for atom in monomial:
+            if isinstance(atom, Unknown):
+                names.append(atom.name)
+            else:
+                names.extend((*unknowns_of(atom.first), *unknowns_of(atom.second)))
+    return tuple(dict.fromkeys(names))
+
+
+def _terms(size: Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(size, int):
+        return (((), size),) if size else ()
+    return size.terms
+
+
+def _from_terms(*terms: tuple[Monomial, int]) -> Dim:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    kept = [(m, c) for m, c in total.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    # The constant comes last, so that `n-1` reads as it was written.
+    return Size(tuple(sorted(kept, key=lambda term: (not term[0], str(term[0])))))
+
+
+def _product(a: Monomial, b: Monomial) -> Monomial:
+    return tuple(sorted((*a, *b), key=str))
+
+
+def _from_atom(atom: Atom) -> Dim:
+    return Size((((atom,), 1),))

@@ -1,0 +1,148 @@
+"""Tensor types and the values an attribute of a node may have."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.sizes import Dim, Size
+
+Array = npt.NDArray[Any]
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A dtype and a shape; prints as `f32[32, n]`."""
+
+    dtype: DType
+    shape: Shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known."""
+        return all(isinstance(n, int) for n in self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape as ints; only for a static type."""
+        return tuple(static(n) for n in self.shape)
+
+    @property
+    def count(self) -> int:
+        """The number of elements; only for a static type."""
+        return math.prod(self.static_shape)
+
+    @property
+    def size(self) -> Dim:
+        """The number of elements, an unknown size where a dim is one."""
+        total: Dim = 1
+        for n in self.shape:
+            total = total * n
+        return total
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory an array of this static type takes."""
+        return self.count * self.dtype.itemsize
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        return TensorType(self.dtype, shape)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
+
+
+def static(dim: Dim) -> int:
+    """Return `dim`, which must be known by now."""
+    assert isinstance(dim, int), f"size {dim} is not known here"
+    return dim
+
+
+class Literal:
+    """The value of a constant: a read-only array that is hashed and compared by its bits."""
+
+    __slots__ = ("_digest", "array")
+
+    def __init__(self, array: Array) -> None:
+        copy = np.array(array, order="C")
+        copy.setflags(write=False)
+        self.array = copy
+        self._digest: bytes | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of dtype, shape and bits; computed when first asked for."""
+        if self._digest is None:
+            head = f"{self.array.dtype.name}{self.array.shape}".encode()
+            self._digest = hashlib.blake2b(head + self.array.tobytes(), digest_size=16).digest()
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Literal({self.type})"
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(dtypes.as_dtype(self.array.dtype), self.array.shape)
+
+
+class State:
+    """The storage of a variable: one array for the life of the variable, written in place.
+
+    Compiled programs hold the address of `array`, so it is never replaced.
+    """
+
+    __slots__ = ("array", "name", "trainable")
+
+    def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
+        self.array = aligned_copy(array)
+        self.name = name
+        self.trainable = trainable
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(dtypes.as_dtype(self.array.dtype), self.array.shape)
+
+    def __repr__(self) -> str:
+        return f"State({self.name}: {self.type})"
+
+
+ALIGNMENT = 64  # bytes; a cache line and the widest vector register
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an uninitialised C-ordered array that starts at a multiple of `ALIGNMENT`."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned_copy(array: Array) -> Array:
+    """Return a copy of `array` that starts at a multiple of `ALIGNMENT`."""
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+Attr = Union[None, bool, int, float, str, DType, Size, Literal, State, tuple["Attr", ...]]

@@ -1,0 +1,1 @@
+"""Functions of neural networks, composed of ops; no state and no layer classes."""

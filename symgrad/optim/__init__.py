@@ -1,0 +1,1 @@
+"""Optimizers: updates of variables, built as graph from their gradients."""

@@ -1,0 +1,1 @@
+"""Machine code in memory and on disk, and the buffers and threads it runs with."""

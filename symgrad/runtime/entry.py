@@ -1,0 +1,125 @@
+"""The native entry: a compiled step as a built-in function of Python, called in well under 1 us.
+
+`build_entry` makes it. The code behind it is compiled once per process (`entry_code`); a step adds
+a record (`entry_record`). What an argument that does not fit becomes is not decided here: such a
+call goes to the slow path as it is.
+
+A compiled step is a native function of the ABI
+
+    i32 step(ptr inputs, ptr outputs, ptr state)
+
+`inputs` and `outputs` are tables of pointers to elements, `state` is passed through, and a result
+other than 0 is a failure. It does not run Python code, and keeps the global lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NoReturn
+
+from symgrad.codegen.llvm.target import Target
+from symgrad.runtime.entry_code import SYMBOLS, emit_entry_module
+from symgrad.runtime.entry_layout import verified_platform
+from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
+from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
+
+__all__ = ["ArraySpec", "NativeEntry", "build_entry"]
+
+_METH_FASTCALL = 0x80
+_OPT_LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class NativeEntry:
+    """The two ways to call a step; each is a built-in function that owns all it needs.
+
+    `call(*inputs)` returns fresh outputs: the array, a tuple of arrays, or None if there are none.
+    `into(*inputs, *outputs)` writes to the arrays it is given and returns None; after a failure
+    their contents are undefined.
+    """
+
+    call: Callable[..., Any]
+    into: Callable[..., Any]
+
+
+def build_entry(
+    *,
+    name: str,
+    step_address: int,
+    state_address: int,
+    inputs: Sequence[ArraySpec],
+    outputs: Sequence[ArraySpec],
+    single: bool,
+    slow_path: Callable[..., Any],
+    on_failure: Callable[..., NoReturn],
+    target: Target,
+    into_slow_path: Callable[..., Any] | None = None,
+    owner: object = None,
+) -> NativeEntry:
+    """Make the entry of the step at `step_address`.
+
+    An argument fits if it is exactly an `ndarray`, C-contiguous and aligned, with the very shape
+    and the very dtype object of its `ArraySpec`; an output of `into` also has to be writeable and
+    to overlap no other array. A call with too few, too many or unfit arguments returns
+    `slow_path(*args)` (of `into`: `into_slow_path`, if there is one). A slow path that calls the
+    entry again must make all arguments fit: `np.require(x, dtype, "CAE")` does, whereas
+    `astype(copy=False)` keeps an equal dtype that is another object.
+
+    If the step fails, its outputs are released and `on_failure(status, *args)` raises. `single`
+    returns the one output itself and not a tuple. `owner` is whatever the addresses need to stay
+    valid: it lives as long as either function does.
+    """
+    assert not single or len(outputs) == 1, f"{name} has {len(outputs)} outputs, not a single one"
+    several = Returns.TUPLE if outputs else Returns.NONE
+    returns = Returns.SINGLE if single else several
+    record = build_record(step_address, state_address, inputs, outputs, returns)
+    code = _entry_code(target)
+    handlers = {"call": slow_path, "into": into_slow_path or slow_path}
+    call, into = (
+        _builtin(name, symbol, code, record, (handlers[symbol], on_failure), owner)
+        for symbol in SYMBOLS
+    )
+    return NativeEntry(call, into)
+
+
+@cache
+def _entry_code(target: Target) -> LoadedCode:
+    platform = verified_platform()
+    module = optimize(str(emit_entry_module(platform.layout)), target, _OPT_LEVEL)
+    return load_object(emit_object(module, target, _OPT_LEVEL), SYMBOLS, dict(platform.imports))
+
+
+class _PyMethodDef(ctypes.Structure):
+    _fields_ = (
+        ("ml_name", ctypes.c_char_p),
+        ("ml_meth", ctypes.c_void_p),
+        ("ml_flags", ctypes.c_int),
+        ("ml_doc", ctypes.c_char_p),
+    )
+
+
+# Takes the definition, `self` and the name of the module.
+_new_builtin = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+)(("PyCFunction_NewEx", ctypes.pythonapi))
+
+
+def _builtin(
+    name: str,
+    symbol: str,
+    code: LoadedCode,
+    record: Record,
+    handlers: tuple[Callable[..., Any], Callable[..., NoReturn]],
+    owner: object,
+) -> Callable[..., Any]:
+    doc = f"Run the compiled step {name} on arrays of exactly the shapes and dtypes it has."
+    definition = _PyMethodDef(name.encode(), code.address(symbol), _METH_FASTCALL, doc.encode())
+    # `self` owns everything the function needs, its definition included: built-in functions may
+    # outlive the NativeEntry. It is a tuple since the garbage collector sees through one, and
+    # handlers that lead back to the function make a cycle.
+    self_ = (record.words, *handlers, record.tables, definition, code, owner)
+    function: Callable[..., Any] = _new_builtin(ctypes.addressof(definition), self_, "symgrad")
+    return function

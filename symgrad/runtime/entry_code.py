@@ -1,0 +1,365 @@
+"""The native entry in LLVM IR: two functions CPython calls, the same for every step.
+
+They read what a step takes and makes from the step's record (`entry_record`), which they find
+through `self`: a tuple of the record as an array, the slow path and the handler of failures. So a
+new step costs a few Python objects and no compilation. This module emits; it makes no Python
+objects.
+
+Both have the order: objects that Python's garbage collector tracks are made first, then arguments
+are checked and the pointers to their elements taken, then the step runs. From the first check on
+no Python code can run, so what was checked still holds in the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from symgrad.runtime.entry_layout import Layout
+from symgrad.runtime.entry_record import (
+    RECORD_FIELDS,
+    SPEC_FIELDS,
+    Fields,
+    Returns,
+    field_index,
+    llvm_struct,
+)
+
+_I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
+_PTR = ir.PointerType()
+_NULL = ir.Constant(_PTR, None)
+_VOID = ir.VoidType()
+_ZERO = _I64(0)
+_SPEC = llvm_struct(SPEC_FIELDS)
+
+_EXTERNALS = {
+    "PyArray_NewFromDescr": ir.FunctionType(_PTR, [_PTR, _PTR, _I32, _PTR, _PTR, _PTR, _I32, _PTR]),
+    "PyLong_FromLong": ir.FunctionType(_PTR, [_I64]),
+    "PyObject_Vectorcall": ir.FunctionType(_PTR, [_PTR, _PTR, _I64, _PTR]),
+    "PyTuple_New": ir.FunctionType(_PTR, [_I64]),
+    "Py_DecRef": ir.FunctionType(_VOID, [_PTR]),
+    "Py_IncRef": ir.FunctionType(_VOID, [_PTR]),
+}
+_METHOD = ir.FunctionType(_PTR, [_PTR, _PTR, _I64])
+_STEP = ir.FunctionType(_I32, [_PTR, _PTR, _PTR])
+
+# Places in the tuple that is `self`.
+WORDS, SLOW_PATH, ON_FAILURE = range(3)
+
+# The functions of the module that CPython calls.
+SYMBOLS = ("call", "into")
+
+
+def emit_entry_module(layout: Layout) -> ir.Module:
+    """Emit `call(*inputs)` and `into(*inputs, *outputs)` for objects laid out as `layout` says."""
+    module = ir.Module("entry")
+    emitter = _Emitter(module, layout)
+    emitter.emit_call()
+    emitter.emit_into()
+    return module
+
+
+class _Emitter:
+    """Emits the functions: those that both entries use first, at construction."""
+
+    def __init__(self, module: ir.Module, layout: Layout) -> None:
+        self.module = module
+        self.layout = layout
+        self.externals = {
+            name: ir.Function(module, signature, name) for name, signature in _EXTERNALS.items()
+        }
+        self.array_type = ir.GlobalVariable(module, _I8, "PyArray_Type")
+        self.none = ir.GlobalVariable(module, _I8, "_Py_NoneStruct")
+        self.bind = self._emit_bind()
+        self.overlap = self._emit_overlap()
+        self.prepare = self._emit_prepare()
+        self.allocate = self._emit_allocate()
+        self.slow_path = self._emit_slow_path()
+        self.fail = self._emit_fail()
+
+    def emit_call(self) -> None:
+        """`call(*inputs)`: make the outputs, run the step, return them."""
+        function, builder = self._define("call", _METHOD)
+        self_, args, nargs = function.args
+        record = self._record(builder, self_)
+        specs = _field(builder, RECORD_FIELDS, record, "specs")
+        pointers = _field(builder, RECORD_FIELDS, record, "pointers")
+        input_count = _field(builder, RECORD_FIELDS, record, "input_count")
+        output_count = _field(builder, RECORD_FIELDS, record, "output_count")
+        returns = _field(builder, RECORD_FIELDS, record, "returns")
+        result = builder.alloca(_PTR)
+        with builder.if_then(builder.icmp_signed("!=", nargs, input_count), likely=False):
+            builder.ret(builder.call(self.slow_path, function.args))
+        slots = builder.call(self.prepare, [returns, output_count, result])
+        with builder.if_then(_is_null(builder, slots), likely=False):
+            builder.ret(_NULL)
+        is_bound = builder.call(self.bind, [specs, pointers, args, input_count])
+        with builder.if_then(builder.not_(is_bound), likely=False):
+            self._release(builder, result)
+            builder.ret(builder.call(self.slow_path, function.args))
+        output_specs = _element(builder, _SPEC, specs, input_count)
+        output_pointers = _element(builder, _PTR, pointers, input_count)
+        is_allocated = builder.call(
+            self.allocate, [output_specs, output_pointers, slots, output_count]
+        )
+        with builder.if_then(builder.not_(is_allocated), likely=False):
+            self._release(builder, result)
+            builder.ret(_NULL)
+        status = self._run_step(builder, record)
+        with builder.if_then(_is_failure(builder, status), likely=False):
+            self._release(builder, result)
+            builder.ret(builder.call(self.fail, [self_, status, args, nargs]))
+        builder.ret(builder.load(result, typ=_PTR))
+
+    def emit_into(self) -> None:
+        """`into(*inputs, *outputs)`: run the step on arrays that are all there, return None."""
+        function, builder = self._define("into", _METHOD)
+        self_, args, nargs = function.args
+        record = self._record(builder, self_)
+        specs = _field(builder, RECORD_FIELDS, record, "specs")
+        pointers = _field(builder, RECORD_FIELDS, record, "pointers")
+        input_count = _field(builder, RECORD_FIELDS, record, "input_count")
+        output_count = _field(builder, RECORD_FIELDS, record, "output_count")
+        count = builder.add(input_count, output_count)
+        with builder.if_then(builder.icmp_signed("!=", nargs, count), likely=False):
+            builder.ret(builder.call(self.slow_path, function.args))
+        is_bound = builder.call(self.bind, [specs, pointers, args, count])
+        with builder.if_then(builder.not_(is_bound), likely=False):
+            builder.ret(builder.call(self.slow_path, function.args))
+        has_overlap = builder.call(self.overlap, [specs, pointers, input_count, count])
+        with builder.if_then(has_overlap, likely=False):
+            builder.ret(builder.call(self.slow_path, function.args))
+        status = self._run_step(builder, record)
+        with builder.if_then(_is_failure(builder, status), likely=False):
+            builder.ret(builder.call(self.fail, [self_, status, args, nargs]))
+        self._external(builder, "Py_IncRef", self.none)
+        builder.ret(self.none)
+
+    def _emit_bind(self) -> ir.Function:
+        """`bind(specs, pointers, args, count)`: check `args`, take their pointers; false if not."""
+        signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
+        function, builder = self._define("bind", signature, is_internal=True)
+        specs, pointers, args, count = function.args
+        layout = self.layout
+        with _loop(builder, count) as index:
+            spec = _element(builder, _SPEC, specs, index)
+            array = builder.load(_element(builder, _PTR, args, index), typ=_PTR)
+            kind = _load_at(builder, _PTR, array, layout.object_type)
+            # An object that is not exactly an array has no other field that could be read.
+            _return_false_unless(builder, builder.icmp_unsigned("==", kind, self.array_type))
+            descr = _load_at(builder, _PTR, array, layout.array_descr)
+            _return_false_unless(
+                builder,
+                builder.icmp_unsigned("==", descr, _field(builder, SPEC_FIELDS, spec, "descr")),
+            )
+            flags = _field(builder, SPEC_FIELDS, spec, "flags")
+            found = builder.zext(_load_at(builder, _I32, array, layout.array_flags), _I64)
+            _return_false_unless(
+                builder, builder.icmp_unsigned("==", builder.and_(found, flags), flags)
+            )
+            ndim = _field(builder, SPEC_FIELDS, spec, "ndim")
+            found = builder.sext(_load_at(builder, _I32, array, layout.array_ndim), _I64)
+            _return_false_unless(builder, builder.icmp_signed("==", found, ndim))
+            dims = _field(builder, SPEC_FIELDS, spec, "dims")
+            found = _load_at(builder, _PTR, array, layout.array_dims)
+            with _loop(builder, ndim) as axis:
+                size = builder.load(_element(builder, _I64, dims, axis), typ=_I64)
+                actual = builder.load(_element(builder, _I64, found, axis), typ=_I64)
+                _return_false_unless(builder, builder.icmp_signed("==", size, actual))
+            pointer = _load_at(builder, _PTR, array, layout.array_pointer)
+            builder.store(pointer, _element(builder, _PTR, pointers, index))
+        builder.ret(_I1(1))
+        return function
+
+    def _emit_overlap(self) -> ir.Function:
+        """`overlap(specs, pointers, first, count)`: whether one of `first...` meets one before it.
+
+        All are contiguous, so two overlap exactly if the ranges of their addresses do.
+        """
+        signature = ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64])
+        function, builder = self._define("overlap", signature, is_internal=True)
+        specs, pointers, first, count = function.args
+        with _loop(builder, count, start=first) as index:
+            start, end = _address_range(builder, specs, pointers, index)
+            with _loop(builder, index) as earlier:
+                other_start, other_end = _address_range(builder, specs, pointers, earlier)
+                # max(starts) < min(ends): an empty range overlaps nothing, wherever it lies.
+                is_later = builder.icmp_unsigned(">", start, other_start)
+                is_shorter = builder.icmp_unsigned("<", end, other_end)
+                low = builder.select(is_later, start, other_start)
+                high = builder.select(is_shorter, end, other_end)
+                with builder.if_then(builder.icmp_unsigned("<", low, high), likely=False):
+                    builder.ret(_I1(1))
+        builder.ret(_I1(0))
+        return function
+
+    def _emit_prepare(self) -> ir.Function:
+        """`prepare(returns, count, result)`: begin the result, return the slots for its arrays.
+
+        `result` owns what is made from here on, so to release it is right at any time after this.
+        NULL stands for a Python error.
+        """
+        signature = ir.FunctionType(_PTR, [_I64, _I64, _PTR])
+        function, builder = self._define("prepare", signature, is_internal=True)
+        returns, count, result = function.args
+        with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.SINGLE))):
+            builder.store(_NULL, result)
+            builder.ret(result)
+        with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.NONE))):
+            self._external(builder, "Py_IncRef", self.none)
+            builder.store(self.none, result)
+            builder.ret(result)
+        made = self._external(builder, "PyTuple_New", count)
+        builder.store(made, result)
+        slots = _offset(builder, made, self.layout.tuple_items)
+        builder.ret(builder.select(_is_null(builder, made), _NULL, slots))
+        return function
+
+    def _emit_allocate(self) -> ir.Function:
+        """`allocate(specs, pointers, slots, count)`: make the outputs; false for a Python error."""
+        signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
+        function, builder = self._define("allocate", signature, is_internal=True)
+        specs, pointers, slots, count = function.args
+        with _loop(builder, count) as index:
+            spec = _element(builder, _SPEC, specs, index)
+            descr = _field(builder, SPEC_FIELDS, spec, "descr")
+            ndim = builder.trunc(_field(builder, SPEC_FIELDS, spec, "ndim"), _I32)
+            dims = _field(builder, SPEC_FIELDS, spec, "dims")
+            # NumPy takes the reference to the descriptor over, whether it succeeds or not.
+            self._external(builder, "Py_IncRef", descr)
+            array = self._external(
+                builder,
+                "PyArray_NewFromDescr",
+                *(self.array_type, descr, ndim, dims, _NULL, _NULL, _I32(0), _NULL),
+            )
+            _return_false_unless(builder, builder.not_(_is_null(builder, array)))
+            builder.store(array, _element(builder, _PTR, slots, index))
+            pointer = _load_at(builder, _PTR, array, self.layout.array_pointer)
+            builder.store(pointer, _element(builder, _PTR, pointers, index))
+        builder.ret(_I1(1))
+        return function
+
+    def _emit_slow_path(self) -> ir.Function:
+        """`slow_path(self, args, nargs)`: hand a call on as it came."""
+        function, builder = self._define("slow_path", _METHOD, is_internal=True)
+        self_, args, nargs = function.args
+        handler = self._item(builder, self_, SLOW_PATH)
+        builder.ret(self._external(builder, "PyObject_Vectorcall", handler, args, nargs, _NULL))
+        return function
+
+    def _emit_fail(self) -> ir.Function:
+        """`fail(self, status, args, nargs)`: call the handler of failures with `status, *args`."""
+        signature = ir.FunctionType(_PTR, [_PTR, _I32, _PTR, _I64])
+        function, builder = self._define("fail", signature, is_internal=True)
+        self_, status, args, nargs = function.args
+        code = self._external(builder, "PyLong_FromLong", builder.sext(status, _I64))
+        with builder.if_then(_is_null(builder, code), likely=False):
+            builder.ret(_NULL)
+        count = builder.add(nargs, _I64(1))
+        table = builder.alloca(_PTR, size=count)
+        builder.store(code, table)
+        with _loop(builder, nargs) as index:
+            arg = builder.load(_element(builder, _PTR, args, index), typ=_PTR)
+            builder.store(arg, _element(builder, _PTR, table, builder.add(index, _I64(1))))
+        handler = self._item(builder, self_, ON_FAILURE)
+        result = self._external(builder, "PyObject_Vectorcall", handler, table, count, _NULL)
+        self._external(builder, "Py_DecRef", code)
+        builder.ret(result)
+        return function
+
+    def _define(
+        self, name: str, signature: ir.FunctionType, *, is_internal: bool = False
+    ) -> tuple[ir.Function, ir.IRBuilder]:
+        function = ir.Function(self.module, signature, name)
+        function.attributes.add("nounwind")
+        if is_internal:
+            function.linkage = "internal"
+        return function, ir.IRBuilder(function.append_basic_block("entry"))
+
+    def _external(self, builder: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
+        return builder.call(self.externals[name], operands)
+
+    def _item(self, builder: ir.IRBuilder, self_: ir.Value, place: int) -> ir.Value:
+        return _load_at(builder, _PTR, self_, self.layout.tuple_items + 8 * place)
+
+    def _record(self, builder: ir.IRBuilder, self_: ir.Value) -> ir.Value:
+        words = self._item(builder, self_, WORDS)
+        return _load_at(builder, _PTR, words, self.layout.array_pointer)
+
+    def _release(self, builder: ir.IRBuilder, result: ir.Value) -> None:
+        # Py_DecRef takes NULL for nothing to release.
+        self._external(builder, "Py_DecRef", builder.load(result, typ=_PTR))
+
+    def _run_step(self, builder: ir.IRBuilder, record: ir.Value) -> ir.Value:
+        # What an opaque pointer points to is said by who uses it: here, the type of the load.
+        place = _field_place(builder, RECORD_FIELDS, record, "step")
+        step = builder.load(place, typ=_STEP.as_pointer())
+        state = _field(builder, RECORD_FIELDS, record, "state")
+        inputs = _field(builder, RECORD_FIELDS, record, "pointers")
+        input_count = _field(builder, RECORD_FIELDS, record, "input_count")
+        outputs = _element(builder, _PTR, inputs, input_count)
+        return builder.call(step, [inputs, outputs, state])
+
+
+@contextmanager
+def _loop(builder: ir.IRBuilder, stop: ir.Value, start: ir.Value = _ZERO) -> Iterator[ir.Value]:
+    """Emit `for index in range(start, stop)` around what is emitted inside; yields the index."""
+    before = builder.block
+    head = builder.append_basic_block("head")
+    body = builder.append_basic_block("body")
+    done = builder.append_basic_block("done")
+    builder.branch(head)
+    builder.position_at_end(head)
+    index = builder.phi(_I64)
+    index.add_incoming(start, before)
+    builder.cbranch(builder.icmp_signed("<", index, stop), body, done)
+    builder.position_at_end(body)
+    yield index
+    index.add_incoming(builder.add(index, _I64(1)), builder.block)
+    builder.branch(head)
+    builder.position_at_end(done)
+
+
+def _return_false_unless(builder: ir.IRBuilder, condition: ir.Value) -> None:
+    with builder.if_then(builder.not_(condition), likely=False):
+        builder.ret(_I1(0))
+
+
+def _field(builder: ir.IRBuilder, fields: Fields, pointer: ir.Value, name: str) -> ir.Value:
+    kind = llvm_struct(fields).elements[field_index(fields, name)]
+    return builder.load(_field_place(builder, fields, pointer, name), typ=kind)
+
+
+def _field_place(builder: ir.IRBuilder, fields: Fields, pointer: ir.Value, name: str) -> ir.Value:
+    index = _I32(field_index(fields, name))
+    return builder.gep(pointer, [_I32(0), index], source_etype=llvm_struct(fields))
+
+
+def _element(builder: ir.IRBuilder, kind: ir.Type, pointer: ir.Value, index: ir.Value) -> ir.Value:
+    return builder.gep(pointer, [index], source_etype=kind)
+
+
+def _offset(builder: ir.IRBuilder, pointer: ir.Value, nbytes: int) -> ir.Value:
+    return builder.gep(pointer, [_I64(nbytes)], source_etype=_I8)
+
+
+def _load_at(builder: ir.IRBuilder, kind: ir.Type, pointer: ir.Value, nbytes: int) -> ir.Value:
+    return builder.load(_offset(builder, pointer, nbytes), typ=kind)
+
+
+def _address_range(
+    builder: ir.IRBuilder, specs: ir.Value, pointers: ir.Value, index: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    nbytes = _field(builder, SPEC_FIELDS, _element(builder, _SPEC, specs, index), "nbytes")
+    start = builder.load(_element(builder, _I64, pointers, index), typ=_I64)
+    return start, builder.add(start, nbytes)
+
+
+def _is_null(builder: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
+    return builder.icmp_unsigned("==", pointer, _NULL)
+
+
+def _is_failure(builder: ir.IRBuilder, status: ir.Value) -> ir.Value:
+    return builder.icmp_signed("!=", status, _I32(0))

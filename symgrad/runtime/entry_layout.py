@@ -1,0 +1,143 @@
+"""Where NumPy and CPython keep what the native entry reads: offsets and addresses, verified.
+
+The offsets are part of the C ABI both promise to keep. They are tried once on a real array all the
+same, since a wrong one would read memory at random.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy._core import multiarray
+
+from symgrad.errors import CompileError
+
+# NPY_ARRAY_C_CONTIGUOUS, _ALIGNED and _WRITEABLE of NumPy's C API.
+C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+
+# Places in NumPy's table of C functions, and the version of the ABI that has them there.
+_GET_VERSION, _ARRAY_TYPE, _NEW_FROM_DESCR = 0, 2, 94
+_ABI_VERSION = 0x02000000
+
+_PYTHON_FUNCTIONS = (
+    "PyLong_FromLong",
+    "PyObject_Vectorcall",
+    "PyTuple_New",
+    "Py_DecRef",
+    "Py_IncRef",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Byte offsets in the C structures of an object, an array and a tuple."""
+
+    object_type: int
+    array_pointer: int
+    array_ndim: int
+    array_dims: int
+    array_descr: int
+    array_flags: int
+    tuple_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The layout of this process, and the addresses of what the entry calls (symbol -> address)."""
+
+    layout: Layout
+    imports: tuple[tuple[str, int], ...]
+
+
+@cache
+def verified_platform() -> Platform:
+    """Return what the native entry builds on, tried out on this interpreter and this NumPy.
+
+    Raises `CompileError` if it is not what is expected.
+    """
+    layout = assumed_layout()
+    verify_layout(layout)
+    functions = [(name, _address(getattr(ctypes.pythonapi, name))) for name in _PYTHON_FUNCTIONS]
+    none = ("_Py_NoneStruct", id(None))
+    return Platform(layout, (*functions, none, *_numpy_imports()))
+
+
+def assumed_layout() -> Layout:
+    """Return the layout that the headers of CPython 3 and NumPy 2 declare."""
+    # PyArrayObject after its head: data, nd (an int, padded), dimensions, strides, base, descr,
+    # flags. The head is two words, unless the interpreter has no global lock.
+    pointer, ndim, dims, _strides, _base, descr, flags = (16 + 8 * word for word in range(7))
+    return Layout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__)
+
+
+def verify_layout(layout: Layout) -> None:
+    """Compare what `layout` finds in real objects with what Python says of them.
+
+    Raises `CompileError` for any difference.
+    """
+    probe = np.zeros((2, 3, 5), np.float32)
+    pair = (None, probe)
+    start = id(probe)
+    found = {
+        "type": _word(start + layout.object_type) == id(np.ndarray),
+        "address": _word(start + layout.array_pointer) == probe.ctypes.data,
+        "ndim": _int(start + layout.array_ndim) == probe.ndim,
+        "dtype": _word(start + layout.array_descr) == id(probe.dtype),
+        "flags": _int(start + layout.array_flags) == probe.flags.num,
+        "place in a tuple": _word(id(pair) + layout.tuple_items + 8) == start,
+    }
+    wrong = [name for name, is_right in found.items() if not is_right]
+    # The shape is behind a pointer, which is followed only where everything around it is right.
+    if not wrong and _words(_word(start + layout.array_dims), probe.ndim) != probe.shape:
+        wrong.append("shape")
+    if wrong:
+        raise CompileError(
+            "native entry",
+            f"NumPy {np.__version__} on Python {sys.version.split()[0]} does not keep an array's "
+            f"{', '.join(wrong)} where expected",
+        )
+
+
+def _numpy_imports() -> tuple[tuple[str, int], ...]:
+    table = _capsule_pointer(multiarray._ARRAY_API, None)
+    assert table is not None, "PyCapsule_GetPointer returned NULL without an exception"
+    version = ctypes.CFUNCTYPE(ctypes.c_uint)(_word(table + 8 * _GET_VERSION))()
+    has_abi = version == _ABI_VERSION and _word(table + 8 * _ARRAY_TYPE) == id(np.ndarray)
+    if not has_abi:
+        raise CompileError(
+            "native entry",
+            f"NumPy {np.__version__} has ABI {version:#x}, expected {_ABI_VERSION:#x}",
+        )
+    return (
+        ("PyArray_Type", id(np.ndarray)),
+        ("PyArray_NewFromDescr", _word(table + 8 * _NEW_FROM_DESCR)),
+    )
+
+
+# A prototype of its own: setting `argtypes` of `ctypes.pythonapi`'s would change it for everyone.
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None, f"{function} has no address"
+    return address
+
+
+def _word(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
+
+
+def _words(address: int, count: int) -> tuple[int, ...]:
+    return tuple((ctypes.c_int64 * count).from_address(address))
+
+
+def _int(address: int) -> int:
+    return ctypes.c_int32.from_address(address).value

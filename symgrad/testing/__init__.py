@@ -1,0 +1,1 @@
+"""Checks for users: numerical gradients, comparison of arrays, the NumPy interpreter."""

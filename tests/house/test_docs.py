@@ -1,0 +1,97 @@
+"""What the text points at exists: Notes cited in code, files linked in documents, docstrings.
+
+A Note is a comment that starts with a line holding its heading and nothing else; other places
+cite it by that heading. Whether the text is true is not checked here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import symgrad
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("symgrad", "tests", "examples", "benchmarks", "tools")
+MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+# A line break inside a comment, with the `#` of the next line.
+_BREAK = r"\s+(?:#\s*)?"
+_CITATION = re.compile(rf"\bsee{_BREAK}Note{_BREAK}\[(?P<name>[^\]]+)\]", re.IGNORECASE)
+_HEADING = re.compile(r"^[ \t]*#[ \t]*Note \[(?P<name>[^\]\n]+)\][ \t]*$", re.MULTILINE)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
+_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
+
+
+def _place(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _notes_cited(text: str) -> set[str]:
+    return {re.sub(_BREAK, " ", match["name"]) for match in _CITATION.finditer(text)}
+
+
+def _notes_headed(text: str) -> list[str]:
+    # A citation broken before its second word leaves a line that looks like a heading.
+    without_citations = _CITATION.sub("", text)
+    return [match["name"] for match in _HEADING.finditer(without_citations)]
+
+
+def _links(text: str) -> list[str]:
+    """Return the targets of the links of a document that are files of this repository."""
+    targets = [match["target"] for match in _LINK.finditer(_CODE.sub("", text))]
+    return [target.partition("#")[0] for target in targets if not _ELSEWHERE.match(target)]
+
+
+def _is_documented(value: object) -> bool:
+    """Say whether `value` has a docstring that someone wrote for it or for its class."""
+    docstring = value.__doc__
+    if inspect.isclass(value) and dataclasses.is_dataclass(value):
+        # What a dataclass without a docstring gets from Python.
+        return bool(docstring) and not str(docstring).startswith(f"{value.__name__}(")
+    return bool(docstring and docstring.strip())
+
+
+def test_every_note_cited_has_a_heading_and_only_one():
+    texts = {path: path.read_text(encoding="utf-8") for path in MODULES}
+    headings = Counter(name for text in texts.values() for name in _notes_headed(text))
+    twice = [name for name, count in headings.items() if count > 1]
+    missing = [
+        f"{_place(path)}: Note [{name}]"
+        for path, text in texts.items()
+        for name in sorted(_notes_cited(text) - headings.keys())
+    ]
+    assert not twice, f"headed more than once: {twice}"
+    assert not missing, f"cited but never headed: {missing}"
+
+
+def test_a_note_is_found_where_the_comment_breaks():
+    text = "# Loops, s" + "ee\n#   Note [Gradient of\n# while], and s" + "ee Note [Tape]."
+    assert _notes_cited(text) == {"Gradient of while", "Tape"}
+    assert _notes_headed("x = 1\n    # Note [Tape]\n    # A reason.\n") == ["Tape"]
+    assert _notes_headed("# Loops: s" + "ee\n# Note [Tape]\n") == []
+
+
+def test_the_documents_include_a_readme():
+    assert ROOT / "README.md" in DOCUMENTS
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_place)
+def test_links_between_files_point_at_files(path):
+    targets = _links(path.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (path.parent / target).exists()]
+    assert not missing, f"{_place(path)} links to {missing}"
+
+
+def test_every_public_name_exists_and_has_a_docstring():
+    assert symgrad.__all__, "the public face is empty"
+    assert len(set(symgrad.__all__)) == len(symgrad.__all__), "a public name is listed twice"
+    bare = [name for name in symgrad.__all__ if not _is_documented(getattr(symgrad, name))]
+    assert not bare, f"public names without a docstring: {bare}"
