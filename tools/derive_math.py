@@ -2,7 +2,7 @@
 
 Polynomials are minimax for a weighted error, found by Remez' exchange algorithm in multiple
 precision. Constants split in parts carry as many zero bits at the end as make their products with
-small integers exact. Not part of the package: run `python tools/derive_math.py` (about a minute)
+small integers exact. Not part of the package: run `python tools/derive_math.py` (a second)
 and compare with the file.
 """
 
@@ -143,10 +143,6 @@ def _one(_: mpf) -> mpf:
     return mpf(1)
 
 
-def _erfc_exponent(centre: int) -> Function:
-    return lambda u: -mp.log(mp.erfc(u + centre))
-
-
 def fits() -> list[Fit]:
     """Return every polynomial of the tables."""
     return [
@@ -169,16 +165,14 @@ def fits() -> list[Fit]:
     ]  # fmt: skip
 
 
-def erfc_fits() -> list[tuple[str, Fit]]:
-    """Return the polynomials of -log(erfc(t)): the range and its middle depend on the format."""
-    note = "-log(erfc(t)) in u = t - ERFC_CENTRE, from t = 1 to where erf rounds to 1"
-    table = []
-    for short, centre, high, terms in (("f32", 2, 4.0, 8), ("f64", 3, 6.0, 19)):
-        weight = (lambda c: lambda u: mp.erfc(u + c))(centre)
-        fit = Fit("ERFC", note, _erfc_exponent(centre), weight, 0.999 - centre, high - centre,
-                  (terms, terms))  # fmt: skip
-        table.append((short, fit))
-    return table
+def erfc_fits() -> dict[str, Fit]:
+    """Return the polynomials of -log(erfc(t)), whose range depends on the format."""
+    note = "-log(erfc(1 + u)) from u = 0 to where erf rounds to 1"
+    return {
+        short: Fit("ERFC", note, lambda u: -mp.log(mp.erfc(u + 1)), lambda u: mp.erfc(u + 1),
+                   -0.001, high, (terms, terms))
+        for short, high, terms in (("f32", 3.0, 7), ("f64", 5.0, 19))
+    }  # fmt: skip
 
 
 def spell(x: mpf, short: str) -> str:
@@ -204,6 +198,7 @@ def parts(x: mpf, bits: int, count: int) -> list[mpf]:
 
 
 def print_table(name: str, note: str, rows: dict[str, list[str]]) -> None:
+    """Print one table of the module: its note, and a row for each format."""
     print(f"\n# {note}")
     print(f"{name}: Table = {{")
     for short, numbers in rows.items():
@@ -215,6 +210,7 @@ def print_table(name: str, note: str, rows: dict[str, list[str]]) -> None:
 
 
 def print_polynomials() -> None:
+    """Print the tables of all fits, each with the errors reached."""
     for fit in fits():
         rows, notes = {}, []
         for short, terms in zip(FORMATS, fit.terms, strict=True):
@@ -225,15 +221,15 @@ def print_polynomials() -> None:
             notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
         print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
     rows, notes = {}, []
-    for short, fit in erfc_fits():
+    for short, fit in erfc_fits().items():
         coefficients, worst = remez(fit, fit.terms[0])
         rows[short] = [spell(c, short) for c in coefficients]
         notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
-    print_table("ERFC", f"{fit.note};\n# weighted error {', '.join(notes)}.", rows)
-    print('ERFC_CENTRE = {"f32": 2.0, "f64": 3.0}')
+    print_table("ERFC", f"{fit.note}; weighted error {', '.join(notes)}.", rows)
 
 
 def print_constants() -> None:
+    """Print the constants of the reductions."""
     print("\n# ln(2) in two parts: n * the first is exact for every exponent n of the format.")
     print("LN2: Table = {")
     for short, bits in (("f32", 15), ("f64", 41)):
@@ -261,6 +257,7 @@ def print_constants() -> None:
 
 
 def main() -> None:
+    """Print the module."""
     mp.dps = 60
     print(HEADER, end="")
     print_polynomials()

@@ -190,9 +190,11 @@ class Fold:
           yield c0
         }
 
-    With `lanes(n)` the element k is combined into partial result k % n, in the order of k; at the
-    end partial results are combined in halves (0 with n/2, 1 with n/2+1, ...), n being a power of
-    two. The order of combination is thereby fixed whatever the machine's vectors are.
+    With `lanes(n)`, n a power of two, the first extent - extent % n elements go to n partial
+    results, element k to partial result k % n in the order of k; these are combined by halves (0
+    with n/2, 1 with n/2 + 1, ...), and the elements that are left are combined onto the result one
+    by one. The order is thereby fixed, whatever the machine's vectors are. An item that does not
+    depend on the fold's variable is one like any other.
     """
 
     accumulators: tuple[Accumulator, ...]
@@ -227,7 +229,8 @@ class Blocking:
 
     `tile` is what the registers hold, `block` the part of m, n and k between two passes over an
     operand, `pack` which operands are copied first, `along` the axis of the result that lies in
-    vector registers, `scratch` the bytes of scratch memory that takes.
+    vector registers, `scratch` the bytes of scratch memory that takes. The generator of products
+    chooses it from shapes and strides, and chooses the same whenever it is asked.
     """
 
     tile: tuple[int, int]
@@ -235,6 +238,9 @@ class Blocking:
     pack: tuple[str, ...]
     along: Literal["m", "n"]
     scratch: int
+
+
+PLAIN = Blocking((1, 1), (1, 1, 1), (), "n", 0)  # one element at a time: not scheduled yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +252,9 @@ class Product:
           t1: f32 = max(s, 0.0)
           y[512*m + n] = t1
         }
+
+    The sums are taken in `dtype` over elements of `element`; `scratch` is the buffer the product
+    works in, if it needs one.
     """
 
     name: str

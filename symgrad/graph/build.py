@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 
 from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Region, Tensor, make_node
@@ -18,6 +19,8 @@ from symgrad.graph.types import Attr
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
 _region: ContextVar[Region | None] = ContextVar("region", default=None)
+_NO_KEYS: Mapping[str, str] = MappingProxyType({})
+_gradient_keys: ContextVar[Mapping[str, str]] = ContextVar("gradient_keys", default=_NO_KEYS)
 
 
 @contextmanager
@@ -50,6 +53,16 @@ def region(name: str) -> Iterator[Region]:
         yield opened
     finally:
         _region.reset(token)
+
+
+@contextmanager
+def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
+    """Give the nodes built inside the gradient that `by_op` names for their op; scopes nest."""
+    token = _gradient_keys.set(MappingProxyType({**_gradient_keys.get(), **by_op}))
+    try:
+        yield
+    finally:
+        _gradient_keys.reset(token)
 
 
 def current_region() -> Region | None:
@@ -92,6 +105,7 @@ def apply_node(
         source=source,
         origin=origin,
         region=_region.get(),
+        gradient_key=_gradient_keys.get().get(definition.name),
         tensor_class=tensor_class,
     )
 
@@ -133,6 +147,7 @@ def rebuild(
         source=node.source,
         origin=node.origin,
         region=node.region,
+        gradient_key=node.gradient_key,
     )
 
 

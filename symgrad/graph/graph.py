@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError
 from symgrad.graph.build import rebuild, substitute_sizes
@@ -90,6 +91,28 @@ class Graph:
         found = (*read, *(u.variable for u in self.updates))
         unique = {v.state: v for v in found if isinstance(v, Variable)}
         return tuple(unique.values())
+
+    @staticmethod
+    def parse(text: str) -> Graph:
+        """Return the graph that `text` states; its variables start at zero.
+
+        Raises `GraphError`, with the line, for text that states none.
+        """
+        from symgrad.graph.text_parse import parse_graph  # it makes graphs, so it imports this
+
+        return parse_graph(text)
+
+    def __str__(self) -> str:
+        """Return the text, which `parse` reads."""
+        from symgrad.graph.text_print import print_graph
+
+        return print_graph(self)
+
+    def to_networkx(self) -> Any:
+        """Return a `networkx.DiGraph` of the nodes, with attributes `op`, `name` and `types`."""
+        from symgrad.graph.networkx_view import to_networkx
+
+        return to_networkx(self)
 
     def with_roots(self, mapping: Mapping[Tensor, Tensor]) -> Graph:
         """Return the program with outputs, inputs and new values replaced as `mapping` says."""

@@ -68,7 +68,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node:
-    """An op applied to tensors. `origin` is the node a gradient or a pass made it for."""
+    """An op applied to tensors. `origin` is the node a gradient or a pass made it for.
+
+    `gradient_key` names the registered gradient that stands in for the one of the op.
+    """
 
     definition: OpDef
     inputs: tuple[Tensor, ...]
@@ -77,6 +80,7 @@ class Node:
     source: Source | None = None
     origin: Node | None = None
     region: Region | None = None
+    gradient_key: str | None = None
     outputs: tuple[Tensor, ...] = field(default=(), init=False)
 
     @property
@@ -108,10 +112,12 @@ def make_node(
     source: Source | None = None,
     origin: Node | None = None,
     region: Region | None = None,
+    gradient_key: str | None = None,
     tensor_class: type[Tensor] | None = None,
 ) -> Node:
     """Make a node and its output tensors; the types have been inferred by the caller."""
-    node = Node(definition, inputs, MappingProxyType(dict(attrs)), name, source, origin, region)
+    frozen = MappingProxyType(dict(attrs))
+    node = Node(definition, inputs, frozen, name, source, origin, region, gradient_key)
     make = tensor_class or Tensor
     outputs = tuple(make(node, index, type_) for index, type_ in enumerate(types))
     object.__setattr__(node, "outputs", outputs)  # the one knot: a node and its outputs

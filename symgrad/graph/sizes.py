@@ -39,8 +39,6 @@ class Rounded:
     second: Dim
 
     def __str__(self) -> str:
-        if self.function == "floordiv":
-            return f"({self.first})//{self.second}"
         return f"{self.function}({self.first}, {self.second})"
 
 
@@ -134,8 +132,10 @@ def at_least(size: Dim, bound: Dim) -> Dim:
     """Return `max(size, bound)`."""
     if isinstance(size, int) and isinstance(bound, int):
         return max(size, bound)
-    if size == bound or (bound == 0 and is_natural(size)):
+    if is_natural(size - bound):
         return size
+    if is_natural(bound - size):
+        return bound
     return _from_atom(Rounded("max", size, bound))
 
 
@@ -143,10 +143,10 @@ def at_most(size: Dim, bound: Dim) -> Dim:
     """Return `min(size, bound)`."""
     if isinstance(size, int) and isinstance(bound, int):
         return min(size, bound)
-    if size == bound or (size == 0 and is_natural(bound)):
+    if is_natural(bound - size):
         return size
-    if bound == 0 and is_natural(size):
-        return 0
+    if is_natural(size - bound):
+        return bound
     return _from_atom(Rounded("min", size, bound))
 
 
@@ -167,7 +167,7 @@ def _is_natural_atom(atom: Atom) -> bool:
             return is_natural(first) and is_natural(second)
 
 
-def substitute(size: Dim, values: Mapping[str, int]) -> Dim:
+def substitute(size: Dim, values: Mapping[str, Dim]) -> Dim:
     """Return `size` with the unknowns named in `values` replaced."""
     if isinstance(size, int):
         return size
@@ -180,7 +180,7 @@ def substitute(size: Dim, values: Mapping[str, int]) -> Dim:
     return total
 
 
-def _substitute_atom(atom: Atom, values: Mapping[str, int]) -> Dim:
+def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     if isinstance(atom, Unknown):
         return values[atom.name] if atom.name in values else _from_atom(atom)
     first, second = substitute(atom.first, values), substitute(atom.second, values)

@@ -29,7 +29,9 @@ from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 __all__ = ["ArraySpec", "NativeEntry", "build_entry"]
 
 _METH_FASTCALL = 0x80
-_OPT_LEVEL = 2
+
+# More makes the entry no faster; less makes it read each argument at half the speed.
+_OPT_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ def build_entry(
     and the very dtype object of its `ArraySpec`; an output of `into` also has to be writeable and
     to overlap no other array. A call with too few, too many or unfit arguments returns
     `slow_path(*args)` (of `into`: `into_slow_path`, if there is one). A slow path that calls the
-    entry again must make all arguments fit: `np.require(x, dtype, "CAE")` does, whereas
-    `astype(copy=False)` keeps an equal dtype that is another object.
+    entry again must make all arguments fit: `np.require(x, dtype, ["C", "A", "E"])` does,
+    whereas `astype(copy=False)` keeps an equal dtype that is another object.
 
     If the step fails, its outputs are released and `on_failure(status, *args)` raises. `single`
     returns the one output itself and not a tuple. `owner` is whatever the addresses need to stay

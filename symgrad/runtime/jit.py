@@ -113,8 +113,8 @@ def _linker() -> llvm.LLJIT:
 def _make_linker() -> llvm.LLJIT:
     """Make the linker of the process; it is never disposed of, so it outlives all code it loaded.
 
-    It is JITLink: five times as fast as the older RuntimeDyld here, and it lays the sections of an
-    object out next to each other, as the small code model requires.
+    It is JITLink: it takes a fifth of the time of the older RuntimeDyld, and it lays the sections
+    of an object out next to each other, as the small code model requires.
     """
     machine = target_named("native").machine()
     return llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)

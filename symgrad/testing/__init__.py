@@ -1,1 +1,7 @@
 """Checks for users: numerical gradients, comparison of arrays, the NumPy interpreter."""
+
+from symgrad.testing.closeness import assert_allclose
+from symgrad.testing.gradient_check import check_gradients
+from symgrad.testing.interpreter import interpret
+
+__all__ = ["assert_allclose", "check_gradients", "interpret"]

@@ -17,9 +17,10 @@ from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.llvm.target import Target
-from symgrad.graph.dtypes import DType
 
 _NO = ir.Constant(ir.IntType(1), 0)
+# Where a block of panels, tiles or steps of k starts and where it stops.
+_Block = tuple[ir.Value, ir.Value]
 
 
 def emit_contract(
@@ -77,17 +78,19 @@ class _LoopNest:
 
     def emit(self) -> None:
         plan = self._plan
-        with self._blocks(plan.panels, plan.block_panels) as (panel, last_panel):
-            with self._blocks(plan.k, plan.block_k) as (step, last_step):
-                if plan.pack_right != "none":
-                    self._emit_right_packing(panel, last_panel, step, last_step)
-                with self._blocks(plan.row_tiles, plan.block_tiles) as (tile, last_tile):
-                    if plan.pack_left != "none":
-                        self._emit_left_packing(tile, last_tile, step, last_step)
-                    self._emit_block((panel, last_panel), (tile, last_tile), (step, last_step))
+        with (
+            self._blocks(plan.panels, plan.block_panels) as panels,
+            self._blocks(plan.k, plan.block_k) as steps,
+        ):
+            if plan.pack_right != "none":
+                self._emit_right_packing(panels, steps)
+            with self._blocks(plan.row_tiles, plan.block_tiles) as tiles:
+                if plan.pack_left != "none":
+                    self._emit_left_packing(tiles, steps)
+                self._emit_block(panels, tiles, steps)
 
     @contextmanager
-    def _blocks(self, total: int, size: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+    def _blocks(self, total: int, size: int) -> Iterator[_Block]:
         """Loop over `range(total)` in blocks of `size` and yield where each starts and stops."""
         if total <= size:
             yield index(0), index(total)
@@ -98,39 +101,34 @@ class _LoopNest:
             is_whole = builder.icmp_signed("<", stop, index(total))
             yield start, builder.select(is_whole, stop, index(total))
 
-    def _emit_right_packing(
-        self, panel: ir.Value, last_panel: ir.Value, step: ir.Value, last_step: ir.Value
-    ) -> None:
+    def _emit_right_packing(self, panels: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
-        with counted_loop(builder, panel, last_panel) as j:
-            column = builder.mul(j, index(plan.panel_columns))
+        step, last_step = steps
+        with counted_loop(builder, *panels) as j:
+            column = builder.mul(j, index(plan.tile_columns))
             source = self._right_at(step, column)
-            packed = self._packed_panel(builder.sub(j, panel))
+            packed = self._packed_panel(builder.sub(j, panels[0]))
             arguments = (source, packed, builder.sub(last_step, step))
             call_one(builder, self._variants.right_packers, self._is_edge(j), arguments)
 
-    def _emit_left_packing(
-        self, tile: ir.Value, last_tile: ir.Value, step: ir.Value, last_step: ir.Value
-    ) -> None:
+    def _emit_left_packing(self, tiles: _Block, steps: _Block) -> None:
         builder = self._builder
-        with counted_loop(builder, tile, last_tile) as i:
+        step, last_step = steps
+        with counted_loop(builder, *tiles) as i:
             row, _, is_short = self._rows_of(i)
             source = self._left_at(row, step)
-            packed = self._packed_tile(builder.sub(i, tile))
+            packed = self._packed_tile(builder.sub(i, tiles[0]))
             arguments = (source, packed, builder.sub(last_step, step))
             call_one(builder, self._variants.left_packers, is_short, arguments)
 
-    def _emit_block(
-        self,
-        panels: tuple[ir.Value, ir.Value],
-        tiles: tuple[ir.Value, ir.Value],
-        steps: tuple[ir.Value, ir.Value],
-    ) -> None:
+    def _emit_block(self, panels: _Block, tiles: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
         step, last_step = steps
-        with counted_loop(builder, *panels) as j, counted_loop(builder, *tiles) as i:
+        outer, inner = (tiles, panels) if plan.rows_first else (panels, tiles)
+        with counted_loop(builder, *outer) as first, counted_loop(builder, *inner) as second:
+            i, j = (first, second) if plan.rows_first else (second, first)
             row, rows, is_short = self._rows_of(i)
-            column = builder.mul(j, index(plan.panel_columns))
+            column = builder.mul(j, index(plan.tile_columns))
             is_edge = self._is_edge(j)
             panel = builder.sub(j, panels[0])
             left = self._left_at(row, step)
@@ -187,7 +185,7 @@ class _LoopNest:
 
     def _packed_panel(self, panel: ir.Value) -> ir.Value:
         plan = self._plan
-        return self._computed(self._packed_right, panel, plan.block_k * plan.panel_columns)
+        return self._computed(self._packed_right, panel, plan.block_k * plan.tile_columns)
 
     def _tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
         """Return where the sums of a tile are kept: on the stack if no other block adds to them."""

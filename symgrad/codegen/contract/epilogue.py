@@ -33,27 +33,37 @@ class TileEpilogue:
     def emit(
         self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
     ) -> None:
-        """Emit the epilogue for the `rows` by ... sums of `tile`, whose first is (row, column).
+        """Emit the epilogue for `rows` rows of sums of `tile`, whose first is (row, column).
 
         `is_edge` says whether the tile lies in the last panel, which is not full.
         """
         builder, plan = self._builder, self._plan
         width = plan.vector_width
-        full, edge = plan.panel_columns // width * width, plan.edge_columns // width * width
-        stop = builder.select(is_edge, index(edge), index(full))
+        sizes = [plan.tile_columns] if plan.columns >= plan.tile_columns else []
+        sizes += [plan.edge_columns] if plan.edge_columns else []
+        whole = self._of_tile([size // width * width for size in sizes], is_edge)
         with counted_loop(builder, index(0), rows) as i:
-            start = builder.mul(i, index(plan.panel_columns))
+            start = builder.mul(i, index(plan.tile_columns))
             line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
             at = builder.add(row, i)
-            if full if plan.columns >= plan.panel_columns else edge:
-                with counted_loop(builder, index(0), stop, width) as j:
+            if max(sizes) >= width:
+                with counted_loop(builder, index(0), whole, width) as j:
                     self._hand(line, at, column, j, width)
-            if edge < plan.edge_columns:
-                with (
-                    builder.if_then(is_edge),
-                    counted_loop(builder, index(edge), index(plan.edge_columns)) as j,
-                ):
+            if any(size % width for size in sizes):
+                stop = self._of_tile(sizes, is_edge)
+                with counted_loop(builder, whole, stop) as j:
                     self._hand(line, at, column, j, 1)
+
+    def _of_tile(self, sizes: list[int], is_edge: ir.Value) -> ir.Value:
+        """Return the last of `sizes` for a tile at the edge, else the first."""
+        if len(sizes) == 1:
+            return index(sizes[0])
+        return self._builder.select(is_edge, index(sizes[1]), index(sizes[0]))
+
+    def _align(self, width: int) -> int:
+        """Return the alignment of a vector in the tile; rows of a "dot" tile have any length."""
+        is_aligned = self._plan.tile_columns % width == 0
+        return self._plan.compute.itemsize * (width if is_aligned else 1)
 
     def _hand(
         self, line: ir.Value, row: ir.Value, column: ir.Value, offset: ir.Value, width: int
@@ -61,7 +71,7 @@ class TileEpilogue:
         builder, plan = self._builder, self._plan
         place = builder.gep(line, [offset], source_etype=scalar_type(plan.compute))
         kind = spread_type(scalar_type(plan.compute), width)
-        value = builder.load(place, typ=kind, align=width * plan.compute.itemsize)
+        value = builder.load(place, typ=kind, align=self._align(width))
         if plan.accumulate != plan.compute and plan.accumulate.is_integer:
             value = builder.trunc(value, spread_type(scalar_type(plan.accumulate), width))
         at = builder.add(column, offset)

@@ -14,6 +14,7 @@ from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
     Elements,
+    add_elements,
     index,
     keep_rolled,
     multiply_add,
@@ -28,7 +29,8 @@ class Microkernel:
 
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
-    flag that says whether it goes on with the sums in the tile.
+    flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
+    that are added up in turns, enough to keep the multiply-add units busy.
     """
 
     rows: int
@@ -42,6 +44,7 @@ class Microkernel:
     tile_columns: int
     resumes: bool
     is_empty: bool
+    chains: int
 
     @property
     def vectors(self) -> int:
@@ -111,24 +114,63 @@ def _emit_steps(
     k: ir.Value,
     start: list[ir.Value],
 ) -> list[ir.Value]:
-    """Emit the loop over k and return the sums after it; k is at least 1."""
+    """Emit the loops over k and return the sums after them."""
+    first, chains = index(0), kernel.chains
+    if chains > 1:
+        zero = ir.Constant(kernel.vector_type, None)
+        whole = builder.and_(k, index(-chains))
+        span = first, whole, chains
+        several = start + [zero] * (len(start) * (chains - 1))
+        several = _emit_loop(builder, kernel, (left, right), span, several)
+        start = [_total(builder, kernel, several[at :: len(start)]) for at in range(len(start))]
+        first = whole
+    return _emit_loop(builder, kernel, (left, right), (first, k, 1), start)
+
+
+def _emit_loop(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: tuple[ir.Value, ir.Value],
+    span: tuple[ir.Value, ir.Value, int],
+    start: list[ir.Value],
+) -> list[ir.Value]:
+    """Emit one loop over a span of k, of one step for each chain, and return the sums after it."""
+    first, stop, chains = span
     before = builder.block
     loop = builder.append_basic_block("k")
     after = builder.append_basic_block("done")
-    builder.branch(loop)
+    builder.cbranch(builder.icmp_signed("<", first, stop), loop, after)
     builder.position_at_end(loop)
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    added = _emit_step(builder, kernel, left, right, step, sums)
-    following = builder.add(step, index(1), flags=("nuw", "nsw"))
-    step.add_incoming(index(0), before)
+    each = len(start) // chains
+    added = []
+    for chain in range(chains):
+        at = builder.add(step, index(chain))
+        chained = sums[chain * each : (chain + 1) * each]
+        added += _emit_step(builder, kernel, *operands, at, chained)
+    following = builder.add(step, index(chains), flags=("nuw", "nsw"))
+    step.add_incoming(first, before)
     step.add_incoming(following, loop)
-    for total, first, value in zip(sums, start, added, strict=True):
-        total.add_incoming(first, before)
-        total.add_incoming(value, loop)
-    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, k), loop, after))
+    for total, value, sum_ in zip(sums, start, added, strict=True):
+        total.add_incoming(value, before)
+        total.add_incoming(sum_, loop)
+    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, stop), loop, after))
     builder.position_at_end(after)
-    return added
+    results = []
+    for value, sum_ in zip(start, added, strict=True):
+        result = builder.phi(kernel.vector_type)
+        result.add_incoming(value, before)
+        result.add_incoming(sum_, loop)
+        results.append(result)
+    return results
+
+
+def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) -> ir.Value:
+    total = parts[0]
+    for part in parts[1:]:
+        total = add_elements(builder, kernel.left.compute, total, part)
+    return total
 
 
 def _emit_step(

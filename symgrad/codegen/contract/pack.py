@@ -1,8 +1,9 @@
 """Packing: a panel of an operand brought to the order the microkernel reads, converted on the way.
 
 A packed panel holds for each step of k the elements across the panel, in whole vectors of the
-computing dtype; lanes beyond the panel's elements are zero. The same three ways serve the left,
-whose panels run across rows, and the right, whose panels run across columns.
+computing dtype; lanes beyond the panel's elements are zero. The same ways serve the left, whose
+panels run across rows, and the right, whose panels run across columns. Only for kernels whose lanes
+run along k a packed panel holds its lines one after the other instead.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from symgrad.codegen.contract.plan import Packing
 class PanelPacker:
     """What one packing function does: `count` elements across, `padded` of them in the result.
 
-    Elements lie `across` apart across the panel and `along` apart along k. `tail` is the number of
-    steps of k beyond whole vectors in the last block of k.
+    Elements lie `across` apart across the panel and `along` apart along k. No block of k has
+    less than `fewest` steps; it is below `lanes` only if k is. Packed lines are `line` apart.
     """
 
     how: Packing
@@ -37,7 +38,8 @@ class PanelPacker:
     across: int
     along: int
     lanes: int
-    tail: int
+    fewest: int
+    line: int
     elements: Elements
 
 
@@ -53,7 +55,9 @@ def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.Function:
     packed.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     match packer.how:
-        case "transpose" if packer.lanes <= 16:
+        case "lines":
+            _emit_lines(builder, packer, source, packed, k)
+        case "transpose":
             _emit_transposes(builder, packer, source, packed, k)
         case _:
             _emit_steps(builder, packer, source, packed, k)
@@ -67,31 +71,31 @@ def _emit_steps(
     """Pack one step of k after the other, a vector at a time."""
     with counted_loop(builder, index(0), k) as step:
         base = packer.elements.address(builder, source, builder.mul(step, index(packer.along)))
-        for start in range(0, packer.padded, packer.lanes):
+        for start in range(0, packer.count, packer.lanes):
             count = min(packer.lanes, packer.count - start)
-            if count <= 0:
-                value = ir.Constant(_vector(packer), None)
-            elif packer.across == 1:
+            if packer.across == 1:
                 place = packer.elements.address(builder, base, index(start))
                 value = packer.elements.load(builder, place, count, packer.lanes)
             else:
                 place = packer.elements.address(builder, base, index(start * packer.across))
                 value = packer.elements.gather(builder, place, packer.across, count, packer.lanes)
-            _store(builder, packer, packed, step, start, value)
+            _store(builder, packer, packed, (step, index(start)), value)
 
 
 def _emit_transposes(
     builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, packed: ir.Value, k: ir.Value
 ) -> None:
-    """Pack squares of `lanes` steps of k by `lanes` elements across, and what is left of k."""
+    """Pack squares of `lanes` steps of k by `lanes` elements across."""
     lanes = packer.lanes
-    whole = builder.and_(k, index(-lanes))
-    with counted_loop(builder, index(0), whole, lanes) as step:
-        _emit_squares(builder, packer, source, packed, step, lanes)
-    if packer.tail:
-        # Only the last block of k is not a whole number of vectors, and its rest is known.
-        with builder.if_then(builder.icmp_signed("<", whole, k)):
-            _emit_squares(builder, packer, source, packed, whole, packer.tail)
+    if packer.fewest < lanes:
+        _emit_squares(builder, packer, source, packed, index(0), packer.fewest)
+        return
+    last = builder.sub(k, index(lanes))
+    with counted_loop(builder, index(0), k, lanes) as step:
+        # The last square reaches back into the one before it, rather than beyond the operand.
+        is_inside = builder.icmp_signed("<", step, last)
+        at = builder.select(is_inside, step, last)
+        _emit_squares(builder, packer, source, packed, at, lanes)
 
 
 def _emit_squares(
@@ -102,19 +106,53 @@ def _emit_squares(
     step: ir.Value,
     steps: int,
 ) -> None:
+    """Transpose the squares across a panel, at `steps` steps of k from `step` on."""
+    whole = packer.count // packer.lanes * packer.lanes
     base = packer.elements.address(builder, source, step)
-    for start in range(0, packer.padded, packer.lanes):
-        lines = []
-        for row in range(start, start + packer.lanes):
-            if row < packer.count:
-                place = packer.elements.address(builder, base, index(row * packer.across))
-                lines.append(packer.elements.load(builder, place, steps, packer.lanes))
-            else:
-                lines.append(ir.Constant(_vector(packer), None))
-        turned = transpose(builder, lines, 16 // packer.elements.compute.itemsize)
-        for offset, value in enumerate(turned[:steps]):
-            at = builder.add(step, index(offset))
-            _store(builder, packer, packed, at, start, value)
+    if whole:
+        with counted_loop(builder, index(0), index(whole), packer.lanes) as start:
+            _emit_square(builder, packer, base, packed, (step, steps), (start, packer.lanes))
+    if whole < packer.count:
+        rest = index(whole), packer.count - whole
+        _emit_square(builder, packer, base, packed, (step, steps), rest)
+
+
+def _emit_square(
+    builder: ir.IRBuilder,
+    packer: PanelPacker,
+    base: ir.Value,
+    packed: ir.Value,
+    along: tuple[ir.Value, int],
+    across: tuple[ir.Value, int],
+) -> None:
+    """Transpose one square: its place and its size, along k and across the panel."""
+    (step, steps), (start, count) = along, across
+    corner = packer.elements.address(builder, base, builder.mul(start, index(packer.across)))
+    lines = [ir.Constant(_vector(packer), None)] * packer.lanes
+    for row in range(count):
+        place = packer.elements.address(builder, corner, index(row * packer.across))
+        lines[row] = packer.elements.load(builder, place, steps, packer.lanes)
+    turned = transpose(builder, lines, 16 // packer.elements.compute.itemsize)
+    for offset, value in enumerate(turned[:steps]):
+        at = builder.add(step, index(offset))
+        _store(builder, packer, packed, (at, start), value)
+
+
+def _emit_lines(
+    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, packed: ir.Value, k: ir.Value
+) -> None:
+    """Copy each line of the panel, element by element, to where it is contiguous along k."""
+    kind = scalar_type(packer.elements.compute)
+    with (
+        counted_loop(builder, index(0), index(packer.count)) as line,
+        counted_loop(builder, index(0), k) as step,
+    ):
+        across = builder.mul(line, index(packer.across))
+        place = builder.add(across, builder.mul(step, index(packer.along)))
+        item = packer.elements.load(builder, packer.elements.address(builder, source, place), 1, 1)
+        offset = builder.add(builder.mul(line, index(packer.line)), step)
+        target = builder.gep(packed, [offset], source_etype=kind)
+        builder.store(item, target, align=packer.elements.compute.itemsize)
 
 
 def transpose(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list[ir.Value]:
@@ -174,10 +212,17 @@ def _store(
     builder: ir.IRBuilder,
     packer: PanelPacker,
     packed: ir.Value,
-    step: ir.Value,
-    start: int,
+    at: tuple[ir.Value, ir.Value],
     value: ir.Value,
 ) -> None:
-    offset = builder.add(builder.mul(step, index(packer.padded)), index(start))
+    """Store a vector at its step of k and its place across the packed panel.
+
+    Steps are stored in ascending order: where panels are narrower than a vector, each store
+    overwrites the spare lanes of the one before.
+    """
+    step, start = at
+    offset = builder.add(builder.mul(step, index(packer.padded)), start)
     place = builder.gep(packed, [offset], source_etype=scalar_type(packer.elements.compute))
-    builder.store(value, place, align=packer.elements.target.vector_bytes)
+    is_aligned = packer.padded % packer.lanes == 0
+    align = packer.elements.target.vector_bytes if is_aligned else packer.elements.compute.itemsize
+    builder.store(value, place, align=align)

@@ -4,30 +4,46 @@ A plan depends on shapes, strides, dtypes and the target, never on values: equal
 result in the same order. Nothing here emits code.
 
 The generated code knows one form only: a product of a `left` (rows by k) and a `right` (k by
-columns) whose columns lie along vector lanes. With `vector_axis == "n"` that is the contraction
-itself; with "m" it is its transpose, where rhs transposed is the left and lhs transposed the right.
+columns) whose result has its columns along vector lanes. With `vector_axis == "n"` that is the
+contraction itself; with "m" it is its transpose, where rhs transposed is the left and lhs
+transposed the right.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from symgrad.codegen.contract import cost
 from symgrad.codegen.llvm.target import Target
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 
 Axis = Literal["n", "m"]
+# The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot").
+Method = Literal["tile", "dot"]
 # How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
-# copying vectors that lie along the panel, by transposing blocks that lie along k, or by element.
-Packing = Literal["none", "copy", "transpose", "gather"]
+# copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
+# element; or, for "dot", each line of it made contiguous along k.
+Packing = Literal["none", "copy", "transpose", "gather", "lines"]
 
-# Caches every core of the last decade has at least.
-_L2_BYTES = 512 * 1024
 _PAGE_BYTES = 4096
 _LINE_BYTES = 64
-# Accumulators that must be in flight to keep two multiply-add units of latency 4 busy.
-_IN_FLIGHT = 8
+# Rows that lie a whole page apart fall on one set of the first-level cache, of 8 lines or more.
+_CACHE_WAYS = 8
+_L1_BYTES = 32 << 10
+# A block of the right up to this size is read where it is; a larger one pays for being packed.
+_UNPACKED_RIGHT_BYTES = 2 << 20
+_BLOCK_RIGHT_BYTES = 4 << 20
+_BLOCK_LEFT_BYTES = 512 << 10
+# Terms of a sum that are added at once: all up to the first, else even parts up to the second.
+_NEAR_K = 1024, 768
+# The same where each term of the left lies on another page.
+_FAR_K = 512, 512
+# Panels that read an element of the left again, above which packing it pays.
+_MANY_READS = 16
+# "dot" reads the longer operand once for each tile of the shorter, so that one must be short.
+_SHORT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +67,11 @@ class Operand:
 class ContractPlan:
     """All decisions about one contraction; `str(plan)` is one line.
 
-    The microkernel computes `tile_rows` rows of `tile_vectors` vectors of `lanes` elements. Tiles
-    are evenly high: all have `tile_rows` rows or one less. `block_tiles` tiles and `block_panels`
-    panels (columns of tiles) make a block, for which `block_k` terms of the sums are added at once.
-    The epilogue gets vectors of `vector_width` elements. `compute` is the dtype of the registers.
+    The microkernel computes `tile_rows` by `tile_columns` results. Tiles are evenly high: all have
+    `tile_rows` rows or one less. `block_tiles` tiles and `block_panels` panels (columns of tiles)
+    make a block, for which `block_k` terms of the sums are added at once. The epilogue gets vectors
+    of `vector_width` elements. Registers hold `lanes` elements of the dtype `compute`. With
+    `rows_first` the tiles of a block follow one another along its rows, else down its columns.
     """
 
     m: int
@@ -68,13 +85,15 @@ class ContractPlan:
     vector_width: int
     compute: DType
     lanes: int
+    method: Method
     tile_rows: int
-    tile_vectors: int
+    tile_columns: int
     block_tiles: int
     block_panels: int
     block_k: int
     pack_left: Packing
     pack_right: Packing
+    rows_first: bool
 
     @property
     def rows(self) -> int:
@@ -102,17 +121,13 @@ class ContractPlan:
         return self.rows - self.row_tiles * (self.tile_rows - 1)
 
     @property
-    def panel_columns(self) -> int:
-        return self.tile_vectors * self.lanes
-
-    @property
     def panels(self) -> int:
-        return -(-self.columns // self.panel_columns)
+        return -(-self.columns // self.tile_columns)
 
     @property
     def edge_columns(self) -> int:
         """Columns of the last panel if it is not full, else 0."""
-        return self.columns % self.panel_columns
+        return self.columns % self.tile_columns
 
     @property
     def k_blocks(self) -> int:
@@ -120,61 +135,63 @@ class ContractPlan:
 
     @property
     def tile_elements(self) -> int:
-        """Elements of a stored tile; its rows are `panel_columns` apart."""
-        return self.tile_rows * self.panel_columns
+        """Elements of a stored tile; its rows are `tile_columns` apart."""
+        return self.tile_rows * self.tile_columns
 
     @property
     def packed_rows(self) -> int:
-        """Rows of a packed panel of the left: whole vectors of them."""
+        """Elements across a packed panel of the left.
+
+        If one vector holds them its spare lanes are overwritten by the next step of k, so that the
+        panel is dense; else they are padded to whole vectors.
+        """
+        if self.pack_left == "lines" or self.tile_rows <= self.lanes:
+            return self.tile_rows
         return -(-self.tile_rows // self.lanes) * self.lanes
 
     @property
-    def packed_left_bytes(self) -> int:
-        if self.pack_left == "none":
-            return 0
-        return self.block_tiles * self.block_k * self.packed_rows * self.compute.itemsize
+    def packed_right_offset(self) -> int:
+        return _whole_lines(self._packed_left_bytes)
 
     @property
-    def packed_right_bytes(self) -> int:
-        if self.pack_right == "none":
-            return 0
-        return self.block_panels * self.block_k * self.panel_columns * self.compute.itemsize
-
-    @property
-    def partial_bytes(self) -> int:
-        """Bytes for the tiles between two blocks of k."""
-        if self.k_blocks == 1:
-            return 0
-        tiles = self.row_tiles * self.block_panels
-        return tiles * self.tile_elements * self.compute.itemsize
+    def partial_offset(self) -> int:
+        return self.packed_right_offset + _whole_lines(self._packed_right_bytes)
 
     @property
     def scratch_bytes(self) -> int:
         """Scratch memory the kernel needs, to be aligned to 64 bytes."""
-        parts = (self.packed_left_bytes, self.packed_right_bytes, self.partial_bytes)
-        return sum(_whole_lines(part) for part in parts)
+        return self.partial_offset + _whole_lines(self._partial_bytes)
 
     @property
-    def partial_offset(self) -> int:
-        return _whole_lines(self.packed_left_bytes) + _whole_lines(self.packed_right_bytes)
+    def _packed_left_bytes(self) -> int:
+        if self.pack_left == "none":
+            return 0
+        elements = self.block_tiles * self.block_k * self.packed_rows
+        return (elements + self.lanes) * self.compute.itemsize
 
     @property
-    def packed_right_offset(self) -> int:
-        return _whole_lines(self.packed_left_bytes)
+    def _packed_right_bytes(self) -> int:
+        if self.pack_right == "none":
+            return 0
+        return self.block_panels * self.block_k * self.tile_columns * self.compute.itemsize
+
+    @property
+    def _partial_bytes(self) -> int:
+        """Bytes of the tiles that wait for their next block of k."""
+        if self.k_blocks == 1:
+            return 0
+        return self.row_tiles * self.block_panels * self.tile_elements * self.compute.itemsize
 
     def __str__(self) -> str:
-        across = min(self.block_panels * self.panel_columns, self.columns)
+        across = min(self.block_panels * self.tile_columns, self.columns)
         high = min(self.block_tiles * self.tile_rows, self.rows)
         m, n = (high, across) if self.vector_axis == "n" else (across, high)
-        first, second = ("lhs", "rhs") if self.vector_axis == "n" else ("rhs", "lhs")
-        packed = [
-            f"{name}: {how}"
-            for name, how in ((first, self.pack_left), (second, self.pack_right))
-            if how != "none"
-        ]
+        names = ("lhs", "rhs") if self.vector_axis == "n" else ("rhs", "lhs")
+        ways = zip(names, (self.pack_left, self.pack_right), strict=True)
+        packed = ", ".join(f"{name}: {how}" for name, how in ways if how != "none")
         return (
-            f"tile({self.tile_rows}x{self.panel_columns}) along {self.vector_axis}"
-            f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({', '.join(packed)})"
+            f"{self.method}({self.tile_rows}x{self.tile_columns}) along {self.vector_axis}"
+            f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({packed})"
         )
 
 
@@ -194,35 +211,42 @@ def plan_contract(
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
-    lhs, rhs = _canonical(lhs, m, k), _canonical(rhs, k, n)
-    axis = _choose_axis(m, n, lhs, rhs, _canonical(result, m, n))
-    rows, columns = (m, n) if axis == "n" else (n, m)
-    left, right = (lhs, rhs) if axis == "n" else (rhs.transposed, lhs.transposed)
     compute = _computing_dtype(dtype)
-    lanes = target.lanes(compute.itemsize)
-    tile_rows, tile_vectors = _choose_tile(rows, columns, lanes, target)
-    row_tiles = max(1, -(-rows // tile_rows))
-    panels = max(1, -(-columns // (tile_vectors * lanes)))
-    return ContractPlan(
+    start = ContractPlan(
         m=m,
         n=n,
         k=k,
         dtype=dtype,
         accumulate=dtypes.float32 if dtype.is_half else dtype,
-        lhs=lhs,
-        rhs=rhs,
-        vector_axis=axis,
-        vector_width=_choose_width(columns, lanes),
+        lhs=_canonical(lhs, m, k),
+        rhs=_canonical(rhs, k, n),
+        vector_axis="n",
+        vector_width=1,
         compute=compute,
-        lanes=lanes,
-        tile_rows=tile_rows,
-        tile_vectors=tile_vectors,
-        block_tiles=min(row_tiles, max(1, 168 // tile_rows)),
-        block_panels=min(panels, max(1, 1024 // (tile_vectors * lanes))),
-        block_k=_choose_block_k(k, lanes),
-        pack_left=_choose_left_packing(left, panels, dtype),
-        pack_right=_choose_right_packing(right, row_tiles, k * columns, dtype),
+        lanes=target.lanes(compute.itemsize),
+        method="tile",
+        tile_rows=1,
+        tile_columns=1,
+        block_tiles=1,
+        block_panels=1,
+        block_k=1,
+        pack_left="none",
+        pack_right="none",
+        rows_first=False,
     )
+    if m == 0 or n == 0:
+        return start
+    result = _canonical(result, m, n)
+    turned = replace(start, vector_axis="m")
+    ways = [
+        *_plan_tiles(start, result.column_stride, target),
+        *_plan_tiles(turned, result.row_stride, target),
+    ]
+    if k > 0 and min(m, n) <= _SHORT:
+        ways.append(_plan_dots(start, result.column_stride, target))
+        ways.append(_plan_dots(turned, result.row_stride, target))
+    # Of equals the first: lanes along n.
+    return min(ways, key=lambda way: way[0])[1]
 
 
 def _whole_lines(size: int) -> int:
@@ -236,21 +260,82 @@ def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
     return Operand(row, column, operand.align)
 
 
-def _choose_axis(m: int, n: int, lhs: Operand, rhs: Operand, result: Operand) -> Axis:
-    along_n, along_m = result.column_stride == 1, result.row_stride == 1
-    if along_n != along_m:
-        return "n" if along_n else "m"
-    if (n == 1) != (m == 1):
-        return "m" if n == 1 else "n"
-    return "m" if lhs.row_stride == 1 and rhs.column_stride != 1 else "n"
-
-
 def _computing_dtype(dtype: DType) -> DType:
+    """Return what registers hold: small integers wrap around when they are cut in the end."""
     if dtype.is_half:
         return dtypes.float32
     if dtype.is_integer and dtype.bits < 32:
         return dtypes.int32
     return dtype
+
+
+def _plan_tiles(
+    plan: ContractPlan, stride: int, target: Target
+) -> list[tuple[float, ContractPlan]]:
+    """Return plans with lanes along the columns, one for each width of the tile, and their costs.
+
+    `stride` is that of the result along its columns.
+    """
+    vectors = -(-plan.columns // plan.lanes)
+    apart = abs(plan.left.row_stride) * plan.dtype.itemsize
+    conflicts = apart > 0 and apart % _PAGE_BYTES == 0
+    width = _choose_width(plan.columns, plan.lanes)
+    # Registers for an element of the left, and for a product where the multiplication and the
+    # addition are two instructions.
+    spare = 1 if target.has_fma and plan.compute.is_float else 2
+    ways = []
+    for across in range(1, min(vectors, 8) + 1):
+        highest = (target.vector_registers - across - spare) // across
+        if conflicts and plan.rows > _CACHE_WAYS:
+            highest = min(highest, _CACHE_WAYS)
+        if highest < 1:
+            break
+        tiles = -(-plan.rows // highest)
+        shape = replace(
+            plan,
+            vector_width=width,
+            tile_rows=-(-plan.rows // tiles),
+            tile_columns=across * plan.lanes,
+            block_k=_choose_block_k(plan),
+        )
+        packed = _pack_panels(shape)
+        cycles = cost.tiling_cycles(plan.rows, vectors, highest, across, plan.k)
+        cycles += _surrounding_cycles(packed, stride)
+        ways.append((cycles, _choose_blocks(packed)))
+    return ways
+
+
+def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, ContractPlan]:
+    """Return the plan with lanes along k, and its cost."""
+    registers = target.vector_registers * 3 // 4
+    rows = min(plan.rows, _SHORT)
+    columns = min(plan.columns, max(1, registers // rows), _SHORT)
+    if columns < plan.columns:
+        # Vectors of the epilogue then divide a tile evenly.
+        columns = 1 << (columns.bit_length() - 1)
+    rows = min(rows, max(1, registers // columns))
+    tiles = -(-plan.rows // rows)
+    shape = replace(
+        plan,
+        method="dot",
+        vector_width=_choose_width(columns, plan.lanes),
+        tile_rows=-(-plan.rows // tiles),
+        tile_columns=columns,
+        block_k=-(-plan.k // plan.lanes) * plan.lanes,
+        pack_left="none" if plan.left.column_stride == 1 else "lines",
+        pack_right="none" if plan.right.row_stride == 1 else "lines",
+    )
+    steps = -(-plan.k // plan.lanes)
+    cycles = cost.dotting_cycles(plan.rows, plan.columns, shape.tile_rows, columns, steps)
+    return cycles + _surrounding_cycles(shape, stride), _choose_blocks(shape)
+
+
+def _surrounding_cycles(plan: ContractPlan, stride: int) -> float:
+    """Return the cycles spent around the microkernels: packing before, the epilogue after."""
+    left = cost.packing_cycles(plan.pack_left, plan.rows * plan.k)
+    right = cost.packing_cycles(plan.pack_right, plan.k * plan.columns)
+    after = cost.epilogue_cycles(plan.rows, plan.columns, plan.vector_width, stride)
+    return left + right + after
 
 
 def _choose_width(columns: int, lanes: int) -> int:
@@ -259,61 +344,56 @@ def _choose_width(columns: int, lanes: int) -> int:
     return min(reversed(widths), key=lambda width: columns // width + columns % width)
 
 
-def _choose_tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
-    """Return the rows and vectors of the tile that needs the fewest cycles for a step of k."""
-    vectors = max(1, -(-columns // lanes))
-    # Registers for a row of the right, for one element of the left, and for a product where
-    # multiplication and addition are two instructions.
-    spare = 1 if target.has_fma else 2
-    best, least = (1, 1), float("inf")
-    for width in range(1, min(vectors, 8) + 1):
-        highest = (target.vector_registers - width - spare) // width
-        if highest < 1:
-            break
-        row_tiles = max(1, -(-rows // highest))
-        height = max(1, -(-rows // row_tiles))
-        cycles = row_tiles * sum(
-            _tile_cycles(height, wide) for wide in (width,) * (vectors // width)
-        )
-        if vectors % width:
-            cycles += row_tiles * _tile_cycles(height, vectors % width)
-        if cycles < least:
-            best, least = (height, width), cycles
-    return best
+def _choose_block_k(plan: ContractPlan) -> int:
+    """Return all of k if its panels stay in the second-level cache, else an even part of it."""
+    is_far = abs(plan.left.column_stride) * plan.dtype.itemsize >= _PAGE_BYTES
+    whole, part = _FAR_K if is_far else _NEAR_K
+    blocks = 1 if plan.k <= whole else -(-plan.k // part)
+    evenly = max(1, -(-plan.k // blocks))
+    size = -(-evenly // plan.lanes) * plan.lanes
+    # Packing by vectors needs a whole vector of every block.
+    while blocks > 1 and 0 < plan.k % size < plan.lanes:
+        size += plan.lanes
+    return size
 
 
-def _tile_cycles(rows: int, vectors: int) -> float:
-    arithmetic = rows * vectors / 2
-    loads = (rows + vectors) / 2
-    return max(arithmetic, loads, _IN_FLIGHT / 2)
+def _choose_blocks(plan: ContractPlan) -> ContractPlan:
+    """Return `plan` with as many tiles and panels in a block as their caches hold.
+
+    If the first-level cache holds the right, the order serves the result, which is contiguous along
+    its rows; else it serves the right, of which a panel stays in cache.
+    """
+    line = plan.block_k * plan.compute.itemsize
+    tiles = max(1, _BLOCK_LEFT_BYTES // (line * plan.tile_rows))
+    panels = max(1, _BLOCK_RIGHT_BYTES // (line * plan.tile_columns))
+    return replace(
+        plan,
+        block_tiles=min(plan.row_tiles, tiles),
+        block_panels=min(plan.panels, panels),
+        rows_first=plan.k * plan.columns * plan.compute.itemsize <= _L1_BYTES,
+    )
 
 
-def _choose_block_k(k: int, lanes: int) -> int:
-    blocks = max(1, -(-k // 512))
-    evenly = -(-k // blocks)
-    return max(lanes, -(-evenly // lanes) * lanes)
+def _pack_panels(plan: ContractPlan) -> ContractPlan:
+    """Return `plan` with the ways its operands are packed.
+
+    The left is read element by element, which any strides allow: packing it pays when elements
+    have to be converted, or when each lies by itself and is read often. The right is read in
+    vectors, so it must lie along them.
+    """
+    converts = plan.dtype != plan.compute
+    left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
+    if not converts and (left != "gather" or plan.panels < _MANY_READS):
+        left = "none"
+    right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
+    size = plan.block_k * plan.columns * plan.dtype.itemsize
+    if right == "copy":
+        is_small = size <= _UNPACKED_RIGHT_BYTES and not converts
+        right = "none" if plan.row_tiles < 4 or is_small else "copy"
+    return replace(plan, pack_left=left, pack_right=right)
 
 
 def _panel_packing(across: int, along: int) -> Packing:
     if across == 1:
         return "copy"
     return "transpose" if along == 1 else "gather"
-
-
-def _choose_left_packing(left: Operand, panels: int, dtype: DType) -> Packing:
-    how = _panel_packing(left.row_stride, left.column_stride)
-    if dtype != _computing_dtype(dtype):
-        return how
-    conflicts = abs(left.row_stride) * dtype.itemsize % _PAGE_BYTES == 0
-    if how == "transpose":
-        return how if conflicts and panels >= 8 else "none"
-    return how if panels >= 4 else "none"
-
-
-def _choose_right_packing(right: Operand, row_tiles: int, size: int, dtype: DType) -> Packing:
-    how = _panel_packing(right.column_stride, right.row_stride)
-    if how != "copy":
-        return how
-    if dtype != _computing_dtype(dtype):
-        return how if row_tiles > 1 else "none"
-    return how if row_tiles >= 4 and size * dtype.itemsize > _L2_BYTES else "none"

@@ -11,6 +11,8 @@ from functools import partial
 
 from llvmlite import ir
 
+from symgrad.codegen.contract.cost import IN_FLIGHT
+from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
 from symgrad.codegen.contract.pack import PanelPacker, emit_packer
@@ -71,21 +73,19 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
     heights = [plan.tile_rows]
     if plan.tall_tiles < plan.row_tiles:
         heights.append(plan.tile_rows - 1)
-    widths = [plan.panel_columns] if plan.columns >= plan.panel_columns else []
+    widths = [plan.tile_columns] if plan.columns >= plan.tile_columns else []
     if plan.edge_columns:
         widths.append(plan.edge_columns)
     kernels = tuple(
-        tuple(emit_microkernel(module, _microkernel(plan, stored, h, w)) for w in widths)
-        for h in heights
+        tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
-    left_packers = [
-        _packer(plan, stored, plan.pack_left, plan.left.transposed, h, plan.packed_rows)
-        for h in heights
-    ]
-    right_packers = [
-        _packer(plan, stored, plan.pack_right, plan.right, w, _whole_vectors(plan, w))
-        for w in widths
-    ]
+    left, right = plan.left.transposed, plan.right
+    left_packers = (
+        _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
+    )
+    right_packers = (
+        _packer(plan, stored, plan.pack_right, right, (w, _whole_vectors(plan, w))) for w in widths
+    )
     return Variants(
         kernels,
         tuple(emit_packer(module, packer) for packer in left_packers if packer.how != "none"),
@@ -93,28 +93,72 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
     )
 
 
-def _microkernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> Microkernel:
+def _emit_kernel(
+    module: ir.Module, plan: ContractPlan, stored: Elements, rows: int, columns: int
+) -> ir.Function:
     packed = Elements(plan.compute, plan.compute, stored.target)
-    left_is_packed, right_is_packed = plan.pack_left != "none", plan.pack_right != "none"
+    left = stored if plan.pack_left == "none" else packed
+    right = stored if plan.pack_right == "none" else packed
+    if plan.method == "dot":
+        return emit_dot_kernel(module, _dot_kernel(plan, left, right, rows, columns))
+    return emit_microkernel(module, _microkernel(plan, left, right, rows, columns))
+
+
+def _microkernel(
+    plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
+) -> Microkernel:
+    left_row, left_k = plan.left.row_stride, plan.left.column_stride
+    if plan.pack_left != "none":
+        left_row, left_k = 1, plan.packed_rows
+    right_k, whole = plan.right.row_stride, _whole_vectors(plan, columns)
+    if plan.pack_right != "none":
+        right_k, columns = whole, whole
+    sums = rows * whole // plan.lanes
     return Microkernel(
         rows=rows,
-        columns=_whole_vectors(plan, columns) if right_is_packed else columns,
+        columns=columns,
         lanes=plan.lanes,
-        left=packed if left_is_packed else stored,
-        left_row=1 if left_is_packed else plan.left.row_stride,
-        left_k=plan.packed_rows if left_is_packed else plan.left.column_stride,
-        right=packed if right_is_packed else stored,
-        right_k=_whole_vectors(plan, columns) if right_is_packed else plan.right.row_stride,
-        tile_columns=plan.panel_columns,
+        left=left,
+        left_row=left_row,
+        left_k=left_k,
+        right=right,
+        right_k=right_k,
+        tile_columns=plan.tile_columns,
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
+        chains=_chains(sums, plan.k),
+    )
+
+
+def _chains(sums: int, k: int) -> int:
+    """Return the power of two of chains that keeps the units busy, if k is worth it."""
+    chains = 1
+    while 2 * chains * sums <= IN_FLIGHT and 8 * chains <= k:
+        chains *= 2
+    return chains
+
+
+def _dot_kernel(
+    plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
+) -> DotKernel:
+    return DotKernel(
+        rows=rows,
+        columns=columns,
+        k=plan.k,
+        lanes=plan.lanes,
+        left=left,
+        left_row=plan.left.row_stride if plan.pack_left == "none" else plan.block_k,
+        right=right,
+        right_column=plan.right.column_stride if plan.pack_right == "none" else plan.block_k,
+        tile_columns=plan.tile_columns,
     )
 
 
 def _packer(
-    plan: ContractPlan, stored: Elements, how: Packing, panel: Operand, count: int, padded: int
+    plan: ContractPlan, stored: Elements, how: Packing, panel: Operand, sizes: tuple[int, int]
 ) -> PanelPacker:
-    """Describe the packer of panels `count` across, where rows of `panel` run along k."""
+    """Describe a packer of panels with rows along k: elements across, and with those of padding."""
+    count, padded = sizes
     return PanelPacker(
         how=how,
         count=count,
@@ -122,7 +166,8 @@ def _packer(
         across=panel.column_stride,
         along=panel.row_stride,
         lanes=plan.lanes,
-        tail=(plan.k - (plan.k_blocks - 1) * plan.block_k) % plan.lanes,
+        fewest=plan.k - (plan.k_blocks - 1) * plan.block_k,
+        line=plan.block_k,
         elements=stored,
     )
 

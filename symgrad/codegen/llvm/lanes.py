@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from llvmlite import ir
 
 from symgrad.codegen.llvm.math import integers, rounding
@@ -53,11 +54,13 @@ class Lanes:
 
     def const(self, value: bool | int | float, dtype: DType) -> ir.Value:
         """Return `value`, rounded to `dtype`, in every lane."""
+        if not dtype.is_float:
+            return constant(self.type_of(dtype), int(value))
+        with np.errstate(over="ignore"):
+            rounded = dtype.numpy.type(value)
         if dtype.is_half:
-            bits = dtype.numpy.type(value).view("uint16")
-            return constant(self.type_of(dtype), int(bits))
-        number = float(value) if dtype.is_float else int(value)
-        return constant(self.type_of(dtype), number)
+            return constant(self.type_of(dtype), int(rounded.view(np.uint16)))
+        return constant(self.type_of(dtype), float(rounded))
 
     def splat(self, scalar: ir.Value) -> ir.Value:
         """Return the scalar in every lane."""

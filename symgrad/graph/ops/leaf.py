@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.sizes import Size, unknown
-from symgrad.graph.types import Array, Dim, Literal, Shape, State, TensorType
+from symgrad.graph.sizes import Dim, Size, unknown
+from symgrad.graph.types import Array, Literal, Shape, State, TensorType
 
 
 def placeholder(
@@ -75,6 +76,12 @@ class Variable(Tensor):
     """State that programs read and update. As a tensor it is the value at the start of a step."""
 
     __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # That of a frozen class with slots fails in a subclass, and would refuse `value` too.
+        if name != "value":
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
 
     @property
     def state(self) -> State:

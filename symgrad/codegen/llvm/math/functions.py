@@ -4,25 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-
 from llvmlite import ir
 
+from symgrad.codegen.llvm.math.error_function import emit_erf
 from symgrad.codegen.llvm.math.exponentials import emit_exp, emit_expm1, emit_sigmoid, emit_tanh
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
 from symgrad.codegen.llvm.math.logarithms import emit_log, emit_log1p
+from symgrad.codegen.llvm.math.power import emit_pow
+from symgrad.codegen.llvm.math.remainder import emit_floordiv, emit_mod
+from symgrad.codegen.llvm.math.trigonometry import emit_cos, emit_sin
 from symgrad.codegen.llvm.math.values import Real
 from symgrad.codegen.llvm.target import Target
 from symgrad.graph.dtypes import DType
 
 Emit = Callable[..., Real]
 
-# Largest error in units in the last place of the exact result, over all inputs, for every target:
-# with a fused multiply-add and without. Results below the normal numbers count the least of them
-# as the unit.
-ULP_BOUNDS = {
-    ("exp", "f32"): 2.0,
-    ("exp", "f64"): 2.0,
+# Largest error in units in the last place of the exact result, over all inputs and for targets with
+# and without a fused multiply-add. Below the normal numbers the unit is the least positive number.
+ULP_BOUNDS: dict[tuple[str, str], float] = {
+    ("sqrt", "f32"): 0.5,
+    ("sqrt", "f64"): 0.5,
+    ("exp", "f32"): 1.25,
+    ("exp", "f64"): 1.25,
+    ("expm1", "f32"): 2.0,
+    ("expm1", "f64"): 2.5,
+    ("log", "f32"): 1.0,
+    ("log", "f64"): 1.0,
+    ("log1p", "f32"): 1.0,
+    ("log1p", "f64"): 1.0,
+    ("sin", "f32"): 2.0,
+    ("sin", "f64"): 1.25,
+    ("cos", "f32"): 2.0,
+    ("cos", "f64"): 1.25,
+    ("tanh", "f32"): 1.5,
+    ("tanh", "f64"): 1.5,
+    ("sigmoid", "f32"): 2.75,
+    ("sigmoid", "f64"): 2.75,
+    ("erf", "f32"): 1.75,
+    ("erf", "f64"): 1.5,
+    ("pow", "f32"): 0.75,
+    ("pow", "f64"): 1.5,
 }
 
 FUNCTIONS: dict[str, Emit] = {
@@ -32,6 +54,12 @@ FUNCTIONS: dict[str, Emit] = {
     "log1p": emit_log1p,
     "tanh": emit_tanh,
     "sigmoid": emit_sigmoid,
+    "sin": emit_sin,
+    "cos": emit_cos,
+    "erf": emit_erf,
+    "pow": emit_pow,
+    "floordiv": emit_floordiv,
+    "mod": emit_mod,
 }
 
 

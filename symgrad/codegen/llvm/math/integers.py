@@ -44,7 +44,7 @@ def _needs_step(remainder: Word, b: Word) -> Mask:
 
 
 def emit_floordiv(a: Word, b: Word, is_signed: bool) -> Word:
-    """floor(a / b); a // 0 is 0."""
+    """Return floor(a / b); a // 0 is 0."""
     zero = Word(b.builder, constant(b.value.type, 0))
     safe = _safe_divisor(b, is_signed)
     quotient = _divide(a, safe, is_signed)
@@ -56,7 +56,7 @@ def emit_floordiv(a: Word, b: Word, is_signed: bool) -> Word:
 
 
 def emit_mod(a: Word, b: Word, is_signed: bool) -> Word:
-    """a - floor(a / b) * b; a % 0 is 0."""
+    """Return a - floor(a / b) * b; a % 0 is 0."""
     safe = _safe_divisor(b, is_signed)
     remainder = a - _divide(a, safe, is_signed) * safe
     if not is_signed:
@@ -65,7 +65,7 @@ def emit_mod(a: Word, b: Word, is_signed: bool) -> Word:
 
 
 def emit_pow(a: Word, b: Word, is_signed: bool, inline: bool) -> Word:
-    """a**b by squaring, wrapping around; a negative power gives 0 but for a = 1 and a = -1."""
+    """Return a**b by squaring, wrapping; a negative power gives 0 but for a = 1 and a = -1."""
 
     def body(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         base, exponent = (Word(builder, arg) for arg in args)

@@ -23,6 +23,7 @@ def call_internal(
     body: Body,
     *,
     inline: bool,
+    is_cold: bool = False,
 ) -> ir.Value:
     """Call the function `sg.<name>.<type of the first argument>`.
 
@@ -35,7 +36,8 @@ def call_internal(
         kind = ir.FunctionType(result, [arg.type for arg in args])
         function = ir.Function(builder.module, kind, full)
         function.linkage = "internal"
-        for attribute in ("alwaysinline" if inline else "noinline", "nounwind", "readnone"):
+        kinds = ["alwaysinline" if inline else "noinline", "nounwind", "readnone"]
+        for attribute in [*kinds, "cold"] if is_cold else kinds:
             function.attributes.add(attribute)
         inside = ir.IRBuilder(function.append_basic_block("entry"))
         inside.ret(body(inside, function.args))

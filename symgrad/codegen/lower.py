@@ -1,0 +1,329 @@
+"""Lower: from a group of nodes to a kernel of the loop language.
+
+One function for each structure, none for any op. What comes out is plain: one loop an axis, one
+fold a reduced axis, in the order of the axes; `schedule.py` makes it fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.lower_contract import build_product, plan_product
+from symgrad.codegen.lower_values import Values
+from symgrad.codegen.loops import (
+    PLAIN,
+    Accumulator,
+    Atom,
+    Const,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Param,
+    Product,
+    Ref,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.scope import Names, Scope, constant
+from symgrad.graph.kernel_spec import AxisMap, Contract, Place, Reduce, ScatterAdd
+from symgrad.graph.node import Node, Tensor
+from symgrad.passes.buffers import Buffer, Buffers
+from symgrad.passes.partition import Group, Partition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredKernel:
+    """A kernel, the buffers its parameters stand for, and the group it computes."""
+
+    kernel: Kernel
+    arguments: tuple[Buffer, ...]
+    group: Group
+
+
+def lower_group(partition: Partition, buffers: Buffers, group: Group, name: str) -> LoweredKernel:
+    """Lower `group` to a kernel called `name`."""
+    lowering = _Lowering(partition, buffers, group)
+    body = lowering.body()
+    params, arguments = lowering.values.params(body)
+    return LoweredKernel(Kernel(name, params, body), arguments, group)
+
+
+def lower_copy(source: Buffer, target: Buffer, name: str) -> Kernel:
+    """Return a kernel that copies a buffer."""
+    count = source.type.count
+    dtype = source.type.dtype
+    scope = Scope(Names())
+    index = Index(0, (("i0", 1),))
+    scope.statements.append(Store("b1", index, scope.load("b0", index, dtype)))
+    params = (Param("b0", dtype, count, "in"), Param("b1", dtype, count, "out"))
+    return Kernel(name, params, (For("i0", count, tuple(scope.statements)),))
+
+
+class _Lowering:
+    def __init__(self, partition: Partition, buffers: Buffers, group: Group) -> None:
+        self.partition = partition
+        self.group = group
+        self.names = Names()
+        self.values = Values(partition, buffers, group, self.names)
+
+    def body(self) -> tuple[Stmt, ...]:
+        anchor = self.group.anchor
+        spec = None if anchor is None else self.partition.specs[anchor]
+        match spec:
+            case Reduce() | Contract():
+                assert anchor is not None, "a structure that reduces is an anchor"
+                return self._fold_group(anchor, spec)
+            case Place():
+                assert anchor is not None, "a structure that places is an anchor"
+                return self._place_group(anchor, spec)
+            case ScatterAdd():
+                assert anchor is not None, "a structure that scatters is an anchor"
+                return self._scatter_group(anchor, spec)
+            case _:
+                return self._map_group()
+
+    # ------------------------------------------------------------------------- results
+
+    def _map_group(self) -> tuple[Stmt, ...]:
+        shape = self.group.outputs[0].type.static_shape
+        return self.nest(shape, self._store_outputs)
+
+    def _store_outputs(self, scope: Scope, index: tuple[Index, ...]) -> None:
+        """Compute every result of the group at `index` and store it."""
+        results = [(t, self.values.value(scope, t, index)) for t in self.group.outputs]
+        for tensor, value in results:
+            self.store(scope, tensor, index, value)
+
+    def store(self, scope: Scope, tensor: Tensor, index: Sequence[Index], value: Atom) -> None:
+        """Store an element of a result to every buffer that takes it."""
+        for name in self.values.destinations(tensor):
+            offset = self.values.linear(index, tensor.type.static_shape)
+            scope.statements.append(Store(name, offset, value))
+
+    def nest(
+        self,
+        shape: Sequence[int],
+        write: Callable[[Scope, tuple[Index, ...]], None],
+        *,
+        outer: Scope | None = None,
+        ordered: range = range(0),
+    ) -> tuple[Stmt, ...]:
+        """Return loops over `shape` around what `write` puts into their innermost body.
+
+        The iterations of the axes in `ordered` depend on each other.
+        """
+        variables = [self.values.loop(n) for n in shape]
+        scope = Scope(self.names) if outer is None else outer.inner()
+        write(scope, tuple(_of(v) for v in variables))
+        body = tuple(scope.statements)
+        for axis in range(len(shape) - 1, -1, -1):
+            body = (For(variables[axis], shape[axis], body, ordered=axis in ordered),)
+        return body
+
+    # ------------------------------------------------------------------- Reduce, Contract
+
+    def _product_group(self, anchor: Node, spec: Contract) -> tuple[Stmt, ...] | None:
+        """Return the matrix product `spec` is, with the rest of the group done to each element."""
+        found = plan_product(self.values, anchor, spec)
+        if found is None:
+            return None
+        loops, left, right = found
+        total = Ref(self.names.value(), spec.accumulate)
+        index = tuple(_of(loops[label][0]) for label in spec.out)
+        scope = Scope(self.names)
+        scope.remember((anchor.output, index), scope.cast(total, anchor.output.dtype))
+        self._store_outputs(scope, index)
+        element = anchor.inputs[0].dtype
+
+        def make(
+            lhs: StridedOperand,
+            rhs: StridedOperand,
+            rows: tuple[str, int],
+            columns: tuple[str, int],
+            inner: tuple[str, int],
+            body: tuple[Stmt, ...],
+        ) -> Product:
+            return Product(
+                total.name, total.dtype, element, rows, columns, inner, lhs, rhs, PLAIN, None, body
+            )
+
+        return build_product(loops, spec, left, right, make, tuple(scope.statements))
+
+    def _fold_group(self, anchor: Node, spec: Reduce | Contract) -> tuple[Stmt, ...]:
+        product = self._product_group(anchor, spec) if isinstance(spec, Contract) else None
+        if product is not None:
+            return product
+        shape = anchor.output.type.static_shape
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            value = (
+                self._reduce(scope, anchor, spec, index)
+                if isinstance(spec, Reduce)
+                else self._contract(scope, anchor, spec, index)
+            )
+            scope.remember((anchor.output, index), value)
+            self._store_outputs(scope, index)
+
+        return self.nest(shape, write)
+
+    def _reduce(
+        self, scope: Scope, anchor: Node, spec: Reduce, index: tuple[Index, ...]
+    ) -> Atom:
+        (operand,) = anchor.inputs
+        shape = operand.type.static_shape
+        loops = {axis: self.values.loop(shape[axis]) for axis in spec.axes}
+        outer = iter(index)
+        full = tuple(_of(loops[a]) if a in loops else next(outer) for a in range(len(shape)))
+
+        def item(inner: Scope) -> tuple[Atom, ...]:
+            element = self.values.value(inner, operand, full)
+            position = self.values.linear(
+                [_of(loops[a]) for a in spec.axes], [shape[a] for a in spec.axes]
+            )
+            return spec.item(inner, element, inner.index_value(position))
+
+        identity = tuple(constant(v, d) for v, d in zip(spec.identity, spec.dtypes, strict=True))
+        variables = [(loops[a], shape[a]) for a in spec.axes]
+        totals = self._fold(scope, variables, identity, item, spec.combine)
+        result: Atom = spec.finish(scope, totals)
+        return result
+
+    def _contract(
+        self, scope: Scope, anchor: Node, spec: Contract, index: tuple[Index, ...]
+    ) -> Atom:
+        lhs, rhs = anchor.inputs
+        sizes = dict(zip(spec.lhs, lhs.type.static_shape, strict=True))
+        sizes |= dict(zip(spec.rhs, rhs.type.static_shape, strict=True))
+        summed = [label for label in sizes if label not in spec.out]
+        loops = {label: self.values.loop(sizes[label]) for label in summed}
+        places = dict(zip(spec.out, index, strict=True)) | {k: _of(v) for k, v in loops.items()}
+        wide = spec.accumulate
+
+        def item(inner: Scope) -> tuple[Atom, ...]:
+            a = self.values.value(inner, lhs, tuple(places[k] for k in spec.lhs))
+            b = self.values.value(inner, rhs, tuple(places[k] for k in spec.rhs))
+            return (inner.call("mul", inner.cast(a, wide), inner.cast(b, wide)),)
+
+        def combine(s: Scope, a: tuple[Atom, ...], b: tuple[Atom, ...]) -> tuple[Atom, ...]:
+            return (s.call("add", a[0], b[0]),)
+
+        variables = [(loops[label], sizes[label]) for label in summed]
+        zero = constant(0, wide)
+        (total,) = self._fold(scope, variables, (zero,), item, combine)
+        return scope.cast(total, anchor.output.dtype)
+
+    def _fold(
+        self,
+        scope: Scope,
+        variables: list[tuple[str, int]],
+        identity: tuple[Const, ...],
+        item: Callable[[Scope], tuple[Atom, ...]],
+        combine: Callable[..., tuple[Atom, ...]],
+    ) -> tuple[Atom, ...]:
+        """Write nested folds, the last variable innermost; without variables, the one item."""
+        if not variables:
+            return item(scope)
+        inner = scope.inner()
+        scopes = [inner.inner() for _ in variables]
+        items = item(scopes[-1])
+        body = tuple(scopes[-1].statements)
+        results: tuple[Ref, ...] = ()
+        for variable, extent in reversed(variables):
+            fold = self._one_fold(variable, extent, identity, body, items, combine)
+            results = tuple(Ref(a.name, a.identity.dtype) for a in fold.accumulators)
+            body, items = (fold,), results
+        scope.statements.extend(body)
+        return results
+
+    def _one_fold(
+        self,
+        variable: str,
+        extent: int,
+        identity: tuple[Const, ...],
+        body: tuple[Stmt, ...],
+        items: tuple[Atom, ...],
+        combine: Callable[..., tuple[Atom, ...]],
+    ) -> Fold:
+        accumulators = tuple(Accumulator(self.names.value(), c) for c in identity)
+        left = tuple(Ref(self.names.value(), c.dtype) for c in identity)
+        right = tuple(Ref(self.names.value(), c.dtype) for c in identity)
+        scope = Scope(self.names)
+        combined = combine(scope, left, right)
+        lets = tuple(s for s in scope.statements if isinstance(s, Let))
+        assert len(lets) == len(scope.statements), "combining takes scalar operations only"
+        return Fold(
+            accumulators,
+            variable,
+            extent,
+            1,
+            body,
+            items,
+            tuple(r.name for r in left),
+            tuple(r.name for r in right),
+            lets,
+            combined,
+        )
+
+    # ----------------------------------------------------------------- Place, ScatterAdd
+
+    def _place_group(self, anchor: Node, spec: Place) -> tuple[Stmt, ...]:
+        body: list[Stmt] = []
+        output = anchor.output
+        if spec.fill is not None:
+            fill = spec.fill
+            body += self.nest(
+                output.type.static_shape,
+                lambda scope, index: self.store(
+                    scope, output, index, scope.const(fill, output.dtype)
+                ),
+            )
+        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+
+            def write(
+                scope: Scope,
+                index: tuple[Index, ...],
+                operand: Tensor = operand,
+                maps: tuple[AxisMap, ...] = maps,
+            ) -> None:
+                value = self.values.value(scope, operand, index)
+                self.store(scope, output, self.values.mapped(maps, index), value)
+
+            body += self.nest(operand.type.static_shape, write)
+        return tuple(body)
+
+    def _scatter_group(self, anchor: Node, spec: ScatterAdd) -> tuple[Stmt, ...]:
+        base, updates, *indices = anchor.inputs
+        output = anchor.output
+        shape = output.type.static_shape
+        copy = self.nest(
+            shape,
+            lambda scope, index: self.store(
+                scope, output, index, self.values.value(scope, base, index)
+            ),
+        )
+        rank = indices[0].ndim
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            start, stop = spec.axis, spec.axis + rank
+            rows = self.values.checked(scope, anchor, output, spec.axis, indices, index[start:stop])
+            place = (*index[:start], *rows, *index[stop:])
+            item = self.values.value(scope, updates, index)
+            offset = self.values.linear(place, shape)
+            for name in self.values.destinations(output):
+                # Not `scope.load`: what was loaded before another row was added is out of date.
+                old = Ref(scope.names.value(), output.dtype)
+                scope.statements.append(Let(old.name, Load(name, offset, output.dtype)))
+                scope.statements.append(Store(name, offset, scope.call("add", old, item)))
+
+        # Rows may meet, so they are added one after another.
+        rows = range(spec.axis, spec.axis + rank)
+        return (*copy, *self.nest(updates.type.static_shape, write, ordered=rows))
+
+
+def _of(variable: str) -> Index:
+    return Index(0, ((variable, 1),))

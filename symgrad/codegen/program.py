@@ -1,0 +1,147 @@
+"""A program in the loop language: kernels, the order of their calls, and the memory they use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from symgrad.codegen.llvm.products import blocking_of, product_plan
+from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.loops import For, Kernel, Param, Product, Stmt
+from symgrad.codegen.loops_print import canonical, print_kernel
+from symgrad.codegen.lower import lower_copy, lower_group
+from symgrad.codegen.schedule import schedule_kernel
+from symgrad.graph.dtypes import uint8
+from symgrad.graph.types import TensorType
+from symgrad.passes.buffers import Buffer, Buffers
+from symgrad.passes.partition import Group, Partition
+from symgrad.passes.plan_memory import Request, plan_memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One step of a program: a kernel on buffers. `label` names it in reports.
+
+    `group` is what it computes; None for the copy of a new value to its variable.
+    """
+
+    label: str
+    kernel: Kernel
+    arguments: tuple[Buffer, ...]
+    group: Group | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A compiled graph in the loop language.
+
+    `kernels` are the different ones; calls of equal kernels share one. `offsets` says where in the
+    arena of `arena_bytes` each temporary lies.
+    """
+
+    partition: Partition
+    buffers: Buffers
+    kernels: tuple[Kernel, ...]
+    calls: tuple[Call, ...]
+    offsets: dict[Buffer, int]
+    lifetimes: dict[Buffer, tuple[int, int]]
+    arena_bytes: int
+
+    def __str__(self) -> str:
+        body = "\n".join(print_kernel(k) for k in self.kernels)
+        steps = "".join(f"  {_print_call(self, call)}\n" for call in self.calls)
+        return f"{body}\nprogram @{self.partition.graph.name} arena({self.arena_bytes}) {{\n{steps}}}\n"
+
+
+def _print_call(program: Program, call: Call) -> str:
+    names = (
+        f"arena[{program.offsets[b]}]" if b.place == "temporary" else str(b)
+        for b in call.arguments
+    )
+    return f"call @{call.kernel.name}({', '.join(names)})  // {call.label}"
+
+
+def build_program(partition: Partition, buffers: Buffers, target: Target) -> Program:
+    """Lower and schedule every group, share equal kernels and lay out the arena."""
+    pool = _KernelPool(target)
+    temporaries = buffers.temporaries
+    calls: list[Call] = []
+    for group in partition.groups:
+        lowered = lower_group(partition, buffers, group, "kernel")
+        scheduled = pool.add(lowered.kernel)
+        arguments = lowered.arguments
+        for param in scheduled.params[len(arguments) :]:
+            scratch = Buffer("temporary", temporaries, TensorType(param.dtype, (param.count,)))
+            arguments = (*arguments, scratch)
+            temporaries += 1
+        calls.append(Call(_label(group), scheduled, arguments, group))
+    for source, to in buffers.late:
+        kernel = pool.add(lower_copy(source, to, "kernel"))
+        calls.append(Call("copy of a new value", kernel, (source, to), None))
+    offsets, lifetimes, size = _lay_out(calls)
+    return Program(
+        partition, buffers, tuple(pool.kernels), tuple(calls), offsets, lifetimes, size
+    )
+
+
+def _label(group: Group) -> str:
+    ops = [node.op for node in group.nodes]
+    if not ops:
+        return "copy of a result"
+    shown = dict.fromkeys(op for op in ops if op not in ("broadcast_to", "reshape"))
+    return " ".join(list(shown)[:6]) + (" ..." if len(shown) > 6 else "")
+
+
+class _KernelPool:
+    """The kernels of a program: equal ones, up to the names in them, are one."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._by_text: dict[str, Kernel] = {}
+        self._scheduled: dict[str, Kernel] = {}
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        return list(self._by_text.values())
+
+    def add(self, plain: Kernel) -> Kernel:
+        """Return the scheduled kernel for `plain`, a new one or an equal one."""
+        text = print_kernel(canonical(plain))
+        if text not in self._scheduled:
+            kernel = schedule_kernel(plain, self._target.vector_bytes)
+            kernel = _with_plans(kernel, self._target)
+            name = f"k{len(self._by_text)}"
+            self._by_text[text] = self._scheduled[text] = replace(canonical(kernel), name=name)
+        return self._scheduled[text]
+
+
+def _with_plans(kernel: Kernel, target: Target) -> Kernel:
+    """Choose how each product is computed, and add the scratch memory that takes."""
+    params = list(kernel.params)
+    body = tuple(_plan(statement, params, target) for statement in kernel.body)
+    return replace(kernel, params=tuple(params), body=body)
+
+
+def _plan(statement: Stmt, params: list[Param], target: Target) -> Stmt:
+    if isinstance(statement, For):
+        return replace(statement, body=tuple(_plan(s, params, target) for s in statement.body))
+    if not isinstance(statement, Product):
+        return statement
+    blocking = blocking_of(product_plan(statement, target))
+    if not blocking.scratch:
+        return replace(statement, blocking=blocking)
+    name = f"scratch{len(params)}"
+    params.append(Param(name, uint8, blocking.scratch, "scratch"))
+    return replace(statement, blocking=blocking, scratch=name)
+
+
+def _lay_out(calls: Sequence[Call]) -> tuple[dict[Buffer, int], dict[Buffer, tuple[int, int]], int]:
+    lifetimes: dict[Buffer, tuple[int, int]] = {}
+    for step, call in enumerate(calls):
+        for buffer in call.arguments:
+            if buffer.place == "temporary":
+                first, _ = lifetimes.get(buffer, (step, step))
+                lifetimes[buffer] = (first, step)
+    requests = [Request(b.type.nbytes, *life) for b, life in lifetimes.items()]
+    offsets, size = plan_memory(requests)
+    return dict(zip(lifetimes, offsets, strict=True)), lifetimes, size

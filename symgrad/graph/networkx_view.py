@@ -1,0 +1,27 @@
+"""A graph as a networkx graph: to look at, and to ask general questions of.
+
+It is a view made anew each time and never how programs are stored; passes have their own analyses.
+"""
+
+from __future__ import annotations
+
+import networkx
+
+from symgrad.graph.compare import statements
+from symgrad.graph.graph import Graph
+
+
+def to_networkx(graph: Graph) -> networkx.DiGraph:
+    """Return the nodes of `graph`, each with `op`, `name` and the `types` of its results.
+
+    An edge goes from a node to one that uses it; its `operands` are the positions at which it
+    does: `x * x` has one edge, with (0, 1). The vertices are the nodes themselves.
+    """
+    view = networkx.DiGraph(name=graph.name)
+    for node in statements(graph):
+        types = tuple(t.type for t in node.outputs)
+        view.add_node(node, op=node.op, name=node.name, types=types)
+        for position, operand in enumerate(node.inputs):
+            known = view.get_edge_data(operand.node, node, {"operands": ()})
+            view.add_edge(operand.node, node, operands=(*known["operands"], position))
+    return view

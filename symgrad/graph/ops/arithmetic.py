@@ -1,0 +1,332 @@
+"""Ops of arithmetic and of order on numbers, integers included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, user_source
+from symgrad.graph.build import apply
+from symgrad.graph.kernel_spec import ScalarExpr
+from symgrad.graph.node import Grads, Node, Tensor, provide
+from symgrad.graph.opdef import elementwise
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.comparison import greater_equal, less, less_equal, where
+from symgrad.graph.ops.elementwise import (
+    broadcast_operands,
+    filled_like,
+    float_operand,
+    infer_same,
+    is_float,
+    is_number,
+    one_call,
+    rounded_once,
+)
+from symgrad.graph.scalars import Scalars
+from symgrad.graph.types import Array
+
+
+def add(x: Any, y: Any, /) -> Tensor:
+    """Compute `x + y`."""
+    return apply(add_op, *broadcast_operands("add", x, y))
+
+
+add_op = elementwise(
+    "add",
+    infer=infer_same("add", is_number),
+    reference=rounded_once(np.add),
+    grad=lambda _node, g: (g, g),
+    body=one_call("add"),
+)
+
+
+def subtract(x: Any, y: Any, /) -> Tensor:
+    """Compute `x - y`."""
+    return apply(subtract_op, *broadcast_operands("subtract", x, y))
+
+
+subtract_op = elementwise(
+    "subtract",
+    infer=infer_same("subtract", is_number),
+    reference=rounded_once(np.subtract),
+    grad=lambda _node, g: (g, negative(g)),
+    body=one_call("sub"),
+)
+
+
+def multiply(x: Any, y: Any, /) -> Tensor:
+    """Compute `x * y`."""
+    return apply(multiply_op, *broadcast_operands("multiply", x, y))
+
+
+def _multiply_grad(node: Node, g: Tensor) -> Grads:
+    x, y = node.inputs
+    return multiply(g, y), multiply(g, x)
+
+
+multiply_op = elementwise(
+    "multiply",
+    infer=infer_same("multiply", is_number),
+    reference=rounded_once(np.multiply),
+    grad=_multiply_grad,
+    body=one_call("mul"),
+)
+
+
+def divide(x: Any, y: Any, /) -> Tensor:
+    """Compute `x / y`; integers are divided as float32."""
+    x, y = broadcast_operands("divide", x, y)
+    return apply(divide_op, float_operand(x), float_operand(y))
+
+
+def _divide_grad(node: Node, g: Tensor) -> Grads:
+    _x, y = node.inputs
+    quotient = divide(g, y)
+    return quotient, negative(multiply(quotient, node.output))
+
+
+divide_op = elementwise(
+    "divide",
+    infer=infer_same("divide", is_float),
+    reference=rounded_once(np.divide),
+    grad=_divide_grad,
+    body=one_call("div"),
+)
+
+
+def floor_divide(x: Any, y: Any, /) -> Tensor:
+    """Compute `floor(x / y)`; an integer divided by 0 gives 0."""
+    return apply(floor_divide_op, *broadcast_operands("floor_divide", x, y))
+
+
+def _floor_divide_meaning(x: Array, y: Array) -> Array:
+    # NumPy corrects the quotient of floats by the remainder; the scalar operation does not.
+    floats = x.dtype.kind == "f"
+    return np.asarray(np.floor(np.divide(x, y)) if floats else np.floor_divide(x, y))
+
+
+floor_divide_op = elementwise(
+    "floor_divide",
+    infer=infer_same("floor_divide", is_number),
+    reference=rounded_once(_floor_divide_meaning),
+    grad="none",
+    body=one_call("floordiv"),
+)
+
+
+def remainder(x: Any, y: Any, /) -> Tensor:
+    """Compute the remainder of `x / y`, with the sign of `y`; of an integer by 0 it is 0."""
+    return apply(remainder_op, *broadcast_operands("remainder", x, y))
+
+
+def _remainder_grad(node: Node, g: Tensor) -> Grads:
+    # remainder = x - q * y, where the integer q is constant between its jumps
+    x, y = node.inputs
+    quotient = round(divide(subtract(x, node.output), y))
+    return g, negative(multiply(g, quotient))
+
+
+remainder_op = elementwise(
+    "remainder",
+    infer=infer_same("remainder", is_number),
+    reference=rounded_once(np.remainder),
+    grad=_remainder_grad,
+    body=one_call("mod"),
+)
+
+
+def negative(x: Any, /) -> Tensor:
+    """Compute `-x`; unsigned integers wrap around."""
+    return apply(negative_op, as_tensor(x))
+
+
+negative_op = elementwise(
+    "negative",
+    infer=infer_same("negative", is_number),
+    reference=rounded_once(np.negative),
+    grad=lambda _node, g: (negative(g),),
+    body=one_call("neg"),
+)
+
+
+def positive(x: Any, /) -> Tensor:
+    """Return `x`, which must be a tensor of numbers."""
+    return _number("positive", x)
+
+
+def _number(op: str, x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.dtype.is_bool:
+        raise DTypeError(op, f"{tensor.type} is no number", hint="use astype", source=user_source())
+    return tensor
+
+
+def square(x: Any, /) -> Tensor:
+    """Compute `x * x`."""
+    x = _number("square", x)
+    return multiply(x, x)
+
+
+def abs(x: Any, /) -> Tensor:
+    """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays."""
+    x = _number("abs", x)
+    return x if x.dtype.kind == "unsigned" else apply(abs_op, x)
+
+
+abs_op = elementwise(
+    "abs",
+    infer=infer_same("abs", is_number),
+    reference=rounded_once(np.abs),
+    grad=lambda node, g: (multiply(g, sign(node.inputs[0])),),
+    body=one_call("abs"),
+)
+
+
+def sign(x: Any, /) -> Tensor:
+    """Compute 1 for positive numbers, -1 for negative ones; zeros and nan stay as they are."""
+    return apply(sign_op, as_tensor(x))
+
+
+def _sign_meaning(x: Array) -> Array:
+    return np.where(x == 0, x, np.sign(x))
+
+
+def _sign_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
+    dtype = s.dtype_of(x)
+    zero, one = s.const(0, dtype), s.const(1, dtype)
+    sign_of_rest = x
+    if dtype.kind != "unsigned":
+        sign_of_rest = s.select(s.call("lt", x, zero), s.const(-1, dtype), x)
+    return s.select(s.call("gt", x, zero), one, sign_of_rest)
+
+
+sign_op = elementwise(
+    "sign",
+    infer=infer_same("sign", is_number),
+    reference=rounded_once(_sign_meaning),
+    grad="none",
+    body=_sign_body,
+)
+
+
+def floor(x: Any, /) -> Tensor:
+    """Compute the greatest integer not above `x`, in the dtype of `x`."""
+    x = _number("floor", x)
+    return apply(floor_op, x) if x.dtype.is_float else x
+
+
+floor_op = elementwise(
+    "floor",
+    infer=infer_same("floor", is_float),
+    reference=rounded_once(np.floor),
+    grad="none",
+    body=one_call("floor"),
+)
+
+
+def ceil(x: Any, /) -> Tensor:
+    """Compute the least integer not below `x`, in the dtype of `x`."""
+    x = _number("ceil", x)
+    return apply(ceil_op, x) if x.dtype.is_float else x
+
+
+ceil_op = elementwise(
+    "ceil",
+    infer=infer_same("ceil", is_float),
+    reference=rounded_once(np.ceil),
+    grad="none",
+    body=one_call("ceil"),
+)
+
+
+def round(x: Any, /) -> Tensor:
+    """Compute the nearest integer, the even one of two, in the dtype of `x`."""
+    x = _number("round", x)
+    return apply(round_op, x) if x.dtype.is_float else x
+
+
+round_op = elementwise(
+    "round",
+    infer=infer_same("round", is_float),
+    reference=rounded_once(np.rint),
+    grad="none",
+    body=one_call("round"),
+)
+
+
+def maximum(x: Any, y: Any, /) -> Tensor:
+    """Take the greater element, nan if either is nan; between equals `x` gets the gradient."""
+    return apply(maximum_op, *broadcast_operands("maximum", x, y))
+
+
+def _maximum_grad(node: Node, g: Tensor) -> Grads:
+    return _split_by(greater_equal(*node.inputs), g)
+
+
+def _split_by(first_wins: Tensor, g: Tensor) -> Grads:
+    zero = filled_like(g, 0)
+    return where(first_wins, g, zero), where(first_wins, zero, g)
+
+
+maximum_op = elementwise(
+    "maximum",
+    infer=infer_same("maximum", is_number),
+    reference=rounded_once(np.maximum),
+    grad=_maximum_grad,
+    body=one_call("max"),
+)
+
+
+def minimum(x: Any, y: Any, /) -> Tensor:
+    """Take the lesser element, nan if either is nan; between equals `x` gets the gradient."""
+    return apply(minimum_op, *broadcast_operands("minimum", x, y))
+
+
+def _minimum_grad(node: Node, g: Tensor) -> Grads:
+    return _split_by(less_equal(*node.inputs), g)
+
+
+minimum_op = elementwise(
+    "minimum",
+    infer=infer_same("minimum", is_number),
+    reference=rounded_once(np.minimum),
+    grad=_minimum_grad,
+    body=one_call("min"),
+)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
+    """Limit `x` to `min` below and `max` above; a limit of None is none."""
+    bounded = as_tensor(x) if min is None else maximum(x, min)
+    return bounded if max is None else minimum(bounded, max)
+
+
+def isinf(x: Any, /) -> Tensor:
+    """Compute whether each element is infinite."""
+    return _is_infinite(as_tensor(x))
+
+
+def _is_infinite(x: Tensor) -> Tensor:
+    if not x.dtype.is_float:
+        return filled_like(x, False) if x.dtype.is_bool else less(x, x)
+    return greater_equal(abs(x), filled_like(x, np.inf))
+
+
+def isfinite(x: Any, /) -> Tensor:
+    """Compute whether each element is neither infinite nor nan."""
+    x = as_tensor(x)
+    return less(abs(x), filled_like(x, np.inf)) if x.dtype.is_float else less_equal(x, x)
+
+
+provide("add", add)
+provide("subtract", subtract)
+provide("multiply", multiply)
+provide("divide", divide)
+provide("floor_divide", floor_divide)
+provide("remainder", remainder)
+provide("negative", negative)
+provide("positive", positive)
+provide("abs", abs)
+provide("round", round)
+provide("clip", clip)

@@ -1,0 +1,192 @@
+"""Ops that answer yes or no, logic on the answers, and choice between values by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, user_source
+from symgrad.graph.build import apply
+from symgrad.graph.node import Grads, Node, OpDef, Tensor, provide
+from symgrad.graph.opdef import elementwise
+from symgrad.graph.operands import as_tensor, promote_operands, require_dtype, require_equal_types
+from symgrad.graph.ops.elementwise import (
+    broadcast_operands,
+    broadcast_together,
+    filled_like,
+    infer_bool,
+    infer_same,
+    is_any,
+    is_bool,
+    one_call,
+)
+from symgrad.graph.types import Array, TensorType
+
+
+def _comparison(name: str, reference: np.ufunc, scalar_op: str) -> OpDef:
+    return elementwise(
+        name,
+        infer=infer_bool(name, is_any),
+        reference=lambda x, y: np.asarray(reference(x, y)),
+        grad="none",
+        body=one_call(scalar_op),
+    )
+
+
+def equal(x: Any, y: Any, /) -> Tensor:
+    """Compute `x == y`."""
+    return apply(equal_op, *broadcast_operands("equal", x, y))
+
+
+equal_op = _comparison("equal", np.equal, "eq")
+
+
+def not_equal(x: Any, y: Any, /) -> Tensor:
+    """Compute `x != y`."""
+    return apply(not_equal_op, *broadcast_operands("not_equal", x, y))
+
+
+not_equal_op = _comparison("not_equal", np.not_equal, "ne")
+
+
+def less(x: Any, y: Any, /) -> Tensor:
+    """Compute `x < y`."""
+    return apply(less_op, *broadcast_operands("less", x, y))
+
+
+less_op = _comparison("less", np.less, "lt")
+
+
+def less_equal(x: Any, y: Any, /) -> Tensor:
+    """Compute `x <= y`."""
+    return apply(less_equal_op, *broadcast_operands("less_equal", x, y))
+
+
+less_equal_op = _comparison("less_equal", np.less_equal, "le")
+
+
+def greater(x: Any, y: Any, /) -> Tensor:
+    """Compute `x > y`."""
+    return apply(greater_op, *broadcast_operands("greater", x, y))
+
+
+greater_op = _comparison("greater", np.greater, "gt")
+
+
+def greater_equal(x: Any, y: Any, /) -> Tensor:
+    """Compute `x >= y`."""
+    return apply(greater_equal_op, *broadcast_operands("greater_equal", x, y))
+
+
+greater_equal_op = _comparison("greater_equal", np.greater_equal, "ge")
+
+
+def _logic(name: str, reference: np.ufunc, scalar_op: str) -> OpDef:
+    return elementwise(
+        name,
+        infer=infer_same(name, is_bool),
+        reference=lambda *operands: np.asarray(reference(*operands)),
+        grad="none",
+        body=one_call(scalar_op),
+    )
+
+
+def _bool_operands(op: str, *values: Any) -> list[Tensor]:
+    tensors = [as_tensor(v) for v in values]
+    for tensor in tensors:
+        if not tensor.dtype.is_bool:
+            raise DTypeError(
+                op, f"{tensor.type} is not bool", hint="compare with 0", source=user_source()
+            )
+    return tensors if len(tensors) == 1 else broadcast_operands(op, *tensors)
+
+
+def logical_and(x: Any, y: Any, /) -> Tensor:
+    """Compute whether both are true; the operands are bools."""
+    return apply(logical_and_op, *_bool_operands("logical_and", x, y))
+
+
+logical_and_op = _logic("logical_and", np.logical_and, "and")
+
+
+def logical_or(x: Any, y: Any, /) -> Tensor:
+    """Compute whether either is true; the operands are bools."""
+    return apply(logical_or_op, *_bool_operands("logical_or", x, y))
+
+
+logical_or_op = _logic("logical_or", np.logical_or, "or")
+
+
+def logical_xor(x: Any, y: Any, /) -> Tensor:
+    """Compute whether one is true and the other is not; the operands are bools."""
+    return apply(logical_xor_op, *_bool_operands("logical_xor", x, y))
+
+
+logical_xor_op = _logic("logical_xor", np.logical_xor, "xor")
+
+
+def logical_not(x: Any, /) -> Tensor:
+    """Compute the opposite; the operand is bool."""
+    return apply(logical_not_op, *_bool_operands("logical_not", x))
+
+
+logical_not_op = _logic("logical_not", np.logical_not, "not")
+
+
+def isnan(x: Any, /) -> Tensor:
+    """Compute whether each element is nan."""
+    x = as_tensor(x)
+    return not_equal(x, x)
+
+
+def where(condition: Any, x: Any, y: Any, /) -> Tensor:
+    """Take `x` where `condition` holds and `y` elsewhere; both are evaluated.
+
+    The gradient is selected before it is multiplied into either side, so the side that is not
+    taken receives exact zeros.
+    """
+    (condition,) = _bool_operands("where", condition)
+    x, y = promote_operands("where", x, y)
+    return apply(where_op, *broadcast_together("where", condition=condition, x=x, y=y))
+
+
+def _where_infer(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+    require_dtype("where", "condition", condition, is_bool)
+    chosen = require_equal_types("where", x=x, y=y)
+    return require_equal_types("where", x=chosen, condition=condition.with_dtype(chosen.dtype))
+
+
+def _where_reference(condition: Array, x: Array, y: Array) -> Array:
+    return np.asarray(np.where(condition, x, y))
+
+
+def _where_grad(node: Node, g: Tensor) -> Grads:
+    condition = node.inputs[0]
+    zero = filled_like(g, 0)
+    return (
+        None,
+        apply(where_op, condition, g, zero),
+        apply(where_op, condition, zero, g),
+    )
+
+
+where_op = elementwise(
+    "where",
+    infer=_where_infer,
+    reference=_where_reference,
+    grad=_where_grad,
+    body=lambda s, condition, x, y: s.select(condition, x, y),
+)
+
+
+provide("equal", equal)
+provide("not_equal", not_equal)
+provide("less", less)
+provide("less_equal", less_equal)
+provide("greater", greater)
+provide("greater_equal", greater_equal)
+provide("logical_and", logical_and)
+provide("logical_or", logical_or)
+provide("logical_xor", logical_xor)
+provide("logical_not", logical_not)

@@ -1,0 +1,129 @@
+"""Ops whose result is the operand: in another dtype, as it is, or cut from its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.graph import dtypes
+from symgrad.graph.build import apply
+from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
+from symgrad.graph.kernel_spec import Map
+from symgrad.graph.node import Grads, Node, Tensor, provide
+from symgrad.graph.opdef import define, elementwise
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.elementwise import infer_same, is_any
+from symgrad.graph.types import Array, TensorType
+
+
+def astype(x: Any, dtype: DTypeLike, /) -> Tensor:
+    """Convert `x` to `dtype`; itself if it has it.
+
+    A float that becomes an integer loses its fraction and stops at the limits, nan becomes 0; an
+    integer that becomes a smaller one keeps its low bits; a bool tells whether the value is not 0.
+    """
+    x = as_tensor(x)
+    wanted = as_dtype(dtype)
+    return x if x.dtype == wanted else apply(astype_op, x, dtype=wanted)
+
+
+def _astype_infer(x: TensorType, *, dtype: DType) -> TensorType:
+    return x.with_dtype(dtype)
+
+
+def _astype_reference(x: Array, *, dtype: DType) -> Array:
+    given = as_dtype(x.dtype)
+    if dtype.is_bool:
+        return np.asarray(x != 0)
+    if given.is_float and dtype.is_integer:
+        return _saturate(x.astype(np.float64), dtype)
+    with np.errstate(all="ignore"):
+        # A 16-bit float is reached through float32, as by the kernel.
+        wide = x.astype(np.float32) if dtype.is_half else x
+        return wide.astype(dtype.numpy)
+
+
+def _saturate(x: Array, dtype: DType) -> Array:
+    limits = np.iinfo(dtype.numpy)
+    # The greatest integer may not be a float64, but the power of two above it is.
+    above, below = x >= float(limits.max) + 1, x < float(limits.min)
+    inside = np.where(above | below | np.isnan(x), 0.0, x).astype(dtype.numpy)
+    return np.where(above, limits.max, np.where(below, limits.min, inside)).astype(dtype.numpy)
+
+
+def _astype_grad(node: Node, g: Tensor, *, dtype: DType) -> Grads:
+    (x,) = node.inputs
+    return (astype(g, x.dtype) if x.dtype.is_float and dtype.is_float else None,)
+
+
+def _astype_kernel(_x: TensorType, *, dtype: DType) -> Map:
+    if dtype.is_half:
+        return Map(lambda s, x: s.cast(s.cast(x, dtypes.float32), dtype))
+    return Map(lambda s, x: s.cast(x, dtype))
+
+
+astype_op = define(
+    "astype",
+    infer=_astype_infer,
+    reference=_astype_reference,
+    grad=_astype_grad,
+    kernel=_astype_kernel,
+)
+
+
+def identity(x: Any, name: str | None = None) -> Tensor:
+    """Return a tensor equal to `x` that is a node of its own."""
+    return apply(identity_op, as_tensor(x), name=name)
+
+
+identity_op = elementwise(
+    "identity",
+    infer=infer_same("identity", is_any),
+    reference=lambda x: x,
+    grad=lambda _node, g: (g,),
+    body=lambda _s, x: x,
+)
+
+
+def stop_gradient(x: Any, preserve_type: bool = True) -> Tensor:
+    """Return a tensor equal to `x` through which no gradient flows."""
+    return apply(stop_gradient_op, as_tensor(x))
+
+
+stop_gradient_op = elementwise(
+    "stop_gradient",
+    infer=infer_same("stop_gradient", is_any),
+    reference=lambda x: x,
+    grad="none",
+    body=lambda _s, x: x,
+)
+
+
+def size_of(size: Any, dtype: DType = dtypes.int64) -> Tensor:
+    """Return a size of an axis, known or not, as a scalar tensor."""
+    return apply(dim_size_op, value=size, dtype=dtype)
+
+
+def _dim_size_infer(*, value: Any, dtype: DType) -> TensorType:
+    return TensorType(dtype, ())
+
+
+def _dim_size_reference(*, value: Any, dtype: DType) -> Array:
+    return np.asarray(value).astype(dtype.numpy)
+
+
+def _dim_size_kernel(*, value: Any, dtype: DType) -> Map:
+    return Map(lambda s: s.const(value, dtype))
+
+
+dim_size_op = define(
+    "dim_size",
+    infer=_dim_size_infer,
+    reference=_dim_size_reference,
+    grad="none",
+    kernel=_dim_size_kernel,
+)
+
+
+provide("astype", astype)

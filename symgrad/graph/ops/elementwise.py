@@ -1,0 +1,153 @@
+"""What the elementwise ops share: type rules, NumPy meanings, operands of one type and shape.
+
+No op is declared here; the families are conversion, comparison, arithmetic and transcendental.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.kernel_spec import Body, Number, ScalarExpr
+from symgrad.graph.node import Infer, Tensor
+from symgrad.graph.operands import (
+    as_tensor,
+    broadcast_shapes,
+    cast,
+    constant,
+    promote_operands,
+    require_dtype,
+    require_equal_types,
+)
+from symgrad.graph.ops.structure import broadcast_to
+from symgrad.graph.scalars import Scalars
+from symgrad.graph.types import Array, Shape, TensorType
+
+_NAMES = ("x", "y")
+Allowed = Callable[[DType], bool]
+
+
+def is_number(dtype: DType) -> bool:
+    """Return whether elements are integers or floats."""
+    return not dtype.is_bool
+
+
+def is_float(dtype: DType) -> bool:
+    """Return whether elements are floats."""
+    return dtype.is_float
+
+
+def is_bool(dtype: DType) -> bool:
+    """Return whether elements are bools."""
+    return dtype.is_bool
+
+
+def is_any(_dtype: DType) -> bool:
+    """Return that elements of every dtype are taken."""
+    return True
+
+
+def infer_same(op: str, allowed: Allowed) -> Infer:
+    """Return the type rule of an op whose operands and result have one type."""
+
+    def infer(*operands: TensorType) -> TensorType:
+        named = dict(zip(_NAMES, operands, strict=False))
+        for name, operand in named.items():
+            require_dtype(op, name, operand, allowed)
+        return require_equal_types(op, **named)
+
+    return infer
+
+
+def infer_bool(op: str, allowed: Allowed) -> Infer:
+    """Return the type rule of an op that says yes or no about operands of one type."""
+    same = infer_same(op, allowed)
+
+    def infer(*operands: TensorType) -> TensorType:
+        operand = same(*operands)
+        assert isinstance(operand, TensorType)
+        return operand.with_dtype(dtypes.bool_)
+
+    return infer
+
+
+def rounded_once(function: Callable[..., Any]) -> Callable[..., Array]:
+    """Return the NumPy meaning of an op that is one scalar operation.
+
+    A 16-bit float is computed in float32 and rounded once, as native code does it.
+    """
+
+    def reference(*operands: Array) -> Array:
+        dtype = operands[0].dtype
+        wide = widen_halves(*operands)
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*wide)).astype(dtype, copy=False)
+
+    return reference
+
+
+def widen_halves(*operands: Array) -> tuple[Array, ...]:
+    """Return the operands with 16-bit floats made float32, which holds them exactly."""
+    is_half = dtypes.as_dtype(operands[0].dtype).is_half
+    return tuple(x.astype(np.float32) for x in operands) if is_half else operands
+
+
+def one_call(scalar_op: str) -> Body:
+    """Return the body that is one scalar operation of the elements."""
+
+    def body(s: Scalars[ScalarExpr], *elements: ScalarExpr) -> ScalarExpr:
+        return s.call(scalar_op, *elements)
+
+    return body
+
+
+def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
+    """Convert `values` to tensors of the dtype they promote to and of one shape."""
+    return broadcast_together(op, **dict(zip(_NAMES, promote_operands(op, *values), strict=True)))
+
+
+def broadcast_together(op: str, **operands: Tensor) -> list[Tensor]:
+    """Broadcast tensors to one shape; dtypes stay. Raises `ShapeError` that names the operands."""
+    shape = common_shape(op, **{name: t.type for name, t in operands.items()})
+    return [broadcast_to(t, broadcast_target(t.type, shape)) for t in operands.values()]
+
+
+def common_shape(op: str, **operands: TensorType) -> Shape:
+    """Return the shape the operands broadcast to; an error points at the user's line."""
+    try:
+        return broadcast_shapes(op, **operands)
+    except SymgradError as error:
+        error.source = user_source()
+        raise
+
+
+def broadcast_target(x: TensorType, shape: Shape) -> Shape:
+    """Return what to broadcast `x` to where operands meet in `shape`.
+
+    Where an unknown size meets another it stays: the two must be equal, and it must not be
+    broadcast when it turns out to be 1, since gradients have been built as if it were not.
+    """
+    lead = len(shape) - x.ndim
+    own = (n if n != 1 else shape[lead + axis] for axis, n in enumerate(x.shape))
+    return (*shape[:lead], *own)
+
+
+def float_operand(x: Any) -> Tensor:
+    """Return `x` as a tensor of floats: integers and bools become float32."""
+    tensor = as_tensor(x)
+    return tensor if tensor.dtype.is_float else cast(tensor, dtypes.float32)
+
+
+def filled(shape: Shape, value: Number, dtype: DType) -> Tensor:
+    """Return a tensor of `shape` whose elements are all `value`; nothing big is stored."""
+    return broadcast_to(constant(value, dtype), shape)
+
+
+def filled_like(x: Tensor, value: Number) -> Tensor:
+    """Return a tensor of the type of `x` whose elements are all `value`."""
+    return filled(x.shape, value, x.dtype)

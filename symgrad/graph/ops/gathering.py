@@ -1,0 +1,158 @@
+"""The ops that read and write where index tensors say: gather, scatter_add and iota.
+
+Gather and scatter_add are each other's adjoint. What users call is in `indexing`. Index tensors
+are int64 here; a negative index counts from the end, and one outside of its axis is an error when
+the program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError
+from symgrad.graph import dtypes
+from symgrad.graph.build import apply
+from symgrad.graph.kernel_spec import Gather, Iota, ScatterAdd
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.types import Array, Shape, TensorType, static
+
+
+def iota(shape: Shape, axis: int) -> Tensor:
+    """Return an int64 tensor that holds the index of each element along `axis`."""
+    return apply(iota_op, shape=shape, axis=axis)
+
+
+def _iota_infer(*, shape: Shape, axis: int) -> TensorType:
+    if not 0 <= axis < len(shape):
+        raise ShapeError("iota", f"axis {axis} is not one of {len(shape)}")
+    return TensorType(dtypes.int64, shape)
+
+
+def _iota_reference(*, shape: Shape, axis: int) -> Array:
+    sizes = tuple(map(static, shape))
+    column = np.arange(sizes[axis], dtype=np.int64).reshape(-1, *[1] * (len(sizes) - axis - 1))
+    return np.array(np.broadcast_to(column, sizes))
+
+
+def _iota_kernel(*, shape: Shape, axis: int) -> Iota:
+    return Iota(axis)
+
+
+iota_op = define(
+    "iota", infer=_iota_infer, reference=_iota_reference, grad="none", kernel=_iota_kernel
+)
+
+
+def gather(x: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
+    """Replace axes `axis`, `axis + 1`, ... of `x`, one an index tensor, by those of the indices.
+
+    The element at `[a, j, b]` is that of `x` at `[a, indices[0][j], indices[1][j], ..., b]`.
+    """
+    return apply(gather_op, x, *indices, axis=axis)
+
+
+def _gather_infer(x: TensorType, *indices: TensorType, axis: int) -> TensorType:
+    places = _places("gather", x, indices, axis)
+    return x.with_shape((*x.shape[:axis], *places, *x.shape[axis + len(indices) :]))
+
+
+def _places(op: str, x: TensorType, indices: Sequence[TensorType], axis: int) -> Shape:
+    """Return the shape of the index tensors, having checked that they fit `x`."""
+    if not indices or axis < 0 or axis + len(indices) > x.ndim:
+        raise ShapeError(op, f"{len(indices)} index tensors from axis {axis} of x: {x}")
+    shape = indices[0].shape
+    for position, index in enumerate(indices):
+        if index.dtype != dtypes.int64:
+            raise DTypeError(op, f"index tensor {position}: {index} is not int64")
+        first = indices[0].with_shape(shape)
+        shape = meet_shapes(op, "index tensor 0", first, f"index tensor {position}", index)
+    return shape
+
+
+def _gather_reference(x: Array, *indices: Array, axis: int) -> Array:
+    return np.array(x[(slice(None),) * axis + _within("gather", x, indices, axis)])
+
+
+def _within(op: str, x: Array, indices: Sequence[Array], axis: int) -> tuple[Array, ...]:
+    """Return `indices` counted from the start; raises `IndexOutOfRangeError`."""
+    counted = []
+    for offset, index in enumerate(indices):
+        size = x.shape[axis + offset]
+        outside = index[(index < -size) | (index >= size)]
+        if outside.size:
+            raise IndexOutOfRangeError(
+                op, f"index {outside.flat[0]} is outside of axis {axis + offset} of size {size}"
+            )
+        counted.append(np.where(index < 0, index + size, index))
+    return tuple(counted)
+
+
+def _gather_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
+    x, *indices = node.inputs
+    return (scatter_rows(filled_like(x, 0), g, indices, axis), *(None for _ in indices))
+
+
+def _gather_kernel(_x: TensorType, *indices: TensorType, axis: int) -> Gather:
+    return Gather(axis, len(indices))
+
+
+gather_op = define(
+    "gather",
+    infer=_gather_infer,
+    reference=_gather_reference,
+    grad=_gather_grad,
+    kernel=_gather_kernel,
+)
+
+
+def scatter_rows(base: Tensor, updates: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
+    """Return `base` with `updates` added where a gather with the same indices would read.
+
+    Updates that meet are all added, in row-major order of the updates.
+    """
+    return apply(scatter_add_op, base, updates, *indices, axis=axis)
+
+
+def _scatter_add_infer(
+    base: TensorType, updates: TensorType, *indices: TensorType, axis: int
+) -> TensorType:
+    if base.dtype.is_bool or updates.dtype != base.dtype:
+        raise DTypeError("scatter_add", f"updates: {updates} are not added to base: {base}")
+    places = _places("scatter_add", base, indices, axis)
+    wanted = (*base.shape[:axis], *places, *base.shape[axis + len(indices) :])
+    meet_shapes("scatter_add", "updates", updates, "the elements chosen", base.with_shape(wanted))
+    return base
+
+
+def _scatter_add_reference(base: Array, updates: Array, *indices: Array, axis: int) -> Array:
+    result = np.array(base)
+    places = (slice(None),) * axis + _within("scatter_add", base, indices, axis)
+    with np.errstate(all="ignore"):
+        # NumPy's annotation leaves out the slices that its documentation allows.
+        np.add.at(result, places, updates)  # type: ignore[arg-type]
+    return result
+
+
+def _scatter_add_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
+    _base, _updates, *indices = node.inputs
+    return (g, gather(g, indices, axis), *(None for _ in indices))
+
+
+def _scatter_add_kernel(
+    _base: TensorType, _updates: TensorType, *indices: TensorType, axis: int
+) -> ScatterAdd:
+    return ScatterAdd(axis, len(indices))
+
+
+scatter_add_op = define(
+    "scatter_add",
+    infer=_scatter_add_infer,
+    reference=_scatter_add_reference,
+    grad=_scatter_add_grad,
+    kernel=_scatter_add_kernel,
+)

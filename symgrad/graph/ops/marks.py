@@ -1,0 +1,87 @@
+"""Ops that return their operand: what they add is a demand on its gradient or on its shape.
+
+`stop_gradient` and `identity`, which demand nothing, are elementwise ops and not here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import NoGradientError
+from symgrad.graph.build import apply
+from symgrad.graph.kernel_spec import Map
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import as_tensor, meet_shapes
+from symgrad.graph.types import Array, Shape, TensorType
+
+_SAME_ELEMENT = Map(lambda _s, x: x)
+
+
+def prevent_gradient(x: Any, message: str = "", name: str | None = None) -> Tensor:
+    """Return `x`, through which no gradient may be asked for: that is a `NoGradientError`."""
+    return apply(prevent_gradient_op, as_tensor(x), name=name, message=message)
+
+
+def _prevent_gradient_infer(x: TensorType, *, message: str) -> TensorType:
+    return x
+
+
+def _prevent_gradient_reference(x: Array, *, message: str) -> Array:
+    return x
+
+
+def _prevent_gradient_grad(node: Node, _g: Tensor, *, message: str) -> Grads:
+    problem = f"the gradient of {node.inputs[0].type} was disabled on purpose"
+    raise NoGradientError(
+        "prevent_gradient", f"{problem}: {message}" if message else problem, source=node.source
+    )
+
+
+def _prevent_gradient_kernel(_x: TensorType, *, message: str) -> Map:
+    return _SAME_ELEMENT
+
+
+prevent_gradient_op = define(
+    "prevent_gradient",
+    infer=_prevent_gradient_infer,
+    reference=_prevent_gradient_reference,
+    grad=_prevent_gradient_grad,
+    kernel=_prevent_gradient_kernel,
+)
+
+
+def match_shape(x: Tensor, shape: Shape) -> Tensor:
+    """Return `x` with its shape written as `shape`, itself if it is; raises if they differ.
+
+    Where a size is unknown, that the two are equal is checked when the program is called: a
+    reshape or a broadcast would let other sizes pass.
+    """
+    return x if x.shape == shape else apply(match_shape_op, x, shape=shape)
+
+
+def _match_shape_infer(x: TensorType, *, shape: Shape) -> TensorType:
+    wanted = x.with_shape(shape)
+    meet_shapes("match_shape", "x", x, "the shape wanted", wanted)
+    return wanted
+
+
+def _match_shape_reference(x: Array, *, shape: Shape) -> Array:
+    return x
+
+
+def _match_shape_grad(node: Node, g: Tensor, *, shape: Shape) -> Grads:
+    return (match_shape(g, node.inputs[0].shape),)
+
+
+def _match_shape_kernel(_x: TensorType, *, shape: Shape) -> Map:
+    return _SAME_ELEMENT
+
+
+match_shape_op = define(
+    "match_shape",
+    infer=_match_shape_infer,
+    reference=_match_shape_reference,
+    grad=_match_shape_grad,
+    kernel=_match_shape_kernel,
+)

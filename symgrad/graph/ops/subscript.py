@@ -1,0 +1,248 @@
+"""What stands between brackets after a tensor, with NumPy's meaning.
+
+Slices and ints become one slice of the tensor; integer arrays and tensors become one gather of
+what that leaves. A slice of an axis of unknown size is clipped by sizes that are computed from it.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
+from symgrad.graph.node import Tensor, provide
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.elementwise import broadcast_together
+from symgrad.graph.ops.gathering import gather
+from symgrad.graph.ops.indexing import gather_axes, index_tensor
+from symgrad.graph.ops.structure import reshape, slice_axes
+from symgrad.graph.sizes import Dim, Size, at_least, at_most, divide
+from symgrad.graph.types import Shape
+
+_OP = "getitem"
+
+
+def getitem(x: Any, key: Any, /) -> Tensor:
+    """Return `x[key]` as NumPy does: ints, slices, `...`, None, integer arrays and tensors.
+
+    A boolean array stands for the integer arrays of its true places. Raises
+    `IndexOutOfRangeError`, `ShapeError` for too many indices, and `DTypeError` for what is no
+    index, such as a boolean tensor: the shape of the result would depend on data.
+    """
+    x = as_tensor(x)
+    items = _with_all_axes(x, _without_masks(x, key if isinstance(key, tuple) else (key,)))
+    cuts = _cuts(x, items)
+    sliced = slice_axes(x, [c.start for c in cuts], [c.size for c in cuts], [c.step for c in cuts])
+    kept = reshape(sliced, tuple(n for n, c in zip(sliced.shape, cuts, strict=True) if not c.drops))
+    arrays = [item for item in items if _is_array(item)]
+    if not arrays:
+        return _with_new_axes(kept, items, (), 0)
+    return _gathered(kept, items, arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What a key takes of one axis; `drops` if the axis then disappears."""
+
+    start: Dim
+    size: Dim
+    step: int
+    drops: bool = False
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, Tensor | np.ndarray)
+
+
+def _without_masks(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
+    """Return the items of a key with lists as arrays and masks as integer arrays."""
+    given = [np.asarray(item) if isinstance(item, list | range) else item for item in key]
+    items: list[Any] = []
+    axis = 0
+    for place, item in enumerate(given):
+        if _is_mask(item):
+            _check_mask(x, item, axis)
+            items.extend(np.nonzero(item))
+        else:
+            _check_item(item)
+            items.append(item)
+        axis += _axes_taken(item)
+        if item is Ellipsis:
+            axis = x.ndim - sum(_axes_taken(later) for later in given[place + 1 :])
+    return items
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype == np.bool_ and item.ndim > 0
+
+
+def _check_mask(x: Tensor, mask: np.ndarray[Any, Any], axis: int) -> None:
+    facing = x.shape[axis : axis + mask.ndim]
+    fits = len(facing) == mask.ndim and all(
+        m == n or not isinstance(n, int) for m, n in zip(mask.shape, facing, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            _OP,
+            f"a mask of shape {mask.shape} does not fit axis {axis} on of x: {x.type}",
+            source=user_source(),
+        )
+
+
+def _check_item(item: Any) -> None:
+    if isinstance(item, Tensor) and item.dtype.is_bool:
+        raise DTypeError(
+            _OP,
+            f"index: {item.type} is a mask: the shape of the result would depend on data",
+            hint="use sg.where, or multiply by the mask",
+            source=user_source(),
+        )
+    known = item is None or item is Ellipsis or isinstance(item, slice | Tensor)
+    is_bool = isinstance(item, bool | np.bool_)
+    if known or (isinstance(item, int | np.integer | np.ndarray) and not is_bool):
+        return
+    raise DTypeError(_OP, f"{item!r} is no index", source=user_source())
+
+
+def _axes_taken(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return int(item.ndim) if _is_mask(item) else 1
+
+
+def _with_all_axes(x: Tensor, items: list[Any]) -> list[Any]:
+    """Return the items with full slices after `...` and for what is missing at the end.
+
+    The `...` stays, since it separates arrays even where it stands for no axis.
+    """
+    taken = sum(_axes_taken(item) for item in items)
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if taken > x.ndim or len(dots) > 1:
+        problem = f"{taken} indices for x: {x.type}" if taken > x.ndim else "more than one ..."
+        raise ShapeError(_OP, problem, source=user_source())
+    rest = [slice(None)] * (x.ndim - taken)
+    if not dots:
+        return [*items, *rest]
+    return [*items[: dots[0] + 1], *rest, *items[dots[0] + 1 :]]
+
+
+def _cuts(x: Tensor, items: list[Any]) -> list[_Cut]:
+    cuts: list[_Cut] = []
+    for item in items:
+        if item is None or item is Ellipsis:
+            continue
+        axis = len(cuts)
+        size = x.shape[axis]
+        if isinstance(item, slice):
+            cuts.append(_cut_of_slice(item, size))
+        elif _is_array(item):
+            cuts.append(_Cut(0, size, 1))
+        else:
+            cuts.append(_cut_of_int(int(item), size, axis))
+    return cuts
+
+
+def _cut_of_int(index: int, size: Dim, axis: int) -> _Cut:
+    if isinstance(size, int) and not -size <= index < size:
+        raise IndexOutOfRangeError(
+            _OP, f"index {index} is outside of axis {axis} of size {size}", source=user_source()
+        )
+    return _Cut(index if index >= 0 else size + index, 1, 1, drops=True)
+
+
+def _cut_of_slice(item: slice, size: Dim) -> _Cut:
+    start, stop, step = (_bound(b) for b in (item.start, item.stop, item.step))
+    stride = 1 if step is None else step
+    if not isinstance(stride, int) or stride == 0:
+        raise ShapeError(_OP, f"{stride} is no step of a slice", source=user_source())
+    if isinstance(size, int) and not isinstance(start, Size) and not isinstance(stop, Size):
+        places = range(*slice(start, stop, stride).indices(size))
+        return _Cut(places.start if places else 0, len(places), stride)
+    if stride > 0:
+        return _forward_cut(start, stop, stride, size)
+    return _backward_cut(start, stop, stride, size)
+
+
+def _bound(bound: Any) -> Dim | None:
+    if bound is None or isinstance(bound, Size):
+        return bound
+    if isinstance(bound, Tensor):
+        raise DTypeError(
+            _OP,
+            "a tensor cannot bound a slice: the shape of the result would depend on data",
+            hint="use sg.take with start + sg.arange(size)",
+            source=user_source(),
+        )
+    try:
+        return operator.index(bound)
+    except TypeError as error:
+        raise DTypeError(_OP, f"{bound!r} does not bound a slice", source=user_source()) from error
+
+
+def _forward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _Cut:
+    if stop is None and step == 1 and isinstance(start, int) and start < 0:
+        count = at_most(-start, size)
+        return _Cut(size - count, count, 1)
+    low = 0 if start is None else start if _is_from_start(start) else at_least(size + start, 0)
+    high = size if stop is None else _place(stop, size, 0, size)
+    # A start beyond the end leaves nothing, so it needs no clipping: x[1:] has the same size as
+    # x[:-1], and the two are seen to be equal.
+    return _Cut(low, at_least(divide(high - low + (step - 1), step), 0), step)
+
+
+def _backward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _Cut:
+    high = size - 1 if start is None else _place(start, size, -1, size - 1)
+    low = -1 if stop is None else _place(stop, size, -1, size - 1)
+    return _Cut(high, at_least(divide(high - low + (-step - 1), -step), 0), step)
+
+
+def _is_from_start(bound: Dim) -> bool:
+    return not isinstance(bound, int) or bound >= 0
+
+
+def _place(bound: Dim, size: Dim, least: Dim, most: Dim) -> Dim:
+    """Return the bound counted from the start and clipped; from the end it is below `most`."""
+    return at_most(bound, most) if _is_from_start(bound) else at_least(size + bound, least)
+
+
+def _gathered(x: Tensor, items: list[Any], arrays: list[Any]) -> Tensor:
+    """Index `x`, from which the axes of ints are gone, with the arrays among the items."""
+    axes = [a for a, item in enumerate(_on_axes(items)) if _is_array(item)]
+    pairs = zip(axes, arrays, strict=True)
+    indices = [index_tensor(_OP, array, x.shape[axis], axis) for axis, array in pairs]
+    names = {f"index {place}": index for place, index in enumerate(indices)}
+    indices = broadcast_together(_OP, **names)
+    # NumPy: the axes of the arrays come where the arrays stood, or first if something stood
+    # between them; among arrays an int counts as one.
+    others = (slice, type(None), type(Ellipsis))
+    places = [p for p, item in enumerate(items) if not isinstance(item, others)]
+    if places == list(range(places[0], places[-1] + 1)):
+        block = sum(isinstance(item, slice) for item in items[: places[0]])
+        return _with_new_axes(gather(x, indices, block), items, indices[0].shape, places[0])
+    return _with_new_axes(gather_axes(x, axes, indices), items, indices[0].shape, 0)
+
+
+def _on_axes(items: list[Any]) -> list[Any]:
+    """Return the items that stand for an axis which is still there."""
+    return [item for item in items if isinstance(item, slice) or _is_array(item)]
+
+
+def _with_new_axes(x: Tensor, items: list[Any], block: Shape, place: int) -> Tensor:
+    """Insert the axes of size 1 for None; `block` are the axes of the arrays, before `place`."""
+    before = sum(isinstance(item, slice) for item in items[:place])
+    sizes = iter((*x.shape[:before], *x.shape[before + len(block) :]))
+    shape: list[Dim] = []
+    for position, item in enumerate(items):
+        if position == place:
+            shape.extend(block)
+        if item is None:
+            shape.append(1)
+        elif isinstance(item, slice):
+            shape.append(next(sizes))
+    return reshape(x, tuple(shape))
+
+
+provide("getitem", getitem)

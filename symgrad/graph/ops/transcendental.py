@@ -1,0 +1,262 @@
+"""Ops of floats only: roots, powers, exponentials, logarithms, trigonometry.
+
+Integers that are given to the public functions become float32, except in `pow`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symgrad.graph.build import apply
+from symgrad.graph.dtypes import as_dtype
+from symgrad.graph.kernel_spec import ScalarExpr
+from symgrad.graph.node import Grads, Node, Tensor, provide
+from symgrad.graph.opdef import elementwise
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
+from symgrad.graph.ops.comparison import equal, greater, where
+from symgrad.graph.ops.elementwise import (
+    broadcast_operands,
+    filled_like,
+    float_operand,
+    infer_same,
+    is_float,
+    is_number,
+    one_call,
+    rounded_once,
+)
+from symgrad.graph.scalars import Scalars
+from symgrad.graph.types import Array
+
+
+def pow(x: Any, y: Any, /) -> Tensor:
+    """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
+
+    The gradient to `y` is 0 where `x` is not positive, and that to `x` is 0 where `y` is 0.
+    """
+    return apply(pow_op, *broadcast_operands("pow", x, y))
+
+
+def _pow_meaning(x: Array, y: Array) -> Array:
+    if as_dtype(x.dtype).is_float or as_dtype(x.dtype).kind == "unsigned":
+        return np.asarray(np.power(x, y))
+    power = np.power(x, np.maximum(y, 0))
+    odd = np.where(y % 2 == 0, 1, -1)
+    inverse = np.where(x == 1, 1, np.where(x == -1, odd, 0))
+    return np.where(y < 0, inverse, power)
+
+
+def _pow_grad(node: Node, g: Tensor) -> Grads:
+    x, y = node.inputs
+    zero, one = filled_like(x, 0), filled_like(x, 1)
+    # d/dx = y * x**(y - 1); for y = 0 the exponent is replaced, so that 0 * 0**-1 is not met
+    exponent = where(equal(y, zero), one, subtract(y, one))
+    to_x = multiply(g, multiply(y, pow(x, exponent)))
+    # d/dy = x**y * log(x); the logarithm sees 1 where x is not positive, so that its own
+    # gradient is finite there
+    positive = greater(x, zero)
+    slope = multiply(node.output, log(where(positive, x, one)))
+    return to_x, multiply(g, where(positive, slope, zero))
+
+
+pow_op = elementwise(
+    "pow",
+    infer=infer_same("pow", is_number),
+    reference=rounded_once(_pow_meaning),
+    grad=_pow_grad,
+    body=one_call("pow"),
+)
+
+
+def exp(x: Any, /) -> Tensor:
+    """Compute `e**x`."""
+    return apply(exp_op, float_operand(x))
+
+
+exp_op = elementwise(
+    "exp",
+    infer=infer_same("exp", is_float),
+    reference=rounded_once(np.exp),
+    grad=lambda node, g: (multiply(g, node.output),),
+    body=one_call("exp"),
+)
+
+
+def expm1(x: Any, /) -> Tensor:
+    """Compute `e**x - 1`, accurately near 0."""
+    return apply(expm1_op, float_operand(x))
+
+
+expm1_op = elementwise(
+    "expm1",
+    infer=infer_same("expm1", is_float),
+    reference=rounded_once(np.expm1),
+    grad=lambda node, g: (multiply(g, add(node.output, 1)),),
+    body=one_call("expm1"),
+)
+
+
+def log(x: Any, /) -> Tensor:
+    """Compute the natural logarithm."""
+    return apply(log_op, float_operand(x))
+
+
+log_op = elementwise(
+    "log",
+    infer=infer_same("log", is_float),
+    reference=rounded_once(np.log),
+    grad=lambda node, g: (divide(g, node.inputs[0]),),
+    body=one_call("log"),
+)
+
+
+def log1p(x: Any, /) -> Tensor:
+    """Compute `log(1 + x)`, accurately near 0."""
+    return apply(log1p_op, float_operand(x))
+
+
+log1p_op = elementwise(
+    "log1p",
+    infer=infer_same("log1p", is_float),
+    reference=rounded_once(np.log1p),
+    grad=lambda node, g: (divide(g, add(node.inputs[0], 1)),),
+    body=one_call("log1p"),
+)
+
+
+def sqrt(x: Any, /) -> Tensor:
+    """Compute the square root."""
+    return apply(sqrt_op, float_operand(x))
+
+
+sqrt_op = elementwise(
+    "sqrt",
+    infer=infer_same("sqrt", is_float),
+    reference=rounded_once(np.sqrt),
+    grad=lambda node, g: (divide(multiply(g, 0.5), node.output),),
+    body=one_call("sqrt"),
+)
+
+
+def rsqrt(x: Any, /) -> Tensor:
+    """Compute `1 / sqrt(x)`."""
+    return apply(rsqrt_op, float_operand(x))
+
+
+def _rsqrt_reference(x: Array) -> Array:
+    # Two scalar operations, so a 16-bit float is rounded twice, as NumPy does by itself.
+    with np.errstate(all="ignore"):
+        return np.asarray(x.dtype.type(1) / np.sqrt(x)).astype(x.dtype, copy=False)
+
+
+def _rsqrt_grad(node: Node, g: Tensor) -> Grads:
+    y = node.output
+    return (multiply(multiply(g, -0.5), multiply(y, multiply(y, y))),)
+
+
+def _rsqrt_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
+    return s.call("div", s.const(1, s.dtype_of(x)), s.call("sqrt", x))
+
+
+rsqrt_op = elementwise(
+    "rsqrt",
+    infer=infer_same("rsqrt", is_float),
+    reference=_rsqrt_reference,
+    grad=_rsqrt_grad,
+    body=_rsqrt_body,
+)
+
+
+def sin(x: Any, /) -> Tensor:
+    """Compute the sine of `x` in radians."""
+    return apply(sin_op, float_operand(x))
+
+
+sin_op = elementwise(
+    "sin",
+    infer=infer_same("sin", is_float),
+    reference=rounded_once(np.sin),
+    grad=lambda node, g: (multiply(g, cos(node.inputs[0])),),
+    body=one_call("sin"),
+)
+
+
+def cos(x: Any, /) -> Tensor:
+    """Compute the cosine of `x` in radians."""
+    return apply(cos_op, float_operand(x))
+
+
+cos_op = elementwise(
+    "cos",
+    infer=infer_same("cos", is_float),
+    reference=rounded_once(np.cos),
+    grad=lambda node, g: (negative(multiply(g, sin(node.inputs[0]))),),
+    body=one_call("cos"),
+)
+
+
+def tanh(x: Any, /) -> Tensor:
+    """Compute the hyperbolic tangent."""
+    return apply(tanh_op, float_operand(x))
+
+
+def _tanh_grad(node: Node, g: Tensor) -> Grads:
+    y = node.output
+    return (multiply(g, subtract(1, multiply(y, y))),)
+
+
+tanh_op = elementwise(
+    "tanh",
+    infer=infer_same("tanh", is_float),
+    reference=rounded_once(np.tanh),
+    grad=_tanh_grad,
+    body=one_call("tanh"),
+)
+
+
+def sigmoid(x: Any, /) -> Tensor:
+    """Compute `1 / (1 + e**-x)`."""
+    return apply(sigmoid_op, float_operand(x))
+
+
+def _sigmoid_meaning(x: Array) -> Array:
+    decay = np.exp(-np.abs(x.astype(np.float64)))
+    return np.where(np.isnan(x), x, np.where(x >= 0, 1 / (1 + decay), decay / (1 + decay)))
+
+
+def _sigmoid_grad(node: Node, g: Tensor) -> Grads:
+    y = node.output
+    return (multiply(g, multiply(y, subtract(1, y))),)
+
+
+sigmoid_op = elementwise(
+    "sigmoid",
+    infer=infer_same("sigmoid", is_float),
+    reference=rounded_once(_sigmoid_meaning),
+    grad=_sigmoid_grad,
+    body=one_call("sigmoid"),
+)
+
+
+def erf(x: Any, /) -> Tensor:
+    """Compute the error function, `2 / sqrt(pi)` times the integral of `e**-t**2` from 0 to `x`."""
+    return apply(erf_op, float_operand(x))
+
+
+def _erf_grad(node: Node, g: Tensor) -> Grads:
+    (x,) = node.inputs
+    return (multiply(g, multiply(2 / math.sqrt(math.pi), exp(negative(multiply(x, x))))),)
+
+
+erf_op = elementwise(
+    "erf",
+    infer=infer_same("erf", is_float),
+    reference=rounded_once(np.vectorize(math.erf, otypes=[np.float64])),
+    grad=_erf_grad,
+    body=one_call("erf"),
+)
+
+
+provide("pow", pow)

@@ -1,0 +1,186 @@
+"""Rearrangements composed of the structural ops; no op is declared here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError, user_source
+from symgrad.graph.node import Tensor, provide
+from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis
+from symgrad.graph.ops.structure import (
+    broadcast_to,
+    concat,
+    expand_dims,
+    permute_dims,
+    reshape,
+    slice_axes,
+    squeeze,
+)
+from symgrad.graph.sizes import Dim, divide
+
+
+def matrix_transpose(x: Any, /) -> Tensor:
+    """Exchange the last two axes."""
+    x = as_tensor(x)
+    if x.ndim < 2:
+        raise ShapeError(
+            "matrix_transpose", f"x: {x.type} has fewer than two axes", source=user_source()
+        )
+    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def reverse_axes(x: Any, /) -> Tensor:
+    """Reverse the order of the axes."""
+    x = as_tensor(x)
+    return permute_dims(x, tuple(reversed(range(x.ndim))))
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
+    """Move the axes `source` to the positions `destination`; the others keep their order."""
+    x = as_tensor(x)
+    moved = _axes_in_order("moveaxis", source, x.ndim)
+    places = _axes_in_order("moveaxis", destination, x.ndim)
+    if len(moved) != len(places):
+        raise ShapeError(
+            "moveaxis", f"{len(moved)} axes to {len(places)} places", source=user_source()
+        )
+    rest = iter(axis for axis in range(x.ndim) if axis not in moved)
+    by_place = dict(zip(places, moved, strict=True))
+    return permute_dims(x, [by_place[p] if p in by_place else next(rest) for p in range(x.ndim)])
+
+
+def _axes_in_order(op: str, axis: Any, ndim: int) -> list[int]:
+    normalize_axes(op, axis, ndim)
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    return [normalize_axis(op, a, ndim) for a in given]
+
+
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
+    """Exchange two axes."""
+    x = as_tensor(x)
+    first, second = (normalize_axis("swapaxes", a, x.ndim) for a in (axis1, axis2))
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    return permute_dims(x, order)
+
+
+def narrow(x: Tensor, axis: int, start: Dim, size: Dim) -> Tensor:
+    """Return `size` elements of `axis`, which is counted from 0, from `start` on."""
+    starts = [start if a == axis else 0 for a in range(x.ndim)]
+    sizes = [size if a == axis else n for a, n in enumerate(x.shape)]
+    return slice_axes(x, starts, sizes, [1] * x.ndim)
+
+
+def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tensor]:
+    """Cut `x` along `axis` into so many equal parts, or at the given indices, as NumPy does."""
+    x = as_tensor(x)
+    axis = normalize_axis("split", axis, x.ndim)
+    size = x.shape[axis]
+    if isinstance(indices_or_sections, int | np.integer):
+        return _split_evenly(x, int(indices_or_sections), axis)
+    cuts: list[Dim] = [0]
+    for index in indices_or_sections:
+        cut = int(index)
+        if cut < 0 or cut < _as_int(cuts[-1]) or (isinstance(size, int) and cut > size):
+            raise ShapeError(
+                "split",
+                f"{list(indices_or_sections)} does not cut axis {axis} of x: {x.type}",
+                source=user_source(),
+            )
+        cuts.append(cut)
+    ends = [*cuts[1:], size]
+    return [narrow(x, axis, a, b - a) for a, b in zip(cuts, ends, strict=True)]
+
+
+def _as_int(cut: Dim) -> int:
+    assert isinstance(cut, int), "a cut is a plain index"
+    return cut
+
+
+def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
+    size = x.shape[axis]
+    if sections < 1 or (isinstance(size, int) and size % sections):
+        raise ShapeError(
+            "split",
+            f"axis {axis} of x: {x.type} does not divide into {sections} parts",
+            source=user_source(),
+        )
+    part = divide(size, sections)
+    # The last part reaches to the end, so that a size which turns out not to divide is an error
+    # where the parts meet and not a lost element.
+    parts = [narrow(x, axis, part * i, part) for i in range(sections - 1)]
+    return [*parts, narrow(x, axis, part * (sections - 1), size - part * (sections - 1))]
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the slices of `x` along `axis`, whose size must be known."""
+    x = as_tensor(x)
+    axis = normalize_axis("unstack", axis, x.ndim)
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise ShapeError(
+            "unstack", f"axis {axis} of x: {x.type} has no known size", source=user_source()
+        )
+    return tuple(squeeze(narrow(x, axis, i, 1), axis) for i in range(size))
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
+    """Move elements along `axis` by `shift`; those that leave at the end come in at the start."""
+    x = as_tensor(x)
+    if axis is None:
+        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError("roll", f"{len(shifts)} shifts for {len(axes)} axes", source=user_source())
+    rolled: Tensor = x
+    for a, distance in zip(axes, shifts, strict=True):
+        rolled = _roll_axis(rolled, normalize_axis("roll", a, x.ndim), int(distance))
+    return rolled
+
+
+def _roll_axis(x: Tensor, axis: int, distance: int) -> Tensor:
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise ShapeError(
+            "roll", f"axis {axis} of x: {x.type} has no known size", source=user_source()
+        )
+    if size == 0 or distance % size == 0:
+        return x
+    cut = size - distance % size
+    return concat([narrow(x, axis, cut, size - cut), narrow(x, axis, 0, cut)], axis=axis)
+
+
+def tile(x: Any, repetitions: Any, /) -> Tensor:
+    """Repeat `x` as a whole along each axis; missing axes are added in front."""
+    x = as_tensor(x)
+    given = (repetitions,) if isinstance(repetitions, int) else tuple(repetitions)
+    ndim = x.ndim if x.ndim > len(given) else len(given)
+    counts = (1,) * (ndim - len(given)) + given
+    shape = (1,) * (ndim - x.ndim) + x.shape
+    paired = [size for n in shape for size in (1, n)]
+    repeated = [size for n, count in zip(shape, counts, strict=True) for size in (count, n)]
+    tiled = broadcast_to(reshape(x, paired), repeated)
+    return reshape(tiled, [n * count for n, count in zip(shape, counts, strict=True)])
+
+
+def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
+    """Repeat each element `repeats` times along `axis`; flattened first for None."""
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    axis = normalize_axis("repeat", axis, x.ndim)
+    wide = expand_dims(x, axis=axis + 1)
+    shape = list(wide.shape)
+    shape[axis + 1] = repeats
+    merged = [*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]]
+    return reshape(broadcast_to(wide, shape), merged)
+
+
+provide("reshape", reshape)
+provide("permute_dims", permute_dims)
+provide("squeeze", squeeze)
+provide("matrix_transpose", matrix_transpose)
+provide("reverse_axes", reverse_axes)

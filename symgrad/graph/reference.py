@@ -1,0 +1,101 @@
+"""Programs run by NumPy: the oracle of the tests, and what folds constants.
+
+Slow and plain on purpose. No compiled program comes through here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.errors import DTypeError, GraphError, ShapeError
+from symgrad.graph.graph import Graph, specialize
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.leaf import placeholder_op
+from symgrad.graph.sizes import Dim, Unknown, substitute
+from symgrad.graph.types import Array
+
+
+def evaluate(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Return the outputs of `graph`, and the new values its updates would give.
+
+    Unknown sizes are those of `inputs`. Variables have the value of their state, which stays.
+    Raises `GraphError`, `ShapeError` or `DTypeError` for inputs that are not those of the graph.
+    """
+    sizes = bind_sizes(graph, inputs)
+    program = specialize(graph, sizes)
+    uses = Counter(t for node in program.nodes for t in node.inputs)
+    uses.update(program.roots)
+    values: dict[Tensor, Array] = dict(zip(program.inputs, inputs, strict=True))
+    with np.errstate(all="ignore"):
+        for node in program.nodes:
+            if node.definition is not placeholder_op:
+                _run(node, values, uses)
+    # Copies: a result may be a view of an input, of a constant or of another result.
+    found = [np.array(values[t]) for t in program.roots]
+    return found[: len(program.outputs)], found[len(program.outputs) :]
+
+
+def _run(node: Node, values: dict[Tensor, Array], uses: Counter[Tensor]) -> None:
+    """Compute the results of `node` into `values`, and drop the operands used for the last time."""
+    for tensor, result in zip(node.outputs, _results(node, values), strict=True):
+        found, want = f"{result.dtype.name}{list(result.shape)}", tensor.type
+        is_right = result.dtype == want.dtype.numpy and result.shape == want.static_shape
+        assert is_right, f"{node!r}: the reference gives {found} in the place of {want}"
+        if uses[tensor]:
+            values[tensor] = result
+    for operand in node.inputs:
+        uses[operand] -= 1
+        if not uses[operand]:
+            del values[operand]
+
+
+def _results(node: Node, values: dict[Tensor, Array]) -> tuple[Array, ...]:
+    reference = node.definition.reference
+    assert reference is not None, f"{node!r} has no reference"
+    results = reference(*(values[t] for t in node.inputs), **node.attrs)
+    # NumPy gives scalars in the place of arrays without axes.
+    return tuple(map(np.asarray, results if isinstance(results, tuple) else (results,)))
+
+
+def bind_sizes(graph: Graph, inputs: Sequence[Array]) -> dict[str, int]:
+    """Return the unknown sizes of `graph` that arrays given as its inputs have.
+
+    Raises for arrays of another number, dtype or shape, with the name of the input.
+    """
+    if len(inputs) != len(graph.inputs):
+        raise GraphError(
+            graph.name, f"{len(inputs)} inputs are given, {len(graph.inputs)} are wanted"
+        )
+    sizes: dict[str, int] = {}
+    for position, (tensor, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
+        label = tensor.name or f"input {position}"
+        if array.dtype != tensor.dtype.numpy:
+            raise DTypeError(label, f"{array.dtype.name} is given, {tensor.type} is wanted")
+        if array.ndim != tensor.ndim:
+            raise ShapeError(label, f"shape {array.shape} is given, {tensor.type} is wanted")
+        for dim, size in zip(tensor.shape, array.shape, strict=True):
+            name = _unknown_name(dim)
+            if name is not None:
+                sizes.setdefault(name, size)
+    for position, (tensor, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
+        wanted = tuple(substitute(dim, sizes) for dim in tensor.shape)
+        if wanted != array.shape:
+            label = tensor.name or f"input {position}"
+            text = ", ".join(map(str, wanted))
+            raise ShapeError(
+                label, f"shape {array.shape} is given, {tensor.type} is wanted: here [{text}]"
+            )
+    return sizes
+
+
+def _unknown_name(dim: Dim) -> str | None:
+    """Return the name of the unknown that `dim` is; None if it is known or a polynomial."""
+    if isinstance(dim, int) or len(dim.terms) != 1:
+        return None
+    ((monomial, coefficient),) = dim.terms
+    if coefficient != 1 or len(monomial) != 1 or not isinstance(monomial[0], Unknown):
+        return None
+    return monomial[0].name

@@ -1,0 +1,235 @@
+"""Graphs as text: one line a node, the same text for the same graph.
+
+    graph @loss(%x: f32[32, n]) -> f32[] {
+      %w = variable {name = "w", trainable = true} : f32[32, n]
+      %0 = multiply %x, %w : f32[32, n]
+      %1 = sum %0 {axes = [0, 1]} : f32[]
+      return %1
+    }
+
+The text is the whole program but for the values of its variables, which are state. It is read back
+by `text_parse`; what the two agree on beyond ops, operands and attributes is stated here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+
+from symgrad.graph import dtypes
+from symgrad.graph.compare import number_unknowns, sizes_of, statements
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.leaf import constant_op, placeholder_op, variable_op
+from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
+from symgrad.graph.types import Array, Attr, Literal, State, TensorType
+
+# A name with its scopes. It does not begin with a digit: those are results without a name.
+NAME = r"[^\W\d][\w./-]*"
+# Words with a meaning of their own where a size may stand; a size so called prints as dim"f32".
+RESERVED = frozenset(
+    {"true", "false", "none", "inf", "nan", "literal", "bytes", "dim", "floordiv", "min", "max"}
+    | dtypes.BY_SHORT.keys()
+)
+LISTED = 16  # a literal of more elements prints as its bytes
+
+
+def print_graph(graph: Graph, *, locations: bool = False, elide: int | None = None) -> str:
+    """Return the text of `graph`.
+
+    `locations` ends each line with the line of the user's code it came from. `elide` leaves out
+    the values of constants with more elements than that: such text cannot be parsed.
+    """
+    nodes = statements(graph)
+    names = _Names(_name_results(nodes), _name_sizes(graph, nodes), _name_states(nodes), elide)
+    arguments = ", ".join(f"{names.results[t]}: {names.type(t.type)}" for t in graph.inputs)
+    results = ", ".join(names.type(t.type) for t in graph.outputs) or "()"
+    body = [
+        names.statement(node) + (_location(node) if locations else "")
+        for node in nodes
+        if node.definition is not placeholder_op
+    ]
+    body += [
+        f"update {names.results[u.variable]} = {names.results[u.value]}" for u in graph.updates
+    ]
+    body.append(f"return {names.operands(graph.outputs)}".rstrip())
+    name = graph.name if re.fullmatch(NAME, graph.name) else json.dumps(graph.name)
+    lines = "".join(f"  {line}\n" for line in body)
+    return f"graph @{name}({arguments}) -> {results} {{\n{lines}}}\n"
+
+
+def _location(node: Node) -> str:
+    return f"  // {Path(node.source.file).name}:{node.source.line}" if node.source else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the tensors, the unknown sizes and the states of one graph are called in its text."""
+
+    results: dict[Tensor, str]
+    sizes: dict[str, Dim]
+    states: dict[State, str]
+    elide: int | None
+
+    def statement(self, node: Node) -> str:
+        operands = f" {self.operands(node.inputs)}" if node.inputs else ""
+        types = ", ".join(self.type(t.type) for t in node.outputs)
+        override = "" if node.gradient_key is None else f" gradient {json.dumps(node.gradient_key)}"
+        return (
+            f"{self.operands(node.outputs)} = {node.op}{operands}{self.attributes(node)}"
+            f" : {types}{override}"
+        )
+
+    def operands(self, tensors: Iterable[Tensor]) -> str:
+        return ", ".join(self.results[t] for t in tensors)
+
+    def attributes(self, node: Node) -> str:
+        texts = {}
+        for key, value in node.attrs.items():
+            if isinstance(value, State):
+                assert node.definition is variable_op, f"{node!r} has a state"
+                texts["name"] = json.dumps(self.states[value])
+                texts["trainable"] = self.attribute(value.trainable)
+            elif isinstance(value, Literal) and node.definition is constant_op:
+                texts[key] = print_array(value.array, self.elide)  # its type follows anyway
+            else:
+                texts[key] = self.attribute(value)
+        listed = ", ".join(f"{key} = {text}" for key, text in sorted(texts.items()))
+        return f" {{{listed}}}" if listed else ""
+
+    def attribute(self, value: Attr) -> str:
+        match value:
+            case bool():  # before int, which a bool is
+                return str(value).lower()
+            case int() | Size():
+                return self.size(value)
+            case float():
+                return float.__repr__(value)
+            case str():
+                return json.dumps(value)
+            case tuple():
+                return f"[{', '.join(map(self.attribute, value))}]"
+            case Literal():
+                return f"literal {value.type} {print_array(value.array, self.elide)}"
+            case DType():
+                return value.short
+            case None:
+                return "none"
+            case State():
+                raise AssertionError(f"{value!r} within another attribute")
+            case _:
+                assert_never(value)
+
+    def type(self, type_: TensorType) -> str:
+        return f"{type_.dtype.short}[{', '.join(map(self.size, type_.shape))}]"
+
+    def size(self, size: Dim) -> str:
+        return str(size if isinstance(size, int) else substitute(size, self.sizes))
+
+
+def print_array(array: Array, elide: int | None) -> str:
+    """Return the text of the value of a constant, from which every bit can be had back."""
+    if elide is not None and array.size > elide:
+        return f"<elided {'x'.join(map(str, array.shape)) or 'scalar'}>"
+    listed = _list_elements(array) if array.size <= LISTED else None
+    if listed is not None:
+        return listed
+    # Little-endian, as every target is.
+    return f'bytes"{base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()}"'
+
+
+def _list_elements(array: Array) -> str | None:
+    """Return nested lists; None if an element is a nan that the word `nan` does not stand for."""
+    texts = [_element(value) for value in array.reshape(-1)]
+    if array.dtype.kind not in "biu":
+        with np.errstate(over="ignore"):
+            again = np.array([float(text) for text in texts]).astype(array.dtype)
+        if again.tobytes() != array.tobytes():
+            return None
+    return _nest(iter(texts), array.shape)
+
+
+def _element(value: np.generic) -> str:
+    if isinstance(value, np.bool_):
+        return str(value).lower()
+    if isinstance(value, np.integer):
+        return str(value)
+    # The shortest text that gives the value back: `0.1`, not `0.10000000149011612`.
+    short = str(value)
+    return short if _is_exact(short, value) else float.__repr__(float(value))
+
+
+def _is_exact(text: str, value: np.generic) -> bool:
+    """Return whether `text` is a float's and, rounded to float64 on the way, gives `value`."""
+    with np.errstate(over="ignore"):
+        again = np.array(float(text)).astype(value.dtype)
+    return bool(re.search(r"[.einf]", text)) and again.tobytes() == value.tobytes()
+
+
+def _nest(texts: Iterator[str], shape: tuple[int, ...]) -> str:
+    if not shape:
+        return next(texts)
+    return f"[{', '.join(_nest(texts, shape[1:]) for _ in range(shape[0]))}]"
+
+
+def _name_sizes(graph: Graph, nodes: Iterable[Node]) -> dict[str, Dim]:
+    """Return what to call the unknown sizes: those that are called as no word of the text is."""
+    names = number_unknowns(graph)
+    for name in {n for node in nodes for size in sizes_of(node) for n in unknowns_of(size)}:
+        if name not in names and (name in RESERVED or not re.fullmatch(r"[^\W\d]\w*", name)):
+            names[name] = unknown(f"dim{json.dumps(name)}")
+    return names
+
+
+def _name_results(nodes: Iterable[Node]) -> dict[Tensor, str]:
+    unique = _UniqueNames()
+    results: dict[Tensor, str] = {}
+    count = 0
+    for node in nodes:
+        if node.name is None or not re.fullmatch(NAME, node.name):
+            numbers = range(count, count + len(node.outputs))
+            names = [f"%{number}" for number in numbers]
+            count += len(names)
+        else:
+            many = len(node.outputs) > 1
+            suffixes = [f".{t.index}" if many else "" for t in node.outputs]
+            base = unique.claim(node.name, suffixes)
+            names = [f"%{base}{suffix}" for suffix in suffixes]
+        results.update(zip(node.outputs, names, strict=True))
+    return results
+
+
+def _name_states(nodes: Iterable[Node]) -> dict[State, str]:
+    unique = _UniqueNames()
+    names: dict[State, str] = {}
+    for node in nodes:
+        state = node.attrs.get("state")
+        if isinstance(state, State) and state not in names:
+            names[state] = unique.claim(state.name, [""])
+    return names
+
+
+class _UniqueNames:
+    """Names given out once each: a second `w` becomes `w_1`."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def claim(self, base: str, suffixes: Iterable[str]) -> str:
+        """Return `base`, or `base_1`, ..., such that it is free with each of `suffixes`."""
+        name = base
+        while any(name + suffix in self._taken for suffix in suffixes):
+            self._next[base] = self._next.get(base, 0) + 1
+            name = f"{base}_{self._next[base]}"
+        self._taken.update(name + suffix for suffix in suffixes)
+        return name

@@ -1,0 +1,134 @@
+"""What a well-formed graph is, as a check that runs between passes.
+
+A violation is a bug of symgrad and not of the user, so it is an AssertionError. Shapes that only
+meet when sizes are known are not checked here: inference does that again, on known sizes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from symgrad.errors import SymgradError
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph, Update
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
+from symgrad.graph.sizes import Size
+from symgrad.graph.types import Attr, Literal, State, TensorType
+
+# Exactly these: a np.float64 is a float too, but does not print as one.
+_ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State)
+
+
+def verify(graph: Graph) -> None:
+    """Raise AssertionError, naming node and reason, unless `graph` is well formed.
+
+    It is if each node comes once and after its operands, is used, and has the types its op infers;
+    if nothing belongs to a region it may not be used in; if inputs are the placeholders; and if
+    updates give variables values of their type, at most one each.
+    """
+    _verify_inputs(graph)
+    inputs = set(graph.inputs)
+    known: set[Tensor] = set()
+    seen: set[Node] = set()
+    for position, node in enumerate(graph.nodes):
+        where = f"node {position} of graph {graph.name!r}, {node!r}"
+        assert node not in seen, f"{where}: it is in the graph twice"
+        seen.add(node)
+        _verify_operands(node, known, where)
+        _verify_attrs(node, where)
+        _verify_outputs(node, where)
+        if node.definition is placeholder_op:
+            assert node.output in inputs, f"{where}: a placeholder that is not among the inputs"
+        known.update(node.outputs)
+    _verify_roots(graph, known)
+    _verify_use(graph)
+
+
+def _verify_inputs(graph: Graph) -> None:
+    nodes = set(graph.nodes)
+    for position, tensor in enumerate(graph.inputs):
+        where = f"input {position} of graph {graph.name!r}, {tensor!r}"
+        assert tensor.node.definition is placeholder_op, f"{where}: it is no placeholder"
+        assert tensor.node in nodes, f"{where}: its node is missing from the nodes"
+    repeated = [t for t, count in Counter(graph.inputs).items() if count > 1]
+    assert not repeated, f"graph {graph.name!r}: inputs {repeated} are given more than once"
+
+
+def _verify_operands(node: Node, known: set[Tensor], where: str) -> None:
+    for position, operand in enumerate(node.inputs):
+        what = f"{where}: operand {position}, {operand!r},"
+        assert operand in known, f"{what} is used before it is defined"
+        owner = operand.node.region
+        assert owner is None or owner.encloses(node.region), (
+            f"{what} belongs to region {owner.name!r}"
+        )
+
+
+def _verify_attrs(node: Node, where: str) -> None:
+    for name, value in node.attrs.items():
+        wrong = _illegal_part(value)
+        assert not wrong, f"{where}: attribute {name} has {wrong[0]!r}, a {type(wrong[0])}"
+
+
+def _illegal_part(value: Attr) -> list[object]:
+    """Return the first part of `value` that no attribute may have, in a list; else none."""
+    pending: list[object] = [value]
+    while pending:
+        part = pending.pop()
+        if type(part) is tuple:
+            pending.extend(part)
+        elif type(part) not in _ATOMS:
+            return [part]
+    return []
+
+
+def _verify_outputs(node: Node, where: str) -> None:
+    for index, output in enumerate(node.outputs):
+        what = f"{where}: output {index}"
+        assert output.node is node, f"{what} belongs to {output.node!r}"
+        assert output.index == index, f"{what} takes itself for output {output.index}"
+        if node.definition is variable_op:
+            assert isinstance(output, Variable), f"{what} of a variable is a plain tensor"
+    inferred, stated = _infer(node, where), tuple(t.type for t in node.outputs)
+    found, written = (", ".join(map(str, types)) for types in (inferred, stated))
+    assert inferred == stated, f"{where}: the op infers {found}, the outputs are {written}"
+
+
+def _infer(node: Node, where: str) -> tuple[TensorType, ...]:
+    try:
+        types = node.definition.infer(*(t.type for t in node.inputs), **node.attrs)
+    except (SymgradError, TypeError) as error:
+        raise AssertionError(f"{where}: the op refuses its operands: {error}") from error
+    return types if isinstance(types, tuple) else (types,)
+
+
+def _verify_roots(graph: Graph, known: set[Tensor]) -> None:
+    for position, output in enumerate(graph.outputs):
+        where = f"output {position} of graph {graph.name!r}, {output!r}"
+        assert output in known, f"{where}: no node of the graph defines it"
+        region = output.node.region
+        assert region is None, f"{where}: it belongs to region {region and region.name!r}"
+    states: set[State] = set()
+    for position, update in enumerate(graph.updates):
+        where = f"update {position} of graph {graph.name!r}, of {update.variable!r}"
+        assert update.value in known, f"{where}: no node of the graph defines the new value"
+        assert isinstance(update.variable, Variable), f"{where}: it is no variable"
+        assert update.variable.state not in states, f"{where}: it has another update"
+        states.add(update.variable.state)
+        _verify_update_types(update, where)
+
+
+def _verify_update_types(update: Update, where: str) -> None:
+    want, given = update.variable.type, update.value.type
+    assert want == update.variable.state.type, f"{where}: its type is not that of its state"
+    sizes = [(m, n) for m, n in zip(want.shape, given.shape, strict=False) if isinstance(n, int)]
+    fits = want.dtype == given.dtype and want.ndim == given.ndim and all(m == n for m, n in sizes)
+    assert fits, f"{where}: {given} is given to {want}"
+
+
+def _verify_use(graph: Graph) -> None:
+    used = {t.node for t in (*graph.roots, *graph.inputs)}
+    used.update(t.node for node in graph.nodes for t in node.inputs)
+    idle = [node for node in graph.nodes if node not in used]
+    assert not idle, f"graph {graph.name!r}: nothing uses {idle[0]!r}"

@@ -1,0 +1,137 @@
+"""Activation functions and the normalised exponentials.
+
+All are compositions of ops; those that could overflow are written so that they do not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.arithmetic import (
+    add,
+    clip,
+    divide,
+    isfinite,
+    minimum,
+    multiply,
+    negative,
+    subtract,
+)
+from symgrad.graph.ops.comparison import greater, less_equal, where
+from symgrad.graph.ops.conversion import stop_gradient
+from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.reduction import max as max_over
+from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.structure import squeeze
+from symgrad.graph.ops.transcendental import erf, exp, expm1, log, log1p, sigmoid, tanh
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def relu(x: Any, /) -> Tensor:
+    """Compute `max(x, 0)`; its gradient at 0 is 0."""
+    x = as_tensor(x)
+    return where(less_equal(x, 0), 0, x)
+
+
+def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
+    """Compute `x` where it is positive and `negative_slope * x` elsewhere."""
+    x = float_operand(x)
+    return where(greater(x, 0), x, multiply(x, negative_slope))
+
+
+def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
+    """Compute `x` where it is positive and `alpha * (e**x - 1)` elsewhere."""
+    x = float_operand(x)
+    # The side that is not taken must not overflow: its gradient would be 0 * inf.
+    below = multiply(expm1(minimum(x, 0)), alpha)
+    return where(greater(x, 0), x, below)
+
+
+def selu(x: Any, /) -> Tensor:
+    """Compute the scaled `elu` that keeps mean 0 and variance 1."""
+    return multiply(elu(x, _SELU_ALPHA), _SELU_SCALE)
+
+
+def gelu(x: Any, /, approximate: bool = False) -> Tensor:
+    """Compute `x` times the normal distribution function of `x`; by tanh if `approximate`."""
+    x = float_operand(x)
+    if approximate:
+        cubic = multiply(multiply(x, x), multiply(x, 0.044715))
+        gate = tanh(multiply(add(x, cubic), math.sqrt(2 / math.pi)))
+    else:
+        gate = erf(multiply(x, math.sqrt(0.5)))
+    return multiply(multiply(x, 0.5), add(gate, 1))
+
+
+def silu(x: Any, /) -> Tensor:
+    """Compute `x * sigmoid(x)`."""
+    x = float_operand(x)
+    return multiply(x, sigmoid(x))
+
+
+def softplus(x: Any, /) -> Tensor:
+    """Compute `log(1 + e**x)`, without overflow."""
+    x = float_operand(x)
+    # One condition decides both terms: with maximum and abs, which break ties each in its own
+    # way, the slope at 0 would not be 1/2.
+    positive = greater(x, 0)
+    decay = exp(where(positive, negative(x), x))
+    return add(where(positive, x, 0), log1p(decay))
+
+
+def log_sigmoid(x: Any, /) -> Tensor:
+    """Compute `log(sigmoid(x))`, without overflow."""
+    return negative(softplus(negative(float_operand(x))))
+
+
+def hard_sigmoid(x: Any, /) -> Tensor:
+    """Compute `x / 6 + 1/2` between the limits 0 and 1."""
+    x = float_operand(x)
+    return clip(add(multiply(x, 1 / 6), 0.5), 0.0, 1.0)
+
+
+def hard_tanh(x: Any, /) -> Tensor:
+    """Compute `x` between the limits -1 and 1."""
+    return clip(float_operand(x), -1.0, 1.0)
+
+
+def hard_silu(x: Any, /) -> Tensor:
+    """Compute `x * hard_sigmoid(x)`."""
+    x = float_operand(x)
+    return multiply(x, hard_sigmoid(x))
+
+
+def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Compute `log(sum(exp(x)))` over `axis`, without overflow."""
+    x = float_operand(x)
+    offset = _offset(x, axis)
+    total = add(log(sum_over(exp(subtract(x, offset)), axis, keepdims=True)), offset)
+    if keepdims:
+        return total
+    return squeeze(total, tuple(range(x.ndim)) if axis is None else axis)
+
+
+def _offset(x: Tensor, axis: Any) -> Tensor:
+    """Return the greatest element along `axis`, which is kept, or 0 where that is infinite."""
+    # Of a row of -inf the difference to its maximum would be nan.
+    greatest = stop_gradient(max_over(x, axis, keepdims=True))
+    return where(isfinite(greatest), greatest, 0)
+
+
+def softmax(x: Any, /, axis: Any = -1) -> Tensor:
+    """Compute `exp(x)` divided by its sum over `axis`, without overflow."""
+    x = float_operand(x)
+    weights = exp(subtract(x, stop_gradient(max_over(x, axis, keepdims=True))))
+    return divide(weights, sum_over(weights, axis, keepdims=True))
+
+
+def log_softmax(x: Any, /, axis: Any = -1) -> Tensor:
+    """Compute `log(softmax(x))`, without overflow."""
+    x = float_operand(x)
+    shifted = subtract(x, stop_gradient(max_over(x, axis, keepdims=True)))
+    return subtract(shifted, log(sum_over(exp(shifted), axis, keepdims=True)))

@@ -1,0 +1,128 @@
+"""Fuse: decide which nodes make one kernel.
+
+Before, every node stands alone:
+
+    %1 = multiply %x, %y : f32[64, 10]
+    %2 = sum %1 {axes = [1]} : f32[64]
+    %3 = exp %2 : f32[64]
+
+After, one group computes all three, and only %3 is in memory. First, in this file, from the users
+up: a Map, View, Iota or Gather joins the groups that use it, or opens one of its own if it must be
+in memory. Then, in `fuse_merge.py`, from the operands down: a group of Maps joins the group that
+computes one of its operands, as an epilogue or as one more result.
+"""
+
+from __future__ import annotations
+
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Contract, Gather, KernelSpec, Map, Reshape, View
+from symgrad.graph.node import Node, Tensor
+from symgrad.passes.costs import flops_per_element
+from symgrad.passes.draft import INLINE, Draft, Drafts, only_splits
+from symgrad.passes.fuse_merge import merge_from_operands
+from symgrad.passes.order_groups import order_groups
+from symgrad.passes.partition import Partition
+
+MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
+CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
+
+
+def fuse(graph: Graph) -> Partition:
+    """Partition `graph`, whose sizes are all known, into groups."""
+    specs = {node: kernel_spec(node) for node in graph.nodes}
+    drafts = Drafts(graph, specs)
+    _assign_from_users(drafts)
+    merge_from_operands(drafts, MAX_NODES)
+    return order_groups(drafts)
+
+
+def kernel_spec(node: Node) -> KernelSpec | None:
+    """Return the structure of `node`, None for a leaf."""
+    kernel = node.definition.kernel
+    if kernel is None:
+        return None
+    return kernel(*(t.type for t in node.inputs), **node.attrs)
+
+
+def _assign_from_users(drafts: Drafts) -> None:
+    """Give every node that is used to the groups that compute it."""
+    for node in reversed(drafts.graph.nodes):
+        output, spec = node.output, drafts.specs[node]
+        is_used = output in drafts.wanted or output in drafts.in_memory
+        if not is_used:
+            continue
+        if spec is None:
+            if output in drafts.roots:
+                drafts.copies.append(output)
+        elif isinstance(spec, Reshape):
+            _assign_reshape(drafts, node)
+        elif isinstance(spec, INLINE):
+            _assign_inline(drafts, node)
+        else:
+            _join(drafts, node, drafts.open(node, anchor=node))
+
+
+def _assign_reshape(drafts: Drafts, node: Node) -> None:
+    (operand,) = node.inputs
+    output, source = node.output, drafts.specs[operand.node]
+    if source is None and output in drafts.roots:
+        _join(drafts, node, drafts.open(node, anchor=None))
+        return
+    is_split = only_splits(operand.type.static_shape, output.type.static_shape)
+    if is_split and isinstance(source, INLINE) and output not in drafts.in_memory:
+        for draft in drafts.wanted[output].values():
+            _join(drafts, node, draft)
+        return
+    # The same elements in the same order: the operand's buffer serves for both.
+    drafts.storage[output] = operand
+    drafts.require_memory(operand, drafts.in_memory.get(output, "a reshape of it is read"))
+
+
+def _assign_inline(drafts: Drafts, node: Node) -> None:
+    reason = _reason_for_memory(drafts, node)
+    if reason is not None:
+        drafts.reasons[node.output] = reason
+        _join(drafts, node, drafts.open(node, anchor=None))
+        return
+    for draft in drafts.wanted[node.output].values():
+        _join(drafts, node, draft)
+
+
+def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
+    """Return why `node` must be in memory, or None if its users can compute it."""
+    output = node.output
+    if output in drafts.in_memory:
+        return drafts.in_memory[output]
+    spec = drafts.specs[node]
+    wanted = drafts.wanted[output]
+    flops = flops_per_element(node, spec)
+    if output in drafts.repeated and flops > CHEAP_FLOPS:
+        return f"it is repeated along an axis and costs {flops} flops an element"
+    if len(wanted) > 1 and (flops or isinstance(spec, Gather)):
+        return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
+    if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
+        return f"the kernel that uses it computes {MAX_NODES} nodes already"
+    return None
+
+
+def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
+    """Make `draft` compute `node`, and so want its operands."""
+    draft.nodes.add(node)
+    spec = drafts.specs[node]
+    for operand in node.inputs:
+        drafts.wanted.setdefault(operand, {})[id(draft)] = draft
+    if isinstance(spec, Contract):
+        for operand in node.inputs:
+            _require_strided(drafts, operand, "a product reads it many times")
+    elif isinstance(spec, Gather):
+        _require_strided(drafts, node.inputs[0], "a gather reads it at indices that are data")
+    is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
+    if is_repeat or (node.output in drafts.repeated and isinstance(spec, Map | View | Reshape)):
+        drafts.repeated.update(node.inputs)
+
+
+def _require_strided(drafts: Drafts, operand: Tensor, reason: str) -> None:
+    """Require that `operand` is in memory, though perhaps seen through affine views."""
+    while isinstance(drafts.specs[operand.node], View):
+        (operand,) = operand.node.inputs
+    drafts.require_memory(operand, reason)

@@ -1,0 +1,129 @@
+"""Which gradient a node has: its op's own, or one that was registered under a key.
+
+A registered function takes the node and one gradient for each output, and looks for attributes in
+`node.attrs`; the rule of an op is handed them by keyword.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from symgrad.errors import DTypeError, NoGradientError, SymgradError, user_source
+from symgrad.graph.build import gradient_keys
+from symgrad.graph.node import Node
+from symgrad.graph.opdef import OPS
+
+Rule = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Rule)
+
+_RULES: dict[str, Rule | None] = {}  # None: registered as not differentiable
+
+
+class DuplicateGradientError(SymgradError, KeyError):
+    """A gradient registered under a key that has one."""
+
+
+def register_gradient(key: str) -> Callable[[Registered], Registered]:
+    """Register the decorated function as the gradient `key`, for use in `gradient_override_map`.
+
+    It is called as `function(node, *dys)`, with None for the outputs whose dtype carries no
+    gradient, and returns one tensor or None for each input of the node; one that is alone needs
+    no tuple. Raises `TypeError` for a key that is no string and `KeyError` for one that is taken,
+    be it by the name of an op.
+    """
+    _check_key("register_gradient", key)
+
+    def register(function: Registered) -> Registered:
+        def rule(node: Node, *gs: Any, **_attrs: Any) -> Any:
+            return function(node, *gs)
+
+        if not callable(function):
+            raise DTypeError("register_gradient", f"{function!r} is no function")
+        _enter("register_gradient", key, rule)
+        return function
+
+    return register
+
+
+def not_differentiable(key: str) -> None:
+    """Register `key` as the gradient of what has none: it ends the path without an error.
+
+    This is for a derivative that is zero or undefined everywhere, not for one that nobody wrote.
+    """
+    _check_key("not_differentiable", key)
+    _enter("not_differentiable", key, None)
+
+
+@contextmanager
+def gradient_override_map(key_of_op: Mapping[str, str]) -> Iterator[None]:
+    """Give nodes built inside another gradient: `{node.op: key}`, a registered key or an op.
+
+    What counts is where a node is built, not where `gradients` is called. Scopes nest; the inner
+    one wins. Raises `TypeError` for anything but a mapping of strings to strings.
+    """
+    if not isinstance(key_of_op, Mapping):
+        raise DTypeError(
+            "gradient_override_map",
+            f"a mapping of ops to keys is needed, not {key_of_op!r}",
+            source=user_source(),
+        )
+    for op, key in key_of_op.items():
+        _check_key("gradient_override_map", op)
+        _check_key("gradient_override_map", key)
+    with gradient_keys(key_of_op):
+        yield
+
+
+def has_gradient(node: Node) -> bool:
+    """Return whether a gradient that arrives at `node` goes on, or must raise because it cannot.
+
+    False is what stops a gradient silently: ops with derivative zero, `stop_gradient`, and keys
+    registered as not differentiable.
+    """
+    key = node.gradient_key
+    if key in _RULES:
+        return _RULES[key] is not None
+    definition = node.definition if key is None else OPS.get(key)
+    return definition is None or definition.grad != "none"
+
+
+def gradient_rule(node: Node) -> Rule:
+    """Return what differentiates `node`: the override it was built under, else the op's own.
+
+    Raises `NoGradientError` if the override names a key that was never registered. Only for a
+    node that `has_gradient`.
+    """
+    key = node.gradient_key
+    if key in _RULES:
+        rule = _RULES[key]
+    elif key is None or key in OPS:
+        grad = (node.definition if key is None else OPS[key]).grad
+        rule = None if grad == "none" else grad
+    else:
+        raise NoGradientError(
+            node.op,
+            f"gradient {key!r}, which stands in for that of {node.op}, is not registered",
+            hint=f"decorate a function with register_gradient({key!r})",
+            source=node.source,
+        )
+    assert rule is not None, f"{node!r} has no gradient to look up"
+    return rule
+
+
+def _check_key(subject: str, key: object) -> None:
+    if not isinstance(key, str):
+        raise DTypeError(subject, f"{key!r} is not a string", source=user_source())
+
+
+def _enter(subject: str, key: str, rule: Rule | None) -> None:
+    if key in _RULES or key in OPS:
+        owner = "the op of this name" if key in OPS else "an earlier registration"
+        raise DuplicateGradientError(
+            subject,
+            f"{key!r} has a gradient already, by {owner}",
+            hint="choose another key and name it in gradient_override_map",
+            source=user_source(),
+        )
+    _RULES[key] = rule

@@ -1,0 +1,220 @@
+"""Differentiation: from ys and xs to the gradient of the sum of ys with respect to each x.
+
+Before:
+    %h = matmul %x, %w : f32[32, 10]
+    %y = tanh %h : f32[32, 10]
+
+After `gradients(y, w)`, beside what there was:
+    %1 = constant {value = 1} : f32[]
+    %2 = broadcast_to %1 {shape = [32, 10]} : f32[32, 10]
+    ...                                                      the rule of tanh
+    %8 = matmul %7, %2 : f32[784, 10]                        the rule of matmul
+
+Nothing is rewritten: a gradient is more graph, and may be differentiated in turn. What an op's
+gradient is stands with the op in `symgrad/graph/ops/`; this module only decides which rules are
+called, in which order and on what.
+
+The walk is linear in the ancestors of ys. (Tensors do not know their consumers, so it cannot begin
+at xs; whatever else hangs on the graph costs nothing.) It has no recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from symgrad.errors import DTypeError, GraphError, ShapeError
+from symgrad.graph.build import derived_from, name_scope
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.traverse import topological
+from symgrad.passes.aggregate import AggregationMethod, add_all
+from symgrad.passes.gradient_arguments import UnconnectedGradients, read_arguments
+from symgrad.passes.gradient_registry import gradient_rule, has_gradient
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: AggregationMethod | int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: UnconnectedGradients | str = "none",
+) -> list[Tensor | None]:
+    """Return for each x the gradient of the sum of all elements of all ys, weighted by `grad_ys`.
+
+    The result is None, or zeros if `unconnected_gradients` is "zero", for an x that no y depends
+    on through floats and differentiable ops. Derivatives are total: an x upstream of another one
+    counts its way through it, unless that is among `stop_gradients`. New names are prefixed with
+    `name`. `colocate_gradients_with_ops` and `gate_gradients` are accepted for compatibility and
+    change nothing: there are no devices, and when an op runs is for the compiler to decide.
+
+    Raises `ValueError` and `TypeError` for arguments that do not fit, `NoGradientError` where a
+    gradient is needed that does not exist or was prevented.
+    """
+    call = read_arguments(
+        ys, xs, grad_ys, stop_gradients, aggregation_method, unconnected_gradients
+    )
+    with name_scope(name):
+        found = differentiate(call.ys, call.xs, call.seeds, stops=call.stops, method=call.method)
+        if call.unconnected is UnconnectedGradients.NONE:
+            return found
+        zeros = {x: _filled_like(x, 0) for x, g in zip(call.xs, found, strict=True) if g is None}
+        return [zeros[x] if g is None else g for x, g in zip(call.xs, found, strict=True)]
+
+
+def differentiate(
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    *,
+    stops: Collection[Tensor] = frozenset(),
+    method: AggregationMethod = AggregationMethod.DEFAULT,
+) -> list[Tensor | None]:
+    """Do what `gradients` does on arguments that are known to be right."""
+    order = topological(ys, stops)
+    arrived = sweep(ys, seeds, order, live_tensors(order, xs, stops), stops, method)
+    return [arrived.total(x) for x in xs]
+
+
+def live_tensors(
+    order: Sequence[Node], xs: Sequence[Tensor], stops: Collection[Tensor]
+) -> set[Tensor]:
+    """Return the tensors whose gradient is needed for that of an x: from xs up, along floats.
+
+    Stopped tensors and ops without a gradient end the way, so nothing is built, nor missed, for
+    what lies above them. An x is live even where it is stopped itself: it collects and passes
+    nothing on.
+    """
+    live = {x for x in xs if x.dtype.is_trainable}
+    for node in order:
+        if any(t in live for t in node.inputs) and has_gradient(node):
+            live.update(t for t in node.outputs if t.dtype.is_trainable and t not in stops)
+    return live
+
+
+class ArrivedGradients:
+    """What the consumers of each tensor have contributed to its gradient, in order of arrival."""
+
+    __slots__ = ("_method", "_terms")
+
+    def __init__(self, method: AggregationMethod) -> None:
+        self._method = method
+        self._terms: dict[Tensor, list[Tensor]] = {}
+
+    def add(self, tensor: Tensor, g: Tensor) -> None:
+        self._terms.setdefault(tensor, []).append(g)
+
+    def total(self, tensor: Tensor) -> Tensor | None:
+        """Return the sum of what arrived, None if nothing did; the same tensor at every call."""
+        terms = self._terms.get(tensor)
+        if terms is None:
+            return None
+        if len(terms) > 1:
+            with _building_gradient_of(tensor.node):
+                terms[:] = [add_all(terms, self._method)]
+        return terms[0]
+
+
+def sweep(
+    ys: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    order: Sequence[Node],
+    live: Collection[Tensor],
+    stops: Collection[Tensor],
+    method: AggregationMethod,
+) -> ArrivedGradients:
+    """Carry the seeds from `ys` down to all of `live`.
+
+    In the reverse of a topological order every consumer of a tensor comes before the node that
+    makes it, so a gradient is complete when it is asked for, each rule is called once, and the
+    order of the terms of a sum is fixed by the graph. Only consumers of a stopped tensor may come
+    later, since the order does not follow it: its gradient is not asked for before the end.
+    """
+    arrived = ArrivedGradients(method)
+    for y, seed in zip(ys, seeds, strict=True):
+        if y in live:
+            arrived.add(y, _filled_like(y, 1) if seed is None else seed)
+    for node in reversed(order):
+        if any(t in live for t in node.inputs):
+            _carry_through(node, arrived, live, stops)
+    return arrived
+
+
+def _carry_through(
+    node: Node, arrived: ArrivedGradients, live: Collection[Tensor], stops: Collection[Tensor]
+) -> None:
+    """Call the rule of `node` on the gradients of its outputs, if there are any."""
+    if not has_gradient(node):
+        return  # an output may have a gradient all the same: it is an x
+    gs = [None if t in stops else arrived.total(t) for t in node.outputs]
+    if all(g is None for g in gs):
+        return
+    with _building_gradient_of(node):
+        filled = [
+            _filled_like(t, 0) if g is None and t.dtype.is_trainable else g
+            for t, g in zip(node.outputs, gs, strict=True)
+        ]
+        returned = gradient_rule(node)(node, *filled, **node.attrs)
+        for position, g in enumerate(_as_tuple(node, returned)):
+            operand = node.inputs[position]
+            if g is None:
+                continue
+            _check_fit(node, position, g)
+            if operand in live:
+                arrived.add(operand, match_shape(g, operand.shape))
+
+
+def _as_tuple(node: Node, returned: Any) -> tuple[Any, ...]:
+    grads = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+    if len(grads) != len(node.inputs):
+        raise GraphError(
+            node.op,
+            f"the gradient returned {len(grads)} results for {len(node.inputs)} inputs",
+            source=node.source,
+        )
+    return grads
+
+
+def _check_fit(node: Node, position: int, g: Any) -> None:
+    """Raise unless `g` can be the gradient of input `position` of `node`."""
+    wanted = node.inputs[position].type
+    subject = f"gradient of {node.op}"
+    if not isinstance(g, Tensor):
+        raise DTypeError(
+            subject, f"result {position} is {g!r}, not a tensor or None", source=node.source
+        )
+    if wanted.dtype.is_trainable and g.dtype != wanted.dtype:
+        raise DTypeError(
+            subject,
+            f"dtypes differ: result {position}: {g.type}, input {position}: {wanted}",
+            source=node.source,
+        )
+    try:
+        meet_shapes(subject, f"result {position}", g.type, f"input {position}", wanted)
+    except ShapeError as error:
+        error.source = node.source
+        raise
+
+
+def _filled_like(x: Tensor, value: int) -> Tensor:
+    with derived_from(x.node):
+        return filled_like(x, value)
+
+
+@contextmanager
+def _building_gradient_of(node: Node) -> Iterator[None]:
+    """Derive what is built inside from `node`, in its scope, and tell errors where they arose."""
+    try:
+        with derived_from(node), name_scope(f"{node.name or node.op}_grad"):
+            yield
+    except Exception as error:
+        place = "" if node.source is None else f" ({node.source})"
+        error.add_note(f"while building the gradient of {node.op}{place}")
+        raise

@@ -1,0 +1,139 @@
+"""The last step of the fuse pass: the order of the groups, and which updates are in place.
+
+A variable's new value may be written over the old one if whatever reads the old value can run
+before, and if nothing that can fail runs after. Each such wish is an edge between groups; one
+that would close a circle is given up, and the new value is copied at the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from symgrad.graph.graph import Update
+from symgrad.graph.kernel_spec import Gather, ScatterAdd
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import State
+from symgrad.passes.draft import Draft, Drafts
+from symgrad.passes.partition import Group, Partition
+
+
+def order_groups(drafts: Drafts) -> Partition:
+    """Finish the groups and put them in an order in which they can run."""
+    live = [draft for draft in drafts.all if draft.merged_into is None]
+    precedence = _Precedence(drafts, live)
+    in_place = frozenset(
+        update for update in drafts.graph.updates if precedence.put_last(update)
+    )
+    read = set(drafts.roots)
+    for draft in live:
+        read.update(drafts.read_from_memory(draft))
+    needed = {drafts.stored(t) for t in read}
+    groups = [_finish(drafts, draft, needed) for draft in precedence.ordered()]
+    # Before anything else: a variable that is a result gives its old value.
+    copies = [Group((), None, (leaf,), (leaf,)) for leaf in drafts.copies]
+    return Partition(
+        drafts.graph, drafts.specs, (*copies, *groups), drafts.storage, in_place, drafts.reasons
+    )
+
+
+def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor]) -> Group:
+    inputs = dict.fromkeys(drafts.stored(t) for t in drafts.read_from_memory(draft))
+    results = drafts.in_order(draft.results)
+    return Group(
+        nodes=tuple(drafts.in_order(draft.nodes)),
+        anchor=draft.anchor,
+        outputs=tuple(n.output for n in results if n.output in needed),
+        inputs=tuple(inputs),
+    )
+
+
+class _Precedence:
+    """Which group must run before which."""
+
+    def __init__(self, drafts: Drafts, live: list[Draft]) -> None:
+        self._drafts = drafts
+        self._live = sorted(live, key=self._last_position)
+        self._number = {id(draft): i for i, draft in enumerate(self._live)}
+        self._after: list[set[int]] = [set() for _ in self._live]
+        self._readers: dict[State, set[int]] = {}
+        self._fallible: set[int] = set()
+        for number, draft in enumerate(self._live):
+            self._note_reads(number, draft)
+
+    def _last_position(self, draft: Draft) -> int:
+        return max(self._drafts.position[node] for node in draft.results)
+
+    def _note_reads(self, number: int, draft: Draft) -> None:
+        for tensor in self._drafts.read_from_memory(draft):
+            stored = self._drafts.stored(tensor)
+            home = self._drafts.home.get(stored.node)
+            if home is not None:
+                self._after[self._number[id(home.final())]].add(number)
+            state = state_of(stored.node)
+            if state is not None:
+                self._readers.setdefault(state, set()).add(number)
+        if any(isinstance(self._drafts.specs[n], Gather | ScatterAdd) for n in draft.nodes):
+            self._fallible.add(number)
+
+    def put_last(self, update: Update) -> bool:
+        """Make every reader of the old value run before its update, if that is possible."""
+        stored = self._drafts.stored(update.value)
+        home = self._drafts.home.get(stored.node)
+        if home is None:
+            return False
+        writer = home.final()
+        state = update.variable.state
+        if not self._reads_own_element(writer, state):
+            return False
+        number = self._number[id(writer)]
+        earlier = (self._readers.get(state, set()) | self._fallible) - {number}
+        if number in self._fallible or self._reaches(number, earlier):
+            return False
+        for other in earlier:
+            self._after[other].add(number)
+        return True
+
+    def _reads_own_element(self, writer: Draft, state: State) -> bool:
+        moved = self._drafts.moved(writer)
+        for tensor in self._drafts.read_from_memory(writer):
+            stored = self._drafts.stored(tensor)
+            if state_of(stored.node) is state and (stored is not tensor or tensor in moved):
+                return False
+        return True
+
+    def _reaches(self, start: int, goals: Iterable[int]) -> bool:
+        wanted = set(goals)
+        pending, seen = [start], {start}
+        while pending:
+            for following in self._after[pending.pop()] - seen:
+                if following in wanted:
+                    return True
+                seen.add(following)
+                pending.append(following)
+        return False
+
+    def ordered(self) -> list[Draft]:
+        """Return the groups, those that can run first in the order of the graph."""
+        waiting = [0] * len(self._live)
+        for following in self._after:
+            for number in following:
+                waiting[number] += 1
+        ready = [i for i, count in enumerate(waiting) if count == 0]
+        heapq.heapify(ready)
+        order: list[Draft] = []
+        while ready:
+            number = heapq.heappop(ready)
+            order.append(self._live[number])
+            for following in self._after[number]:
+                waiting[following] -= 1
+                if waiting[following] == 0:
+                    heapq.heappush(ready, following)
+        assert len(order) == len(self._live), "groups wait for each other"
+        return order
+
+
+def state_of(node: Node) -> State | None:
+    """Return the state that `node` reads, if it is a variable."""
+    state = node.attrs.get("state")
+    return state if isinstance(state, State) else None
