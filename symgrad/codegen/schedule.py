@@ -145,9 +145,12 @@ def merge_folds(fold: Fold) -> Fold:
     merged.reverse()
     best = min(merged, key=lambda v: Accesses(body).cost(v[0], 8))
     merged.sort(key=lambda v: v is best)  # stable: the best goes last
-    kept = folds[len(folds) - len(merged) :]
-    for template, (variable, extent) in zip(reversed(kept), reversed(merged), strict=True):
-        body = (replace(template, var=variable, extent=extent, body=body),)
+    items = innermost.items
+    for template, (variable, extent) in zip(
+        reversed(folds[: len(merged)]), reversed(merged), strict=True
+    ):
+        body = (replace(template, var=variable, extent=extent, body=body, items=items),)
+        items = tuple(Ref(a.name, a.identity.dtype) for a in template.accumulators)
     (outermost,) = body
     assert isinstance(outermost, Fold), "a nest of folds has a fold"
     return outermost

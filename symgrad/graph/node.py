@@ -184,11 +184,13 @@ class Tensor:
     def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
         return self._call("matrix_transpose")
 
-    def _call(self, op: str, *args: Any, **attrs: Any) -> Any:
-        return _PUBLIC_OPS[op](self, *args, **attrs)
+    def _call(self, op: str, *args: Any, **attrs: Any) -> Tensor:
+        result: Tensor = _PUBLIC_OPS[op](self, *args, **attrs)
+        return result
 
-    def _reflected(self, op: str, other: Any) -> Any:
-        return _PUBLIC_OPS[op](other, self)
+    def _reflected(self, op: str, other: Any) -> Tensor:
+        result: Tensor = _PUBLIC_OPS[op](other, self)
+        return result
 
     def sum(self, axis: Any = None, **options: Any) -> Tensor:
         return self._call("sum", axis, **options)

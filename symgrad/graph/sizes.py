@@ -88,7 +88,7 @@ class Size:
     __repr__ = __str__
 
 
-Dim = Union[int, Size]
+Dim = int | Size
 
 
 def unknown(name: str | None = None) -> Dim:

@@ -21,7 +21,10 @@ from symgrad.graph.types import Array, Attr, Shape, TensorType
 
 def source(*types: TensorType, name: str | None = None) -> tuple[Tensor, ...]:
     """Return tensors of the given types."""
-    attrs = {"dtypes": tuple(t.dtype for t in types), "shapes": tuple(t.shape for t in types)}
+    attrs: dict[str, Attr] = {
+        "dtypes": tuple(t.dtype for t in types),
+        "shapes": tuple(t.shape for t in types),
+    }
     return apply_node(source_op, (), attrs, name=name).outputs
 
 

@@ -40,7 +40,7 @@ _BLOCK_LEFT_BYTES = 512 << 10
 _NEAR_K = 1024, 768
 # The same where each term of the left lies on another page.
 _FAR_K = 512, 512
-# Panels that read an element of the left again, above which packing it pays.
+# Reads of an element, each from another panel or tile, from which on packing it may pay.
 _MANY_READS = 16
 # "dot" reads the longer operand once for each tile of the shorter, so that one must be short.
 _SHORT = 8
@@ -346,8 +346,7 @@ def _choose_width(columns: int, lanes: int) -> int:
 
 def _choose_block_k(plan: ContractPlan) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
-    is_far = abs(plan.left.column_stride) * plan.dtype.itemsize >= _PAGE_BYTES
-    whole, part = _FAR_K if is_far else _NEAR_K
+    whole, part = _FAR_K if _is_far(plan, "left") else _NEAR_K
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
     evenly = max(1, -(-plan.k // blocks))
     size = -(-evenly // plan.lanes) * plan.lanes
@@ -377,20 +376,27 @@ def _choose_blocks(plan: ContractPlan) -> ContractPlan:
 def _pack_panels(plan: ContractPlan) -> ContractPlan:
     """Return `plan` with the ways its operands are packed.
 
-    The left is read element by element, which any strides allow: packing it pays when elements
-    have to be converted, or when each lies by itself and is read often. The right is read in
-    vectors, so it must lie along them.
+    The left is read element by element and the right in vectors that must lie along it. Where that
+    is possible, packing pays if elements have to be converted, or are read often and lie by
+    themselves: each step of k on another page, on few lines of the first-level cache.
     """
     converts = plan.dtype != plan.compute
     left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
-    if not converts and (left != "gather" or plan.panels < _MANY_READS):
+    is_dear = plan.panels >= _MANY_READS and left != "transpose" and _is_far(plan, "left")
+    if not (converts or is_dear):
         left = "none"
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
-    size = plan.block_k * plan.columns * plan.dtype.itemsize
-    if right == "copy":
-        is_small = size <= _UNPACKED_RIGHT_BYTES and not converts
-        right = "none" if plan.row_tiles < 4 or is_small else "copy"
+    is_large = plan.block_k * plan.columns * plan.dtype.itemsize > _UNPACKED_RIGHT_BYTES
+    is_dear = plan.row_tiles >= _MANY_READS and _is_far(plan, "right")
+    if right == "copy" and (plan.row_tiles < 4 or not (converts or is_dear or is_large)):
+        right = "none"
     return replace(plan, pack_left=left, pack_right=right)
+
+
+def _is_far(plan: ContractPlan, side: Literal["left", "right"]) -> bool:
+    """Return whether the next step of k lies on another page."""
+    stride = plan.left.column_stride if side == "left" else plan.right.row_stride
+    return abs(stride) * plan.dtype.itemsize >= _PAGE_BYTES
 
 
 def _panel_packing(across: int, along: int) -> Packing:

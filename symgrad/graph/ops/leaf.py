@@ -105,8 +105,7 @@ class Variable(Tensor):
         if array.shape != self.state.array.shape:
             raise ShapeError(
                 f"variable {self.name}",
-                f"shape {array.shape} was assigned to a variable of shape "
-                f"{self.state.array.shape}",
+                f"shape {array.shape} was assigned to a variable of shape {self.state.array.shape}",
                 source=user_source(),
             )
         if not np.can_cast(array.dtype, self.state.array.dtype, casting="same_kind"):

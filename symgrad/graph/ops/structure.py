@@ -243,7 +243,8 @@ def _slice_infer(x: TensorType, *, start: Shape, size: Shape, step: Axes) -> Ten
         last = first + stride * (count - 1)
         if not all(isinstance(value, int) for value in (n, first, last)) or count == 0:
             continue
-        if stride == 0 or min(static(first), static(last)) < 0 or max(first, last) >= n:  # type: ignore[operator]
+        lowest, highest = sorted((static(first), static(last)))
+        if stride == 0 or lowest < 0 or highest >= static(n):
             raise ShapeError(
                 "slice", f"{first} to {last} by {stride} leaves axis {axis} of x: {x}"
             )

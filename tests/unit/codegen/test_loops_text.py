@@ -91,7 +91,7 @@ def test_text_is_read_as_the_classes_it_shows():
     assert parse_kernel(text) == Kernel("k", params, (For("i", 320, body, 8),))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(kernels())
 def test_random_kernels_are_read_back_as_they_were(kernel):
     verify_kernel(kernel)

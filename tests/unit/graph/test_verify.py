@@ -13,7 +13,7 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops.leaf import placeholder, variable_node, variable_op
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, sum_op
 from symgrad.graph.ops.transcendental import tanh
-from symgrad.graph.types import State, TensorType
+from symgrad.graph.types import Attr, State, TensorType
 from symgrad.graph.verify import verify
 from tests.support.test_ops import sink, source
 
@@ -28,7 +28,7 @@ def _forged(graph: Graph, **fields: object) -> Graph:
     return copy
 
 
-def _sum_node(x: Tensor, result: TensorType, **attrs: object) -> Node:
+def _sum_node(x: Tensor, result: TensorType, **attrs: Attr) -> Node:
     return make_node(sum_op, (x,), {"axes": (0,), **attrs}, (result,))
 
 

@@ -1,0 +1,157 @@
+"""What a user hands to a compiled step, and the errors for what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
+from symgrad.graph.dtypes import DType
+from symgrad.graph.node import Tensor
+from symgrad.graph.sizes import Dim, Size, Unknown, substitute
+from symgrad.graph.types import Array
+
+
+def convert(name: str, inputs: Sequence[Tensor], arguments: Sequence[Any]) -> list[Array]:
+    """Return the arguments as arrays of the dtypes of `inputs`, contiguous and aligned.
+
+    A dtype that casts safely is converted, and so is a Python number. Raises `DTypeError` for
+    another, and `ShapeError` for a wrong count or a wrong rank; sizes are `resolve_sizes`'s.
+    """
+    if len(arguments) != len(inputs):
+        names = ", ".join(label(t, i) for i, t in enumerate(inputs))
+        raise ShapeError(
+            name,
+            f"{len(arguments)} inputs were given, {len(inputs)} are needed: {names or 'none'}",
+            source=user_source(),
+        )
+    return [_convert(name, t, i, a) for i, (t, a) in enumerate(zip(inputs, arguments, strict=True))]
+
+
+def label(tensor: Tensor, position: int) -> str:
+    """Return how messages call an input."""
+    return f"input {position} ({tensor.name})" if tensor.name else f"input {position}"
+
+
+def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
+    what = label(tensor, position)
+    if isinstance(argument, Tensor):
+        raise DTypeError(
+            step,
+            f"{what}: {argument!r} is symbolic, an array {tensor.type} is needed",
+            hint="a compiled step takes arrays",
+            source=user_source(),
+        )
+    try:
+        given = np.asarray(argument)
+    except ValueError as error:
+        raise ShapeError(step, f"{what}: {error}", source=user_source()) from error
+    is_scalar = isinstance(argument, bool | int | float) and not isinstance(argument, np.generic)
+    if not _casts(given, argument if is_scalar else None, tensor.dtype):
+        raise DTypeError(
+            step,
+            f"{what}: {given.dtype.name} was given, {tensor.dtype.name} is needed",
+            hint=f"convert it: .astype({tensor.dtype.name!r})",
+            source=user_source(),
+        )
+    if given.ndim != tensor.ndim:
+        raise _shape_error(step, what, given, tensor)
+    return np.require(given, tensor.dtype.numpy, ["C", "A", "E"])
+
+
+def _casts(given: Array, scalar: bool | int | float | None, dtype: DType) -> bool:
+    if scalar is None:
+        return np.can_cast(given.dtype, dtype.numpy, casting="safe")
+    if isinstance(scalar, bool):
+        return True
+    if isinstance(scalar, float):
+        return dtype.is_float
+    if not dtype.is_integer:
+        return dtype.is_float
+    limits = np.iinfo(dtype.numpy)
+    return bool(limits.min <= scalar <= limits.max)
+
+
+def _shape_error(step: str, what: str, given: Array, tensor: Tensor) -> ShapeError:
+    shape = ", ".join(map(str, tensor.shape))
+    return ShapeError(
+        step,
+        f"{what}: shape {list(given.shape)} was given, [{shape}] is needed",
+        source=user_source(),
+    )
+
+
+def resolve_sizes(name: str, inputs: Sequence[Tensor], arrays: Sequence[Array]) -> dict[str, int]:
+    """Return the unknown sizes that the arrays have.
+
+    Raises `ShapeError` where an array has another size than the one its input has, or than the
+    same unknown has in another input; both are named.
+    """
+    sizes: dict[str, int] = {}
+    places: dict[str, str] = {}
+    for position, (tensor, array) in enumerate(zip(inputs, arrays, strict=True)):
+        for axis, (dim, size) in enumerate(zip(tensor.shape, array.shape, strict=True)):
+            unknown = _lone_unknown(dim)
+            if unknown is not None and unknown not in sizes:
+                sizes[unknown] = size
+                places[unknown] = f"axis {axis} of {label(tensor, position)}"
+    for position, (tensor, array) in enumerate(zip(inputs, arrays, strict=True)):
+        for axis, (dim, size) in enumerate(zip(tensor.shape, array.shape, strict=True)):
+            expected = substitute(dim, sizes)
+            if expected != size:
+                raise _size_error(name, tensor, position, axis, array, (dim, expected, places))
+    return sizes
+
+
+def _size_error(
+    step: str,
+    tensor: Tensor,
+    position: int,
+    axis: int,
+    given: Array,
+    wanted: tuple[Dim, Dim, Mapping[str, str]],
+) -> SymgradError:
+    dim, expected, places = wanted
+    what = label(tensor, position)
+    unknown = _lone_unknown(dim)
+    if unknown is None:
+        return _shape_error(step, what, given, tensor)
+    return ShapeError(
+        step,
+        f"sizes of {unknown} differ: {expected} in {places[unknown]}, "
+        f"{given.shape[axis]} in axis {axis} of {what}",
+        source=user_source(),
+    )
+
+
+def _lone_unknown(dim: Dim) -> str | None:
+    """Return the name of the unknown that `dim` is, None if it is more than that."""
+    match dim:
+        case Size(terms=(((Unknown(name),), 1),)):
+            return name
+        case _:
+            return None
+
+
+def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) -> None:
+    """Raise unless the arrays of `out=` are writeable and have the types of the outputs."""
+    if len(given) != len(outputs):
+        raise ShapeError(
+            name,
+            f"{len(given)} arrays were given as out, there are {len(outputs)} outputs",
+            source=user_source(),
+        )
+    for position, (tensor, array) in enumerate(zip(outputs, given, strict=True)):
+        what = f"out {position}"
+        if not isinstance(array, np.ndarray):
+            raise DTypeError(name, f"{what}: {array!r} is no array", source=user_source())
+        if array.shape != tensor.type.static_shape or array.dtype != tensor.dtype.numpy:
+            given_type = f"{array.dtype.name}{list(array.shape)}"
+            raise ShapeError(
+                name, f"{what}: {given_type} was given, {tensor.type} is needed",
+                source=user_source(),
+            )  # fmt: skip
+        if not array.flags.writeable:
+            raise ShapeError(name, f"{what}: the array is read-only", source=user_source())

@@ -1,0 +1,139 @@
+"""A program of known sizes as machine code: its state, its native entry, and every stage of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+
+from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.program import Program, build_program
+from symgrad.errors import IndexOutOfRangeError
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Gather, ScatterAdd
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import aligned_copy, aligned_empty
+from symgrad.passes.buffers import assign_buffers
+from symgrad.passes.fuse import fuse
+from symgrad.passes.pipeline import Options, optimize as optimize_graph
+from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
+from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How to compile: what `compile` was told."""
+
+    target: Target
+    opt_level: int
+    fast_math: bool
+    cache: bool
+
+
+class Executable:
+    """A graph of known sizes, compiled. Its arena and its code live as long as it does."""
+
+    def __init__(self, graph: Graph, options: CompileOptions) -> None:
+        self.graph = graph
+        self.options = options
+        self.optimized = optimize_graph(graph, options=Options(fast_math=options.fast_math))
+        self.partition = fuse(self.optimized)
+        self.buffers = assign_buffers(self.partition)
+        self.program: Program = build_program(self.partition, self.buffers, options.target)
+        self.llvm = str(emit_module(self.program, options.target))
+        self.code = machine_code(self.llvm, options)
+        self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
+        self._failure = np.zeros(1, np.int64)
+        self._constants = [aligned_copy(c.array) for c in self.buffers.constants]
+        arrays = [self._arena, self._failure, *(s.array for s in self.buffers.variables)]
+        self._arrays = [*arrays, *self._constants]
+        self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
+
+    def entry(
+        self,
+        *,
+        name: str,
+        single: bool,
+        slow_path: Callable[..., Any],
+        into_slow_path: Callable[..., Any],
+    ) -> NativeEntry:
+        """Make the built-in functions that run this program."""
+        return build_entry(
+            name=name,
+            step_address=self.code.address(STEP),
+            state_address=self.table.ctypes.data,
+            inputs=[_spec(t, i) for i, t in enumerate(self.graph.inputs)],
+            outputs=[_spec(t, i) for i, t in enumerate(self.graph.outputs)],
+            single=single,
+            slow_path=slow_path,
+            on_failure=self.raise_failure,
+            target=self.options.target,
+            into_slow_path=into_slow_path,
+            owner=(self.code, self.table, self._arrays),
+        )
+
+    def raise_failure(self, status: int, *_arguments: object) -> NoReturn:
+        """Raise the error for a status that the program returned."""
+        nodes = {number: node for node, number in self.partition.status.items()}
+        raise _index_error(nodes[status], self.partition.specs[nodes[status]], int(self._failure[0]))
+
+    @cached_property
+    def optimized_llvm(self) -> str:
+        options = self.options
+        return str(optimize(self.llvm, options.target, options.opt_level))
+
+    @cached_property
+    def assembly(self) -> str:
+        options = self.options
+        module = optimize(self.llvm, options.target, options.opt_level)
+        return emit_assembly(module, options.target, options.opt_level)
+
+
+def _spec(tensor: Tensor, position: int) -> ArraySpec:
+    name = tensor.name or f"{position}"
+    return ArraySpec(name, tensor.type.static_shape, tensor.dtype)
+
+
+def _index_error(node: Node, spec: object, value: int) -> IndexOutOfRangeError:
+    assert isinstance(spec, Gather | ScatterAdd), f"{node} cannot fail"
+    operand = node.inputs[0].type
+    axes = operand.static_shape[spec.axis : spec.axis + spec.count]
+    where = f"axis {spec.axis} of size {axes[0]}"
+    if spec.count > 1:
+        where = f"axes {spec.axis} to {spec.axis + spec.count - 1} of sizes {list(axes)}"
+    return IndexOutOfRangeError(
+        node.op, f"index {value} is out of range for {where} of {operand}", source=node.source
+    )
+
+
+# ----------------------------------------------------------------------------- machine code
+
+_CACHE_SIZE = 256  # programs whose code stays loaded for the next compilation of an equal one
+_loaded: OrderedDict[bytes, LoadedCode] = OrderedDict()
+
+
+def machine_code(module_text: str, options: CompileOptions) -> LoadedCode:
+    """Compile a module and load it; equal modules share their code."""
+    target, level = options.target, options.opt_level
+    if not options.cache:
+        return _compiled(module_text, target, level)
+    key = f"{target}\n{level}\n{module_text}".encode()
+    digest = hashlib.blake2b(key, digest_size=20).digest()
+    code = _loaded.pop(digest, None) or _compiled(module_text, target, level)
+    _loaded[digest] = code
+    while len(_loaded) > _CACHE_SIZE:
+        _loaded.popitem(last=False)
+    return code
+
+
+def _compiled(module_text: str, target: Target, level: int) -> LoadedCode:
+    image = emit_object(optimize(module_text, target, level), target, level)
+    return load_object(image, [STEP])
+
+

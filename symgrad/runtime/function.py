@@ -1,0 +1,280 @@
+"""Compiling: from a graph to a callable step."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from symgrad.codegen.llvm.target import target_named
+from symgrad.errors import CompileError, DTypeError, GraphError, user_source
+from symgrad.graph.graph import Graph, Update, specialize
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.leaf import Variable
+from symgrad.graph.sizes import unknowns_of
+from symgrad.graph.text_print import print_graph
+from symgrad.graph.types import Array
+from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
+from symgrad.runtime.entry import NativeEntry
+from symgrad.runtime.executable import CompileOptions, Executable
+
+STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
+
+UpdateLike = Update | tuple[Variable, Any]
+
+
+def compile(  # noqa: A001 - the public name; nothing here wants the built-in
+    inputs: Any,
+    outputs: Any,
+    updates: Iterable[UpdateLike] = (),
+    *,
+    name: str | None = None,
+    threads: int | None = None,
+    target: str = "native",
+    opt_level: int = 3,
+    fast_math: bool = False,
+    memory_limit: int | None = None,
+    check_numerics: bool = False,
+    cache: bool = True,
+) -> Step:
+    """Compile `outputs` and `updates` as one native program over `inputs`.
+
+    `inputs` is a list of placeholders, or of nests of them: one argument of the step each.
+    `outputs` is any nest of tensors; arrays come back in the same nest. `updates` are `Update`s or
+    (variable, new value) pairs, all applied at once when the step has been computed.
+
+    `target` is "native" or an x86-64 level; `opt_level` is LLVM's, 0 to 3; `fast_math` allows
+    rewrites that hold for real numbers only; `cache` shares the machine code of equal programs.
+    Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
+    target that is not known or an option this version does not have.
+    """
+    _refuse_options(threads=threads, memory_limit=memory_limit, check_numerics=check_numerics)
+    arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    flat_inputs, input_nest = optree.tree_flatten(tuple(arguments))
+    flat_outputs, output_nest = optree.tree_flatten(outputs)
+    graph = Graph(
+        [as_tensor(t) for t in flat_outputs],
+        [_as_input(t) for t in flat_inputs],
+        [_as_update(u) for u in updates],
+        name=name or "step",
+    )
+    if opt_level not in range(4):
+        raise CompileError("compile", f"opt_level {opt_level} is none of 0, 1, 2, 3")
+    options = CompileOptions(target_named(target), opt_level, fast_math, cache)
+    return Step(graph, options, input_nest, output_nest)
+
+
+def _refuse_options(**options: object) -> None:
+    """Refuse what is part of the interface and not of this version, rather than ignore it."""
+    for option, value in options.items():
+        if value not in (None, False) and (option, value) != ("threads", 1):
+            raise CompileError(
+                "compile", f"{option}={value!r} is not supported in this version",
+                source=user_source(),
+            )  # fmt: skip
+
+
+def _as_input(value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise DTypeError("compile", f"input {value!r} is no placeholder", source=user_source())
+    return value
+
+
+def _as_update(update: UpdateLike) -> Update:
+    if isinstance(update, Update):
+        return update
+    variable, value = update
+    if not isinstance(variable, Variable):
+        raise DTypeError("compile", f"{variable!r} is no variable", source=user_source())
+    return Update(variable, as_tensor(value, variable.dtype))
+
+
+class Step:
+    """A compiled program: call it with arrays, read what it became.
+
+    Sizes that the inputs leave open are compiled for when they are first met.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        options: CompileOptions,
+        input_nest: optree.PyTreeSpec,
+        output_nest: optree.PyTreeSpec,
+    ) -> None:
+        self.graph = graph
+        self.name = graph.name
+        self._options = options
+        self._input_nest = input_nest
+        self._output_nest = output_nest
+        self._is_single = optree.treespec_is_leaf(output_nest)
+        self._returns_tuple = output_nest == optree.tree_structure((0,) * len(graph.outputs))
+        self._takes_flat = input_nest == optree.tree_structure((0,) * len(graph.inputs))
+        self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
+        self._unknowns = _unknowns(graph)
+        self._latest: Executable | None = None
+        self._run: Callable[..., Any] = self._run_any
+        if not self._unknowns:
+            _, entry = self._specialized({})
+            if self._takes_flat and (self._is_single or self._returns_tuple):
+                self._run = entry.call
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
+        if out is None:
+            return self._run(*arrays)
+        return self._run_into(arrays, out)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(str(t.type) for t in self.graph.inputs)
+        outputs = ", ".join(str(t.type) for t in self.graph.outputs)
+        return f"<Step {self.name}({inputs}) -> ({outputs})>"
+
+    # ---------------------------------------------------------------------------- running
+
+    def _run_any(self, *arguments: Any) -> Any:
+        """Run with nests, other dtypes, or sizes that may be new."""
+        arrays = self._flat_arguments(arguments)
+        entry = self._entry_for(arrays)
+        return self._as_nest(entry.call(*arrays))
+
+    def _flat_arguments(self, arguments: tuple[Any, ...]) -> list[Array]:
+        flat: Sequence[Any] = arguments
+        if not self._takes_flat:
+            try:
+                flat = self._input_nest.flatten_up_to(arguments)
+            except ValueError as error:
+                raise GraphError(
+                    self.name, f"the inputs do not have the nest {self._input_nest}: {error}",
+                    source=user_source(),
+                ) from error  # fmt: skip
+        return convert(self.name, self.graph.inputs, flat)
+
+    def _entry_for(self, arrays: Sequence[Array]) -> NativeEntry:
+        sizes = resolve_sizes(self.name, self.graph.inputs, arrays)
+        _, entry = self._specialized(sizes)
+        return entry
+
+    def _as_nest(self, result: Any) -> Any:
+        if self._is_single or self._returns_tuple:
+            return () if result is None else result
+        return optree.tree_unflatten(self._output_nest, () if result is None else result)
+
+    def _slow_call(self, *arguments: Any) -> Any:
+        """Take a call whose arguments do not fit as they are: convert them, or say what is wrong."""
+        arrays = convert(self.name, self.graph.inputs, arguments)
+        return self._entry_for(arrays).call(*arrays)
+
+    def _run_into(self, arguments: tuple[Any, ...], out: Any) -> Any:
+        arrays = self._flat_arguments(arguments)
+        entry = self._entry_for(arrays)
+        outputs = [out] if self._is_single else self._output_nest.flatten_up_to(out)
+        entry.into(*arrays, *outputs)
+        return out
+
+    def _slow_into(self, *arguments: Any) -> None:
+        """Compute into fresh arrays, then copy: for outputs that overlap or are not contiguous."""
+        count = len(self.graph.inputs)
+        arrays, outputs = arguments[:count], arguments[count:]
+        executable, entry = self._specialized(
+            resolve_sizes(self.name, self.graph.inputs, arrays)
+        )
+        check_outputs(self.name, executable.graph.outputs, outputs)
+        results = entry.call(*arrays)
+        for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
+            np.copyto(target, result)
+
+    # -------------------------------------------------------------------------- compiling
+
+    def _specialized(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
+        key = tuple(sorted(sizes.items()))
+        if key not in self._compiled:
+            executable = Executable(specialize(self.graph, sizes), self._options)
+            entry = executable.entry(
+                name=self.name,
+                single=self._is_single,
+                slow_path=self._slow_call,
+                into_slow_path=self._slow_into,
+            )
+            self._compiled[key] = (executable, entry)
+        self._latest = self._compiled[key][0]
+        return self._compiled[key]
+
+    @property
+    def executable(self) -> Executable:
+        """The program of the latest sizes. Raises `CompileError` if no sizes are known yet."""
+        if self._latest is None:
+            names = ", ".join(self._unknowns)
+            raise CompileError(
+                self.name, f"sizes {names} are not known yet", hint="call the step once first"
+            )
+        return self._latest
+
+    # -------------------------------------------------------------------------- inspecting
+
+    def ir(self, stage: str, kernel: str | None = None) -> str:
+        """Return the text of a stage: one of "graph", "optimized", "loops", "llvm", "llvm-opt", "asm".
+
+        With `kernel`, a name as the loops stage shows it, only that kernel at that stage and the
+        ones after it. Raises `CompileError` for another stage or kernel.
+        """
+        if stage not in STAGES:
+            raise CompileError(self.name, f"stage {stage!r} is none of {', '.join(STAGES)}")
+        if stage == "graph":
+            return print_graph(self.graph, elide=64)
+        executable = self.executable
+        texts: dict[str, Callable[[], str]] = {
+            "optimized": lambda: str(executable.partition),
+            "loops": lambda: str(executable.program),
+            "llvm": lambda: executable.llvm,
+            "llvm-opt": lambda: executable.optimized_llvm,
+            "asm": lambda: executable.assembly,
+        }
+        text = texts[stage]()
+        return text if kernel is None else _kernel_part(self.name, text, stage, kernel)
+
+
+def _kernel_part(step: str, text: str, stage: str, kernel: str) -> str:
+    """Return the part of a stage's text that is about one kernel."""
+    starts = {"loops": f"kernel @{kernel}(", "asm": f"{kernel}:"}
+    start = starts.get(stage, f"@{kernel}(")
+    lines = text.splitlines(keepends=True)
+    heads = ("define ", "kernel ", f"{kernel}:", '"')
+    for number, line in enumerate(lines):
+        if start in line.replace('"', "") and line.startswith(heads):
+            ends = ("}",) if stage != "asm" else (".Lfunc_end", "\t.size")
+            stop = next(i for i in range(number, len(lines)) if lines[i].startswith(ends))
+            return "".join(lines[number : stop + 1])
+    raise CompileError(step, f"there is no kernel {kernel!r} at stage {stage!r}")
+
+
+def _unknowns(graph: Graph) -> list[str]:
+    names = (name for t in graph.inputs for n in t.shape for name in unknowns_of(n))
+    return list(dict.fromkeys(names))
+
+
+# ------------------------------------------------------------------------------------------ run
+
+_RUN_CACHE_SIZE = 128
+_run_cache: OrderedDict[tuple[object, ...], Step] = OrderedDict()
+
+
+def run(fetches: Any, feed_dict: Mapping[Tensor, Any] | None = None) -> Any:
+    """Compute `fetches`, any nest of tensors, with placeholders fed as `feed_dict` says.
+
+    The compiled program is kept and used again for the same fetches and placeholders.
+    """
+    feeds = dict(feed_dict or {})
+    flat, nest = optree.tree_flatten(fetches)
+    key = (nest, tuple(flat), tuple(feeds))
+    step = _run_cache.pop(key, None)
+    if step is None:
+        step = compile(list(feeds), fetches, name="run")
+    _run_cache[key] = step
+    while len(_run_cache) > _RUN_CACHE_SIZE:
+        _run_cache.popitem(last=False)
+    return step(*feeds.values())

@@ -1,0 +1,189 @@
+"""Rows of the table for ops that work element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+
+import symgrad as sg
+from symgrad.graph import dtypes
+from symgrad.graph.build import apply
+from symgrad.graph.dtypes import DType
+from symgrad.graph.ops.conversion import size_of
+from symgrad.graph.ops.marks import match_shape
+from tests.support.case import BOOL, FLOATS, INTEGERS, NUMBERS, Case, Real, Truth
+
+_UNARY_SHAPES = (((),), ((0, 3),), ((1,),), ((2, 1, 3),))
+_BINARY_SHAPES = (((), ()), ((0, 3), (3,)), ((1,), (1,)), ((2, 1, 3), (4, 1)), ((), (5,)))
+
+
+def _unary(
+    name: str,
+    expected: Callable[..., Any],
+    low: float = -2.0,
+    high: float = 2.0,
+    kinks: tuple[float, ...] = (),
+    accepts: tuple[DType, ...] = FLOATS,
+    order: int = 2,
+    slack: float = 1.0,
+) -> Case:
+    inputs = (Real((3, 4), low, high, kinks),)
+    build = getattr(sg, name)
+    return Case(
+        name, name, build, expected, inputs, accepts, order, _UNARY_SHAPES, slack=slack
+    )
+
+
+def _binary(
+    name: str,
+    expected: Callable[..., Any],
+    x: tuple[float, float] = (-2.0, 2.0),
+    y: tuple[float, float] = (-2.0, 2.0),
+    kinks: tuple[float, ...] = (),
+    accepts: tuple[DType, ...] = NUMBERS,
+    order: int = 2,
+) -> Case:
+    inputs = (Real((3, 4), *x), Real((4,), *y, kinks))
+    build = getattr(sg, name)
+    return Case(name, name, build, expected, inputs, accepts, order, _BINARY_SHAPES)
+
+
+def _exact_erf(x: Any) -> Any:
+    return np.vectorize(lambda v: float(mpmath.erf(v)), otypes=[np.float64])(x)
+
+
+def _integer_pow(x: Any, y: Any) -> Any:
+    if x.dtype.kind not in "iu":
+        return np.power(x, y)
+    exact = [
+        int(a) ** int(b) if b >= 0 else {1: 1, -1: -1 if b % 2 else 1}.get(int(a), 0)
+        for a, b in np.broadcast(x, y)
+    ]
+    return np.reshape(np.array(exact, np.int64), np.broadcast_shapes(x.shape, y.shape))
+
+
+def _trunc(x: Any) -> Any:
+    return np.trunc(x) if x.dtype.kind == "f" else x
+
+
+_SIGNED = tuple(d for d in NUMBERS if d.kind != "unsigned")
+_EVERY = (*BOOL, *NUMBERS)
+
+_ARITHMETIC = (
+    _binary("add", np.add),
+    _binary("subtract", np.subtract, x=(2.0, 4.0)),
+    _binary("multiply", np.multiply),
+    _binary("divide", np.true_divide, y=(0.5, 3.0), kinks=(0.0,)),
+    _binary(
+        "floor_divide",
+        lambda x, y: np.floor(x / y).astype(x.dtype),
+        x=(-9.0, 9.0),
+        y=(1.2, 3.0),
+        order=0,
+        accepts=tuple(d for d in NUMBERS if not d.is_half),
+    ),
+    _binary("remainder", np.mod, x=(0.1, 1.4), y=(1.6, 3.0), kinks=(0.0,)),
+    _unary("negative", np.negative, accepts=_SIGNED),
+    _unary("abs", np.absolute, kinks=(0.0,), accepts=NUMBERS),
+    _unary("sign", np.sign, kinks=(0.0,), accepts=NUMBERS),
+    _unary("floor", np.floor, kinks=(-1.0, 0.0, 1.0), accepts=NUMBERS),
+    _unary("ceil", np.ceil, kinks=(-1.0, 0.0, 1.0), accepts=NUMBERS),
+    _unary("round", np.rint, kinks=(-1.5, -0.5, 0.5, 1.5), accepts=NUMBERS),
+    _binary("maximum", np.maximum, y=(-2.1, 2.1)),
+    _binary("minimum", np.minimum, y=(-2.1, 2.1)),
+)
+
+_TRANSCENDENTAL = (
+    _binary("pow", _integer_pow, x=(0.3, 3.0), y=(0.0, 3.0)),
+    _unary("exp", np.exp, accepts=(*INTEGERS, *FLOATS), slack=8),
+    _unary("expm1", np.expm1, slack=8),
+    _unary("log", np.log, 0.2, 4.0),
+    _unary("log1p", np.log1p, -0.7, 4.0),
+    _unary("sqrt", np.sqrt, 0.2, 4.0, accepts=(*INTEGERS, *FLOATS)),
+    _unary("rsqrt", lambda x: x**-0.5, 0.3, 4.0, slack=2),
+    _unary("sin", np.sin),
+    _unary("cos", np.cos),
+    _unary("tanh", np.tanh),
+    _unary("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
+    _unary("erf", _exact_erf),
+)
+
+_COMPARISONS = tuple(
+    _binary(name, reference, accepts=_EVERY, order=0)
+    for name, reference in (
+        ("equal", np.equal),
+        ("not_equal", np.not_equal),
+        ("less", np.less),
+        ("less_equal", np.less_equal),
+        ("greater", np.greater),
+        ("greater_equal", np.greater_equal),
+    )
+)
+
+_LOGIC = (
+    _binary("logical_and", np.logical_and, accepts=BOOL, order=0),
+    _binary("logical_or", np.logical_or, accepts=BOOL, order=0),
+    _binary("logical_xor", np.logical_xor, accepts=BOOL, order=0),
+    _unary("logical_not", np.logical_not, accepts=BOOL, order=0),
+    Case(
+        "where",
+        "where",
+        sg.where,
+        np.where,
+        (Truth((3, 4)), Real((4,)), Real((3, 1))),
+        dtypes=_EVERY,
+        also=(((), (), ()), ((0, 3), (3,), ()), ((1,), (4,), (3, 1))),
+    ),
+)
+
+_CONVERSIONS = (
+    *(
+        Case(
+            f"astype_{target.name}",
+            "astype",
+            lambda x, target=target: sg.astype(x, target),
+            lambda x, target=target: (
+                x != 0 if target.is_bool else (_trunc(x) if target.is_integer else x)
+            ),
+            (Real((3, 4), 0.0, 9.0),),
+            dtypes=_EVERY,
+            order=2 if target == dtypes.float64 else 0,
+            also=_UNARY_SHAPES,
+            slack=8192 if target.is_half else 8,
+        )
+        for target in (dtypes.bool_, dtypes.int8, dtypes.uint64, *FLOATS)
+    ),
+    _unary("identity", lambda x: x, accepts=_EVERY),
+    _unary("prevent_gradient", lambda x: x, accepts=_EVERY, order=0),
+    Case(
+        "stop_gradient",
+        "stop_gradient",
+        lambda x: sg.stop_gradient(x),
+        lambda x: x,
+        (Real((3,)),),
+        dtypes=_EVERY,
+        order=0,
+    ),
+    Case(
+        "match_shape",
+        "match_shape",
+        lambda x: match_shape(x, (3,)) if x.shape == (3,) else apply(x.node.definition),
+        lambda x: x,
+        (Real((3,)),),
+        symbolic=False,
+    ),
+    Case(
+        "dim_size",
+        "dim_size",
+        lambda x: sg.multiply(x, size_of(x.shape[0], x.dtype)),
+        lambda x: x * x.shape[0],
+        (Real((3,)),),
+        dtypes=NUMBERS,
+        also=(((0,),), ((1,),)),
+    ),
+)
+
+ELEMENTWISE = (*_ARITHMETIC, *_TRANSCENDENTAL, *_COMPARISONS, *_LOGIC, *_CONVERSIONS)
