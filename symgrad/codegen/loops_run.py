@@ -246,7 +246,7 @@ class _Interpreter:
 
     def _product(self, product: Product) -> None:
         (row, m), (column, n) = product.rows, product.columns
-        if not (m and n):
+        if 0 in (m, n):
             return
         assert self._axes == 0, "loops around a product go one by one"
         sums = self._sums(product)
@@ -262,9 +262,8 @@ class _Interpreter:
 
     def _sums(self, product: Product) -> Array:
         m, n, k = product.rows[1], product.columns[1], product.inner[1]
-        lhs, rhs = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
-        lhs = _convert(lhs, product.element, product.dtype)
-        rhs = _convert(rhs, product.element, product.dtype)
+        matrices = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
+        lhs, rhs = (_convert(matrix, product.element, product.dtype) for matrix in matrices)
         sums = np.zeros((m, n), product.dtype.numpy)
         for i in range(k):
             sums = sums + lhs[:, i : i + 1] * rhs[i : i + 1, :]
@@ -359,12 +358,9 @@ def _power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, power)
 
 
-def _lesser(a: Array, b: Array) -> Array:
-    return np.where((a < b) | (a != a), a, b)
-
-
-def _greater(a: Array, b: Array) -> Array:
-    return np.where((a > b) | (a != a), a, b)
+def _first_if(wins: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that takes its first argument if that wins or is nan."""
+    return lambda a, b: np.where(wins(a, b) | (a != a), a, b)
 
 
 _OPS: dict[str, Callable[..., Any]] = {
@@ -376,8 +372,8 @@ _OPS: dict[str, Callable[..., Any]] = {
     "mod": np.remainder,
     "neg": np.negative,
     "abs": np.abs,
-    "min": _lesser,
-    "max": _greater,
+    "min": _first_if(np.less),
+    "max": _first_if(np.greater),
     "sqrt": np.sqrt,
     "floor": np.floor,
     "ceil": np.ceil,

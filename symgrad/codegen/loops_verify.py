@@ -227,10 +227,8 @@ class _Verifier:
         assert param.mode != "in", f"{param.name} is an input"
         self._element(param, store.index, scope)
         self._atom(store.value, scope, param.dtype, f"what is stored to {param.name}")
-        ignored = scope.unordered - _vars(store.index)
-        assert not ignored, (
-            f"iterations over {min(ignored, default='')} have no order and store to one element"
-        )
+        for var in sorted(scope.unordered - _vars(store.index)):
+            raise AssertionError(f"iterations over {var} have no order and store to one element")
         self._stored.add(param.name)
 
     def _check(self, check: Check, scope: _Scope) -> _Scope:
@@ -317,8 +315,8 @@ class _Verifier:
         self, product: Product, operand: StridedOperand, shape: tuple[int, int], scope: _Scope
     ) -> None:
         param = self._readable(operand.buffer)
-        held, element = param.dtype, product.element
-        assert held == element, f"{param.name} holds {held}, the product is of {element}"
+        element = product.element
+        assert param.dtype == element, f"{param.name} holds {param.dtype}, not {element}"
         self._index(operand.index, scope)
         low, high = bounds(operand.index, scope.extents)
         for stride, extent in zip((operand.rows, operand.columns), shape, strict=True):
@@ -344,9 +342,8 @@ def _verify_name(name: str) -> None:
 
 
 def _verify_bounds(param: Param, low: int, high: int, text: str) -> None:
-    assert low >= 0 and high < param.count, (  # noqa: PT018 - one fact
-        f"{param.name}[{text}] reaches {low}..{high}, of {param.count} elements"
-    )
+    is_inside = low >= 0 and high < param.count
+    assert is_inside, f"{param.name}[{text}] reaches {low}..{high}, of {param.count} elements"
 
 
 def _verify_const(const: Const) -> None:
@@ -368,9 +365,7 @@ def _verify_counts(fold: Fold) -> None:
     count = len(fold.accumulators)
     assert count > 0, "a fold has no accumulator"
     lengths = [len(part) for part in (fold.items, fold.left, fold.right, fold.combined)]
-    assert lengths == [count] * 4, (
-        f"{count} accumulators, but {lengths} items, names to the left and right, and results"
-    )
+    assert lengths == [count] * 4, f"{count} accumulators, but {lengths} items, sides and results"
 
 
 def _verify_product_dtypes(product: Product) -> None:

@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors: which function of symgrad stands for which of NumPy.
+"""NumPy's functions and brackets on tensors: which function of symgrad stands for which.
 
 `numpy.exp(x)` or `numpy.sum(x, axis=0)` on a tensor builds graph. What is not in the tables here is
 refused by NumPy itself with a `TypeError`; so are options that a function here does not have.
@@ -21,6 +21,7 @@ from symgrad.graph.ops import (
     indexing,
     reduction,
     structure,
+    subscript,
     summation,
     transcendental,
     views,
@@ -238,5 +239,6 @@ def _array_function(
     return _FUNCTIONS[function](*args, **options)
 
 
+provide("getitem", subscript.getitem)
 provide("array_ufunc", _array_ufunc)
 provide("array_function", _array_function)

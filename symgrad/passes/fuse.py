@@ -65,7 +65,7 @@ def _assign_from_users(drafts: Drafts) -> None:
 def _assign_reshape(drafts: Drafts, node: Node) -> None:
     (operand,) = node.inputs
     output, source = node.output, drafts.specs[operand.node]
-    if source is None and output in drafts.roots:
+    if output in drafts.roots and _is_leaf_in_another_shape(drafts, operand):
         _join(drafts, node, drafts.open(node, anchor=None))
         return
     is_split = only_splits(operand.type.static_shape, output.type.static_shape)
@@ -76,6 +76,12 @@ def _assign_reshape(drafts: Drafts, node: Node) -> None:
     # The same elements in the same order: the operand's buffer serves for both.
     drafts.storage[output] = operand
     drafts.require_memory(operand, drafts.in_memory.get(output, "a reshape of it is read"))
+
+
+def _is_leaf_in_another_shape(drafts: Drafts, tensor: Tensor) -> bool:
+    while isinstance(drafts.specs[tensor.node], Reshape):
+        (tensor,) = tensor.node.inputs
+    return drafts.specs[tensor.node] is None
 
 
 def _assign_inline(drafts: Drafts, node: Node) -> None:

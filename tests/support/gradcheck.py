@@ -42,7 +42,7 @@ def check_derivatives(
     scalar = sum_over(multiply(result, constant(rng.uniform(0.5, 1.5, shape))))
     smooth = [place for place, x in enumerate(xs) if x.dtype == float64]
     for level in range(1, order + 1):
-        directions = {place: rng.uniform(-1, 1, arrays[place].shape) for place in smooth}
+        directions = {p: np.asarray(rng.uniform(-1, 1, arrays[p].shape)) for p in smooth}
         derivative = _directional(scalar, xs, directions)
         if derivative is None:
             derivative = constant(0.0, float64)
@@ -58,9 +58,7 @@ def _directional(
 ) -> Tensor | None:
     """Return the derivative of `scalar` along the directions, None if nothing is connected."""
     total: Tensor | None = None
-    for place, g in zip(
-        directions, gradients(scalar, [xs[p] for p in directions]), strict=True
-    ):
+    for place, g in zip(directions, gradients(scalar, [xs[p] for p in directions]), strict=True):
         if g is None:
             continue
         assert g.dtype == xs[place].dtype, f"gradient {g.type} of input {xs[place].type}"

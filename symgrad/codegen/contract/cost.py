@@ -12,6 +12,8 @@ from __future__ import annotations
 IN_FLIGHT = 8
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
+# A row of a tile begins on another line of the result.
+_ROW = 2.0
 # Setting up a tile, and bringing one vector of it to the epilogue and through it.
 _TILE = 12.0
 _VECTOR = 2.0
@@ -35,9 +37,10 @@ def tiling_cycles(rows: int, vectors: int, highest: int, tile_vectors: int, k: i
     tiles = -(-rows // highest)
     high = rows / tiles
     across, edge = divmod(vectors, tile_vectors)
-    cycles = tiles * across * (_TILE + k * step_cycles(high, tile_vectors))
+    around = _TILE + _ROW * high
+    cycles = tiles * across * (around + k * step_cycles(high, tile_vectors))
     if edge:
-        cycles += tiles * (_TILE + k * step_cycles(high, edge))
+        cycles += tiles * (around + k * step_cycles(high, edge))
     return cycles
 
 

@@ -28,6 +28,8 @@ Method = Literal["tile", "dot"]
 Packing = Literal["none", "copy", "transpose", "gather", "lines"]
 
 _PAGE_BYTES = 4096
+# Pages from which on a walk over them misses the first-level cache and table of pages.
+_MANY_PAGES = 64
 _LINE_BYTES = 64
 # Rows that lie a whole page apart fall on one set of the first-level cache, of 8 lines or more.
 _CACHE_WAYS = 8
@@ -394,9 +396,9 @@ def _pack_panels(plan: ContractPlan) -> ContractPlan:
 
 
 def _is_far(plan: ContractPlan, side: Literal["left", "right"]) -> bool:
-    """Return whether the next step of k lies on another page."""
+    """Return whether each of many steps of k lies on another page."""
     stride = plan.left.column_stride if side == "left" else plan.right.row_stride
-    return abs(stride) * plan.dtype.itemsize >= _PAGE_BYTES
+    return plan.k >= _MANY_PAGES and abs(stride) * plan.dtype.itemsize >= _PAGE_BYTES
 
 
 def _panel_packing(across: int, along: int) -> Packing:

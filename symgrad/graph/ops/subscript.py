@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
-from symgrad.graph.node import Tensor, provide
+from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.gathering import gather
@@ -243,6 +243,3 @@ def _with_new_axes(x: Tensor, items: list[Any], block: Shape, place: int) -> Ten
         elif isinstance(item, slice):
             shape.append(next(sizes))
     return reshape(x, tuple(shape))
-
-
-provide("getitem", getitem)

@@ -414,7 +414,7 @@ RULES = [
         "operands of a product have one dtype",
         _product(),
         _product(b="at[0] by (4, 1)"),
-        "at holds i64, the product is of f32",
+        "at holds i64, not f32",
     ),
     (
         "products of halves are added up in f32",
@@ -553,7 +553,7 @@ assert isinstance(_PRODUCT, Product)
             replace(_FOLD, accumulators=(Accumulator("s", Const(0.5, uint8)),)),
             "0.5 is no constant of u8",
         ),
-        (replace(_PRODUCT, element=float16), "x holds f32, the product is of f16"),
+        (replace(_PRODUCT, element=float16), "x holds f32, not f16"),
         (replace(_PRODUCT, dtype=int8), "sums of f32 in i8"),
         (
             replace(_PRODUCT, blocking=replace(_PRODUCT.blocking, scratch=-1)),

@@ -1,0 +1,131 @@
+"""Properties of every op, tested over the table of `tests/support/cases.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
+from symgrad.graph.opdef import OPS
+from tests.support.case import Case, draw, placeholders, tolerance, widened
+from tests.support.cases import CASES
+from tests.support.evaluators import EVALUATORS
+from tests.support.gradcheck import check_derivatives
+
+_LEAVES = {"placeholder", "constant", "variable"}
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_evaluator = pytest.mark.parametrize("evaluator", EVALUATORS)
+
+
+def _assert_agrees(case: Case, dtype: DType, evaluator: str, *, symbolic: bool = False) -> None:
+    """Assert that the result of `case` has the inferred type and the expected value."""
+    arrays = draw(case, dtype)
+    xs = placeholders(case, dtype, symbolic=symbolic)
+    result = case.build(*xs)
+    (found,) = EVALUATORS[evaluator](Graph(result, xs), arrays)
+    with np.errstate(all="ignore"):
+        expected = np.asarray(case.expected(*widened(arrays)))
+    assert found.dtype == result.dtype.numpy
+    assert found.shape == expected.shape
+    if result.dtype.is_float:
+        close = tolerance(case, result.dtype)
+        wide = found.astype(np.float64)
+        np.testing.assert_allclose(wide, expected.astype(np.float64), rtol=close, atol=close)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def _is_of_symgrad(op: str) -> bool:
+    # Tests declare ops of their own.
+    return not op.startswith("test.") and OPS[op].infer.__module__.startswith("symgrad.")
+
+
+def test_every_op_has_a_row():
+    missing = {op for op in OPS if _is_of_symgrad(op)} - _LEAVES - {case.op for case in CASES}
+    assert not missing, f"ops without a row in the table: {sorted(missing)}"
+
+
+def test_names_of_rows_are_distinct():
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+
+
+@every_case
+def test_the_row_uses_its_op(case):
+    used = set()
+    for dtype in case.dtypes:
+        xs = placeholders(case, dtype)
+        used |= {node.op for node in Graph(case.build(*xs), xs).nodes}
+    assert case.op is None or case.op in used
+
+
+@every_evaluator
+@every_case
+def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
+    for dtype in case.dtypes:
+        _assert_agrees(case, dtype, evaluator)
+
+
+@every_evaluator
+@pytest.mark.parametrize(
+    ("case", "shapes"),
+    [
+        pytest.param(case, shapes, id=f"{case.name}-{shapes}")
+        for case in CASES
+        for shapes in case.also
+    ],
+)
+def test_values_agree_with_numpy_for_empty_and_single_axes(case, shapes, evaluator):
+    _assert_agrees(case.with_shapes(shapes), case.dtypes[-1], evaluator)
+
+
+@every_evaluator
+@pytest.mark.parametrize("case", [c for c in CASES if c.symbolic], ids=lambda case: case.name)
+def test_values_agree_with_numpy_when_sizes_are_unknown(case, evaluator):
+    _assert_agrees(case, case.dtypes[-1], evaluator, symbolic=True)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.order], ids=lambda case: case.name)
+def test_derivatives_agree_with_differences(case):
+    xs = placeholders(case, dtypes.float64)
+    check_derivatives(case.build, xs, draw(case, dtypes.float64), order=case.order)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.order and c.symbolic], ids=lambda case: case.name
+)
+def test_derivatives_agree_with_differences_when_sizes_are_unknown(case):
+    xs = placeholders(case, dtypes.float64, symbolic=True)
+    check_derivatives(case.build, xs, draw(case, dtypes.float64), order=case.order)
+
+
+@pytest.mark.parametrize(
+    ("case", "shapes"),
+    [
+        pytest.param(case, shapes, id=f"{case.name}-{shapes}")
+        for case in CASES
+        if case.order
+        for shapes in case.also
+    ],
+)
+def test_derivatives_agree_with_differences_for_empty_and_single_axes(case, shapes):
+    resized = case.with_shapes(shapes)
+    xs = placeholders(resized, dtypes.float64)
+    check_derivatives(resized.build, xs, draw(resized, dtypes.float64), order=1)
+
+
+@every_case
+def test_the_graph_is_read_back_as_it_was_printed(case):
+    from symgrad.graph.compare import structurally_equal
+    from symgrad.graph.text_parse import parse_graph
+    from symgrad.graph.text_print import print_graph
+
+    xs = placeholders(case, case.dtypes[-1], symbolic=case.symbolic)
+    graph = Graph(case.build(*xs), xs)
+    text = print_graph(graph)
+    again = parse_graph(text)
+    assert structurally_equal(graph, again)
+    assert print_graph(again) == text

@@ -1,0 +1,10 @@
+"""The table: at least one row for every op, and rows for the public compositions."""
+
+from __future__ import annotations
+
+from tests.support.case import Case
+from tests.support.composition_cases import COMPOSITIONS
+from tests.support.elementwise_cases import ELEMENTWISE
+from tests.support.structural_cases import STRUCTURAL
+
+CASES: tuple[Case, ...] = (*ELEMENTWISE, *STRUCTURAL, *COMPOSITIONS)
