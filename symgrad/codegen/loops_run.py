@@ -272,8 +272,7 @@ class _Interpreter:
     def _matrix(self, operand: StridedOperand, rows: int, columns: int) -> Array:
         along_rows = operand.rows * np.arange(rows)[:, np.newaxis]
         offsets = along_rows + operand.columns * np.arange(columns)
-        matrix: Array = self._buffers[operand.buffer][self._position(operand.index) + offsets]
-        return matrix
+        return np.asarray(self._buffers[operand.buffer][self._position(operand.index) + offsets])
 
 
 def _is_free(body: Sequence[Stmt], of: Any) -> bool:

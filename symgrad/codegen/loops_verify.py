@@ -77,11 +77,11 @@ class _Scope:
 
     def inside(self, var: str, extent: int, *, ordered: bool, in_lanes: bool) -> _Scope:
         """Return the scope of a loop's body."""
-        must_mention = not ordered and extent > 1
+        unordered = frozenset(() if ordered or extent <= 1 else (var,))
         return _Scope(
             dict(self.values),
             {**self.extents, var: extent},
-            self.unordered | {var} if must_mention else self.unordered,
+            self.unordered | unordered,
             var if in_lanes else self.lane,
             self.varying | {var} if in_lanes else set(self.varying),
             self.is_dead or extent == 0,
@@ -102,7 +102,6 @@ class _Verifier:
             _verify_name(param.name)
             assert param.name not in self._params, f"{param.name} names two parameters"
             assert param.count >= 0, f"{param.name} has {param.count} elements"
-            assert param.mode in ("in", "out", "inout", "scratch"), f"mode {param.mode!r}"
             self._params[param.name] = param
         self._body(kernel.body, _Scope())
 
@@ -179,8 +178,8 @@ class _Verifier:
             case Op():
                 return self._op(expr, scope)
             case Select(condition, chosen, otherwise, dtype):
-                values = (chosen, dtype, "what is chosen"), (otherwise, dtype, "what is not chosen")
-                return self._atoms([(condition, bool_, "the condition"), *values], scope)
+                atoms = [(condition, bool_, "the condition"), (chosen, dtype, "what is chosen")]
+                return self._atoms([*atoms, (otherwise, dtype, "what is not chosen")], scope)
             case Cast(value, _):
                 return self._atom(value, scope, value.dtype, "the value")
             case IndexValue(index, dtype):
@@ -207,8 +206,7 @@ class _Verifier:
             self.statement = statement
             match statement:
                 case Let(name, value):
-                    varies = self._expr(value, scope)
-                    self._bind(name, value.dtype, scope, varies=varies)
+                    self._bind(name, value.dtype, scope, varies=self._expr(value, scope))
                 case Store():
                     self._store(statement, scope)
                 case Check():
@@ -227,8 +225,8 @@ class _Verifier:
         assert param.mode != "in", f"{param.name} is an input"
         self._element(param, store.index, scope)
         self._atom(store.value, scope, param.dtype, f"what is stored to {param.name}")
-        for var in sorted(scope.unordered - _vars(store.index)):
-            raise AssertionError(f"iterations over {var} have no order and store to one element")
+        ignored = ", ".join(sorted(scope.unordered - _vars(store.index)))
+        assert not ignored, f"iterations over {ignored} have no order and store to one element"
         self._stored.add(param.name)
 
     def _check(self, check: Check, scope: _Scope) -> _Scope:
@@ -303,9 +301,9 @@ class _Verifier:
         self._operand(product, product.rhs, (k, n), scope)
         self._scratch(product)
         inside = scope
-        for axis, (var, extent) in zip("mn", axes, strict=False):
+        for axis, (var, size) in zip("mn", axes, strict=False):
             in_lanes = axis == product.blocking.along
-            inside = inside.inside(var, extent, ordered=False, in_lanes=in_lanes)
+            inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
         self._bind(product.name, product.dtype, inside, varies=True)
         for buffer in (product.lhs.buffer, product.rhs.buffer):
             assert not _stores_to(buffer, product.body), f"{buffer} is an operand and stored to"

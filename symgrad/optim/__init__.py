@@ -1,1 +1,7 @@
-"""Optimizers: updates of variables, built as graph from their gradients."""
+"""Optimizers: from a loss, or from gradients, to the updates a compiled step carries out."""
+
+from symgrad.optim.adam import Adam
+from symgrad.optim.optimizer import Optimizer
+from symgrad.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam", "Optimizer"]

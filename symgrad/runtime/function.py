@@ -21,6 +21,14 @@ from symgrad.graph.types import Array
 from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import CompileOptions, Executable
+from symgrad.runtime.inspection import (
+    Kernels,
+    Memory,
+    Profile,
+    describe_kernels,
+    describe_memory,
+    profile,
+)
 
 STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
 
@@ -215,6 +223,26 @@ class Step:
         return self._latest
 
     # -------------------------------------------------------------------------- inspecting
+
+    @property
+    def kernels(self) -> Kernels:
+        """One record for each kernel the step calls: ops, the user's lines, flops, bytes, loops."""
+        return describe_kernels(self.executable)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory plan: the arena and its buffers with their lifetimes, and the state."""
+        return describe_memory(self.executable)
+
+    def profile(self, *arrays: Any, repeat: int = 20) -> Profile:
+        """Run the step `repeat` times on `arrays` and return the time of each kernel.
+
+        The state is as it was before when this returns.
+        """
+        flat = self._flat_arguments(arrays)
+        sizes = resolve_sizes(self.name, self.graph.inputs, flat)
+        executable, _ = self._specialized(sizes)
+        return profile(executable, flat, repeat)
 
     def ir(self, stage: str, kernel: str | None = None) -> str:
         """Return the text of a stage: one of "graph", "optimized", "loops", "llvm", "llvm-opt", "asm".

@@ -19,7 +19,7 @@ from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.llvm.target import Target
 
 _NO = ir.Constant(ir.IntType(1), 0)
-# Where a block of panels, tiles or steps of k starts and where it stops.
+# Where a block of panels, of tiles or of steps of k starts, and where it stops.
 _Block = tuple[ir.Value, ir.Value]
 
 
@@ -79,27 +79,30 @@ class _LoopNest:
     def emit(self) -> None:
         plan = self._plan
         with (
-            self._blocks(plan.panels, plan.block_panels) as panels,
-            self._blocks(plan.k, plan.block_k) as steps,
+            self._blocks(
+                (index(0), index(plan.row_tiles)), plan.row_tiles, plan.band_tiles
+            ) as band,
+            self._blocks((index(0), index(plan.panels)), plan.panels, plan.block_panels) as panels,
+            self._blocks((index(0), index(plan.k)), plan.k, plan.block_k) as steps,
         ):
             if plan.pack_right != "none":
                 self._emit_right_packing(panels, steps)
-            with self._blocks(plan.row_tiles, plan.block_tiles) as tiles:
+            with self._blocks(band, plan.band_tiles, plan.block_tiles) as tiles:
                 if plan.pack_left != "none":
                     self._emit_left_packing(tiles, steps)
-                self._emit_block(panels, tiles, steps)
+                self._emit_block(band, panels, tiles, steps)
 
     @contextmanager
-    def _blocks(self, total: int, size: int) -> Iterator[_Block]:
-        """Loop over `range(total)` in blocks of `size` and yield where each starts and stops."""
-        if total <= size:
-            yield index(0), index(total)
+    def _blocks(self, whole: _Block, most: int, size: int) -> Iterator[_Block]:
+        """Loop over `whole`, which has at most `most` parts, in blocks of `size` and yield each."""
+        if most <= size:
+            yield whole
             return
         builder = self._builder
-        with counted_loop(builder, index(0), index(total), size) as start:
+        with counted_loop(builder, *whole, size) as start:
             stop = builder.add(start, index(size))
-            is_whole = builder.icmp_signed("<", stop, index(total))
-            yield start, builder.select(is_whole, stop, index(total))
+            is_inside = builder.icmp_signed("<", stop, whole[1])
+            yield start, builder.select(is_inside, stop, whole[1])
 
     def _emit_right_packing(self, panels: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
@@ -121,7 +124,7 @@ class _LoopNest:
             arguments = (source, packed, builder.sub(last_step, step))
             call_one(builder, self._variants.left_packers, is_short, arguments)
 
-    def _emit_block(self, panels: _Block, tiles: _Block, steps: _Block) -> None:
+    def _emit_block(self, band: _Block, panels: _Block, tiles: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
         step, last_step = steps
         outer, inner = (tiles, panels) if plan.rows_first else (panels, tiles)
@@ -137,7 +140,7 @@ class _LoopNest:
             right = self._right_at(step, column)
             if plan.pack_right != "none":
                 right = self._packed_panel(panel)
-            sums = self._tile_at(i, panel)
+            sums = self._tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
             arguments = (left, right, sums, builder.sub(last_step, step), resumes)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
@@ -188,7 +191,7 @@ class _LoopNest:
         return self._computed(self._packed_right, panel, plan.block_k * plan.tile_columns)
 
     def _tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
-        """Return where the sums of a tile are kept: on the stack if no other block adds to them."""
+        """Return where the sums of a tile of a band are kept until all blocks of k are added."""
         builder, plan = self._builder, self._plan
         if plan.k_blocks == 1:
             return self._tiles

@@ -38,6 +38,7 @@ _L1_BYTES = 32 << 10
 _UNPACKED_RIGHT_BYTES = 2 << 20
 _BLOCK_RIGHT_BYTES = 4 << 20
 _BLOCK_LEFT_BYTES = 512 << 10
+_BAND_ROWS = 1024
 # Terms of a sum that are added at once: all up to the first, else even parts up to the second.
 _NEAR_K = 1024, 768
 # The same where each term of the left lies on another page.
@@ -71,9 +72,10 @@ class ContractPlan:
 
     The microkernel computes `tile_rows` by `tile_columns` results. Tiles are evenly high: all have
     `tile_rows` rows or one less. `block_tiles` tiles and `block_panels` panels (columns of tiles)
-    make a block, for which `block_k` terms of the sums are added at once. The epilogue gets vectors
-    of `vector_width` elements. Registers hold `lanes` elements of the dtype `compute`. With
-    `rows_first` the tiles of a block follow one another along its rows, else down its columns.
+    make a block, for which `block_k` terms of the sums are added at once. A band of `band_tiles`
+    tiles is finished before the next begins, which bounds the memory for unfinished sums. With
+    `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
+    epilogue gets vectors of `vector_width` elements. Registers hold `lanes` elements of `compute`.
     """
 
     m: int
@@ -90,6 +92,7 @@ class ContractPlan:
     method: Method
     tile_rows: int
     tile_columns: int
+    band_tiles: int
     block_tiles: int
     block_panels: int
     block_k: int
@@ -182,7 +185,7 @@ class ContractPlan:
         """Bytes of the tiles that wait for their next block of k."""
         if self.k_blocks == 1:
             return 0
-        return self.row_tiles * self.block_panels * self.tile_elements * self.compute.itemsize
+        return self.band_tiles * self.block_panels * self.tile_elements * self.compute.itemsize
 
     def __str__(self) -> str:
         across = min(self.block_panels * self.tile_columns, self.columns)
@@ -229,6 +232,7 @@ def plan_contract(
         method="tile",
         tile_rows=1,
         tile_columns=1,
+        band_tiles=1,
         block_tiles=1,
         block_panels=1,
         block_k=1,
@@ -367,9 +371,11 @@ def _choose_blocks(plan: ContractPlan) -> ContractPlan:
     line = plan.block_k * plan.compute.itemsize
     tiles = max(1, _BLOCK_LEFT_BYTES // (line * plan.tile_rows))
     panels = max(1, _BLOCK_RIGHT_BYTES // (line * plan.tile_columns))
+    band = plan.row_tiles if plan.k_blocks == 1 else max(1, _BAND_ROWS // plan.tile_rows)
     return replace(
         plan,
-        block_tiles=min(plan.row_tiles, tiles),
+        band_tiles=min(plan.row_tiles, band),
+        block_tiles=min(plan.row_tiles, band, tiles),
         block_panels=min(plan.panels, panels),
         rows_first=plan.k * plan.columns * plan.compute.itemsize <= _L1_BYTES,
     )

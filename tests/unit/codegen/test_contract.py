@@ -19,7 +19,7 @@ import pytest
 from llvmlite import ir
 
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
-from symgrad.codegen.contract.elements import index, scalar_type, spread_type
+from symgrad.codegen.contract.elements import counted_loop, index, scalar_type, spread_type
 from symgrad.codegen.llvm.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -351,6 +351,8 @@ def test_sums_and_blocks_longer_than_a_cache_agree_with_numpy(target_name):
         Case(31, 1500, 1031, f64, rhs="columns"),
         Case(300, 1400, 600, f64),
         Case(1300, 33, 1100, f64, lhs="gaps", rhs="gaps"),
+        # Bands of rows, and tiles of two heights in the last of them.
+        Case(2101, 21, 1100, lhs="columns"),
         Case(9, 7, 3000),
         Case(3, 5, 4000, rhs="columns"),
     ]
@@ -374,6 +376,37 @@ def test_epilogue_gets_each_element_once_and_may_branch(target_name):
         for kind in ("count", "bias")
     ]
     run_cases(cases, target_name)
+
+
+@pytest.mark.parametrize("target_name", TARGETS)
+def test_a_contraction_may_stand_in_a_loop(target_name):
+    batch, case = 3, Case(20, 30, 40, rhs="columns")
+    module, plan = ir.Module("batch"), case.plan(target_name)
+    kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
+    function = ir.Function(module, kind, "kernel_0")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    element = scalar_type(case.dtype)
+    with counted_loop(builder, index(0), index(batch)) as number:
+        lhs, rhs, result = (
+            builder.gep(pointer, [builder.mul(number, index(size))], source_etype=element)
+            for pointer, size in zip(function.args, (20 * 40, 40 * 30, 20 * 30), strict=False)
+        )
+
+        def store(
+            builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
+        ) -> None:
+            place = builder.add(builder.mul(row, index(30)), column)
+            builder.store(value, builder.gep(result, [place], source_etype=element), align=4)
+
+        emit_contract(builder, plan, lhs, rhs, function.args[3], target_named(target_name), store)
+    builder.ret_void()
+    rng = np.random.default_rng(0)
+    a = rng.random((batch, 20, 40), np.float32)
+    b = rng.random((batch, 30, 40), np.float32)
+    results, scratch = np.zeros((batch, 20, 30), np.float32), aligned(plan.scratch_bytes)
+    library = Library(module, ["kernel_0"], target_name)
+    library.run("kernel_0", *(address(view) for view in (a, b, results, scratch)))
+    np.testing.assert_allclose(results, a @ b.swapaxes(1, 2), rtol=1e-5)
 
 
 @pytest.mark.parametrize("target_name", TARGETS)

@@ -1,0 +1,230 @@
+"""What a compiled step is made of and where its time goes: data that prints as tables."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tabulate import tabulate
+
+from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, schedule_text
+from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.program import Call
+from symgrad.errors import Source
+from symgrad.graph.node import Node
+from symgrad.graph.types import Array, aligned_empty
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.jit import emit_object, load_object, optimize
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One call of a kernel in a step.
+
+    `name` is the kernel's in the text of the stages; equal kernels share it. `ops` are the ops it
+    computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
+    """
+
+    name: str
+    label: str
+    ops: tuple[str, ...]
+    lines: tuple[str, ...]
+    flops: int
+    bytes: int
+    schedule: str
+
+
+class Kernels(tuple[KernelRecord, ...]):
+    """The calls of a step, in order."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        rows = [
+            (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", r.schedule, ", ".join(r.lines[:3]))
+            for r in self
+        ]
+        return _table(("kernel", "computes", "flops", "bytes", "schedule", "lines"), rows)
+
+
+def describe_kernels(executable: Executable) -> Kernels:
+    """Return a record for each call of the program."""
+    return Kernels(_record(call) for call in executable.program.calls)
+
+
+def _record(call: Call) -> KernelRecord:
+    nodes = call.group.nodes if call.group is not None else ()
+    sources = dict.fromkeys(str(s) for n in nodes if (s := _source(n)) is not None)
+    return KernelRecord(
+        call.kernel.name,
+        call.label,
+        tuple(n.op for n in nodes),
+        tuple(sources),
+        kernel_flops(call.kernel),
+        kernel_bytes(call.kernel),
+        schedule_text(call.kernel),
+    )
+
+
+def _source(node: Node) -> Source | None:
+    return node.source if node.origin is None else node.origin.source
+
+
+# ------------------------------------------------------------------------------------- memory
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRecord:
+    """A temporary: its place in the arena, and the first and last call that touch it."""
+
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory a step takes besides its inputs and outputs, in bytes.
+
+    `peak_bytes` is the sum of the arena, the state and the constants: all are allocated when the
+    step is compiled, and nothing is allocated while it runs.
+    """
+
+    peak_bytes: int
+    arena_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    buffers: tuple[BufferRecord, ...]
+
+    def __str__(self) -> str:
+        head = tabulate(
+            [
+                ("peak", f"{self.peak_bytes:,}"),
+                ("arena", f"{self.arena_bytes:,}"),
+                ("state", f"{self.state_bytes:,}"),
+                ("constants", f"{self.constant_bytes:,}"),
+            ],
+            headers=("memory", "bytes"),
+            colalign=("left", "right"),
+        )
+        rows = [(b.offset, f"{b.bytes:,}", f"{b.first} to {b.last}") for b in self.buffers]
+        return f"{head}\n\n{_table(('offset', 'bytes', 'alive in calls'), rows)}"
+
+
+def describe_memory(executable: Executable) -> Memory:
+    """Return the memory plan of the program."""
+    program = executable.program
+    buffers = tuple(
+        BufferRecord(program.offsets[b], b.type.nbytes, *life)
+        for b, life in program.lifetimes.items()
+    )
+    state = sum(s.array.nbytes for s in executable.buffers.variables)
+    constants = sum(c.array.nbytes for c in executable.buffers.constants)
+    return Memory(
+        program.arena_bytes + state + constants, program.arena_bytes, state, constants, buffers
+    )
+
+
+# ------------------------------------------------------------------------------------ profile
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One call: the median of its times, its share of the step, and the rates it reached."""
+
+    kernel: KernelRecord
+    seconds: float
+    share: float
+
+    @property
+    def gflops(self) -> float:
+        """Arithmetic in 10**9 operations a second."""
+        return self.kernel.flops / self.seconds / 1e9 if self.seconds else 0.0
+
+    @property
+    def gbytes(self) -> float:
+        """Traffic in 10**9 bytes a second."""
+        return self.kernel.bytes / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a step goes. `seconds` is the sum over its calls."""
+
+    rows: tuple[ProfileRow, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                row.kernel.name,
+                row.kernel.label,
+                f"{row.seconds * 1e6:.2f}",
+                f"{row.share:.1%}",
+                f"{row.gflops:.1f}",
+                f"{row.gbytes:.1f}",
+            )
+            for row in sorted(self.rows, key=lambda r: -r.seconds)
+        ]
+        rows.append(("", "all", f"{self.seconds * 1e6:.2f}", "100.0%", "", ""))
+        return _table(("kernel", "computes", "us", "share", "GFLOP/s", "GB/s"), rows)
+
+
+def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Profile:
+    """Run the program `repeat` times with a clock around each call.
+
+    The program is compiled once more for this. The state is put back as it was.
+    """
+    run, seconds = _timed_run(executable, arrays)
+    kept = [s.array.copy() for s in executable.buffers.variables]
+    samples = []
+    try:
+        for _ in range(repeat + 1):
+            seconds[:] = 0.0
+            run()
+            samples.append(seconds.copy())
+    finally:
+        for state, old in zip(executable.buffers.variables, kept, strict=True):
+            state.array[...] = old
+    times = np.median(samples[1:], axis=0)  # the first run meets cold caches
+    total = float(times.sum())
+    rows = zip(describe_kernels(executable), times, strict=True)
+    return Profile(tuple(ProfileRow(k, float(t), float(t) / total) for k, t in rows), total)
+
+
+def _timed_run(
+    executable: Executable, arrays: Sequence[Array]
+) -> tuple[Callable[[], None], Array]:
+    options = executable.options
+    text = str(emit_module(executable.program, options.target, timed=True))
+    module = optimize(text, options.target, options.opt_level)
+    code = load_object(emit_object(module, options.target, options.opt_level), [STEP])
+    step = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
+    outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
+    seconds = np.zeros(len(executable.program.calls))
+    inputs_table, outputs_table = _table_of(arrays), _table_of(outputs)
+    tables = (inputs_table, outputs_table, executable.table, seconds)
+
+    def run() -> None:
+        kept_alive = (code, outputs, arrays)
+        status = step(*(t.ctypes.data for t in tables))
+        assert kept_alive
+        if status:
+            executable.raise_failure(status)
+
+    return run, seconds
+
+
+def _table_of(arrays: Sequence[Array]) -> Array:
+    return np.array([a.ctypes.data for a in arrays], np.int64)
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    right = {"us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
+    align = ["right" if h in right else "left" for h in headers]
+    return str(tabulate(rows, headers=headers, colalign=align if rows else None, disable_numparse=True))
+
+
