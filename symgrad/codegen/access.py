@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from symgrad.codegen.loops import (
     Check,
+    Expr,
     Fold,
     For,
     Index,
@@ -93,14 +94,10 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
     for statement in body:
         match statement:
             case Let(name, value):
-                names = {a.name for a in arguments(value) if isinstance(a, Ref)}
-                if isinstance(value, Load | IndexValue):
-                    names.update(index_names(value.index))
-                if names & found:
+                if not found.isdisjoint(_names_used(value)):
                     found.add(name)
-            case Check(name, value, _, _):
-                if isinstance(value, Ref) and value.name in found:
-                    found.add(name)
+            case Check(name, Ref(used, _), _, _):
+                found.update({name} if used in found else ())
             case Fold():
                 _spread(statement.body, found)
                 items = {a.name for a in statement.items if isinstance(a, Ref)}
@@ -108,5 +105,12 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
                     found.update(a.name for a in statement.accumulators)
             case For() | Product():
                 _spread(statement.body, found)
-            case Store():
+            case Store() | Check():
                 pass
+
+
+def _names_used(value: Expr) -> set[str]:
+    names = {a.name for a in arguments(value) if isinstance(a, Ref)}
+    if isinstance(value, Load | IndexValue):
+        names.update(index_names(value.index))
+    return names

@@ -9,11 +9,11 @@ neither tensors nor machines: a schedule is written in it as `vector(16)` and `l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Literal
 
 from symgrad.graph.dtypes import DType
 
-Number = Union[bool, int, float]
+Number = bool | int | float
 
 
 # ------------------------------------------------------------------------------------- indices
@@ -36,7 +36,7 @@ class Modulus:
 
 
 # A plain string is a loop variable, or a name that a `Check` bound.
-IndexAtom = Union[str, Quotient, Modulus]
+IndexAtom = str | Quotient | Modulus
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Ref:
     dtype: DType
 
 
-Atom = Union[Const, Ref]
+Atom = Const | Ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class IndexValue:
     dtype: DType
 
 
-Expr = Union[Const, Ref, Load, Op, Select, Cast, IndexValue]
+Expr = Const | Ref | Load | Op | Select | Cast | IndexValue
 
 
 # ---------------------------------------------------------------------------------- statements
@@ -180,7 +180,7 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A reduction, whose results are named after the loop:
+    """A reduction; its results are bound to the names of the accumulators.
 
         fold s: f32 = 0.0 for k in 0..784 lanes(32) {
           t1: f32 = x[784*i + k]
@@ -245,7 +245,7 @@ PLAIN = Blocking((1, 1), (1, 1, 1), (), "n", 0)  # one element at a time: not sc
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A matrix product with what is done to each finished element:
+    """A matrix product, with what is done to each finished element.
 
         product s: f32 for (m in 0..128) (n in 0..512) (k in 0..784)
             a[0] by (784, 1) * b[0] by (512, 1) tile(14, 32) ... {
@@ -270,7 +270,7 @@ class Product:
     body: tuple[Stmt, ...]
 
 
-Stmt = Union[Let, Store, Check, For, Fold, Product]
+Stmt = Let | Store | Check | For | Fold | Product
 
 
 # ------------------------------------------------------------------------------------- kernels
@@ -352,7 +352,7 @@ def quotient(index: Index, by: int, extents: dict[str, int]) -> Index:
     """Return `index // by`; what divides leaves, where the rest is known to stay below `by`."""
     whole, rest = _split(index, by)
     low, high = bounds(rest, extents)
-    if 0 <= low and high < by:
+    if low >= 0 and high < by:
         return whole
     return scaled_sum([(whole, 1), (Index(0, ((Quotient(rest, by), 1),)), 1)])
 
@@ -361,7 +361,7 @@ def modulus(index: Index, by: int, extents: dict[str, int]) -> Index:
     """Return `index % by`; what divides drops out, where the rest is known to stay below `by`."""
     _, rest = _split(index, by)
     low, high = bounds(rest, extents)
-    return rest if 0 <= low and high < by else Index(0, ((Modulus(rest, by), 1),))
+    return rest if low >= 0 and high < by else Index(0, ((Modulus(rest, by), 1),))
 
 
 def _split(index: Index, by: int) -> tuple[Index, Index]:

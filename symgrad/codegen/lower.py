@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from symgrad.codegen.lower_contract import build_product, plan_product
-from symgrad.codegen.lower_values import Values
 from symgrad.codegen.loops import (
     PLAIN,
     Accumulator,
@@ -29,6 +27,8 @@ from symgrad.codegen.loops import (
     Store,
     StridedOperand,
 )
+from symgrad.codegen.lower_contract import build_product, plan_product
+from symgrad.codegen.lower_values import Values
 from symgrad.codegen.scope import Names, Scope, constant
 from symgrad.graph.kernel_spec import AxisMap, Contract, Place, Reduce, ScatterAdd
 from symgrad.graph.node import Node, Tensor
@@ -171,9 +171,7 @@ class _Lowering:
 
         return self.nest(shape, write)
 
-    def _reduce(
-        self, scope: Scope, anchor: Node, spec: Reduce, index: tuple[Index, ...]
-    ) -> Atom:
+    def _reduce(self, scope: Scope, anchor: Node, spec: Reduce, index: tuple[Index, ...]) -> Atom:
         (operand,) = anchor.inputs
         shape = operand.type.static_shape
         loops = {axis: self.values.loop(shape[axis]) for axis in spec.axes}

@@ -148,5 +148,3 @@ def _operand(buffer: str, index: Index, rows: Axis, columns: Axis) -> StridedOpe
     return StridedOperand(
         buffer, outside, index.coefficient(rows[0]), index.coefficient(columns[0])
     )
-
-

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.loops import (
     Atom,
+    Check,
     Fold,
     For,
     Index,
@@ -259,6 +260,8 @@ def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
                 stored.add(buffer)
             case Product():
                 loaded |= {statement.lhs.buffer, statement.rhs.buffer}
+            case Let() | Check() | For() | Fold():
+                pass
     return loaded, stored
 
 

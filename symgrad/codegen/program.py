@@ -50,13 +50,13 @@ class Program:
     def __str__(self) -> str:
         body = "\n".join(print_kernel(k) for k in self.kernels)
         steps = "".join(f"  {_print_call(self, call)}\n" for call in self.calls)
-        return f"{body}\nprogram @{self.partition.graph.name} arena({self.arena_bytes}) {{\n{steps}}}\n"
+        head = f"program @{self.partition.graph.name} arena({self.arena_bytes})"
+        return f"{body}\n{head} {{\n{steps}}}\n"
 
 
 def _print_call(program: Program, call: Call) -> str:
     names = (
-        f"arena[{program.offsets[b]}]" if b.place == "temporary" else str(b)
-        for b in call.arguments
+        f"arena[{program.offsets[b]}]" if b.place == "temporary" else str(b) for b in call.arguments
     )
     return f"call @{call.kernel.name}({', '.join(names)})  // {call.label}"
 
@@ -79,9 +79,7 @@ def build_program(partition: Partition, buffers: Buffers, target: Target) -> Pro
         kernel = pool.add(lower_copy(source, to, "kernel"))
         calls.append(Call("copy of a new value", kernel, (source, to), None))
     offsets, lifetimes, size = _lay_out(calls)
-    return Program(
-        partition, buffers, tuple(pool.kernels), tuple(calls), offsets, lifetimes, size
-    )
+    return Program(partition, buffers, tuple(pool.kernels), tuple(calls), offsets, lifetimes, size)
 
 
 def _label(group: Group) -> str:

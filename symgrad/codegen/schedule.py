@@ -87,7 +87,9 @@ def merge_loops(loop: For) -> For:
     merged = [loops[-1]]
     for outer in reversed(loops[:-1]):
         inner = merged[-1]
-        if outer.ordered == inner.ordered and walks_on(indices(body), outer.var, inner.var, inner.extent):
+        if outer.ordered == inner.ordered and walks_on(
+            indices(body), outer.var, inner.var, inner.extent
+        ):
             body = _at_zero(body, outer.var)
             merged[-1] = replace(inner, extent=outer.extent * inner.extent)
         else:
@@ -253,5 +255,3 @@ def _flat(body: Sequence[Stmt]) -> list[Stmt]:
         if isinstance(statement, For | Fold | Product):
             found += _flat(statement.body)
     return found
-
-

@@ -66,6 +66,7 @@ def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
 
 
 def current_region() -> Region | None:
+    """Return the innermost region that is open, None at the top level."""
     return _region.get()
 
 

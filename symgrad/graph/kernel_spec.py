@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
@@ -29,7 +29,7 @@ from symgrad.graph.scalars import Scalars
 # value is the implementer's affair.
 ScalarExpr = Any
 Body = Callable[..., ScalarExpr]
-Number = Union[bool, int, float]
+Number = bool | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +133,4 @@ class ScatterAdd:
     count: int
 
 
-KernelSpec = Union[Map, Iota, View, Reshape, Place, Reduce, Contract, Gather, ScatterAdd]
+KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd

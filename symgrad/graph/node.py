@@ -22,9 +22,9 @@ Attrs = Mapping[str, Attr]
 Grads = tuple[Union["Tensor", None], ...]
 # `infer`, `reference` and `kernel` take operands by position and attributes by keyword;
 # `grad` takes the node, one gradient an output, and the attributes by keyword.
-Infer = Callable[..., Union[TensorType, tuple[TensorType, ...]]]
-Reference = Callable[..., Union[Array, tuple[Array, ...]]]
-Grad = Union[Callable[..., Grads], Literal["none"]]
+Infer = Callable[..., TensorType | tuple[TensorType, ...]]
+Reference = Callable[..., Array | tuple[Array, ...]]
+Grad = Callable[..., Grads] | Literal["none"]
 Kernel = Callable[..., KernelSpec]
 
 
@@ -140,6 +140,7 @@ def public_op(name: str) -> PublicOp:
 
 
 def is_provided(name: str) -> bool:
+    """Return whether a function is provided under `name`."""
     return name in _PUBLIC_OPS
 
 
@@ -231,9 +232,7 @@ class Tensor:
         """Permute the axes; without arguments, reverse them."""
         if not axes or axes[0] is None:
             return self._call("reverse_axes")
-        return self._call(
-            "permute_dims", axes[0] if isinstance(axes[0], tuple | list) else axes
-        )
+        return self._call("permute_dims", axes[0] if isinstance(axes[0], tuple | list) else axes)
 
     def squeeze(self, axis: Any = None) -> Tensor:
         return self._call("squeeze", axis)
@@ -241,7 +240,7 @@ class Tensor:
     def astype(self, dtype: DTypeLike) -> Tensor:
         return self._call("astype", dtype)
 
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002 - NumPy's names
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
         return self._call("clip", min, max)
 
     def round(self) -> Tensor:
@@ -298,7 +297,7 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Tensor]:
         if not (self.ndim and isinstance(self.shape[0], int)):
-            raise self._no_value("an iterator", "iterate a tensor whose first axis has a known size")
+            raise self._no_value("an iterator", "iterate an axis of known size")
         return (self[i] for i in range(self.shape[0]))
 
     def __hash__(self) -> int:

@@ -55,5 +55,3 @@ def elementwise(
         return Map(body)
 
     return define(name, infer=infer, reference=reference, grad=grad, kernel=kernel)
-
-

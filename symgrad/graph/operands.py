@@ -208,5 +208,3 @@ def normalize_axes(op: str, axis: Any, ndim: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ShapeError(op, f"an axis is repeated in {tuple(given)}", source=user_source())
     return axes
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,4 +145,4 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-Attr = Union[None, bool, int, float, str, DType, Size, Literal, State, tuple["Attr", ...]]
+Attr = None | bool | int | float | str | DType | Size | Literal | State | tuple["Attr", ...]

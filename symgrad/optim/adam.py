@@ -16,7 +16,7 @@ from symgrad.optim.optimizer import LearningRate, Optimizer, check_fraction, mov
 
 
 class Adam(Optimizer):
-    """Adam of Kingma and Ba (2015), algorithm 1, with epsilon outside the square root:
+    """Adam as algorithm 1 of Kingma and Ba (2015) has it: epsilon is outside the square root.
 
         t += 1
         m = beta1 * m + (1 - beta1) * g

@@ -116,7 +116,10 @@ class _Assignment:
 
     def finished(self) -> Buffers:
         late = tuple(
-            (self._destinations[self._partition.stored(u.value)][0], self._variable(u.variable.state))
+            (
+                self._destinations[self._partition.stored(u.value)][0],
+                self._variable(u.variable.state),
+            )
             for u in self._partition.graph.updates
             if not self._is_in_place(u)
         )

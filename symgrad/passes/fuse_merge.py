@@ -39,7 +39,11 @@ def _can_merge(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) ->
     for tensor in drafts.read_from_memory(draft):
         stored = drafts.stored(tensor)
         home = drafts.home.get(stored.node)
-        if home is not None and home.final() is producer and (stored is not tensor or tensor in moved):
+        if (
+            home is not None
+            and home.final() is producer
+            and (stored is not tensor or tensor in moved)
+        ):
             return False
     return _count_streams(drafts, draft, producer) <= MAX_STREAMS
 
@@ -105,9 +109,7 @@ class _Ancestry:
     def _is_needed_by(self, gained: int, own: int) -> bool:
         """Return whether a group that would be gained as an ancestor needs `own`."""
         bit = 1 << own
-        return any(
-            gained >> i & 1 and self._before[i] & bit for i in range(gained.bit_length())
-        )
+        return any(gained >> i & 1 and self._before[i] & bit for i in range(gained.bit_length()))
 
     def _absorb(self, draft: Draft, producer: Draft) -> None:
         producer.nodes |= draft.nodes

@@ -22,9 +22,7 @@ def order_groups(drafts: Drafts) -> Partition:
     """Finish the groups and put them in an order in which they can run."""
     live = [draft for draft in drafts.all if draft.merged_into is None]
     precedence = _Precedence(drafts, live)
-    in_place = frozenset(
-        update for update in drafts.graph.updates if precedence.put_last(update)
-    )
+    in_place = frozenset(update for update in drafts.graph.updates if precedence.put_last(update))
     read = set(drafts.roots)
     for draft in live:
         read.update(drafts.read_from_memory(draft))
@@ -125,10 +123,10 @@ class _Precedence:
         while ready:
             number = heapq.heappop(ready)
             order.append(self._live[number])
-            for following in self._after[number]:
-                waiting[following] -= 1
-                if waiting[following] == 0:
-                    heapq.heappush(ready, following)
+            for user in self._after[number]:
+                waiting[user] -= 1
+                if waiting[user] == 0:
+                    heapq.heappush(ready, user)
         assert len(order) == len(self._live), "groups wait for each other"
         return order
 

@@ -21,7 +21,8 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import aligned_copy, aligned_empty
 from symgrad.passes.buffers import assign_buffers
 from symgrad.passes.fuse import fuse
-from symgrad.passes.pipeline import Options, optimize as optimize_graph
+from symgrad.passes.pipeline import Options
+from symgrad.passes.pipeline import optimize as optimize_graph
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
 
@@ -81,7 +82,9 @@ class Executable:
     def raise_failure(self, status: int, *_arguments: object) -> NoReturn:
         """Raise the error for a status that the program returned."""
         nodes = {number: node for node, number in self.partition.status.items()}
-        raise _index_error(nodes[status], self.partition.specs[nodes[status]], int(self._failure[0]))
+        raise _index_error(
+            nodes[status], self.partition.specs[nodes[status]], int(self._failure[0])
+        )
 
     @cached_property
     def optimized_llvm(self) -> str:
@@ -135,5 +138,3 @@ def machine_code(module_text: str, options: CompileOptions) -> LoadedCode:
 def _compiled(module_text: str, target: Target, level: int) -> LoadedCode:
     image = emit_object(optimize(module_text, target, level), target, level)
     return load_object(image, [STEP])
-
-

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import optree
 
 from symgrad.codegen.llvm.target import target_named
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
@@ -29,13 +28,14 @@ from symgrad.runtime.inspection import (
     describe_memory,
     profile,
 )
+from symgrad.runtime.nests import Nest, flatten, flatten_as, is_leaf, unflatten
 
 STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
 
 UpdateLike = Update | tuple[Variable, Any]
 
 
-def compile(  # noqa: A001 - the public name; nothing here wants the built-in
+def compile(
     inputs: Any,
     outputs: Any,
     updates: Iterable[UpdateLike] = (),
@@ -62,8 +62,8 @@ def compile(  # noqa: A001 - the public name; nothing here wants the built-in
     """
     _refuse_options(threads=threads, memory_limit=memory_limit, check_numerics=check_numerics)
     arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    flat_inputs, input_nest = optree.tree_flatten(tuple(arguments))
-    flat_outputs, output_nest = optree.tree_flatten(outputs)
+    flat_inputs, input_nest = flatten(tuple(arguments))
+    flat_outputs, output_nest = flatten(outputs)
     graph = Graph(
         [as_tensor(t) for t in flat_outputs],
         [_as_input(t) for t in flat_inputs],
@@ -111,17 +111,17 @@ class Step:
         self,
         graph: Graph,
         options: CompileOptions,
-        input_nest: optree.PyTreeSpec,
-        output_nest: optree.PyTreeSpec,
+        input_nest: Nest,
+        output_nest: Nest,
     ) -> None:
         self.graph = graph
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest
         self._output_nest = output_nest
-        self._is_single = optree.treespec_is_leaf(output_nest)
-        self._returns_tuple = output_nest == optree.tree_structure((0,) * len(graph.outputs))
-        self._takes_flat = input_nest == optree.tree_structure((0,) * len(graph.inputs))
+        self._is_single = is_leaf(output_nest)
+        self._returns_tuple = output_nest == flatten((0,) * len(graph.outputs))[1]
+        self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
         self._unknowns = _unknowns(graph)
         self._latest: Executable | None = None
@@ -154,7 +154,7 @@ class Step:
         flat: Sequence[Any] = arguments
         if not self._takes_flat:
             try:
-                flat = self._input_nest.flatten_up_to(arguments)
+                flat = flatten_as(self._input_nest, arguments)
             except ValueError as error:
                 raise GraphError(
                     self.name, f"the inputs do not have the nest {self._input_nest}: {error}",
@@ -170,17 +170,17 @@ class Step:
     def _as_nest(self, result: Any) -> Any:
         if self._is_single or self._returns_tuple:
             return () if result is None else result
-        return optree.tree_unflatten(self._output_nest, () if result is None else result)
+        return unflatten(self._output_nest, () if result is None else result)
 
     def _slow_call(self, *arguments: Any) -> Any:
-        """Take a call whose arguments do not fit as they are: convert them, or say what is wrong."""
+        """Take a call whose arguments do not fit as they are: convert, or say what is wrong."""
         arrays = convert(self.name, self.graph.inputs, arguments)
         return self._entry_for(arrays).call(*arrays)
 
     def _run_into(self, arguments: tuple[Any, ...], out: Any) -> Any:
         arrays = self._flat_arguments(arguments)
         entry = self._entry_for(arrays)
-        outputs = [out] if self._is_single else self._output_nest.flatten_up_to(out)
+        outputs = [out] if self._is_single else flatten_as(self._output_nest, out)
         entry.into(*arrays, *outputs)
         return out
 
@@ -188,9 +188,7 @@ class Step:
         """Compute into fresh arrays, then copy: for outputs that overlap or are not contiguous."""
         count = len(self.graph.inputs)
         arrays, outputs = arguments[:count], arguments[count:]
-        executable, entry = self._specialized(
-            resolve_sizes(self.name, self.graph.inputs, arrays)
-        )
+        executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, arrays))
         check_outputs(self.name, executable.graph.outputs, outputs)
         results = entry.call(*arrays)
         for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
@@ -245,7 +243,7 @@ class Step:
         return profile(executable, flat, repeat)
 
     def ir(self, stage: str, kernel: str | None = None) -> str:
-        """Return the text of a stage: one of "graph", "optimized", "loops", "llvm", "llvm-opt", "asm".
+        """Return the text of a stage, one of `STAGES`.
 
         With `kernel`, a name as the loops stage shows it, only that kernel at that stage and the
         ones after it. Raises `CompileError` for another stage or kernel.
@@ -297,7 +295,7 @@ def run(fetches: Any, feed_dict: Mapping[Tensor, Any] | None = None) -> Any:
     The compiled program is kept and used again for the same fetches and placeholders.
     """
     feeds = dict(feed_dict or {})
-    flat, nest = optree.tree_flatten(fetches)
+    flat, nest = flatten(fetches)
     key = (nest, tuple(flat), tuple(feeds))
     step = _run_cache.pop(key, None)
     if step is None:

@@ -195,9 +195,7 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     return Profile(tuple(ProfileRow(k, float(t), float(t) / total) for k, t in rows), total)
 
 
-def _timed_run(
-    executable: Executable, arrays: Sequence[Array]
-) -> tuple[Callable[[], None], Array]:
+def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callable[[], None], Array]:
     options = executable.options
     text = str(emit_module(executable.program, options.target, timed=True))
     module = optimize(text, options.target, options.opt_level)
@@ -225,6 +223,6 @@ def _table_of(arrays: Sequence[Array]) -> Array:
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     right = {"us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
     align = ["right" if h in right else "left" for h in headers]
-    return str(tabulate(rows, headers=headers, colalign=align if rows else None, disable_numparse=True))
-
-
+    return str(
+        tabulate(rows, headers=headers, colalign=align if rows else None, disable_numparse=True)
+    )

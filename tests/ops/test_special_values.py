@@ -10,7 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
-from tests.support.case import Real, placeholders, widened
+from tests.support.case import Array, Real, placeholders, widened
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.evaluators import EVALUATORS
 
@@ -137,7 +137,7 @@ def test_reductions_of_nothing_give_the_identity(evaluator):
 @every_evaluator
 def test_small_integers_are_summed_in_64_bits_and_halves_in_float32(evaluator):
     i, h = sg.placeholder((300,), "int8"), sg.placeholder((4096,), "float16")
-    arrays = [np.full(300, 127, np.int8), np.full(4096, 1.0, np.float16)]
+    arrays: list[Array] = [np.full(300, 127, np.int8), np.full(4096, 1.0, np.float16)]
     graph = Graph([i.sum(), i.prod(dtype="int8"), h.sum(), h.mean()], [i, h])
     found = EVALUATORS[evaluator](graph, arrays)
     assert [f.dtype.name for f in found] == ["int64", "int8", "float16", "float16"]

@@ -114,7 +114,7 @@ _TRANSCENDENTAL = (
     _unary("log", np.log, 0.2, 4.0),
     _unary("log1p", np.log1p, -0.7, 4.0),
     _unary("sqrt", lambda x: np.sqrt(x.astype(np.float64)), 0.2, 4.0, accepts=(*INTEGERS, *FLOATS)),
-    _unary("rsqrt", lambda x: x**-0.5, 0.3, 4.0, slack=2),
+    _unary("rsqrt", lambda x: np.reciprocal(np.sqrt(x)), 0.3, 4.0, slack=2),
     _unary("sin", np.sin),
     _unary("cos", np.cos),
     _unary("tanh", np.tanh),

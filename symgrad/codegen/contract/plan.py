@@ -1,7 +1,7 @@
-"""How one contraction will be computed, decided as data: tile, blocks, packing, vector axis.
+"""How one contraction will be computed, as data: tile, blocks, packing, vector axis.
 
 A plan depends on shapes, strides, dtypes and the target, never on values: equal plans add up each
-result in the same order. Nothing here emits code.
+result in the same order. What is decided is in `planning`; nothing here emits code.
 
 The generated code knows one form only: a product of a `left` (rows by k) and a `right` (k by
 columns) whose result has its columns along vector lanes. With `vector_axis == "n"` that is the
@@ -11,12 +11,9 @@ transposed the right.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.codegen.contract import cost
-from symgrad.codegen.llvm.target import Target
-from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 
 Axis = Literal["n", "m"]
@@ -27,26 +24,7 @@ Method = Literal["tile", "dot"]
 # element; or, for "dot", each line of it made contiguous along k.
 Packing = Literal["none", "copy", "transpose", "gather", "lines"]
 
-_PAGE_BYTES = 4096
-# Pages from which on a walk over them misses the first-level cache and table of pages.
-_MANY_PAGES = 64
 _LINE_BYTES = 64
-# Rows that lie a whole page apart fall on one set of the first-level cache, of 8 lines or more.
-_CACHE_WAYS = 8
-_L1_BYTES = 32 << 10
-# A block of the right up to this size is read where it is; a larger one pays for being packed.
-_UNPACKED_RIGHT_BYTES = 2 << 20
-_BLOCK_RIGHT_BYTES = 4 << 20
-_BLOCK_LEFT_BYTES = 512 << 10
-_BAND_ROWS = 1024
-# Terms of a sum that are added at once: all up to the first, else even parts up to the second.
-_NEAR_K = 1024, 768
-# The same where each term of the left lies on another page.
-_FAR_K = 512, 512
-# Reads of an element, each from another panel or tile, from which on packing it may pay.
-_MANY_READS = 16
-# "dot" reads the longer operand once for each tile of the shorter, so that one must be short.
-_SHORT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,214 +178,5 @@ class ContractPlan:
         )
 
 
-def plan_contract(
-    m: int,
-    n: int,
-    k: int,
-    dtype: DType,
-    lhs: Operand,
-    rhs: Operand,
-    result: Operand,
-    target: Target,
-) -> ContractPlan:
-    """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
-
-    `result` has the strides the epilogue will mostly store with.
-    """
-    assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
-    assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
-    compute = _computing_dtype(dtype)
-    start = ContractPlan(
-        m=m,
-        n=n,
-        k=k,
-        dtype=dtype,
-        accumulate=dtypes.float32 if dtype.is_half else dtype,
-        lhs=_canonical(lhs, m, k),
-        rhs=_canonical(rhs, k, n),
-        vector_axis="n",
-        vector_width=1,
-        compute=compute,
-        lanes=target.lanes(compute.itemsize),
-        method="tile",
-        tile_rows=1,
-        tile_columns=1,
-        band_tiles=1,
-        block_tiles=1,
-        block_panels=1,
-        block_k=1,
-        pack_left="none",
-        pack_right="none",
-        rows_first=False,
-    )
-    if m == 0 or n == 0:
-        return start
-    result = _canonical(result, m, n)
-    turned = replace(start, vector_axis="m")
-    ways = [
-        *_plan_tiles(start, result.column_stride, target),
-        *_plan_tiles(turned, result.row_stride, target),
-    ]
-    if k > 0 and min(m, n) <= _SHORT:
-        ways.append(_plan_dots(start, result.column_stride, target))
-        ways.append(_plan_dots(turned, result.row_stride, target))
-    # Of equals the first: lanes along n.
-    return min(ways, key=lambda way: way[0])[1]
-
-
 def _whole_lines(size: int) -> int:
     return -(-size // _LINE_BYTES) * _LINE_BYTES
-
-
-def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
-    """Give an axis of one element the stride 1: any is right and 1 is easiest to serve."""
-    row = operand.row_stride if rows > 1 else 1
-    column = operand.column_stride if columns > 1 else 1
-    return Operand(row, column, operand.align)
-
-
-def _computing_dtype(dtype: DType) -> DType:
-    """Return what registers hold: small integers wrap around when they are cut in the end."""
-    if dtype.is_half:
-        return dtypes.float32
-    if dtype.is_integer and dtype.bits < 32:
-        return dtypes.int32
-    return dtype
-
-
-def _plan_tiles(
-    plan: ContractPlan, stride: int, target: Target
-) -> list[tuple[float, ContractPlan]]:
-    """Return plans with lanes along the columns, one for each width of the tile, and their costs.
-
-    `stride` is that of the result along its columns.
-    """
-    vectors = -(-plan.columns // plan.lanes)
-    apart = abs(plan.left.row_stride) * plan.dtype.itemsize
-    conflicts = apart > 0 and apart % _PAGE_BYTES == 0
-    width = _choose_width(plan.columns, plan.lanes)
-    # Registers for an element of the left, and for a product where the multiplication and the
-    # addition are two instructions.
-    spare = 1 if target.has_fma and plan.compute.is_float else 2
-    ways = []
-    for across in range(1, min(vectors, 8) + 1):
-        highest = (target.vector_registers - across - spare) // across
-        if conflicts and plan.rows > _CACHE_WAYS:
-            highest = min(highest, _CACHE_WAYS)
-        if highest < 1:
-            break
-        tiles = -(-plan.rows // highest)
-        shape = replace(
-            plan,
-            vector_width=width,
-            tile_rows=-(-plan.rows // tiles),
-            tile_columns=across * plan.lanes,
-            block_k=_choose_block_k(plan),
-        )
-        packed = _pack_panels(shape)
-        cycles = cost.tiling_cycles(plan.rows, vectors, highest, across, plan.k)
-        cycles += _surrounding_cycles(packed, stride)
-        ways.append((cycles, _choose_blocks(packed)))
-    return ways
-
-
-def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, ContractPlan]:
-    """Return the plan with lanes along k, and its cost."""
-    registers = target.vector_registers * 3 // 4
-    rows = min(plan.rows, _SHORT)
-    columns = min(plan.columns, max(1, registers // rows), _SHORT)
-    if columns < plan.columns:
-        # Vectors of the epilogue then divide a tile evenly.
-        columns = 1 << (columns.bit_length() - 1)
-    rows = min(rows, max(1, registers // columns))
-    tiles = -(-plan.rows // rows)
-    shape = replace(
-        plan,
-        method="dot",
-        vector_width=_choose_width(columns, plan.lanes),
-        tile_rows=-(-plan.rows // tiles),
-        tile_columns=columns,
-        block_k=-(-plan.k // plan.lanes) * plan.lanes,
-        pack_left="none" if plan.left.column_stride == 1 else "lines",
-        pack_right="none" if plan.right.row_stride == 1 else "lines",
-    )
-    steps = -(-plan.k // plan.lanes)
-    cycles = cost.dotting_cycles(plan.rows, plan.columns, shape.tile_rows, columns, steps)
-    return cycles + _surrounding_cycles(shape, stride), _choose_blocks(shape)
-
-
-def _surrounding_cycles(plan: ContractPlan, stride: int) -> float:
-    """Return the cycles spent around the microkernels: packing before, the epilogue after."""
-    left = cost.packing_cycles(plan.pack_left, plan.rows * plan.k)
-    right = cost.packing_cycles(plan.pack_right, plan.k * plan.columns)
-    after = cost.epilogue_cycles(plan.rows, plan.columns, plan.vector_width, stride)
-    return left + right + after
-
-
-def _choose_width(columns: int, lanes: int) -> int:
-    """Return the width that needs the fewest calls of the epilogue, leftover columns included."""
-    widths = [1 << i for i in range(lanes.bit_length())]
-    return min(reversed(widths), key=lambda width: columns // width + columns % width)
-
-
-def _choose_block_k(plan: ContractPlan) -> int:
-    """Return all of k if its panels stay in the second-level cache, else an even part of it."""
-    whole, part = _FAR_K if _is_far(plan, "left") else _NEAR_K
-    blocks = 1 if plan.k <= whole else -(-plan.k // part)
-    evenly = max(1, -(-plan.k // blocks))
-    size = -(-evenly // plan.lanes) * plan.lanes
-    # Packing by vectors needs a whole vector of every block.
-    while blocks > 1 and 0 < plan.k % size < plan.lanes:
-        size += plan.lanes
-    return size
-
-
-def _choose_blocks(plan: ContractPlan) -> ContractPlan:
-    """Return `plan` with as many tiles and panels in a block as their caches hold.
-
-    If the first-level cache holds the right, the order serves the result, which is contiguous along
-    its rows; else it serves the right, of which a panel stays in cache.
-    """
-    line = plan.block_k * plan.compute.itemsize
-    tiles = max(1, _BLOCK_LEFT_BYTES // (line * plan.tile_rows))
-    panels = max(1, _BLOCK_RIGHT_BYTES // (line * plan.tile_columns))
-    band = plan.row_tiles if plan.k_blocks == 1 else max(1, _BAND_ROWS // plan.tile_rows)
-    return replace(
-        plan,
-        band_tiles=min(plan.row_tiles, band),
-        block_tiles=min(plan.row_tiles, band, tiles),
-        block_panels=min(plan.panels, panels),
-        rows_first=plan.k * plan.columns * plan.compute.itemsize <= _L1_BYTES,
-    )
-
-
-def _pack_panels(plan: ContractPlan) -> ContractPlan:
-    """Return `plan` with the ways its operands are packed.
-
-    The left is read element by element and the right in vectors that must lie along it. Where that
-    is possible, packing pays if elements have to be converted, or are read often and lie by
-    themselves: each step of k on another page, on few lines of the first-level cache.
-    """
-    converts = plan.dtype != plan.compute
-    left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
-    is_dear = plan.panels >= _MANY_READS and left != "transpose" and _is_far(plan, "left")
-    if not (converts or is_dear):
-        left = "none"
-    right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
-    is_large = plan.block_k * plan.columns * plan.dtype.itemsize > _UNPACKED_RIGHT_BYTES
-    is_dear = plan.row_tiles >= _MANY_READS and _is_far(plan, "right")
-    if right == "copy" and (plan.row_tiles < 4 or not (converts or is_dear or is_large)):
-        right = "none"
-    return replace(plan, pack_left=left, pack_right=right)
-
-
-def _is_far(plan: ContractPlan, side: Literal["left", "right"]) -> bool:
-    """Return whether each of many steps of k lies on another page."""
-    stride = plan.left.column_stride if side == "left" else plan.right.row_stride
-    return plan.k >= _MANY_PAGES and abs(stride) * plan.dtype.itemsize >= _PAGE_BYTES
-
-
-def _panel_packing(across: int, along: int) -> Packing:
-    if across == 1:
-        return "copy"
-    return "transpose" if along == 1 else "gather"

@@ -25,6 +25,7 @@ from symgrad.codegen.loops import (
     Fold,
     For,
     Index,
+    IndexAtom,
     IndexValue,
     Kernel,
     Let,
@@ -32,6 +33,7 @@ from symgrad.codegen.loops import (
     Op,
     Param,
     Product,
+    Quotient,
     Ref,
     Select,
     Stmt,
@@ -163,17 +165,15 @@ class _KernelEmitter:
             total = builder.add(total, term, flags=("nsw",))
         return total
 
-    def _index_atom(self, atom: object, lane: int) -> ir.Value:
+    def _index_atom(self, atom: IndexAtom, lane: int) -> ir.Value:
         if isinstance(atom, str):
             base = self._indices[atom]
             if lane and atom == self._vector.variable:
                 return self._builder.add(base, _I64(lane), flags=("nsw",))
             return base
         # Indices are positions: never negative, so the unsigned division is the floor.
-        inner = self._index(atom.index, lane)  # type: ignore[attr-defined]
-        by = _I64(atom.by)  # type: ignore[attr-defined]
-        is_quotient = type(atom).__name__ == "Quotient"
-        return (self._builder.udiv if is_quotient else self._builder.urem)(inner, by)
+        divide = self._builder.udiv if isinstance(atom, Quotient) else self._builder.urem
+        return divide(self._index(atom.index, lane), _I64(atom.by))
 
     def _stride(self, index: Index) -> int | None:
         """Return the step of `index` from lane to lane, None if it is not always the same."""
@@ -325,7 +325,8 @@ class _KernelEmitter:
 
     def _emit_fold(self, fold: Fold) -> None:
         whole = fold.extent - fold.extent % fold.lanes if fold.lanes > 1 else 0
-        totals, width = self._identities(fold, self._vector.width), self._vector.width
+        width = self._vector.width
+        totals: Sequence[ir.Value] = self._identities(fold, width)
         if whole:
             assert width == 1, "the lanes of a fold and of a loop around it exclude each other"
             totals = self._fold_in_lanes(fold, whole)

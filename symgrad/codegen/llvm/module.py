@@ -11,6 +11,7 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from llvmlite import ir
 
@@ -75,9 +76,7 @@ class _StepEmitter:
             if clock is None:
                 self._emit_call(call)
             else:
-                clock.measure(
-                    self._function.args[3], number, lambda call=call: self._emit_call(call)
-                )
+                clock.measure(self._function.args[3], number, partial(self._emit_call, call))
         self._builder.ret(_I32(0))
 
     def _locate(self, buffer: Buffer) -> ir.Value:

@@ -100,16 +100,10 @@ def floor_divide(x: Any, y: Any, /) -> Tensor:
     return apply(floor_divide_op, *broadcast_operands("floor_divide", x, y))
 
 
-def _floor_divide_meaning(x: Array, y: Array) -> Array:
-    # NumPy corrects the quotient of floats by the remainder; the scalar operation does not.
-    floats = x.dtype.kind == "f"
-    return np.asarray(np.floor(np.divide(x, y)) if floats else np.floor_divide(x, y))
-
-
 floor_divide_op = elementwise(
     "floor_divide",
     infer=infer_same("floor_divide", is_number),
-    reference=rounded_once(_floor_divide_meaning),
+    reference=rounded_once(np.floor_divide),
     grad="none",
     body=one_call("floordiv"),
 )

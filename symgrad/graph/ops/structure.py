@@ -172,11 +172,11 @@ def _reshape_reference(x: Array, *, shape: Shape) -> Array:
     return x.reshape(tuple(map(static, shape)))
 
 
-def _reshape_grad(node: Node, g: Tensor, *, shape: Shape) -> Grads:  # noqa: ARG001 - attributes are passed by keyword to every rule
+def _reshape_grad(node: Node, g: Tensor, *, shape: Shape) -> Grads:
     return (reshape(g, node.inputs[0].shape),)
 
 
-def _reshape_kernel(_x: TensorType, *, shape: Shape) -> Reshape:  # noqa: ARG001
+def _reshape_kernel(_x: TensorType, *, shape: Shape) -> Reshape:
     return Reshape()
 
 
@@ -223,9 +223,7 @@ permute_dims_op = define(
 )
 
 
-def slice_axes(
-    x: Tensor, start: Sequence[Dim], size: Sequence[Dim], step: Sequence[int]
-) -> Tensor:
+def slice_axes(x: Tensor, start: Sequence[Dim], size: Sequence[Dim], step: Sequence[int]) -> Tensor:
     """Take `size[a]` elements from `start[a]` on, every `step[a]`-th (it may be negative).
 
     The elements taken must lie within `x`; NumPy's clipping is done by indexing.
@@ -245,9 +243,7 @@ def _slice_infer(x: TensorType, *, start: Shape, size: Shape, step: Axes) -> Ten
             continue
         lowest, highest = sorted((static(first), static(last)))
         if stride == 0 or lowest < 0 or highest >= static(n):
-            raise ShapeError(
-                "slice", f"{first} to {last} by {stride} leaves axis {axis} of x: {x}"
-            )
+            raise ShapeError("slice", f"{first} to {last} by {stride} leaves axis {axis} of x: {x}")
     return x.with_shape(size)
 
 
@@ -270,7 +266,7 @@ def _slice_grad(node: Node, g: Tensor, *, start: Shape, size: Shape, step: Axes)
     return (place(flipped, x.shape, low, tuple(abs(stride) for stride in step)),)
 
 
-def _slice_kernel(_x: TensorType, *, start: Shape, size: Shape, step: Axes) -> View:  # noqa: ARG001
+def _slice_kernel(_x: TensorType, *, start: Shape, size: Shape, step: Axes) -> View:
     maps = enumerate(zip(start, step, strict=True))
     return View(tuple(AxisMap.axis(a, d, static(first)) for a, (first, d) in maps))
 
@@ -311,17 +307,16 @@ def _place_infer(
         raise ShapeError("pad", f"{len(low)} axes are padded of x: {x}")
     for axis, (n, total, first, stride) in enumerate(zip(x.shape, shape, low, step, strict=True)):
         last = first + stride * (n - 1)
-        known = all(isinstance(v, int) for v in (total, first, last))
-        if known and n != 0 and (stride < 1 or first < 0 or last >= total):  # type: ignore[operator]
+        if n == 0 or not all(isinstance(value, int) for value in (total, first, last)):
+            continue
+        if stride < 1 or static(first) < 0 or static(last) >= static(total):
             raise ShapeError(
                 "pad", f"axis {axis} of x: {x} placed from {first} to {last} leaves 0 to {total}"
             )
     return x.with_shape(shape)
 
 
-def _place_reference(
-    x: Array, *, shape: Shape, low: Shape, step: Axes, value: Number
-) -> Array:
+def _place_reference(x: Array, *, shape: Shape, low: Shape, step: Axes, value: Number) -> Array:
     out = np.full(tuple(map(static, shape)), value, x.dtype)
     index = tuple(
         static(first) + stride * np.arange(n)
@@ -337,9 +332,7 @@ def _place_grad(
     return (slice_axes(g, low, node.inputs[0].shape, step),)
 
 
-def _place_kernel(
-    _x: TensorType, *, shape: Shape, low: Shape, step: Axes, value: Number
-) -> Place:
+def _place_kernel(_x: TensorType, *, shape: Shape, low: Shape, step: Axes, value: Number) -> Place:
     maps = enumerate(zip(low, step, strict=True))
     return Place((tuple(AxisMap.axis(a, d, static(first)) for a, (first, d) in maps),), value)
 
