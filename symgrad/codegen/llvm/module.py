@@ -4,13 +4,13 @@
 
 `inputs` and `outputs` are tables of pointers to elements. `state` is a table too: the arena, an
 int64 that receives an index found out of range, then the variables, then the constants. The
-result is 0, or the status of the op that failed. The function calls kernels of its own module and
-nothing else.
+result is 0, or the status of the op that failed. The function calls functions of its own module
+and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from llvmlite import ir
@@ -23,8 +23,10 @@ from symgrad.passes.buffers import Buffer
 STEP = "step"
 ARENA_SLOT, FAILURE_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
 
+# The time LLVM takes to allocate registers grows faster than the function: a longer step is cut.
+CALLS_IN_FUNCTION = 64
+
 _I32, _I64, _PTR, _BYTE = ir.IntType(32), ir.IntType(64), ir.PointerType(), ir.IntType(8)
-_STEP_TYPE = ir.FunctionType(_I32, [_PTR, _PTR, _PTR])
 
 
 def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.Module:
@@ -36,27 +38,70 @@ def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.
     module = ir.Module(program.partition.graph.name)
     module.triple = target.triple
     kernels = {k.name: emit_kernel(module, k, k.name, target) for k in program.kernels}
-    _StepEmitter(module, program, kernels, timed=timed).emit()
+    step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
+    clock = _declare_clock(module) if timed else None
+    calls = list(enumerate(program.calls))
+    if len(calls) <= CALLS_IN_FUNCTION:
+        _CallsEmitter(program, kernels, step, clock).emit(calls)
+    else:
+        parts = [
+            _emit_part(program, kernels, step, clock, calls[start : start + CALLS_IN_FUNCTION])
+            for start in range(0, len(calls), CALLS_IN_FUNCTION)
+        ]
+        _emit_sequence(step, parts)
     return module
 
 
-class _StepEmitter:
+def _emit_part(
+    program: Program,
+    kernels: Mapping[str, ir.Function],
+    step: ir.Function,
+    clock: ir.Function | None,
+    calls: Sequence[tuple[int, Call]],
+) -> ir.Function:
+    """Emit a function like `step` that makes some of its calls."""
+    first, _ = calls[0]
+    part = ir.Function(step.module, step.function_type, f"{STEP}.{first}")
+    part.linkage = "internal"
+    part.attributes.add("noinline")
+    _CallsEmitter(program, kernels, part, clock).emit(calls)
+    return part
+
+
+def _emit_sequence(step: ir.Function, parts: Sequence[ir.Function]) -> None:
+    """Make `step` call `parts` one after another, up to one that fails."""
+    builder = ir.IRBuilder(step.append_basic_block("entry"))
+    for part in parts:
+        _return_failure(builder, builder.call(part, step.args))
+    builder.ret(_I32(0))
+
+
+def _return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
+    """Return `status` if it is a failure, go on otherwise."""
+    failed = builder.append_basic_block("failed")
+    passed = builder.append_basic_block("passed")
+    builder.cbranch(builder.icmp_signed("==", status, _I32(0)), passed, failed)
+    builder.position_at_end(failed)
+    builder.ret(status)
+    builder.position_at_end(passed)
+
+
+class _CallsEmitter:
+    """Emits calls of kernels into a function of the type of the step."""
+
     def __init__(
         self,
-        module: ir.Module,
         program: Program,
         kernels: Mapping[str, ir.Function],
-        *,
-        timed: bool,
+        function: ir.Function,
+        clock: ir.Function | None,
     ) -> None:
-        parameters = [_PTR] * (4 if timed else 3)
-        self._module = module
         self._program = program
         self._kernels = kernels
-        self._timed = timed
-        self._function = ir.Function(module, ir.FunctionType(_I32, parameters), STEP)
-        self._inputs, self._outputs, self._state = self._function.args[:3]
-        self._builder = ir.IRBuilder(self._function.append_basic_block("entry"))
+        self._function = function
+        self._inputs, self._outputs, self._state = function.args[:3]
+        self._builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self._clock = None if clock is None else _Clock(clock, self._builder)
         self._pointers: dict[Buffer, ir.Value] = {}
         self._failure = self._slot(self._state, FAILURE_SLOT)
         self._arena = self._slot(self._state, ARENA_SLOT)
@@ -65,18 +110,19 @@ class _StepEmitter:
         place = self._builder.gep(table, [_I64(number)], inbounds=True, source_etype=_PTR)
         return self._builder.load(place, align=8, typ=_PTR)
 
-    def emit(self) -> None:
+    def emit(self, calls: Sequence[tuple[int, Call]]) -> None:
+        """Emit numbered calls and the return."""
         # All pointers are read once, at the start: no call changes a table.
-        for call in self._program.calls:
+        for _, call in calls:
             for buffer in call.arguments:
                 if buffer not in self._pointers:
                     self._pointers[buffer] = self._locate(buffer)
-        clock = _Clock(self._module, self._builder) if self._timed else None
-        for number, call in enumerate(self._program.calls):
-            if clock is None:
+        for number, call in calls:
+            if self._clock is None:
                 self._emit_call(call)
             else:
-                clock.measure(self._function.args[3], number, partial(self._emit_call, call))
+                table = self._function.args[3]
+                self._clock.measure(table, number, partial(self._emit_call, call))
         self._builder.ret(_I32(0))
 
     def _locate(self, buffer: Buffer) -> ir.Value:
@@ -96,25 +142,23 @@ class _StepEmitter:
 
     def _emit_call(self, call: Call) -> None:
         arguments = [self._pointers[b] for b in call.arguments]
-        builder = self._builder
-        if not call.kernel.can_fail:
-            builder.call(self._kernels[call.kernel.name], arguments)
-            return
-        status = builder.call(self._kernels[call.kernel.name], [*arguments, self._failure])
-        failed = self._function.append_basic_block("failed")
-        passed = self._function.append_basic_block("passed")
-        builder.cbranch(builder.icmp_signed("==", status, _I32(0)), passed, failed)
-        builder.position_at_end(failed)
-        builder.ret(status)
-        builder.position_at_end(passed)
+        kernel = self._kernels[call.kernel.name]
+        if call.kernel.can_fail:
+            status = self._builder.call(kernel, [*arguments, self._failure])
+            _return_failure(self._builder, status)
+        else:
+            self._builder.call(kernel, arguments)
+
+
+def _declare_clock(module: ir.Module) -> ir.Function:
+    return ir.Function(module, ir.FunctionType(_I32, [_I32, _PTR]), "clock_gettime")
 
 
 class _Clock:
     """Reads the C library's monotonic clock around calls."""
 
-    def __init__(self, module: ir.Module, builder: ir.IRBuilder) -> None:
-        kind = ir.FunctionType(_I32, [_I32, _PTR])
-        self._read = ir.Function(module, kind, "clock_gettime")
+    def __init__(self, read: ir.Function, builder: ir.IRBuilder) -> None:
+        self._read = read
         self._builder = builder
         self._time = builder.alloca(ir.ArrayType(_I64, 2))
 

@@ -129,7 +129,9 @@ def scatter_add(base: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     axis = normalize_axis("scatter_add", axis, base.ndim)
     index = index_tensor("scatter_add", indices, base.shape[axis], axis)
     wanted = (*base.shape[:axis], *index.shape, *base.shape[axis + 1 :])
-    return scatter_rows(base, broadcast_to(updates, wanted), [index], axis)
+    if updates.ndim <= len(wanted):
+        updates = broadcast_to(updates, broadcast_target(updates.type, wanted))
+    return scatter_rows(base, updates, [index], axis)
 
 
 def gather_axes(x: Tensor, axes: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
