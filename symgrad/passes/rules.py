@@ -1,30 +1,30 @@
-"""Rewrite rules: what one is, how an equation becomes one, and the driver that applies tables.
+"""Rewrite rules: what one is, where it holds, and the driver that applies tables of them.
 
-The rules themselves are rows of `rules_algebra.py` and `rules_structure.py`. What needs the whole
-graph is a pass of its own and not a rule.
+An equation becomes a rule in `equations.py`; the rules are rows of `rules_algebra.py` and functions
+of `rules_structure.py`. What needs the whole graph is a pass of its own and not a rule.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from symgrad.errors import DTypeError
-from symgrad.graph import dtypes
-from symgrad.graph.build import derived_from
+from symgrad.graph.build import derived_from, rebuild
 from symgrad.graph.dtypes import DType
-from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.passes.rewrites import Rewrites
+
+MAX_REWRITES = 100  # for each node, on average: more means that rules undo each other
 
 
 class Holds(Enum):
-    """Where the two sides of a rule are equal; this decides when it may run.
+    """Where the two sides of a rule are equal; this decides when the rule may run.
 
-    A nan is equal to every nan. A rule runs by itself if it holds for the dtypes at hand, and on
-    floats it may change no more than the last bits; the others wait for `fast_math`.
+    A nan counts as equal to every nan. Without `fast_math` a rule runs if it holds for the dtypes
+    at hand, and on floats it may change no more than the last bits.
     """
 
     BITWISE = "bit for bit"
@@ -40,9 +40,6 @@ class Holds(Enum):
         return self is not Holds.REAL and not is_float
 
 
-BITWISE, CLOSE = Holds.BITWISE, Holds.CLOSE
-EXCEPT_NEG_ZERO, INTEGERS, REAL = Holds.EXCEPT_NEG_ZERO, Holds.INTEGERS, Holds.REAL
-
 Examples = Callable[[DType], Sequence[Tensor]]
 
 
@@ -50,10 +47,10 @@ Examples = Callable[[DType], Sequence[Tensor]]
 class Rule:
     """A tensor that may stand for another one.
 
-    `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor for
-    the output of a node, None where it does not apply. `examples` gives tensors of a dtype to
-    which it applies, for the tests. With `needs_sole_use` the first operand must have no other
-    use: it would be computed twice.
+    `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor that
+    stands for the output of a node, None where the rule does not apply. `examples` gives tensors
+    of a dtype to which it does apply, for the tests. With `needs_sole_use` the first operand must
+    have no other use, since it would be computed twice.
     """
 
     equation: str
@@ -67,122 +64,135 @@ class Rule:
         return f"{self.equation}  [{self.holds.value}]"
 
 
-# ----------------------------------------------------------------------------------- equations
+class RuleTable:
+    """Rules by the op they are tried on, in the order in which they are tried."""
 
-# Operands of these may be exchanged without changing a bit, but for which of two zeros of unlike
-# sign an order takes: that concerns `merge_common` and no rule.
-ORDERS = frozenset({"maximum", "minimum"})
-COMMUTATIVE = frozenset(
-    {"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"}
-)
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = tuple(rules)
+        named = {op for rule in self.rules for op in rule.roots or ()}
+        self._for_any = [rule for rule in self.rules if rule.roots is None]
+        self._by_op = {
+            op: [rule for rule in self.rules if rule.roots is None or op in rule.roots]
+            for op in named
+        }
 
-Equation = Callable[..., tuple[Any, Any]]
-Admits = Callable[[float], bool]
-_SIZE = 7  # of the one axis of the tensors a pattern is built of: any but 1, which is broadcast
-_SAMPLES = (2.0, 3.0, -2.0, 0.5)
+    def for_op(self, op: str) -> list[Rule]:
+        return self._by_op.get(op, self._for_any)
 
 
-def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True) -> Rule:
-    """Make a rule of an equation: a function that returns both sides, built by ordinary ops.
+def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
+    """Rewrite `graph` from the operands up, until no rule applies to what has become of it."""
+    driver = _Driver(graph, table, rewrites)
+    for node in graph.nodes:
+        driver.settle(node)
+    return graph.with_roots(driver.settled)
 
-    A parameter that begins with p or q stands for bools, c or d for a constant of equal elements
-    that `constants` admits, any other for numbers. Where an operand is a constant, so may be a
-    constant seen through a broadcast.
+
+class _Driver:
+    """What stands for each tensor so far.
+
+    A node is settled when no rule applies to it and its operands are settled; a settled tensor
+    stands for itself. A node that was rewritten waits for its replacement to be settled. So each
+    node meets each rule of its op once, and nothing is recursive.
     """
-    pattern = _Pattern(equation, constants)
-    return Rule(str(pattern), (pattern.left.node.op,), holds, pattern.rewrite, pattern.examples)
 
+    def __init__(self, graph: Graph, table: RuleTable, rewrites: Rewrites) -> None:
+        self.settled: dict[Tensor, Tensor] = {}
+        self._table = table
+        self._rewrites = rewrites
+        self._replaced: dict[Node, Tensor] = {}
+        self._limit = rewrites.count + MAX_REWRITES * len(graph.nodes)
+        self._given = Counter(t for node in graph.nodes for t in node.inputs)
+        self._given.update(graph.roots)
+        self._originals = set(graph.nodes)
+        # How often a settled tensor is used, at most: uses that have died are counted too.
+        self._uses: Counter[Tensor] = Counter()
 
-class _Pattern:
-    """The left side of an equation over variables of float32, and how to find it in a graph."""
+    def settle(self, root: Node) -> None:
+        """Find what stands for the outputs of `root`."""
+        pending = [root]
+        while pending:
+            node = pending[-1]
+            waiting = self._waiting(node)
+            if waiting:
+                pending.extend(reversed(waiting))
+                continue
+            if not self._is_settled(node):
+                self._advance(node)
+            if self._is_settled(node):
+                pending.pop()
 
-    def __init__(self, equation: Equation, admits: Admits) -> None:
-        self._equation = equation
-        self._admits = admits
-        self._names = tuple(inspect.signature(equation).parameters)
-        self._variables = [_variable(name, dtypes.float32) for name in self._names]
-        left, right = equation(*self._variables)
-        assert isinstance(left, Tensor), "the left side of a rule is an op"
-        self.left = left
-        self._right = right
-        self._orders = _orders_of_operands(left, self._variables)
+    def _is_settled(self, node: Node) -> bool:
+        return node.outputs[0] in self.settled
 
-    def rewrite(self, node: Node) -> Tensor | None:
-        for swapped in self._orders:
-            bound = self._match(node, swapped)
-            if bound is not None:
-                with derived_from(node):
-                    right = self._equation(*bound)[1]
-                return right if isinstance(right, Tensor) else None
+    def _waiting(self, node: Node) -> list[Node]:
+        """Return the nodes that must be settled before `node` can be."""
+        if self._is_settled(node):
+            return []
+        replacement = self._replaced.get(node)
+        needed = node.inputs if replacement is None else (replacement,)
+        return [t.node for t in needed if t not in self.settled]
+
+    def _advance(self, node: Node) -> None:
+        """Settle `node`, whose operands are settled, or find its replacement."""
+        if node in self._replaced:
+            self._settle_as(node, (self.settled[self._replaced[node]],))
+            return
+        inputs = tuple(self.settled[t] for t in node.inputs)
+        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        current = node if is_same else rebuild(node, inputs)
+        replacement = self._replacement(current)
+        if replacement is not None:
+            self._replaced[node] = replacement
+            return
+        self.settled.update(zip(current.outputs, current.outputs, strict=True))
+        self._settle_as(node, current.outputs)
+        if node not in self._originals:
+            self._uses.update(current.inputs)
+
+    def _settle_as(self, node: Node, outputs: tuple[Tensor, ...]) -> None:
+        for old, new in zip(node.outputs, outputs, strict=True):
+            self.settled[old] = new
+            self._uses[new] += self._given[old]
+
+    def _replacement(self, node: Node) -> Tensor | None:
+        rules = self._table.for_op(node.op)
+        if not rules or len(node.outputs) != 1:
+            return None
+        is_float = any(t.dtype.is_float for t in node.inputs)
+        with derived_from(node):
+            for rule in rules:
+                found = self._try(rule, node, is_float)
+                if found is not None:
+                    allowed = self._rewrites.allow(rule.equation, node)
+                    assert self._rewrites.count <= self._limit, f"rules go in circles: {rule}"
+                    return self._named_as(node, found) if allowed else None
         return None
 
-    def _match(self, node: Node, swapped: frozenset[Node]) -> list[Tensor] | None:
-        """Return what the variables stand for, with the operands of `swapped` exchanged."""
-        bound: dict[Tensor, Tensor] = {}
-        pending = [(self.left, node.output)]
-        while pending:
-            wanted, found = pending.pop()
-            if wanted in bound:
-                if bound[wanted] is not found:
-                    return None
-                continue
-            bound[wanted] = found
-            operands = self._operands(wanted, found, swapped)
-            if operands is None:
-                return None
-            pending.extend(operands)
-        return [bound[variable] for variable in self._variables]
-
-    def _operands(
-        self, wanted: Tensor, found: Tensor, swapped: frozenset[Node]
-    ) -> list[tuple[Tensor, Tensor]] | None:
-        """Return the operands that must still agree; None if `found` is not what is `wanted`."""
-        op = wanted.node.op
-        if op == "placeholder":
-            name = self._names[self._variables.index(wanted)] if _is_constant(wanted) else ""
-            value = uniform_value(found) if name else None
-            return [] if not name or (value is not None and self._admits(float(value))) else None
-        if op == "constant":
-            return [] if _is_same_constant(wanted, found) else None
-        if op == "broadcast_to":  # of a scalar that the equation states
-            return [(wanted.node.inputs[0], found)]
-        node = found.node
-        if node.definition is not wanted.node.definition or node.attrs != wanted.node.attrs:
+    def _try(self, rule: Rule, node: Node, is_float: bool) -> Tensor | None:
+        if not rule.holds.permits(is_float, self._rewrites.fast_math):
             return None
-        inputs = node.inputs[::-1] if wanted.node in swapped else node.inputs
-        return list(zip(wanted.node.inputs, inputs, strict=True))
+        if rule.needs_sole_use and self._uses[node.inputs[0]] > 1:
+            return None
+        found = rule.rewrite(node)
+        # Where sizes are unknown the sides may have other shapes: the check that they are equal
+        # would be lost.
+        return found if found is not None and found.type == node.output.type else None
 
-    def examples(self, dtype: DType) -> list[Tensor]:
-        """Return the left side over placeholders of `dtype`, once for each sample constant."""
-        found = []
-        samples = [v for v in _SAMPLES if self._admits(v)] if _has_constant(self._names) else [0.0]
-        for sample in samples:
-            operands = [_example(name, dtype, sample) for name in self._names]
-            try:
-                left, _right = self._equation(*operands)
-            except DTypeError:
-                return []  # the equation is not about this dtype
-            if isinstance(left, Tensor) and left.node.op == self.left.node.op:
-                found.append(left)
-        return found
-
-    def __str__(self) -> str:
-        labels = dict(zip(self._variables, self._names, strict=True))
-        right = _print(self._right, labels) if isinstance(self._right, Tensor) else self._right
-        return f"{_print(self.left, labels)} -> {right}"
-
-
-def _is_proposition(name: str) -> bool:
-    return name[0] in "pq"
-
-
-def _has_constant(names: Sequence[str]) -> bool:
-    return any(name[0] in "cd" for name in names)
-
-
-def _is_constant(variable: Tensor) -> bool:
-    return variable.name is not None and variable.name[0] in "cd"
-
-
-def _variable(name: str, dtype: DType) -> Tensor:
-    return placeholder((_SIZE,), dtypes.bool_ if _is_proposition(name) else dtype, name)
+    def _named_as(self, node: Node, found: Tensor) -> Tensor:
+        """Return `found` under the user's name of `node`, if it is new and has none."""
+        new = found.node
+        if node.name is None or new.name is not None or found in self.settled:
+            return found
+        types = tuple(t.type for t in new.outputs)
+        named = make_node(
+            new.definition,
+            new.inputs,
+            new.attrs,
+            types,
+            name=node.name,
+            source=new.source,
+            origin=new.origin,
+            region=new.region,
+        )
+        return named.outputs[found.index]

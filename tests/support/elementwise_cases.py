@@ -75,14 +75,7 @@ _ARITHMETIC = (
     _binary("subtract", np.subtract, x=(2.0, 4.0)),
     _binary("multiply", np.multiply),
     _binary("divide", np.true_divide, y=(0.5, 3.0), kinks=(0.0,)),
-    _binary(
-        "floor_divide",
-        lambda x, y: np.floor(x / y),
-        x=(-9.0, 9.0),
-        y=(1.2, 3.0),
-        order=0,
-        accepts=(dtypes.float32, dtypes.float64),
-    ),
+    _binary("floor_divide", np.floor_divide, x=(-9.0, 9.0), y=(1.2, 3.0), order=0),
     # Floats: the quotient is between 3 and 4, away from the jumps of the remainder.
     _binary("remainder", np.mod, x=(7.1, 7.4), y=(2.05, 2.3)),
     replace(

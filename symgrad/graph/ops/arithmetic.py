@@ -96,7 +96,7 @@ divide_op = elementwise(
 
 
 def floor_divide(x: Any, y: Any, /) -> Tensor:
-    """Compute `floor(x / y)`; an integer divided by 0 gives 0."""
+    """Compute the floor of the exact `x / y`; an integer divided by 0 gives 0."""
     return apply(floor_divide_op, *broadcast_operands("floor_divide", x, y))
 
 
@@ -115,10 +115,8 @@ def remainder(x: Any, y: Any, /) -> Tensor:
 
 
 def _remainder_grad(node: Node, g: Tensor) -> Grads:
-    # remainder = x - q * y, where the integer q is constant between its jumps
-    x, y = node.inputs
-    quotient = round(divide(subtract(x, node.output), y))
-    return g, negative(multiply(g, quotient))
+    # remainder = x - floor(x / y) * y, where the quotient is constant between its jumps
+    return g, negative(multiply(g, floor_divide(*node.inputs)))
 
 
 remainder_op = elementwise(

@@ -14,7 +14,7 @@ from symgrad.graph.dtypes import promote
 _INTEGERS = [d for d in dtypes.ALL if d.is_integer]
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(_INTEGERS, _INTEGERS), ids=str)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(_INTEGERS, _INTEGERS)), ids=str)
 def test_integers_promote_as_in_numpy_and_never_to_a_float(a, b):
     expected = np.promote_types(a.numpy, b.numpy)
     if expected.kind == "f":
@@ -24,7 +24,7 @@ def test_integers_promote_as_in_numpy_and_never_to_a_float(a, b):
         assert promote("add", a, b).numpy == expected
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(dtypes.FLOATS, _INTEGERS), ids=str)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(dtypes.FLOATS, _INTEGERS)), ids=str)
 def test_an_integer_with_a_float_takes_the_dtype_of_the_float(a, b):
     assert promote("add", a, b) == promote("add", b, a) == a
 

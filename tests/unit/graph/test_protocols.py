@@ -143,7 +143,7 @@ def test_the_array_namespace_has_what_it_names():
     assert xp is namespace
     assert all(hasattr(xp, name) for name in namespace.__all__)
     assert xp.sum(sg.placeholder((2, 3)), axis=0).shape == (3,)
-    with pytest.raises(sg.GraphError, match="version 2999.12 was asked for"):
+    with pytest.raises(sg.GraphError, match=r"version 2999\.12 was asked for"):
         sg.placeholder((2,)).__array_namespace__(api_version="2999.12")
 
 

@@ -1,0 +1,53 @@
+"""What the passes over graphs may change and have changed: a count, a limit and a trace.
+
+Every pass asks here before each change, so that the first N changes of a program can be made and
+no others: halving N finds the one that broke it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from symgrad.graph.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change that was made: the `number`-th, by `rule`, to `node`."""
+
+    number: int
+    rule: str
+    node: Node
+
+    def __str__(self) -> str:
+        place = "" if self.node.source is None else f" ({self.node.source})"
+        return f"{self.number}: {self.rule} at {self.node!r}{place}"
+
+
+class Rewrites:
+    """The changes to one program. `limit` is the most that are made; `sink` is told of each.
+
+    `fast_math` allows those that hold only over the reals.
+    """
+
+    def __init__(
+        self,
+        *,
+        fast_math: bool = False,
+        limit: int | None = None,
+        sink: Callable[[Rewrite], None] | None = None,
+    ) -> None:
+        self.fast_math = fast_math
+        self.count = 0
+        self._limit = limit
+        self._sink = sink
+
+    def allow(self, rule: str, node: Node) -> bool:
+        """Return whether `rule` may change `node`, and count it as done if so."""
+        if self._limit is not None and self.count >= self._limit:
+            return False
+        self.count += 1
+        if self._sink is not None:
+            self._sink(Rewrite(self.count, rule, node))
+        return True
