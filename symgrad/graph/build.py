@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Region, Tensor, make_node
+from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Size, substitute
-from symgrad.graph.types import Attr
+from symgrad.graph.types import Attr, Literal
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
@@ -65,6 +66,16 @@ def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
         _gradient_keys.reset(token)
 
 
+@contextmanager
+def inside(opened: Region) -> Iterator[None]:
+    """Go on building in a region that was opened before."""
+    token = _region.set(opened)
+    try:
+        yield
+    finally:
+        _region.reset(token)
+
+
 def current_region() -> Region | None:
     """Return the innermost region that is open, None at the top level."""
     return _region.get()
@@ -92,7 +103,7 @@ def apply_node(
     origin = _origin.get()
     source = user_source() if origin is None else origin.source
     try:
-        _check_regions(definition.name, inputs)
+        inputs = _entered(definition.name, inputs)
         types = definition.infer(*(t.type for t in inputs), **attrs)
     except SymgradError as error:
         error.source = error.source or source
@@ -111,8 +122,11 @@ def apply_node(
     )
 
 
-def _check_regions(op: str, inputs: tuple[Tensor, ...]) -> None:
+def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the operands as the region that is open sees them."""
     here = _region.get()
+    if all(t.node.region is here for t in inputs):
+        return inputs
     for position, tensor in enumerate(inputs):
         owner = tensor.node.region
         if owner is not None and not owner.encloses(here):
@@ -122,6 +136,45 @@ def _check_regions(op: str, inputs: tuple[Tensor, ...]) -> None:
                 f"operand {position} is {tensor!r} of region {owner.name!r}, used in {where}",
                 hint=f"return it from {owner.name!r} instead",
             )
+    return tuple(enter(t) for t in inputs)
+
+
+def enter(tensor: Tensor) -> Tensor:
+    """Return what stands for `tensor`, of this region or one around it, in the region that is open.
+
+    A small constant is made again inside; anything else becomes a captured placeholder, in every
+    region on the way.
+    """
+    way: list[Region] = []
+    region = _region.get()
+    while region is not tensor.node.region:
+        assert region is not None, f"{tensor!r} is of no region around this one"
+        way.append(region)
+        region = region.parent
+    for inner in reversed(way):
+        tensor = _captured(tensor, inner)
+    return tensor
+
+
+def _captured(tensor: Tensor, region: Region) -> Tensor:
+    if tensor not in region.captures:
+        node = tensor.node
+        value = node.attrs.get("value")
+        is_small = isinstance(value, Literal) and value.array.size <= 16
+        definition = node.definition if is_small else OPS["placeholder"]
+        attrs = node.attrs if is_small else {"dtype": tensor.dtype, "shape": tensor.shape}
+        inside = make_node(
+            definition,
+            (),
+            attrs,
+            (tensor.type,),
+            name=node.name,
+            source=node.source,
+            origin=node,
+            region=region,
+        )
+        region.captures[tensor] = inside.output
+    return region.captures[tensor]
 
 
 def rebuild(
@@ -148,6 +201,22 @@ def rebuild(
         source=node.source,
         origin=node.origin,
         region=node.region,
+        gradient_key=node.gradient_key,
+    )
+
+
+def rebuild_here(node: Node, inputs: tuple[Tensor, ...]) -> Node:
+    """Make the node `node` again on operands of the region that is open."""
+    origin = _origin.get()
+    return make_node(
+        node.definition,
+        inputs,
+        node.attrs,
+        tuple(t.type for t in node.outputs),
+        name=node.name,
+        source=node.source,
+        origin=node.origin if origin is None else origin,
+        region=_region.get(),
         gradient_key=node.gradient_key,
     )
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError
 from symgrad.graph.build import rebuild, substitute_sizes
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.ops.leaf import Variable, placeholder_op
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.traverse import topological
+from symgrad.graph.types import Attr, NestedGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +38,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Graph:
+class Graph(NestedGraph):
     """A program over tensors.
 
     `inputs` are placeholders, in the order in which they are given; `nodes` is everything the
@@ -57,8 +58,9 @@ class Graph:
         updates: Sequence[Update] = (),
         *,
         name: str = "graph",
+        region: Region | None = None,
     ) -> None:
-        """Freeze what `outputs` and `updates` depend on.
+        """Freeze what `outputs` and `updates` depend on; all of it belongs to `region`.
 
         Without `inputs`, the placeholders that are reached are the inputs, in the order in which
         the outputs reach them. Raises `GraphError` for a placeholder that is reached but is not
@@ -72,7 +74,7 @@ class Graph:
         _check_inputs(given, reached)
         _check_updates(updates)
         for root in roots:
-            _check_top_level(root)
+            _check_region(root, region)
         object.__setattr__(self, "outputs", roots)
         object.__setattr__(self, "inputs", given)
         object.__setattr__(self, "updates", tuple(updates))
@@ -121,6 +123,7 @@ class Graph:
             [mapping.get(t, t) for t in self.inputs],
             [Update(u.variable, mapping.get(u.value, u.value)) for u in self.updates],
             name=self.name,
+            region=self.outputs[0].node.region if self.outputs else None,
         )
 
 
@@ -157,13 +160,14 @@ def _check_updates(updates: Sequence[Update]) -> None:
         seen.add(update.variable.state)
 
 
-def _check_top_level(root: Tensor) -> None:
-    region = root.node.region
-    if region is not None:
+def _check_region(root: Tensor, region: Region | None) -> None:
+    owner = root.node.region
+    if owner is not region:
+        assert owner is not None, f"{root!r} of the top level is a result of a region"
         raise GraphError(
             "graph",
-            f"{root!r} belongs to region {region.name!r} and cannot leave it",
-            hint=f"return it from {region.name!r} instead",
+            f"{root!r} belongs to region {owner.name!r} and cannot leave it",
+            hint=f"return it from {owner.name!r} instead",
             source=root.node.source,
         )
 
@@ -193,12 +197,19 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     if not sizes:
         return graph
 
+    def rename(attr: Attr) -> Attr:
+        if isinstance(attr, Graph):
+            return specialize(attr, sizes)
+        if isinstance(attr, tuple):
+            return tuple(rename(part) for part in attr)
+        return substitute_sizes(attr, sizes)
+
     def replace(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
-        attrs = {key: substitute_sizes(value, sizes) for key, value in node.attrs.items()}
+        attrs = {key: rename(value) for key, value in node.attrs.items()}
         same = attrs == dict(node.attrs)
         if same and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
             return None
-        return rebuild(node, inputs, lambda attr: substitute_sizes(attr, sizes))
+        return rebuild(node, inputs, rename)
 
     try:
         return transform(graph, replace)

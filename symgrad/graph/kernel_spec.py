@@ -24,6 +24,7 @@ from typing import Any
 
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.types import NestedGraph
 
 # A scalar expression is whatever the `Scalars` at hand make it: the one place where the type of a
 # value is the implementer's affair.
@@ -133,4 +134,29 @@ class ScatterAdd:
     count: int
 
 
-KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Operands: an int64 index, then those of the branches; one branch runs, the last if none fits.
+
+    Every branch is a graph from those operands to the results.
+    """
+
+    graphs: tuple[NestedGraph, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Operands: `carried` loop variables, then invariants. While `condition` holds, `body` runs.
+
+    `condition` and `body` are graphs over both. The body gives the next loop variables and then
+    what is stacked: of each iteration one slice. Results are the number of iterations, an int64,
+    the last loop variables and the stacks, of `capacity` slices; slices of no iteration are 0.
+    """
+
+    condition: NestedGraph
+    body: NestedGraph
+    carried: int
+    capacity: int
+
+
+KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Branches | Loop

@@ -52,10 +52,14 @@ class OpDef:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """A scope of tracing: a tensor made in it lives in it and may be used only there."""
+    """A scope of tracing: a tensor made in it lives in it and may be used only there.
+
+    `captures` maps a tensor from around the region to the placeholder that stands for it inside.
+    """
 
     name: str
     parent: Region | None
+    captures: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def encloses(self, other: Region | None) -> bool:
         """Return whether `other` is this region or lies inside of it."""

@@ -12,6 +12,9 @@ from symgrad.graph.types import Array, TensorType
 
 OPS: dict[str, OpDef] = {}
 
+# What the gradient rule of an op with nested graphs is given to differentiate them; not an attribute.
+DIFFERENTIATE = "differentiate"
+
 
 def define(
     name: str,
@@ -38,7 +41,8 @@ def define(
 
 def _attributes(rule: Callable[..., Any]) -> set[str]:
     parameters = inspect.signature(rule).parameters.values()
-    return {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    names = {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    return names - {DIFFERENTIATE}
 
 
 def elementwise(
@@ -55,3 +59,8 @@ def elementwise(
         return Map(body)
 
     return define(name, infer=infer, reference=reference, grad=grad, kernel=kernel)
+
+
+def takes_differentiate(rule: Grad) -> bool:
+    """Return whether a gradient rule wants to be handed the gradients pass."""
+    return callable(rule) and DIFFERENTIATE in inspect.signature(rule).parameters

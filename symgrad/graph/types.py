@@ -127,6 +127,12 @@ class State:
         return f"State({self.name}: {self.type})"
 
 
+class NestedGraph:
+    """What an attribute that is a graph is: the program of a branch or of the body of a loop."""
+
+    __slots__ = ()
+
+
 ALIGNMENT = 64  # bytes; a cache line and the widest vector register
 
 
@@ -145,4 +151,4 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-Attr = None | bool | int | float | str | DType | Size | Literal | State | tuple["Attr", ...]
+Attr = None | bool | int | float | str | DType | Size | Literal | State | NestedGraph | tuple["Attr", ...]

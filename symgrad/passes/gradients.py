@@ -27,6 +27,7 @@ from typing import Any
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph.build import derived_from, name_scope
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.opdef import DIFFERENTIATE, takes_differentiate
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.marks import match_shape
@@ -161,7 +162,9 @@ def _carry_through(
             _filled_like(t, 0) if g is None and t.dtype.is_trainable else g
             for t, g in zip(node.outputs, gs, strict=True)
         ]
-        returned = gradient_rule(node)(node, *filled, **node.attrs)
+        rule = gradient_rule(node)
+        more = {DIFFERENTIATE: differentiate} if takes_differentiate(rule) else {}
+        returned = rule(node, *filled, **node.attrs, **more)
         for position, g in enumerate(_as_tuple(node, returned)):
             operand = node.inputs[position]
             if g is None:
