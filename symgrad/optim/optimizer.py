@@ -47,7 +47,10 @@ class Optimizer(ABC):
 
     @property
     def state(self) -> MappingProxyType[str, Variable]:
-        """The slots by name: `w/m` belongs to the variable `w`, `step` to the optimizer."""
+        """The slots by name: `w/m` belongs to the variable `w`, `step` to the optimizer.
+
+        As tensors they have the scopes in force before that, of which the last is the optimizer's.
+        """
         names = {state: name for name, state in self._names.items()}
         return MappingProxyType(
             {
@@ -88,11 +91,11 @@ class Optimizer(ABC):
         given = list(grads_and_vars)
         pairs = [_read_pair(subject, g, v) for g, v in given if g is not None]
         if not pairs:
-            missing = ", ".join(v.name or "a variable" for _, v in given) or "no pairs were given"
+            names = ", ".join(v.name or "a variable" for _, v in given)
             raise GraphError(
                 subject,
-                f"no variable has a gradient: {missing}",
-                hint="sg.explain_none(loss, variable) says where the way to it is cut",
+                f"no variable has a gradient: {names or 'no pairs were given'}",
+                hint="sg.explain_none(loss, variable) tells where it is cut" if given else None,
                 source=user_source(),
             )
         _check_distinct(subject, [v for _, v in pairs])

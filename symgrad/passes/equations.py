@@ -39,10 +39,10 @@ _SIZE = 7  # of the tensors an equation is about: any but 1, which an op would b
 _SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5)  # for the constants c and d in examples
 
 
-def rule(
-    equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True
-) -> Rule:
-    """Make a rule of `equation`, which returns both sides; `constants` says which c and d it takes.
+def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True) -> Rule:
+    """Make a rule of `equation`, which returns both sides.
+
+    `constants` says which numbers the parameters c and d stand for.
     """
     pattern = _Pattern(equation, constants)
     return Rule(str(pattern), (pattern.left.node.op,), holds, pattern.rewrite, pattern.examples)
@@ -165,8 +165,7 @@ def _is_same_number(wanted: Number | None, found: Number | None) -> bool:
 
 
 def _orders_of_operands(left: Tensor) -> list[frozenset[Node]]:
-    """Return the sets of nodes of a pattern whose operands may be exchanged, the empty one first.
-    """
+    """Return the sets of nodes whose operands may be exchanged, the empty one first."""
     free = [
         node
         for node in topological([left])

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from symgrad.graph.node import Node
+from symgrad.graph.build import rebuild
+from symgrad.graph.node import Node, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,9 @@ class Rewrites:
         if self._sink is not None:
             self._sink(Rewrite(self.count, rule, node))
         return True
+
+
+def with_inputs(node: Node, inputs: tuple[Tensor, ...]) -> Node:
+    """Return `node` applied to `inputs`: the same node if they are its own."""
+    is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+    return node if is_same else rebuild(node, inputs)

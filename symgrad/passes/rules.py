@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from symgrad.graph.build import derived_from, rebuild
+from symgrad.graph.build import derived_from
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor, make_node
-from symgrad.passes.rewrites import Rewrites
+from symgrad.passes.rewrites import Rewrites, with_inputs
 
 MAX_REWRITES = 100  # for each node, on average: more means that rules undo each other
 
@@ -139,8 +139,7 @@ class _Driver:
             self._settle_as(node, (self.settled[self._replaced[node]],))
             return
         inputs = tuple(self.settled[t] for t in node.inputs)
-        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        current = node if is_same else rebuild(node, inputs)
+        current = with_inputs(node, inputs)
         replacement = self._replacement(current)
         if replacement is not None:
             self._replaced[node] = replacement

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from symgrad.graph.dtypes import bool_
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import (
     abs,
@@ -36,8 +37,7 @@ from symgrad.graph.ops.comparison import (
 )
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.transcendental import exp, log, pow, rsqrt, sigmoid, sqrt, tanh
-from symgrad.graph.dtypes import bool_
-from symgrad.passes.equations import Number, rule
+from symgrad.passes.equations import Number, rule, uniform_value
 from symgrad.passes.rules import Holds
 
 BITWISE, CLOSE = Holds.BITWISE, Holds.CLOSE
@@ -55,6 +55,15 @@ def _zero(x: Tensor) -> Tensor:
 
 def _one(x: Tensor) -> Tensor:
     return filled(x.shape, 1, x.dtype)
+
+
+def _reciprocal(c: Tensor) -> Tensor:
+    """Return `1 / c`, which is known but where the equation is only printed.
+
+    As an op it would be divided again by the rule it comes from.
+    """
+    value = uniform_value(c)
+    return divide(1, c) if value is None else filled(c.shape, 1 / value, c.dtype)
 
 
 def _has_exact_reciprocal(value: Number) -> bool:
@@ -109,11 +118,15 @@ CANCELLATION = (
 CONSTANTS = (
     # Division is several times the cost of a product.
     rule(
-        lambda x, c: (divide(x, c), multiply(x, divide(1, c))),
+        lambda x, c: (divide(x, c), multiply(x, _reciprocal(c))),
         BITWISE,
         constants=_has_exact_reciprocal,
     ),
-    rule(lambda x, c: (divide(x, c), multiply(x, divide(1, c))), REAL),
+    rule(
+        lambda x, c: (divide(x, c), multiply(x, _reciprocal(c))),
+        REAL,
+        constants=lambda value: value != 0,
+    ),
     rule(lambda x, c, d: (multiply(multiply(x, c), d), multiply(x, multiply(c, d))), INTEGERS),
     rule(lambda x, c, d: (add(add(x, c), d), add(x, add(c, d))), INTEGERS),
 )

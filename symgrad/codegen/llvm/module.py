@@ -23,8 +23,9 @@ from symgrad.passes.buffers import Buffer
 STEP = "step"
 ARENA_SLOT, FAILURE_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
 
-# The time LLVM takes to allocate registers grows faster than the function: a longer step is cut.
-CALLS_IN_FUNCTION = 64
+# The time LLVM takes grows faster than a function that does nothing but call: a long step is cut
+# into parts, and the parts are not optimized. That costs them a nanosecond a call.
+CALLS_IN_FUNCTION = 32
 
 _I32, _I64, _PTR, _BYTE = ir.IntType(32), ir.IntType(64), ir.PointerType(), ir.IntType(8)
 
@@ -64,6 +65,7 @@ def _emit_part(
     part = ir.Function(step.module, step.function_type, f"{STEP}.{first}")
     part.linkage = "internal"
     part.attributes.add("noinline")
+    part.attributes.add("optnone")
     _CallsEmitter(program, kernels, part, clock).emit(calls)
     return part
 

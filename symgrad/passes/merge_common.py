@@ -1,0 +1,61 @@
+"""Merge common: compute equal things once.
+
+Before:
+
+    %0 = add %x, %y : f32[4]
+    %1 = add %y, %x : f32[4]
+    %2 = multiply %0, %1 : f32[4]
+
+After:
+
+    %0 = add %x, %y : f32[4]
+    %1 = multiply %0, %0 : f32[4]
+
+Nodes are equal if op and attributes are and their operands are the same tensors. Every op is a
+function of its operands, so the first of equal nodes can stand for all. Placeholders are not
+merged: each is an argument of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from symgrad.graph.graph import Graph, transform
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.leaf import placeholder_op
+from symgrad.graph.types import Attr
+from symgrad.passes.equations import COMMUTATIVE
+from symgrad.passes.rewrites import Rewrites, with_inputs
+
+
+def merge_common(graph: Graph, rewrites: Rewrites) -> Graph:
+    """Return `graph` with the first of equal nodes in the place of the others."""
+    first: dict[Hashable, Node] = {}
+    number: dict[Tensor, int] = {}
+
+    def merge(node: Node, inputs: tuple[Tensor, ...]) -> Node:
+        new = with_inputs(node, inputs)
+        if node.definition is placeholder_op:
+            return new
+        key = _key(node, [number.setdefault(t, len(number)) for t in inputs])
+        found = first.setdefault(key, new)
+        return found if found is new or rewrites.allow("merge-common", node) else new
+
+    return transform(graph, merge)
+
+
+def _key(node: Node, operands: list[int]) -> Hashable:
+    if node.op in COMMUTATIVE:
+        operands.sort()
+    attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))
+    return node.op, tuple(operands), attrs
+
+
+def attr_key(attr: Attr) -> Hashable:
+    """Return a key that equal attributes share, and no others.
+
+    To Python True, 1 and 1.0 are equal, and so are 0.0 and -0.0.
+    """
+    if isinstance(attr, tuple):
+        return tuple(attr_key(part) for part in attr)
+    return type(attr), repr(attr) if isinstance(attr, float) else attr

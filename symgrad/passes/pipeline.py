@@ -1,0 +1,183 @@
+"""The pipeline: which passes run, in which order, and why.
+
+The passes over graphs are run here; the later stages are listed, since they are part of the order,
+and are called by whoever goes on from a graph to code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from symgrad.config import settings
+from symgrad.errors import GraphError
+from symgrad.graph.graph import Graph
+from symgrad.graph.verify import verify
+from symgrad.passes.drop_dead import drop_dead
+from symgrad.passes.fold_constants import fold_constants
+from symgrad.passes.fuse import fuse
+from symgrad.passes.merge_common import merge_common
+from symgrad.passes.partition import Partition
+from symgrad.passes.plan_memory import Request, plan_memory
+from symgrad.passes.rewrites import Rewrite, Rewrites
+from symgrad.passes.simplify import simplify
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPass:
+    """From a graph to a better one; none is needed for a program to be right."""
+
+    name: str
+    run: Callable[[Graph, Rewrites], Graph]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPass:
+    """From a graph to groups of nodes; required."""
+
+    name: str
+    run: Callable[[Graph], Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPass:
+    """From what kernels request to offsets in one arena, and its size; required."""
+
+    name: str
+    run: Callable[[Sequence[Request]], tuple[list[int], int]]
+
+
+Pass = GraphPass | PartitionPass | MemoryPass
+
+PIPELINE: tuple[Pass, ...] = (
+    GraphPass("simplify", simplify),
+    GraphPass("fold-constants", fold_constants),
+    GraphPass("merge-common", merge_common),
+    GraphPass("drop-dead", drop_dead),
+    PartitionPass("fuse", fuse),
+    MemoryPass("plan-memory", plan_memory),
+)
+
+ORDER = (
+    ("simplify", "fold-constants"),  # rules move ops from repeated constants to the constants
+    ("fold-constants", "merge-common"),  # equal constants may be computed in different ways
+    ("merge-common", "drop-dead"),  # a new value may be seen to be the old one only then
+    ("merge-common", "fuse"),  # kernels hide equal subexpressions
+    ("drop-dead", "fuse"),  # an update that changes nothing would be a kernel that copies
+    ("fuse", "plan-memory"),  # values inside a kernel need no memory
+)
+
+# What one pass changes may give the others new work. Each is linear, so there is an end to that.
+MAX_ROUNDS = 4
+
+Sink = Callable[[str, str], None]
+
+
+def check_order(pipeline: Sequence[Pass], order: Iterable[tuple[str, str]]) -> None:
+    """Raise AssertionError unless pass names are unique and in the order that pairs ask for."""
+    names = [p.name for p in pipeline]
+    assert len(set(names)) == len(names), f"a pass is listed twice: {names}"
+    for before, after in order:
+        assert {before, after} <= set(names), f"({before}, {after}) names an unknown pass"
+        assert names.index(before) < names.index(after), f"{before} must run before {after}"
+
+
+check_order(PIPELINE, ORDER)
+GRAPH_PASSES = tuple(p for p in PIPELINE if isinstance(p, GraphPass))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the passes over graphs are run.
+
+    `skip` names passes to leave out, `stop_after` the last one to run. `print_after` is called
+    with the name of a pass and the text of its result, after each pass. `bisect` is the number of
+    rewrites that are made, the first ones; `on_rewrite` is told of each. `fast_math` allows rules
+    that hold only over the reals. `verify` checks the graph after each pass; for None it is as
+    the setting says.
+    """
+
+    skip: Collection[str] = ()
+    stop_after: str | None = None
+    print_after: Sink | None = None
+    bisect: int | None = None
+    on_rewrite: Callable[[Rewrite], None] | None = None
+    fast_math: bool = False
+    verify: bool | None = None
+
+    def __post_init__(self) -> None:
+        known = [p.name for p in GRAPH_PASSES]
+        stop = () if self.stop_after is None else (self.stop_after,)
+        for name in (*self.skip, *stop):
+            if name not in known:
+                raise GraphError("passes", f"{name!r} is none of {', '.join(known)}")
+
+    def rewrites(self) -> Rewrites:
+        """Return a new count of rewrites under these options."""
+        return Rewrites(fast_math=self.fast_math, limit=self.bisect, sink=self.on_rewrite)
+
+
+def optimize(graph: Graph, *, options: Options = Options()) -> Graph:
+    """Run the passes over graphs until none has anything left to do."""
+    rewrites = options.rewrites()
+    chosen = [p for p in GRAPH_PASSES if p.name not in options.skip]
+    idle = 0  # passes in a row that found nothing to do; one that did something leaves nothing
+    for graph_pass in chosen * MAX_ROUNDS:
+        before = rewrites.count
+        graph = _run(graph_pass, graph, rewrites, options)
+        idle = idle + 1 if rewrites.count == before else 1
+        if graph_pass.name == options.stop_after or idle >= len(chosen):
+            break
+    return graph
+
+
+def _run(graph_pass: GraphPass, graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
+    with _named_in_errors(graph_pass):
+        result = graph_pass.run(graph, rewrites)
+        if settings().verify if options.verify is None else options.verify:
+            verify(result)
+    if options.print_after is not None:
+        options.print_after(graph_pass.name, str(result))
+    return result
+
+
+@contextmanager
+def _named_in_errors(running: Pass) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in pass {running.name}")
+        raise
+
+
+def run_passes(
+    graph: Graph,
+    names: Iterable[str],
+    *,
+    options: Options = Options(),
+) -> Graph | Partition:
+    """Run the passes `names`, once each, in the order given.
+
+    Raises `GraphError` for a name that is unknown or has nothing to run on: after `fuse` there is
+    no graph any more, and memory is planned for kernels.
+    """
+    rewrites = options.rewrites()
+    result: Graph | Partition = graph
+    for name in names:
+        chosen = _pass_named(name)
+        if isinstance(chosen, MemoryPass) or isinstance(result, Partition):
+            raise GraphError("passes", f"{name} does not run on {type(result).__name__.lower()}s")
+        if isinstance(chosen, GraphPass):
+            result = _run(chosen, result, rewrites, options)
+        else:
+            with _named_in_errors(chosen):
+                result = chosen.run(result)
+    return result
+
+
+def _pass_named(name: str) -> Pass:
+    for known in PIPELINE:
+        if known.name == name:
+            return known
+    raise GraphError("passes", f"{name!r} is none of {', '.join(p.name for p in PIPELINE)}")
