@@ -64,6 +64,14 @@ def lower_copy(source: Buffer, target: Buffer, name: str) -> Kernel:
     return Kernel(name, params, (For("i0", count, tuple(scope.statements)),))
 
 
+def lower_zeros(target: Buffer, name: str) -> Kernel:
+    """Return a kernel that fills a buffer with zeros."""
+    count = target.type.count
+    dtype = target.type.dtype
+    store = Store("b0", Index(0, (("i0", 1),)), constant(0, dtype))
+    return Kernel(name, (Param("b0", dtype, count, "out"),), (For("i0", count, (store,)),))
+
+
 class _Lowering:
     def __init__(self, partition: Partition, buffers: Buffers, group: Group) -> None:
         self.partition = partition

@@ -2,33 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.codegen.llvm.products import blocking_of, product_plan
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops_print import canonical, print_kernel
-from symgrad.codegen.lower import lower_copy, lower_group
+from symgrad.codegen.lower import lower_copy, lower_group, lower_zeros
 from symgrad.codegen.schedule import schedule_kernel
-from symgrad.graph.dtypes import uint8
-from symgrad.graph.types import TensorType
-from symgrad.passes.buffers import Buffer, Buffers
+from symgrad.graph.dtypes import bool_, uint8
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, View
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import Literal, NestedGraph, State, TensorType
+from symgrad.passes.buffers import Buffer, assign_buffers
 from symgrad.passes.partition import Group, Partition
 from symgrad.passes.plan_memory import Request, plan_memory
+
+# From a nested graph, and the first number its nodes may have as a status, to its groups.
+Nest = Callable[[Graph, int], Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The part of a stack that belongs to the current iteration of a loop."""
+
+    stack: Buffer
+    loop: int
+    nbytes: int
+
+    def __str__(self) -> str:
+        return f"{self.stack}[iteration of loop {self.loop}]"
+
+
+Argument = Buffer | Slice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One step of a program: a kernel on buffers. `label` names it in reports.
+    """A kernel on buffers. `label` names it in reports.
 
-    `group` is what it computes; None for the copy of a new value to its variable.
+    `group` is what it computes; None for a copy or a fill.
     """
 
     label: str
     kernel: Kernel
-    arguments: tuple[Buffer, ...]
+    arguments: tuple[Argument, ...]
     group: Group | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Runs the branch whose number is the int64 in `index`, the last one for any other number."""
+
+    index: Buffer
+    branches: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """Runs `condition`, then `body` if the bool in `test` holds, and so on.
+
+    `number` is that of the loop, which slices name; the number of iterations goes to `count`.
+    A loop with stacks ends after `capacity` iterations at the latest.
+    """
+
+    number: int
+    condition: tuple[Step, ...]
+    test: Buffer
+    body: tuple[Step, ...]
+    count: Buffer
+    capacity: int
+
+
+Step = Call | Choice | Repeat
+
+
+def calls_of(steps: Sequence[Step]) -> Iterator[Call]:
+    """Yield the calls of kernels in `steps`, nested ones in their place."""
+    for step in steps:
+        match step:
+            case Call():
+                yield step
+            case Choice():
+                for branch in step.branches:
+                    yield from calls_of(branch)
+            case Repeat():
+                yield from calls_of(step.condition)
+                yield from calls_of(step.body)
+
+
+def buffers_of(steps: Sequence[Step]) -> Iterator[Buffer]:
+    """Yield the buffers that `steps` touch, at any depth."""
+    for step in steps:
+        match step:
+            case Call():
+                yield from (a.stack if isinstance(a, Slice) else a for a in step.arguments)
+            case Choice():
+                yield step.index
+                for branch in step.branches:
+                    yield from buffers_of(branch)
+            case Repeat():
+                yield from (step.test, step.count)
+                yield from buffers_of(step.condition)
+                yield from buffers_of(step.body)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,58 +115,250 @@ class Program:
     """A compiled graph in the loop language.
 
     `kernels` are the different ones; calls of equal kernels share one. `offsets` says where in the
-    arena of `arena_bytes` each temporary lies.
+    arena of `arena_bytes` each temporary lies; `failures` which node each status stands for.
     """
 
     partition: Partition
-    buffers: Buffers
+    variables: tuple[State, ...]
+    constants: tuple[Literal, ...]
     kernels: tuple[Kernel, ...]
-    calls: tuple[Call, ...]
+    steps: tuple[Step, ...]
     offsets: dict[Buffer, int]
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
+    failures: dict[int, tuple[Node, KernelSpec | None]]
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a kernel, in the order of the text."""
+        return tuple(calls_of(self.steps))
 
     def __str__(self) -> str:
         body = "\n".join(print_kernel(k) for k in self.kernels)
-        steps = "".join(f"  {_print_call(self, call)}\n" for call in self.calls)
         head = f"program @{self.partition.graph.name} arena({self.arena_bytes})"
-        return f"{body}\n{head} {{\n{steps}}}\n"
+        return f"{body}\n{head} {{\n{self._print(self.steps, '  ')}}}\n"
+
+    def _print(self, steps: Sequence[Step], indent: str) -> str:
+        return "".join(self._print_step(step, indent) for step in steps)
+
+    def _print_step(self, step: Step, indent: str) -> str:
+        deeper = indent + "  "
+        match step:
+            case Call():
+                names = ", ".join(self._print_argument(a) for a in step.arguments)
+                return f"{indent}call @{step.kernel.name}({names})  // {step.label}\n"
+            case Choice():
+                parts = "".join(
+                    f"{indent}}} case {i} {{\n{self._print(branch, deeper)}"
+                    for i, branch in enumerate(step.branches)
+                )
+                return f"{indent}switch {self._print_argument(step.index)} {{\n{parts}{indent}}}\n"
+            case Repeat():
+                return (
+                    f"{indent}while loop {step.number} {{\n{self._print(step.condition, deeper)}"
+                    f"{indent}}} {self._print_argument(step.test)} {{\n"
+                    f"{self._print(step.body, deeper)}{indent}}}\n"
+                )
+
+    def _print_argument(self, argument: Argument) -> str:
+        if isinstance(argument, Slice):
+            return f"{self._print_argument(argument.stack)}[iteration of loop {argument.loop}]"
+        if argument.place == "temporary":
+            return f"arena[{self.offsets[argument]}]"
+        return str(argument)
 
 
-def _print_call(program: Program, call: Call) -> str:
-    names = (
-        f"arena[{program.offsets[b]}]" if b.place == "temporary" else str(b) for b in call.arguments
+def build_program(partition: Partition, target: Target, nest: Nest) -> Program:
+    """Lower and schedule every group, share equal kernels and lay out the arena.
+
+    `nest` turns the graph of a branch or of a body into groups.
+    """
+    builder = _Builder(target, nest)
+    variables = assign_buffers(partition).variables
+    steps = builder.steps(partition, _Surroundings((), ()))
+    offsets, lifetimes, size = lay_out(steps)
+    return Program(
+        partition,
+        variables,
+        tuple(builder.constants),
+        tuple(builder.pool.kernels),
+        steps,
+        offsets,
+        lifetimes,
+        size,
+        builder.failures,
     )
-    return f"call @{call.kernel.name}({', '.join(names)})  // {call.label}"
 
 
-def build_program(partition: Partition, buffers: Buffers, target: Target) -> Program:
-    """Lower and schedule every group, share equal kernels and lay out the arena."""
-    pool = _KernelPool(target)
-    temporaries = buffers.temporaries
-    calls: list[Call] = []
-    for group in partition.groups:
-        lowered = lower_group(partition, buffers, group, "kernel")
-        scheduled = pool.add(lowered.kernel)
-        arguments = lowered.arguments
-        for param in scheduled.params[len(arguments) :]:
-            scratch = Buffer("temporary", temporaries, TensorType(param.dtype, (param.count,)))
-            arguments = (*arguments, scratch)
-            temporaries += 1
-        calls.append(Call(_label(group), scheduled, arguments, group))
-    for source, to in buffers.late:
-        kernel = pool.add(lower_copy(source, to, "kernel"))
-        calls.append(Call("copy of a new value", kernel, (source, to), None))
-    offsets, lifetimes, size = _lay_out(calls)
-    return Program(partition, buffers, tuple(pool.kernels), tuple(calls), offsets, lifetimes, size)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Surroundings:
+    """What the inputs and outputs of a nested graph are; empty for the whole program."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Argument, ...]
 
 
-def _label(group: Group) -> str:
-    ops = [node.op for node in group.nodes]
-    if not ops:
+class _Builder:
+    """Builds the steps of a program; numbers what is global to it."""
+
+    def __init__(self, target: Target, nest: Nest) -> None:
+        self.pool = _KernelPool(target)
+        self.constants: dict[Literal, Buffer] = {}
+        self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
+        self._nest = nest
+        self._temporaries = itertools.count()
+        self._loops = itertools.count()
+
+    def steps(self, partition: Partition, around: _Surroundings) -> tuple[Step, ...]:
+        """Return the steps of a graph between `around.inputs` and `around.outputs`."""
+        names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
+        self.failures |= names
+        return _GraphSteps(self, partition, around).build()
+
+    def nested(self, graph: NestedGraph) -> Partition:
+        """Return the groups of a nested graph."""
+        assert isinstance(graph, Graph), "a nested graph is a graph"
+        return self._nest(graph, max(self.failures, default=0) + 1)
+
+    def temporary(self, type_: TensorType) -> Buffer:
+        """Return a new buffer of the arena."""
+        return Buffer("temporary", next(self._temporaries), type_)
+
+    def loop(self) -> int:
+        """Return the number of a new loop."""
+        return next(self._loops)
+
+    def constant(self, literal: Literal) -> Buffer:
+        """Return the buffer of a constant; equal ones share it."""
+        number = len(self.constants)
+        return self.constants.setdefault(literal, Buffer("constant", number, literal.type))
+
+    def copy(self, source: Buffer, to: Buffer, label: str) -> Call:
+        """Return the call that copies a buffer."""
+        kernel = self.pool.add(lower_copy(source, to, "kernel"))
+        return Call(label, kernel, (source, to), None)
+
+
+class _GraphSteps:
+    """Builds the steps of one graph. Its own buffers are translated into the program's."""
+
+    def __init__(self, builder: _Builder, partition: Partition, around: _Surroundings) -> None:
+        self._builder = builder
+        self._partition = partition
+        self._around = around
+        self._buffers = assign_buffers(partition)
+        self._temporaries: dict[Buffer, Buffer] = {}
+
+    def build(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for group in self._partition.groups:
+            anchor = group.anchor
+            match None if anchor is None else self._partition.specs[anchor]:
+                case Branches(graphs):
+                    assert anchor is not None, "only an anchor has branches"
+                    steps += self._choice(anchor, graphs)
+                case Loop() as loop:
+                    assert anchor is not None, "only an anchor has a body"
+                    steps += self._repeat(anchor, loop)
+                case _:
+                    steps.append(self._call(group))
+        for source, to in self._buffers.late:
+            copied = self._buffer(source), self._buffer(to)
+            steps.append(self._builder.copy(*copied, "copy of a new value"))
+        return tuple(steps)
+
+    def _argument(self, local: Buffer) -> Argument:
+        """Return what a buffer of this graph is in the program."""
+        if local.place == "input" and self._around.inputs:
+            return self._around.inputs[local.number]
+        if local.place == "output" and self._around.outputs:
+            return self._around.outputs[local.number]
+        if local.place == "constant":
+            return self._builder.constant(self._buffers.constants[local.number])
+        if local.place == "temporary":
+            if local not in self._temporaries:
+                self._temporaries[local] = self._builder.temporary(local.type)
+            return self._temporaries[local]
+        return local
+
+    def _buffer(self, local: Buffer) -> Buffer:
+        argument = self._argument(local)
+        assert isinstance(argument, Buffer), f"{local} is a slice of a stack"
+        return argument
+
+    def _call(self, group: Group) -> Call:
+        lowered = lower_group(self._partition, self._buffers, group, "kernel")
+        kernel = self._builder.pool.add(lowered.kernel)
+        arguments = [self._argument(b) for b in lowered.arguments]
+        for param in kernel.params[len(arguments) :]:
+            scratch = TensorType(param.dtype, (param.count,))
+            arguments.append(self._builder.temporary(scratch))
+        return Call(_label(self._partition, group), kernel, tuple(arguments), group)
+
+    def _source(self, tensor: Tensor) -> Buffer:
+        return self._buffer(self._buffers.source[self._partition.stored(tensor)])
+
+    def _outputs(self, anchor: Node) -> tuple[list[Buffer], list[Step]]:
+        """Return a buffer for each result of a nested op, and the copies to the other places."""
+        buffers, copies = [], []
+        for tensor in anchor.outputs:
+            first, *others = (self._argument(b) for b in self._buffers.destinations[tensor])
+            if isinstance(first, Slice):
+                others.insert(0, first)
+                first = self._builder.temporary(tensor.type)
+            buffers.append(first)
+            for other in others:
+                kernel = self._builder.pool.add(lower_copy(first, first, "kernel"))
+                copies.append(Call("copy of a result", kernel, (first, other), None))
+        return buffers, list(copies)
+
+    def _choice(self, anchor: Node, graphs: tuple[NestedGraph, ...]) -> list[Step]:
+        index, *operands = (self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        around = _Surroundings(tuple(operands), tuple(results))
+        branches = tuple(
+            self._builder.steps(self._builder.nested(graph), around) for graph in graphs
+        )
+        return [Choice(index, branches), *copies]
+
+    def _repeat(self, anchor: Node, loop: Loop) -> list[Step]:
+        """Keep the loop variables in the buffers of the results, and the next ones beside them."""
+        builder = self._builder
+        operands = [self._source(t) for t in anchor.inputs]
+        (count, *results), copies = self._outputs(anchor)
+        state, stacks = results[: loop.carried], results[loop.carried :]
+        number = builder.loop()
+        inputs = (*state, *operands[loop.carried :])
+        test = builder.temporary(TensorType(bool_, ()))
+        condition = builder.steps(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
+        body = loop.body
+        assert isinstance(body, Graph), "the body of a loop is a graph"
+        following = [builder.temporary(b.type) for b in state]
+        slices = [Slice(s, number, s.type.nbytes // max(loop.capacity, 1)) for s in stacks]
+        steps = builder.steps(builder.nested(body), _Surroundings(inputs, (*following, *slices)))
+        advance = [
+            builder.copy(new, old, "next loop variable")
+            for new, old in zip(following, state, strict=True)
+        ]
+        before: list[Step] = [
+            builder.copy(given, own, "first loop variable")
+            for given, own in zip(operands, state, strict=False)
+        ]
+        for stack in stacks:
+            kernel = builder.pool.add(lower_zeros(stack, "kernel"))
+            before.append(Call("empty stack", kernel, (stack,), None))
+        capacity = loop.capacity if stacks else 0
+        repeat = Repeat(number, condition, test, (*steps, *advance), count, capacity)
+        return [*before, repeat, *copies]
+
+
+def _label(partition: Partition, group: Group) -> str:
+    moves = (View, Reshape)
+    ops = [n.op for n in group.nodes if not isinstance(partition.specs[n], moves)]
+    if not group.nodes:
         return "copy of a result"
-    shown = dict.fromkeys(op for op in ops if op not in ("broadcast_to", "reshape"))
-    return " ".join(list(shown)[:6]) + (" ..." if len(shown) > 6 else "")
+    shown = list(dict.fromkeys(ops or [n.op for n in group.nodes]))
+    return " ".join(shown[:6]) + (" ..." if len(shown) > 6 else "")
 
 
 class _KernelPool:
@@ -133,13 +404,52 @@ def _plan(statement: Stmt, params: list[Param], target: Target) -> Stmt:
     return replace(statement, blocking=blocking, scratch=name)
 
 
-def _lay_out(calls: Sequence[Call]) -> tuple[dict[Buffer, int], dict[Buffer, tuple[int, int]], int]:
-    lifetimes: dict[Buffer, tuple[int, int]] = {}
-    for step, call in enumerate(calls):
-        for buffer in call.arguments:
-            if buffer.place == "temporary":
-                first, _ = lifetimes.get(buffer, (step, step))
-                lifetimes[buffer] = (first, step)
-    requests = [Request(b.type.nbytes, *life) for b, life in lifetimes.items()]
+def lay_out(
+    steps: Sequence[Step],
+) -> tuple[dict[Buffer, int], dict[Buffer, tuple[int, int]], int]:
+    """Return the offset and the lifetime of each temporary, and the size of the arena."""
+    lifetimes = _Lifetimes()
+    lifetimes.visit(steps)
+    requests = [Request(b.type.nbytes, *life) for b, life in lifetimes.of.items()]
     offsets, size = plan_memory(requests)
-    return dict(zip(lifetimes, offsets, strict=True)), lifetimes, size
+    return dict(zip(lifetimes.of, offsets, strict=True)), lifetimes.of, size
+
+
+class _Lifetimes:
+    """From when to when each temporary is needed, in positions of the text of the program."""
+
+    def __init__(self) -> None:
+        self.of: dict[Buffer, tuple[int, int]] = {}
+        self._now = 0
+
+    def visit(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self._now += 1
+            match step:
+                case Call():
+                    for argument in step.arguments:
+                        self._touch(argument)
+                case Choice():
+                    self._touch(step.index)
+                    for branch in step.branches:
+                        self.visit(branch)
+                case Repeat():
+                    self._visit_loop(step)
+
+    def _visit_loop(self, loop: Repeat) -> None:
+        """What was there before a loop and is used in it is needed until its last iteration."""
+        start = self._now
+        self.visit(loop.condition)
+        self._touch(loop.test)
+        self.visit(loop.body)
+        self._now += 1
+        for buffer, (first, last) in self.of.items():
+            if first < start < last:
+                self.of[buffer] = (first, self._now)
+        self._touch(loop.count)
+
+    def _touch(self, argument: Argument) -> None:
+        buffer = argument.stack if isinstance(argument, Slice) else argument
+        if buffer.place == "temporary":
+            first, _ = self.of.get(buffer, (self._now, self._now))
+            self.of[buffer] = (first, self._now)

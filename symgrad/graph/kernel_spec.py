@@ -159,4 +159,6 @@ class Loop:
     capacity: int
 
 
-KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Branches | Loop
+KernelSpec = (
+    Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Branches | Loop
+)

@@ -151,4 +151,16 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-Attr = None | bool | int | float | str | DType | Size | Literal | State | NestedGraph | tuple["Attr", ...]
+Attr = (
+    None
+    | bool
+    | int
+    | float
+    | str
+    | DType
+    | Size
+    | Literal
+    | State
+    | NestedGraph
+    | tuple["Attr", ...]
+)

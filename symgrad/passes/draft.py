@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Gather, Iota, Map, View
+from symgrad.graph.kernel_spec import Branches, Gather, Iota, Loop, Map, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.partition import Specs
 
 INLINE = (Map, View, Iota, Gather)  # computed wherever it is used
+NESTED = (Branches, Loop)  # runs graphs of its own between kernels
 
 
 @dataclass(slots=True, eq=False)
@@ -42,9 +43,10 @@ class Drafts:
     group that wants it, never both. `in_memory` and `reasons` say why.
     """
 
-    def __init__(self, graph: Graph, specs: Specs) -> None:
+    def __init__(self, graph: Graph, specs: Specs, first_status: int) -> None:
         self.graph = graph
         self.specs = specs
+        self.first_status = first_status
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []
@@ -58,7 +60,7 @@ class Drafts:
 
     def open(self, node: Node, anchor: Node | None) -> Draft:
         """Open a group whose result is `node`."""
-        draft = Draft(anchor, node.output.type.static_shape, self.position[node])
+        draft = Draft(anchor, node.outputs[0].type.static_shape, self.position[node])
         draft.results.append(node)
         self.all.append(draft)
         self.home[node] = draft

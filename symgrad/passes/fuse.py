@@ -18,7 +18,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Contract, Gather, KernelSpec, Map, Reshape, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.costs import flops_per_element
-from symgrad.passes.draft import INLINE, Draft, Drafts, only_splits
+from symgrad.passes.draft import INLINE, NESTED, Draft, Drafts, only_splits
 from symgrad.passes.fuse_merge import merge_from_operands
 from symgrad.passes.order_groups import order_groups
 from symgrad.passes.partition import Partition
@@ -27,10 +27,13 @@ MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the c
 CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
 
 
-def fuse(graph: Graph) -> Partition:
-    """Partition `graph`, whose sizes are all known, into groups."""
+def fuse(graph: Graph, first_status: int = 1) -> Partition:
+    """Partition `graph`, whose sizes are all known, into groups.
+
+    The nodes are numbered from `first_status` on, for the failures of a program to name them.
+    """
     specs = {node: kernel_spec(node) for node in graph.nodes}
-    drafts = Drafts(graph, specs)
+    drafts = Drafts(graph, specs, first_status)
     _assign_from_users(drafts)
     merge_from_operands(drafts, MAX_NODES)
     return order_groups(drafts)
@@ -47,10 +50,13 @@ def kernel_spec(node: Node) -> KernelSpec | None:
 def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     for node in reversed(drafts.graph.nodes):
-        output, spec = node.output, drafts.specs[node]
-        is_used = output in drafts.wanted or output in drafts.in_memory
-        if not is_used:
+        spec = drafts.specs[node]
+        if not any(t in drafts.wanted or t in drafts.in_memory for t in node.outputs):
             continue
+        if isinstance(spec, NESTED):
+            _open_nested(drafts, node)
+            continue
+        output = node.output
         if spec is None:
             if output in drafts.roots:
                 drafts.copies.append(output)
@@ -60,6 +66,13 @@ def _assign_from_users(drafts: Drafts) -> None:
             _assign_inline(drafts, node)
         else:
             _join(drafts, node, drafts.open(node, anchor=node))
+
+
+def _open_nested(drafts: Drafts, node: Node) -> None:
+    """Give a node with graphs of its own a group; they find the operands in memory."""
+    _join(drafts, node, drafts.open(node, anchor=node))
+    for operand in node.inputs:
+        drafts.require_memory(operand, f"the graphs of a {node.op} read it")
 
 
 def _assign_reshape(drafts: Drafts, node: Node) -> None:
@@ -123,7 +136,7 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
     elif isinstance(spec, Gather):
         _require_strided(drafts, node.inputs[0], "a gather reads it at indices that are data")
     is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
-    if is_repeat or (node.output in drafts.repeated and isinstance(spec, Map | View | Reshape)):
+    if is_repeat or (isinstance(spec, Map | View | Reshape) and node.output in drafts.repeated):
         drafts.repeated.update(node.inputs)
 
 

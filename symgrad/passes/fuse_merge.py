@@ -7,7 +7,7 @@ cover the same elements in the same order, and must not make two groups wait for
 from __future__ import annotations
 
 from symgrad.graph.kernel_spec import Place, ScatterAdd
-from symgrad.passes.draft import Draft, Drafts
+from symgrad.passes.draft import NESTED, Draft, Drafts
 
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 
@@ -31,7 +31,7 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
 def _can_merge(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> bool:
     if draft.anchor is not None or draft.domain != producer.domain:
         return False
-    if producer.anchor and isinstance(drafts.specs[producer.anchor], Place | ScatterAdd):
+    if producer.anchor and isinstance(drafts.specs[producer.anchor], (Place, ScatterAdd, *NESTED)):
         return False  # these write their result piece by piece: there is no one element to go on
     if len(draft.nodes) + len(producer.nodes) > max_nodes:
         return False

@@ -14,7 +14,7 @@ from symgrad.graph.graph import Update
 from symgrad.graph.kernel_spec import Gather, ScatterAdd
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import State
-from symgrad.passes.draft import Draft, Drafts
+from symgrad.passes.draft import NESTED, Draft, Drafts
 from symgrad.passes.partition import Group, Partition
 
 
@@ -31,7 +31,13 @@ def order_groups(drafts: Drafts) -> Partition:
     # Before anything else: a variable that is a result gives its old value.
     copies = [Group((), None, (leaf,), (leaf,)) for leaf in drafts.copies]
     return Partition(
-        drafts.graph, drafts.specs, (*copies, *groups), drafts.storage, in_place, drafts.reasons
+        drafts.graph,
+        drafts.specs,
+        (*copies, *groups),
+        drafts.storage,
+        in_place,
+        drafts.reasons,
+        {node: i for i, node in enumerate(drafts.graph.nodes, drafts.first_status)},
     )
 
 
@@ -41,9 +47,12 @@ def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor]) -> Group:
     return Group(
         nodes=tuple(drafts.in_order(draft.nodes)),
         anchor=draft.anchor,
-        outputs=tuple(n.output for n in results if n.output in needed),
+        outputs=tuple(t for n in results for t in n.outputs if t in needed or n.outputs[1:]),
         inputs=tuple(inputs),
     )
+
+
+_FALLIBLE = (Gather, ScatterAdd, *NESTED)
 
 
 class _Precedence:
@@ -71,7 +80,8 @@ class _Precedence:
             state = state_of(stored.node)
             if state is not None:
                 self._readers.setdefault(state, set()).add(number)
-        if any(isinstance(self._drafts.specs[n], Gather | ScatterAdd) for n in draft.nodes):
+        # What is nested is taken to be able to fail: it often indexes.
+        if any(isinstance(self._drafts.specs[n], _FALLIBLE) for n in draft.nodes):
             self._fallible.add(number)
 
     def put_last(self, update: Update) -> bool:

@@ -48,11 +48,7 @@ class Partition:
     storage: Mapping[Tensor, Tensor]
     in_place: frozenset[Update]
     reasons: Mapping[Tensor, str]
-    status: Mapping[Node, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        numbers = {node: i for i, node in enumerate(self.graph.nodes, 1)}
-        object.__setattr__(self, "status", numbers)
+    status: Mapping[Node, int]
 
     def stored(self, tensor: Tensor) -> Tensor:
         """Return the tensor whose buffer holds `tensor`."""

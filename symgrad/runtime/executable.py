@@ -19,8 +19,8 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Gather, ScatterAdd
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import aligned_copy, aligned_empty
-from symgrad.passes.buffers import assign_buffers
 from symgrad.passes.fuse import fuse
+from symgrad.passes.partition import Partition
 from symgrad.passes.pipeline import Options
 from symgrad.passes.pipeline import optimize as optimize_graph
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
@@ -45,16 +45,19 @@ class Executable:
         self.options = options
         self.optimized = optimize_graph(graph, options=Options(fast_math=options.fast_math))
         self.partition = fuse(self.optimized)
-        self.buffers = assign_buffers(self.partition)
-        self.program: Program = build_program(self.partition, self.buffers, options.target)
+        self.program: Program = build_program(self.partition, options.target, self._nest)
         self.llvm = str(emit_module(self.program, options.target))
         self.code = machine_code(self.llvm, options)
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
         self._failure = np.zeros(1, np.int64)
-        self._constants = [aligned_copy(c.array) for c in self.buffers.constants]
-        arrays = [self._arena, self._failure, *(s.array for s in self.buffers.variables)]
+        self._constants = [aligned_copy(c.array) for c in self.program.constants]
+        arrays = [self._arena, self._failure, *(s.array for s in self.program.variables)]
         self._arrays = [*arrays, *self._constants]
         self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
+
+    def _nest(self, graph: Graph, first_status: int) -> Partition:
+        passes = Options(fast_math=self.options.fast_math)
+        return fuse(optimize_graph(graph, options=passes), first_status)
 
     def entry(
         self,
@@ -81,10 +84,8 @@ class Executable:
 
     def raise_failure(self, status: int, *_arguments: object) -> NoReturn:
         """Raise the error for a status that the program returned."""
-        nodes = {number: node for node, number in self.partition.status.items()}
-        raise _index_error(
-            nodes[status], self.partition.specs[nodes[status]], int(self._failure[0])
-        )
+        node, spec = self.program.failures[status]
+        raise _index_error(node, spec, int(self._failure[0]))
 
     @cached_property
     def optimized_llvm(self) -> str:

@@ -121,8 +121,8 @@ def describe_memory(executable: Executable) -> Memory:
         BufferRecord(program.offsets[b], b.type.nbytes, *life)
         for b, life in program.lifetimes.items()
     )
-    state = sum(s.array.nbytes for s in executable.buffers.variables)
-    constants = sum(c.array.nbytes for c in executable.buffers.constants)
+    state = sum(s.array.nbytes for s in executable.program.variables)
+    constants = sum(c.array.nbytes for c in executable.program.constants)
     return Memory(
         program.arena_bytes + state + constants, program.arena_bytes, state, constants, buffers
     )
@@ -179,7 +179,7 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     The program is compiled once more for this. The state is put back as it was.
     """
     run, seconds = _timed_run(executable, arrays)
-    kept = [s.array.copy() for s in executable.buffers.variables]
+    kept = [s.array.copy() for s in executable.program.variables]
     samples = []
     try:
         for _ in range(repeat + 1):
@@ -187,7 +187,7 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
             run()
             samples.append(seconds.copy())
     finally:
-        for state, old in zip(executable.buffers.variables, kept, strict=True):
+        for state, old in zip(executable.program.variables, kept, strict=True):
             state.array[...] = old
     times = np.median(samples[1:], axis=0)  # the first run meets cold caches
     total = float(times.sum())

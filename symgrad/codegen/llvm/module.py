@@ -17,7 +17,15 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.program import Call, Program
+from symgrad.codegen.program import (
+    Argument,
+    Call,
+    Choice,
+    Program,
+    Repeat,
+    Step,
+    buffers_of,
+)
 from symgrad.passes.buffers import Buffer
 
 STEP = "step"
@@ -41,32 +49,36 @@ def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.
     kernels = {k.name: emit_kernel(module, k, k.name, target) for k in program.kernels}
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = _declare_clock(module) if timed else None
-    calls = list(enumerate(program.calls))
-    if len(calls) <= CALLS_IN_FUNCTION:
-        _CallsEmitter(program, kernels, step, clock).emit(calls)
+    numbers = {id(call): number for number, call in enumerate(program.calls)}
+    steps = program.steps
+    if len(steps) <= CALLS_IN_FUNCTION:
+        _StepsEmitter(program, kernels, step, clock, numbers).emit(steps)
     else:
         parts = [
-            _emit_part(program, kernels, step, clock, calls[start : start + CALLS_IN_FUNCTION])
-            for start in range(0, len(calls), CALLS_IN_FUNCTION)
+            _emit_part(
+                step,
+                f"{STEP}.{start}",
+                steps[start : start + CALLS_IN_FUNCTION],
+                partial(_StepsEmitter, program, kernels, clock=clock, numbers=numbers),
+            )
+            for start in range(0, len(steps), CALLS_IN_FUNCTION)
         ]
         _emit_sequence(step, parts)
     return module
 
 
 def _emit_part(
-    program: Program,
-    kernels: Mapping[str, ir.Function],
     step: ir.Function,
-    clock: ir.Function | None,
-    calls: Sequence[tuple[int, Call]],
+    name: str,
+    steps: Sequence[Step],
+    emitter: Callable[[ir.Function], _StepsEmitter],
 ) -> ir.Function:
-    """Emit a function like `step` that makes some of its calls."""
-    first, _ = calls[0]
-    part = ir.Function(step.module, step.function_type, f"{STEP}.{first}")
+    """Emit a function like `step` that does some of its steps."""
+    part = ir.Function(step.module, step.function_type, name)
     part.linkage = "internal"
     part.attributes.add("noinline")
     part.attributes.add("optnone")
-    _CallsEmitter(program, kernels, part, clock).emit(calls)
+    emitter(part).emit(steps)
     return part
 
 
@@ -88,8 +100,8 @@ def _return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
     builder.position_at_end(passed)
 
 
-class _CallsEmitter:
-    """Emits calls of kernels into a function of the type of the step."""
+class _StepsEmitter:
+    """Emits steps into a function of the type of the step."""
 
     def __init__(
         self,
@@ -97,14 +109,17 @@ class _CallsEmitter:
         kernels: Mapping[str, ir.Function],
         function: ir.Function,
         clock: ir.Function | None,
+        numbers: Mapping[int, int],
     ) -> None:
         self._program = program
         self._kernels = kernels
         self._function = function
+        self._numbers = numbers
         self._inputs, self._outputs, self._state = function.args[:3]
         self._builder = ir.IRBuilder(function.append_basic_block("entry"))
         self._clock = None if clock is None else _Clock(clock, self._builder)
         self._pointers: dict[Buffer, ir.Value] = {}
+        self._iterations: dict[int, ir.Value] = {}
         self._failure = self._slot(self._state, FAILURE_SLOT)
         self._arena = self._slot(self._state, ARENA_SLOT)
 
@@ -112,20 +127,75 @@ class _CallsEmitter:
         place = self._builder.gep(table, [_I64(number)], inbounds=True, source_etype=_PTR)
         return self._builder.load(place, align=8, typ=_PTR)
 
-    def emit(self, calls: Sequence[tuple[int, Call]]) -> None:
-        """Emit numbered calls and the return."""
+    def emit(self, steps: Sequence[Step]) -> None:
+        """Emit `steps` and the return."""
         # All pointers are read once, at the start: no call changes a table.
-        for _, call in calls:
-            for buffer in call.arguments:
-                if buffer not in self._pointers:
-                    self._pointers[buffer] = self._locate(buffer)
-        for number, call in calls:
-            if self._clock is None:
-                self._emit_call(call)
-            else:
-                table = self._function.args[3]
-                self._clock.measure(table, number, partial(self._emit_call, call))
+        for buffer in buffers_of(steps):
+            if buffer not in self._pointers:
+                self._pointers[buffer] = self._locate(buffer)
+        self._emit_steps(steps)
         self._builder.ret(_I32(0))
+
+    def _emit_steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            match step:
+                case Call():
+                    self._emit_timed_call(step)
+                case Choice():
+                    self._emit_choice(step)
+                case Repeat():
+                    self._emit_repeat(step)
+
+    def _emit_timed_call(self, call: Call) -> None:
+        if self._clock is None:
+            self._emit_call(call)
+        else:
+            table, number = self._function.args[3], self._numbers[id(call)]
+            self._clock.measure(table, number, partial(self._emit_call, call))
+
+    def _emit_choice(self, choice: Choice) -> None:
+        builder = self._builder
+        index = builder.load(self._pointers[choice.index], align=8, typ=_I64)
+        blocks = [self._function.append_basic_block("branch") for _ in choice.branches]
+        after = self._function.append_basic_block("joined")
+        table = builder.switch(index, blocks[-1])
+        for number, block in enumerate(blocks[:-1]):
+            table.add_case(_I64(number), block)
+        for block, steps in zip(blocks, choice.branches, strict=True):
+            builder.position_at_end(block)
+            self._emit_steps(steps)
+            builder.branch(after)
+        builder.position_at_end(after)
+
+    def _emit_repeat(self, loop: Repeat) -> None:
+        builder = self._builder
+        head, body, after = (
+            self._function.append_basic_block(f"{name}.{loop.number}")
+            for name in ("while", "do", "done")
+        )
+        before = builder.block
+        builder.branch(head)
+        builder.position_at_end(head)
+        iteration = builder.phi(_I64)
+        iteration.add_incoming(_I64(0), before)
+        self._iterations[loop.number] = iteration
+        self._emit_steps(loop.condition)
+        builder.cbranch(self._goes_on(loop, iteration), body, after)
+        builder.position_at_end(body)
+        self._emit_steps(loop.body)
+        iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        builder.store(iteration, self._pointers[loop.count], align=8)
+
+    def _goes_on(self, loop: Repeat, iteration: ir.Value) -> ir.Value:
+        builder = self._builder
+        test = builder.load(self._pointers[loop.test], align=1, typ=_BYTE)
+        holds = builder.icmp_unsigned("!=", test, _BYTE(0))
+        if not loop.capacity:
+            return holds
+        # Not even a condition that is wrong about its bound makes a loop write past its stacks.
+        return builder.and_(holds, builder.icmp_signed("<", iteration, _I64(loop.capacity)))
 
     def _locate(self, buffer: Buffer) -> ir.Value:
         match buffer.place:
@@ -136,14 +206,21 @@ class _CallsEmitter:
             case "variable":
                 return self._slot(self._state, FIRST_VARIABLE_SLOT + buffer.number)
             case "constant":
-                first = FIRST_VARIABLE_SLOT + len(self._program.buffers.variables)
+                first = FIRST_VARIABLE_SLOT + len(self._program.variables)
                 return self._slot(self._state, first + buffer.number)
             case "temporary":
                 offset = _I64(self._program.offsets[buffer])
                 return self._builder.gep(self._arena, [offset], inbounds=True, source_etype=_BYTE)
 
+    def _pointer(self, argument: Argument) -> ir.Value:
+        if isinstance(argument, Buffer):
+            return self._pointers[argument]
+        offset = self._builder.mul(self._iterations[argument.loop], _I64(argument.nbytes))
+        stack = self._pointers[argument.stack]
+        return self._builder.gep(stack, [offset], inbounds=True, source_etype=_BYTE)
+
     def _emit_call(self, call: Call) -> None:
-        arguments = [self._pointers[b] for b in call.arguments]
+        arguments = [self._pointer(a) for a in call.arguments]
         kernel = self._kernels[call.kernel.name]
         if call.kernel.can_fail:
             status = self._builder.call(kernel, [*arguments, self._failure])

@@ -177,9 +177,7 @@ switch_case_op = define(
 # --------------------------------------------------------------------------------- while_loop
 
 
-def loop(
-    initial: Sequence[Tensor], condition: Traced, body: Traced, capacity: int
-) -> Node:
+def loop(initial: Sequence[Tensor], condition: Traced, body: Traced, capacity: int) -> Node:
     """Make the node of a loop; the body's outputs beyond the loop variables are stacked."""
     captures = union_of_captures((condition, body))
     return apply_node(
