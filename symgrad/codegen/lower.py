@@ -32,6 +32,7 @@ from symgrad.codegen.lower_values import Values
 from symgrad.codegen.scope import Names, Scope, constant
 from symgrad.graph.kernel_spec import AxisMap, Contract, Place, Reduce, ScatterAdd
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import TensorType
 from symgrad.passes.buffers import Buffer, Buffers
 from symgrad.passes.partition import Group, Partition
 
@@ -53,10 +54,9 @@ def lower_group(partition: Partition, buffers: Buffers, group: Group, name: str)
     return LoweredKernel(Kernel(name, params, body), arguments, group)
 
 
-def lower_copy(source: Buffer, target: Buffer, name: str) -> Kernel:
+def lower_copy(type_: TensorType, name: str) -> Kernel:
     """Return a kernel that copies a buffer."""
-    count = source.type.count
-    dtype = source.type.dtype
+    count, dtype = type_.count, type_.dtype
     scope = Scope(Names())
     index = Index(0, (("i0", 1),))
     scope.statements.append(Store("b1", index, scope.load("b0", index, dtype)))
@@ -64,10 +64,9 @@ def lower_copy(source: Buffer, target: Buffer, name: str) -> Kernel:
     return Kernel(name, params, (For("i0", count, tuple(scope.statements)),))
 
 
-def lower_zeros(target: Buffer, name: str) -> Kernel:
+def lower_zeros(type_: TensorType, name: str) -> Kernel:
     """Return a kernel that fills a buffer with zeros."""
-    count = target.type.count
-    dtype = target.type.dtype
+    count, dtype = type_.count, type_.dtype
     store = Store("b0", Index(0, (("i0", 1),)), constant(0, dtype))
     return Kernel(name, (Param("b0", dtype, count, "out"),), (For("i0", count, (store,)),))
 

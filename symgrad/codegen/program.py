@@ -14,7 +14,7 @@ from symgrad.codegen.lower import lower_copy, lower_group, lower_zeros
 from symgrad.codegen.schedule import schedule_kernel
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, View
+from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Literal, NestedGraph, State, TensorType
 from symgrad.passes.buffers import Buffer, assign_buffers
@@ -29,15 +29,19 @@ Nest = Callable[[Graph, int], Partition]
 class Slice:
     """The part of a stack that belongs to the current iteration of a loop."""
 
-    stack: Buffer
+    stack: Argument
     loop: int
-    nbytes: int
-
-    def __str__(self) -> str:
-        return f"{self.stack}[iteration of loop {self.loop}]"
+    type: TensorType
 
 
 Argument = Buffer | Slice
+
+
+def root(argument: Argument) -> Buffer:
+    """Return the buffer that an argument is, or is a part of."""
+    while isinstance(argument, Slice):
+        argument = argument.stack
+    return argument
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +61,7 @@ class Call:
 class Choice:
     """Runs the branch whose number is the int64 in `index`, the last one for any other number."""
 
-    index: Buffer
+    index: Argument
     branches: tuple[tuple[Step, ...], ...]
 
 
@@ -77,7 +81,21 @@ class Repeat:
     capacity: int
 
 
-Step = Call | Choice | Repeat
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """Runs `body` as often as the int64 in `trips` says, `capacity` times at the most.
+
+    The slices of an iteration are those of its number, with `reverse` counted from the last.
+    """
+
+    number: int
+    trips: Argument
+    body: tuple[Step, ...]
+    capacity: int
+    reverse: bool
+
+
+Step = Call | Choice | Repeat | Sweep
 
 
 def calls_of(steps: Sequence[Step]) -> Iterator[Call]:
@@ -92,6 +110,8 @@ def calls_of(steps: Sequence[Step]) -> Iterator[Call]:
             case Repeat():
                 yield from calls_of(step.condition)
                 yield from calls_of(step.body)
+            case Sweep():
+                yield from calls_of(step.body)
 
 
 def buffers_of(steps: Sequence[Step]) -> Iterator[Buffer]:
@@ -99,14 +119,17 @@ def buffers_of(steps: Sequence[Step]) -> Iterator[Buffer]:
     for step in steps:
         match step:
             case Call():
-                yield from (a.stack if isinstance(a, Slice) else a for a in step.arguments)
+                yield from map(root, step.arguments)
             case Choice():
-                yield step.index
+                yield root(step.index)
                 for branch in step.branches:
                     yield from buffers_of(branch)
             case Repeat():
                 yield from (step.test, step.count)
                 yield from buffers_of(step.condition)
+                yield from buffers_of(step.body)
+            case Sweep():
+                yield root(step.trips)
                 yield from buffers_of(step.body)
 
 
@@ -159,6 +182,12 @@ class Program:
                     f"{indent}}} {self._print_argument(step.test)} {{\n"
                     f"{self._print(step.body, deeper)}{indent}}}\n"
                 )
+            case Sweep():
+                way = " backwards" if step.reverse else ""
+                return (
+                    f"{indent}repeat loop {step.number} {self._print_argument(step.trips)}{way} {{\n"
+                    f"{self._print(step.body, deeper)}{indent}}}\n"
+                )
 
     def _print_argument(self, argument: Argument) -> str:
         if isinstance(argument, Slice):
@@ -194,7 +223,7 @@ def build_program(partition: Partition, target: Target, nest: Nest) -> Program:
 class _Surroundings:
     """What the inputs and outputs of a nested graph are; empty for the whole program."""
 
-    inputs: tuple[Buffer, ...]
+    inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
 
 
@@ -233,10 +262,15 @@ class _Builder:
         number = len(self.constants)
         return self.constants.setdefault(literal, Buffer("constant", number, literal.type))
 
-    def copy(self, source: Buffer, to: Buffer, label: str) -> Call:
+    def copy(self, source: Argument, to: Argument, label: str) -> Call:
         """Return the call that copies a buffer."""
-        kernel = self.pool.add(lower_copy(source, to, "kernel"))
+        kernel = self.pool.add(lower_copy(source.type, "kernel"))
         return Call(label, kernel, (source, to), None)
+
+    def zeros(self, target: Argument, label: str) -> Call:
+        """Return the call that fills a buffer with zeros."""
+        kernel = self.pool.add(lower_zeros(target.type, "kernel"))
+        return Call(label, kernel, (target,), None)
 
 
 class _GraphSteps:
@@ -260,10 +294,13 @@ class _GraphSteps:
                 case Loop() as loop:
                     assert anchor is not None, "only an anchor has a body"
                     steps += self._repeat(anchor, loop)
+                case Scan() as scan:
+                    assert anchor is not None, "only an anchor has a body"
+                    steps += self._sweep(anchor, scan)
                 case _:
                     steps.append(self._call(group))
         for source, to in self._buffers.late:
-            copied = self._buffer(source), self._buffer(to)
+            copied = self._argument(source), self._argument(to)
             steps.append(self._builder.copy(*copied, "copy of a new value"))
         return tuple(steps)
 
@@ -281,11 +318,6 @@ class _GraphSteps:
             return self._temporaries[local]
         return local
 
-    def _buffer(self, local: Buffer) -> Buffer:
-        argument = self._argument(local)
-        assert isinstance(argument, Buffer), f"{local} is a slice of a stack"
-        return argument
-
     def _call(self, group: Group) -> Call:
         lowered = lower_group(self._partition, self._buffers, group, "kernel")
         kernel = self._builder.pool.add(lowered.kernel)
@@ -295,8 +327,8 @@ class _GraphSteps:
             arguments.append(self._builder.temporary(scratch))
         return Call(_label(self._partition, group), kernel, tuple(arguments), group)
 
-    def _source(self, tensor: Tensor) -> Buffer:
-        return self._buffer(self._buffers.source[self._partition.stored(tensor)])
+    def _source(self, tensor: Tensor) -> Argument:
+        return self._argument(self._buffers.source[self._partition.stored(tensor)])
 
     def _outputs(self, anchor: Node) -> tuple[list[Buffer], list[Step]]:
         """Return a buffer for each result of a nested op, and the copies to the other places."""
@@ -307,9 +339,7 @@ class _GraphSteps:
                 others.insert(0, first)
                 first = self._builder.temporary(tensor.type)
             buffers.append(first)
-            for other in others:
-                kernel = self._builder.pool.add(lower_copy(first, first, "kernel"))
-                copies.append(Call("copy of a result", kernel, (first, other), None))
+            copies += [self._builder.copy(first, other, "copy of a result") for other in others]
         return buffers, list(copies)
 
     def _choice(self, anchor: Node, graphs: tuple[NestedGraph, ...]) -> list[Step]:
@@ -322,34 +352,66 @@ class _GraphSteps:
         return [Choice(index, branches), *copies]
 
     def _repeat(self, anchor: Node, loop: Loop) -> list[Step]:
-        """Keep the loop variables in the buffers of the results, and the next ones beside them."""
+        """Lay out a loop with a condition."""
         builder = self._builder
         operands = [self._source(t) for t in anchor.inputs]
         (count, *results), copies = self._outputs(anchor)
         state, stacks = results[: loop.carried], results[loop.carried :]
-        number = builder.loop()
         inputs = (*state, *operands[loop.carried :])
+        number = builder.loop()
         test = builder.temporary(TensorType(bool_, ()))
         condition = builder.steps(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
-        body = loop.body
-        assert isinstance(body, Graph), "the body of a loop is a graph"
+        body = self._body(number, loop.body, inputs, state, stacks)
+        capacity = loop.capacity if stacks else 0
+        repeat = Repeat(number, condition, test, body, count, capacity)
+        return [*self._before(operands, state, stacks), repeat, *copies]
+
+    def _sweep(self, anchor: Node, scan: Scan) -> list[Step]:
+        """Lay out a loop over slices."""
+        trips, *operands = (self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        state, stacks = results[: scan.carried], results[scan.carried :]
+        number = self._builder.loop()
+        width = scan.carried + scan.scanned
+        slices = [_slice(stack, number) for stack in operands[scan.carried : width]]
+        inputs = (*state, *slices, *operands[width:])
+        body = self._body(number, scan.body, inputs, state, stacks)
+        sweep = Sweep(number, trips, body, scan.capacity, scan.reverse)
+        return [*self._before(operands, state, stacks), sweep, *copies]
+
+    def _before(
+        self, operands: Sequence[Argument], state: Sequence[Buffer], stacks: Sequence[Buffer]
+    ) -> list[Step]:
+        """Fill the buffers of the results: they hold the loop variables while the loop runs."""
+        builder = self._builder
+        first = [
+            builder.copy(given, own, "first loop variable")
+            for given, own in zip(operands, state, strict=False)
+        ]
+        return [*first, *(builder.zeros(stack, "empty stack") for stack in stacks)]
+
+    def _body(
+        self,
+        number: int,
+        body: NestedGraph,
+        inputs: tuple[Argument, ...],
+        state: Sequence[Buffer],
+        stacks: Sequence[Buffer],
+    ) -> tuple[Step, ...]:
+        """Return the steps of one iteration; the next loop variables are made beside the old."""
+        builder = self._builder
         following = [builder.temporary(b.type) for b in state]
-        slices = [Slice(s, number, s.type.nbytes // max(loop.capacity, 1)) for s in stacks]
-        steps = builder.steps(builder.nested(body), _Surroundings(inputs, (*following, *slices)))
+        outputs = (*following, *(_slice(stack, number) for stack in stacks))
+        steps = builder.steps(builder.nested(body), _Surroundings(inputs, outputs))
         advance = [
             builder.copy(new, old, "next loop variable")
             for new, old in zip(following, state, strict=True)
         ]
-        before: list[Step] = [
-            builder.copy(given, own, "first loop variable")
-            for given, own in zip(operands, state, strict=False)
-        ]
-        for stack in stacks:
-            kernel = builder.pool.add(lower_zeros(stack, "kernel"))
-            before.append(Call("empty stack", kernel, (stack,), None))
-        capacity = loop.capacity if stacks else 0
-        repeat = Repeat(number, condition, test, (*steps, *advance), count, capacity)
-        return [*before, repeat, *copies]
+        return (*steps, *advance)
+
+
+def _slice(stack: Argument, loop: int) -> Slice:
+    return Slice(stack, loop, stack.type.with_shape(stack.type.shape[1:]))
 
 
 def _label(partition: Partition, group: Group) -> str:
@@ -435,6 +497,8 @@ class _Lifetimes:
                         self.visit(branch)
                 case Repeat():
                     self._visit_loop(step)
+                case Sweep():
+                    self._visit_sweep(step)
 
     def _visit_loop(self, loop: Repeat) -> None:
         """What was there before a loop and is used in it is needed until its last iteration."""
@@ -443,13 +507,23 @@ class _Lifetimes:
         self._touch(loop.test)
         self.visit(loop.body)
         self._now += 1
+        self._extend(start)
+        self._touch(loop.count)
+
+    def _visit_sweep(self, sweep: Sweep) -> None:
+        start = self._now
+        self._touch(sweep.trips)
+        self.visit(sweep.body)
+        self._now += 1
+        self._extend(start)
+
+    def _extend(self, start: int) -> None:
         for buffer, (first, last) in self.of.items():
             if first < start < last:
                 self.of[buffer] = (first, self._now)
-        self._touch(loop.count)
 
     def _touch(self, argument: Argument) -> None:
-        buffer = argument.stack if isinstance(argument, Slice) else argument
+        buffer = root(argument)
         if buffer.place == "temporary":
             first, _ = self.of.get(buffer, (self._now, self._now))
             self.of[buffer] = (first, self._now)

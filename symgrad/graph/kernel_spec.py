@@ -159,6 +159,23 @@ class Loop:
     capacity: int
 
 
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Operands: a number of iterations, `carried` loop variables, `scanned` stacks, invariants.
+
+    The body is a graph over the loop variables, one slice of each stack, and the invariants; it
+    gives the next loop variables and what is stacked. Iteration i reads and writes the slice i,
+    with `reverse` the slice of the last iteration first. Results are the last loop variables and
+    the stacks, of `capacity` slices; slices of no iteration are 0.
+    """
+
+    body: NestedGraph
+    carried: int
+    scanned: int
+    capacity: int
+    reverse: bool
+
+
 KernelSpec = (
-    Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Branches | Loop
+    Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Branches | Loop | Scan
 )

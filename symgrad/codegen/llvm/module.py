@@ -24,6 +24,7 @@ from symgrad.codegen.program import (
     Program,
     Repeat,
     Step,
+    Sweep,
     buffers_of,
 )
 from symgrad.passes.buffers import Buffer
@@ -145,6 +146,8 @@ class _StepsEmitter:
                     self._emit_choice(step)
                 case Repeat():
                     self._emit_repeat(step)
+                case Sweep():
+                    self._emit_sweep(step)
 
     def _emit_timed_call(self, call: Call) -> None:
         if self._clock is None:
@@ -155,7 +158,7 @@ class _StepsEmitter:
 
     def _emit_choice(self, choice: Choice) -> None:
         builder = self._builder
-        index = builder.load(self._pointers[choice.index], align=8, typ=_I64)
+        index = builder.load(self._pointer(choice.index), align=8, typ=_I64)
         blocks = [self._function.append_basic_block("branch") for _ in choice.branches]
         after = self._function.append_basic_block("joined")
         table = builder.switch(index, blocks[-1])
@@ -188,6 +191,30 @@ class _StepsEmitter:
         builder.position_at_end(after)
         builder.store(iteration, self._pointers[loop.count], align=8)
 
+    def _emit_sweep(self, sweep: Sweep) -> None:
+        builder = self._builder
+        head, body, after = (
+            self._function.append_basic_block(f"{name}.{sweep.number}")
+            for name in ("repeat", "do", "done")
+        )
+        wanted = builder.load(self._pointer(sweep.trips), align=8, typ=_I64)
+        fits = builder.icmp_signed("<", wanted, _I64(sweep.capacity))
+        trips = builder.select(fits, wanted, _I64(sweep.capacity))
+        before = builder.block
+        builder.branch(head)
+        builder.position_at_end(head)
+        done = builder.phi(_I64)
+        done.add_incoming(_I64(0), before)
+        builder.cbranch(builder.icmp_signed("<", done, trips), body, after)
+        builder.position_at_end(body)
+        following = builder.add(done, _I64(1))
+        place = builder.sub(trips, following) if sweep.reverse else done
+        self._iterations[sweep.number] = place
+        self._emit_steps(sweep.body)
+        done.add_incoming(following, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+
     def _goes_on(self, loop: Repeat, iteration: ir.Value) -> ir.Value:
         builder = self._builder
         test = builder.load(self._pointers[loop.test], align=1, typ=_BYTE)
@@ -215,8 +242,9 @@ class _StepsEmitter:
     def _pointer(self, argument: Argument) -> ir.Value:
         if isinstance(argument, Buffer):
             return self._pointers[argument]
-        offset = self._builder.mul(self._iterations[argument.loop], _I64(argument.nbytes))
-        stack = self._pointers[argument.stack]
+        place = self._iterations[argument.loop]
+        offset = self._builder.mul(place, _I64(argument.type.nbytes))
+        stack = self._pointer(argument.stack)
         return self._builder.gep(stack, [offset], inbounds=True, source_etype=_BYTE)
 
     def _emit_call(self, call: Call) -> None:

@@ -5,16 +5,17 @@ The graphs see the world through their inputs only: what a branch or a body capt
 of the op. What users call is in `symgrad/graph/control.py`.
 
 Note [Gradient of a loop]
-The gradient of a loop is a loop that runs as often, backwards. Its loop variables are the number
-of iterations that are left, the gradient of each loop variable and the sum so far of the gradient
-of each invariant. It needs the loop variables as each iteration found them: the forward loop is
-built once more with these as stacks, and the body is computed again from them. A pass makes one
-loop of the two forward loops.
+The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables are
+the gradient of each loop variable and the sum so far of the gradient of each invariant. It scans
+over the loop variables as each iteration found them: the forward loop is built once more with
+these as stacks, and the body is computed again from them. What the forward loop scanned, it scans
+too, and the gradients of the slices are its stacks. A pass makes one loop of the forward loops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,14 +24,12 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
 from symgrad.graph.creation import zeros_like
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Branches, Loop
+from symgrad.graph.kernel_spec import Branches, Loop, Scan
 from symgrad.graph.nested import Traced, inline, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import constant, meet_shapes
-from symgrad.graph.ops.arithmetic import add, subtract
-from symgrad.graph.ops.comparison import greater
-from symgrad.graph.ops.indexing import take
+from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array, NestedGraph, TensorType
 
@@ -264,93 +263,119 @@ def _while_loop_grad(
             hint="give maximum_iterations",
             source=node.source,
         )
-    return _BackwardLoop(node, gs, _graph(condition), _graph(body), carried, capacity).build(
-        differentiate
+    graph = _graph(body)
+    backward = _Backward(
+        body=graph,
+        count=node.outputs[0],
+        state=_recorded(node, graph, carried),
+        slices=(),
+        invariants=node.inputs[carried:],
+        final=gs[:carried],
+        stacked=gs[carried:],
+        capacity=capacity,
+        reverse=False,
     )
+    first, fixed, _ = backward.build(differentiate)
+    return (*first, *fixed)
 
 
-class _BackwardLoop:
-    """The gradient of one loop: see Note [Gradient of a loop]."""
+def _recorded(node: Node, body: Graph, carried: int) -> tuple[Tensor, ...]:
+    """Build a loop once more, with its loop variables as each iteration found them as stacks."""
+    recording = Graph(
+        [*body.outputs, *body.inputs[:carried]],
+        body.inputs,
+        name=body.name,
+        region=body.outputs[0].node.region,
+    )
+    again = apply_node(node.definition, node.inputs, {**node.attrs, "body": recording})
+    return again.outputs[len(node.outputs) :]
 
-    def __init__(
-        self,
-        node: Node,
-        gs: Sequence[Tensor | None],
-        condition: Graph,
-        body: Graph,
-        carried: int,
-        capacity: int,
-    ) -> None:
-        self._node = node
-        self._gs = gs
-        self._condition = condition
-        self._body = body
-        self._carried = carried
-        self._capacity = capacity
-        operands = node.inputs
-        self._live = [i for i, t in enumerate(operands) if t.dtype.is_trainable]
 
-    def build(self, differentiate: Differentiate) -> Grads:
-        """Return the gradients of the operands of the loop."""
-        operands = self._node.inputs
-        saved = self._saved()
+@dataclass(slots=True)
+class _Backward:
+    """The gradient of a loop in the making: see Note [Gradient of a loop].
+
+    `state` and `slices` are the operands of the body that differ from iteration to iteration, as
+    stacks; `final` and `stacked` the gradients of the last loop variables and of the stacks.
+    """
+
+    body: Graph
+    count: Tensor
+    state: Sequence[Tensor]
+    slices: Sequence[Tensor]
+    invariants: Sequence[Tensor]
+    final: Sequence[Tensor | None]
+    stacked: Sequence[Tensor | None]
+    capacity: int
+    reverse: bool
+
+    def build(self, differentiate: Differentiate) -> tuple[list[Tensor | None], ...]:
+        """Return the gradients of the first loop variables, of the slices, of the invariants."""
+        carried = [i for i, t in enumerate(self.state) if t.dtype.is_trainable]
+        sliced = [i for i, t in enumerate(self.slices) if t.dtype.is_trainable]
+        fixed = [i for i, t in enumerate(self.invariants) if t.dtype.is_trainable]
+        seeds = [g for g in self.stacked if g is not None]
         initial = [
-            self._seed(i) if i < self._carried else zeros_like(operands[i]) for i in self._live
+            *(_present(self.final[i]) for i in carried),
+            *(zeros_like(self.invariants[i]) for i in fixed),
         ]
-        count = self._node.outputs[0]
-        types = [t.type for t in (count, *initial)]
-        condition = Traced("backward_cond", types)
-        condition.run(lambda left, *_: [greater(left, constant(0, dtypes.int64))])
-        body = Traced("backward_body", types)
-        body.run(lambda left, *sums: self._step(saved, left, sums, differentiate))
-        results = loop([count, *initial], condition, body, self._capacity).outputs[2:]
-        grads: list[Tensor | None] = [None] * len(operands)
-        for i, g in zip(self._live, results, strict=False):
-            grads[i] = g
-        return tuple(grads)
+        stacks = [*self.state, *self.slices, *seeds]
+        types = [t.type for t in initial]
+        types += [t.type.with_shape(t.shape[1:]) for t in stacks]
+        body = Traced(f"{self.body.name}_grad", types)
 
-    def _seed(self, position: int) -> Tensor:
-        g = self._gs[position]
-        assert g is not None, "a trainable result has a gradient, zeros if nothing arrived"
-        return g
+        def step(*params: Tensor) -> list[Tensor]:
+            totals, given = params[: len(initial)], params[len(initial) :]
+            grads = self._differentiate(totals, given, carried, differentiate)
+            operands, width = len(self.state), len(self.state) + len(self.slices)
+            sums = zip(totals[len(carried) :], fixed, strict=True)
+            return [
+                *(_or_zeros(grads[i], given[i]) for i in carried),
+                *(_sum(total, grads[width + i]) for total, i in sums),
+                *(_or_zeros(grads[operands + i], given[operands + i]) for i in sliced),
+            ]
 
-    def _saved(self) -> tuple[Tensor, ...]:
-        """Return stacks of the loop variables, as each iteration found them."""
-        body = self._body
-        recording = Graph(
-            [*body.outputs, *body.inputs[: self._carried]],
-            body.inputs,
-            name=body.name,
-            region=body.outputs[0].node.region,
+        body.run(step)
+        node = scan_loop(self.count, initial, stacks, body, self.capacity, reverse=not self.reverse)
+        results = iter(node.outputs)
+        return tuple(
+            [next(results) if i in chosen else None for i in range(size)]
+            for chosen, size in (
+                (carried, len(self.state)),
+                (fixed, len(self.invariants)),
+                (sliced, len(self.slices)),
+            )
         )
-        attrs = {**self._node.attrs, "body": recording}
-        again = apply_node(while_loop_op, self._node.inputs, attrs)
-        return again.outputs[len(self._node.outputs) :]
 
-    def _step(
+    def _differentiate(
         self,
-        saved: Sequence[Tensor],
-        left: Tensor,
-        sums: Sequence[Tensor],
+        totals: Sequence[Tensor],
+        given: Sequence[Tensor],
+        carried: Sequence[int],
         differentiate: Differentiate,
-    ) -> list[Tensor]:
-        """Differentiate one iteration: the next values of `left` and of the gradients."""
-        at = subtract(left, constant(1, dtypes.int64))
-        found_state = [take(stack, at, axis=0) for stack in saved]
-        operands = [*found_state, *self._node.inputs[self._carried :]]
-        sum_of = dict(zip(self._live, sums, strict=True))
-        gs: list[Tensor | None] = [sum_of.get(i) for i in range(self._carried)]
-        for g in self._gs[self._carried :]:
-            gs.append(None if g is None else take(g, at, axis=0))
-        grads = _grads_of_graph(self._body, operands, gs, differentiate)
-        following = []
-        for i, total in zip(self._live, sums, strict=True):
-            g = grads[i]
-            if i < self._carried:
-                following.append(zeros_like(total) if g is None else g)
-            else:
-                following.append(total if g is None else add(total, g))
-        return [at, *following]
+    ) -> list[Tensor | None]:
+        """Differentiate one iteration with respect to all operands of the body."""
+        width = len(self.state) + len(self.slices)
+        gs: list[Tensor | None] = [None] * len(self.state)
+        for i, total in zip(carried, totals, strict=False):
+            gs[i] = total
+        seeds = iter(given[width:])
+        gs += [None if g is None else next(seeds) for g in self.stacked]
+        operands = [*given[:width], *self.invariants]
+        return _grads_of_graph(self.body, operands, gs, differentiate)
+
+
+def _present(g: Tensor | None) -> Tensor:
+    assert g is not None, "a trainable result has a gradient, zeros if nothing arrived"
+    return g
+
+
+def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
+    return zeros_like(like) if g is None else g
+
+
+def _sum(total: Tensor, g: Tensor | None) -> Tensor:
+    return total if g is None else add(total, g)
 
 
 def _while_loop_kernel(
@@ -369,4 +394,120 @@ while_loop_op = define(
     reference=_while_loop_reference,
     grad=_while_loop_grad,
     kernel=_while_loop_kernel,
+)
+
+
+# --------------------------------------------------------------------------------------- scan
+
+
+def scan_loop(
+    count: Tensor,
+    initial: Sequence[Tensor],
+    scanned: Sequence[Tensor],
+    body: Traced,
+    capacity: int,
+    *,
+    reverse: bool = False,
+) -> Node:
+    """Make the node of a loop that runs `count` times over slices of `scanned`.
+
+    `body` has the loop variables and then the slices as parameters.
+    """
+    captures = union_of_captures((body,))
+    attrs = {
+        "body": body.graph(captures),
+        "carried": len(initial),
+        "scanned": len(scanned),
+        "capacity": capacity,
+        "reverse": reverse,
+    }
+    return apply_node(scan_op, (count, *initial, *scanned, *captures), attrs)
+
+
+def _scan_infer(
+    count: TensorType,
+    *operands: TensorType,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: int,
+    reverse: bool,
+) -> tuple[TensorType, ...]:
+    if count != TensorType(dtypes.int64, ()):
+        raise DTypeError("scan", f"the number of iterations is {count}, not i64[]")
+    width = carried + scanned
+    slices = [t.with_shape(t.shape[1:]) for t in operands[carried:width]]
+    _check_operands("scan", _graph(body), [*operands[:carried], *slices, *operands[width:]])
+    results = [t.type for t in _graph(body).outputs]
+    pairs = enumerate(zip(operands[:carried], results[:carried], strict=True))
+    carried_types = [_kept(position, before, after) for position, (before, after) in pairs]
+    stacks = (t.with_shape((capacity, *t.shape)) for t in results[carried:])
+    return (*carried_types, *stacks)
+
+
+def _scan_reference(
+    count: Array,
+    *operands: Array,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: int,
+    reverse: bool,
+) -> tuple[Array, ...]:
+    width = carried + scanned
+    values, stacks, fixed = operands[:carried], operands[carried:width], operands[width:]
+    collected = [
+        np.zeros((capacity, *t.type.static_shape), t.dtype.numpy)
+        for t in _graph(body).outputs[carried:]
+    ]
+    order = range(int(count) - 1, -1, -1) if reverse else range(int(count))
+    for i in order:
+        given, _ = evaluate(_graph(body), [*values, *(s[i] for s in stacks), *fixed])
+        values = tuple(given[:carried])
+        for stack, item in zip(collected, given[carried:], strict=True):
+            stack[i] = item
+    return (*values, *collected)
+
+
+def _scan_grad(
+    node: Node,
+    *gs: Tensor | None,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: int,
+    reverse: bool,
+    differentiate: Differentiate,
+) -> Grads:
+    width = carried + scanned
+    operands = node.inputs[1:]
+    graph = _graph(body)
+    backward = _Backward(
+        body=graph,
+        count=node.inputs[0],
+        state=_recorded(node, graph, carried),
+        slices=operands[carried:width],
+        invariants=operands[width:],
+        final=gs[:carried],
+        stacked=gs[carried:],
+        capacity=capacity,
+        reverse=reverse,
+    )
+    first, fixed, sliced = backward.build(differentiate)
+    return (None, *first, *sliced, *fixed)
+
+
+def _scan_kernel(
+    *_operands: TensorType,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: int,
+    reverse: bool,
+) -> Scan:
+    return Scan(body, carried, scanned, capacity, reverse)
+
+
+scan_op = define(
+    "scan", infer=_scan_infer, reference=_scan_reference, grad=_scan_grad, kernel=_scan_kernel
 )
