@@ -83,5 +83,9 @@ class NoGradientError(SymgradError, LookupError):
     """A gradient that was asked for and does not exist, or was forbidden."""
 
 
+class TapeError(SymgradError, MemoryError):
+    """A loop without a bound whose record grew past the memory there is."""
+
+
 class CompileError(SymgradError, RuntimeError):
     """A program that cannot be compiled as asked."""

@@ -16,7 +16,7 @@ from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.types import Literal, NestedGraph, State, TensorType
+from symgrad.graph.types import Literal, NestedGraph, State, TensorType, is_unbounded
 from symgrad.passes.buffers import Buffer, assign_buffers
 from symgrad.passes.partition import Group, Partition
 from symgrad.passes.plan_memory import Request, plan_memory
@@ -70,7 +70,7 @@ class Repeat:
     """Runs `condition`, then `body` if the bool in `test` holds, and so on.
 
     `number` is that of the loop, which slices name; the number of iterations goes to `count`.
-    A loop with stacks ends after `capacity` iterations at the latest.
+    A loop with stacks ends after `capacity` iterations at the latest. `tapes` grow with it.
     """
 
     number: int
@@ -79,6 +79,7 @@ class Repeat:
     body: tuple[Step, ...]
     count: Buffer
     capacity: int
+    tapes: tuple[Slice, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +94,7 @@ class Sweep:
     body: tuple[Step, ...]
     capacity: int
     reverse: bool
+    tapes: tuple[Slice, ...]
 
 
 Step = Call | Choice | Repeat | Sweep
@@ -150,6 +152,7 @@ class Program:
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
     failures: dict[int, tuple[Node, KernelSpec | None]]
+    tapes: int
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -184,10 +187,8 @@ class Program:
                 )
             case Sweep():
                 way = " backwards" if step.reverse else ""
-                return (
-                    f"{indent}repeat loop {step.number} {self._print_argument(step.trips)}{way} {{\n"
-                    f"{self._print(step.body, deeper)}{indent}}}\n"
-                )
+                head = f"repeat loop {step.number} {self._print_argument(step.trips)}{way}"
+                return f"{indent}{head} {{\n{self._print(step.body, deeper)}{indent}}}\n"
 
     def _print_argument(self, argument: Argument) -> str:
         if isinstance(argument, Slice):
@@ -216,6 +217,7 @@ def build_program(partition: Partition, target: Target, nest: Nest) -> Program:
         lifetimes,
         size,
         builder.failures,
+        len({b for b in buffers_of(steps) if b.place == "tape"}),
     )
 
 
@@ -236,6 +238,7 @@ class _Builder:
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self._nest = nest
         self._temporaries = itertools.count()
+        self._tapes = itertools.count()
         self._loops = itertools.count()
 
     def steps(self, partition: Partition, around: _Surroundings) -> tuple[Step, ...]:
@@ -250,7 +253,9 @@ class _Builder:
         return self._nest(graph, max(self.failures, default=0) + 1)
 
     def temporary(self, type_: TensorType) -> Buffer:
-        """Return a new buffer of the arena."""
+        """Return a new buffer of the arena; a tape for a stack without a bound."""
+        if is_unbounded(type_):
+            return Buffer("tape", next(self._tapes), type_)
         return Buffer("temporary", next(self._temporaries), type_)
 
     def loop(self) -> int:
@@ -363,7 +368,7 @@ class _GraphSteps:
         condition = builder.steps(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
         body = self._body(number, loop.body, inputs, state, stacks)
         capacity = loop.capacity if stacks else 0
-        repeat = Repeat(number, condition, test, body, count, capacity)
+        repeat = Repeat(number, condition, test, body, count, capacity, _tapes(stacks, number))
         return [*self._before(operands, state, stacks), repeat, *copies]
 
     def _sweep(self, anchor: Node, scan: Scan) -> list[Step]:
@@ -376,7 +381,8 @@ class _GraphSteps:
         slices = [_slice(stack, number) for stack in operands[scan.carried : width]]
         inputs = (*state, *slices, *operands[width:])
         body = self._body(number, scan.body, inputs, state, stacks)
-        sweep = Sweep(number, trips, body, scan.capacity, scan.reverse)
+        tapes = _tapes(stacks, number)
+        sweep = Sweep(number, trips, body, scan.capacity, scan.reverse, tapes)
         return [*self._before(operands, state, stacks), sweep, *copies]
 
     def _before(
@@ -388,7 +394,8 @@ class _GraphSteps:
             builder.copy(given, own, "first loop variable")
             for given, own in zip(operands, state, strict=False)
         ]
-        return [*first, *(builder.zeros(stack, "empty stack") for stack in stacks)]
+        bounded = [stack for stack in stacks if stack.place != "tape"]
+        return [*first, *(builder.zeros(stack, "empty stack") for stack in bounded)]
 
     def _body(
         self,
@@ -408,6 +415,10 @@ class _GraphSteps:
             for new, old in zip(following, state, strict=True)
         ]
         return (*steps, *advance)
+
+
+def _tapes(stacks: Sequence[Buffer], loop: int) -> tuple[Slice, ...]:
+    return tuple(_slice(stack, loop) for stack in stacks if stack.place == "tape")
 
 
 def _slice(stack: Argument, loop: int) -> Slice:
@@ -501,7 +512,7 @@ class _Lifetimes:
                     self._visit_sweep(step)
 
     def _visit_loop(self, loop: Repeat) -> None:
-        """What was there before a loop and is used in it is needed until its last iteration."""
+        """Visit a loop: what it uses from before is needed until its last iteration."""
         start = self._now
         self.visit(loop.condition)
         self._touch(loop.test)

@@ -176,6 +176,7 @@ class Scan:
     reverse: bool
 
 
+Nested = Branches | Loop | Scan
 KernelSpec = (
-    Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Branches | Loop | Scan
+    Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Nested
 )

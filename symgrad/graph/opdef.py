@@ -12,7 +12,7 @@ from symgrad.graph.types import Array, TensorType
 
 OPS: dict[str, OpDef] = {}
 
-# What the gradient rule of an op with nested graphs is given to differentiate them; not an attribute.
+# What a gradient rule that differentiates nested graphs is given to do so; it is no attribute.
 DIFFERENTIATE = "differentiate"
 
 

@@ -15,7 +15,7 @@ from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.sizes import Dim, Unknown, substitute
-from symgrad.graph.types import Array
+from symgrad.graph.types import Array, is_unbounded
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:
@@ -42,7 +42,10 @@ def _run(node: Node, values: dict[Tensor, Array], uses: Counter[Tensor]) -> None
     """Compute the results of `node` into `values`, and drop the operands used for the last time."""
     for tensor, result in zip(node.outputs, _results(node, values), strict=True):
         found, want = f"{result.dtype.name}{list(result.shape)}", tensor.type
-        is_right = result.dtype == want.dtype.numpy and result.shape == want.static_shape
+        shape = want.static_shape
+        if is_unbounded(want):
+            shape = (len(result), *shape[1:])  # as many slices as there were iterations
+        is_right = result.dtype == want.dtype.numpy and result.shape == shape
         assert is_right, f"{node!r}: the reference gives {found} in the place of {want}"
         if uses[tensor]:
             values[tensor] = result

@@ -73,6 +73,16 @@ def static(dim: Dim) -> int:
     return dim
 
 
+# The number of slices of a stack whose loop has no bound. Such a stack is a tape that grows while
+# the loop runs; only loops read it, slice by slice, and no op is ever applied to it as a whole.
+UNBOUNDED = 1 << 40
+
+
+def is_unbounded(type_: TensorType) -> bool:
+    """Return whether a tensor of this type is a stack without a bound."""
+    return bool(type_.shape) and type_.shape[0] == UNBOUNDED
+
+
 class Literal:
     """The value of a constant: a read-only array that is hashed and compared by its bits."""
 

@@ -18,7 +18,7 @@ from symgrad.graph.types import State, TensorType
 from symgrad.passes.order_groups import state_of
 from symgrad.passes.partition import Partition
 
-Place = Literal["input", "output", "variable", "constant", "temporary"]
+Place = Literal["input", "output", "variable", "constant", "temporary", "tape"]
 
 
 @dataclass(frozen=True, slots=True)

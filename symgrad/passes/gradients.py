@@ -29,9 +29,11 @@ from symgrad.graph.build import derived_from, name_scope
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import DIFFERENTIATE, takes_differentiate
 from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.control import add_stacks
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.traverse import topological
+from symgrad.graph.types import is_unbounded
 from symgrad.passes.aggregate import AggregationMethod, add_all
 from symgrad.passes.gradient_arguments import UnconnectedGradients, read_arguments
 from symgrad.passes.gradient_registry import gradient_rule, has_gradient
@@ -119,7 +121,10 @@ class ArrivedGradients:
             return None
         if len(terms) > 1:
             with _building_gradient_of(tensor.node):
-                terms[:] = [add_all(terms, self._method)]
+                if is_unbounded(tensor.type):
+                    terms[:] = [add_stacks(tensor, terms)]
+                else:
+                    terms[:] = [add_all(terms, self._method)]
         return terms[0]
 
 

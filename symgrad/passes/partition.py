@@ -8,7 +8,7 @@ buffer of the tensor it comes from; everything else lives in registers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.kernel_spec import KernelSpec

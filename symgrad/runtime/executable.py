@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +14,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import Program, build_program
-from symgrad.errors import IndexOutOfRangeError
+from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Gather, ScatterAdd
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.types import aligned_copy, aligned_empty
+from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.fuse import fuse
 from symgrad.passes.partition import Partition
 from symgrad.passes.pipeline import Options
@@ -52,7 +55,10 @@ class Executable:
         self._failure = np.zeros(1, np.int64)
         self._constants = [aligned_copy(c.array) for c in self.program.constants]
         arrays = [self._arena, self._failure, *(s.array for s in self.program.variables)]
-        self._arrays = [*arrays, *self._constants]
+        # A tape is a pointer and a size; the program makes it grow, and it stays for the next run.
+        self._tapes = np.zeros((self.program.tapes, TAPE_BYTES // 8), np.int64)
+        weakref.finalize(self, _free_tapes, self._tapes)
+        self._arrays = [*arrays, *self._constants, *self._tapes]
         self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
 
     def _nest(self, graph: Graph, first_status: int) -> Partition:
@@ -84,6 +90,12 @@ class Executable:
 
     def raise_failure(self, status: int, *_arguments: object) -> NoReturn:
         """Raise the error for a status that the program returned."""
+        if status == TAPE_FULL:
+            raise TapeError(
+                self.graph.name,
+                "a loop without a bound ran for longer than there is memory to record it",
+                hint="give it maximum_iterations",
+            )
         node, spec = self.program.failures[status]
         raise _index_error(node, spec, int(self._failure[0]))
 
@@ -97,6 +109,13 @@ class Executable:
         options = self.options
         module = optimize(self.llvm, options.target, options.opt_level)
         return emit_assembly(module, options.target, options.opt_level)
+
+
+def _free_tapes(tapes: Array) -> None:
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+    for pointer, _ in tapes.tolist():
+        free(pointer)
 
 
 def _spec(tensor: Tensor, position: int) -> ArraySpec:

@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.codegen.llvm.target import target_named
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
 from symgrad.graph.graph import Graph, Update, specialize
+from symgrad.graph.nests import Nest, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.leaf import Variable
@@ -28,7 +29,6 @@ from symgrad.runtime.inspection import (
     describe_memory,
     profile,
 )
-from symgrad.runtime.nests import Nest, flatten, flatten_as, is_leaf, unflatten
 
 STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
 

@@ -3,9 +3,9 @@
     i32 @step(ptr inputs, ptr outputs, ptr state)
 
 `inputs` and `outputs` are tables of pointers to elements. `state` is a table too: the arena, an
-int64 that receives an index found out of range, then the variables, then the constants. The
-result is 0, or the status of the op that failed. The function calls functions of its own module
-and nothing else.
+int64 that receives an index found out of range, then the variables, the constants and the tapes.
+The result is 0, or the status of what failed. The function calls functions of its own module and
+nothing else, except that a tape grows through the C library.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import partial
 from llvmlite import ir
 
 from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.llvm.tape import tape_reserve
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import (
     Argument,
@@ -23,9 +24,11 @@ from symgrad.codegen.program import (
     Choice,
     Program,
     Repeat,
+    Slice,
     Step,
     Sweep,
     buffers_of,
+    root,
 )
 from symgrad.passes.buffers import Buffer
 
@@ -185,6 +188,7 @@ class _StepsEmitter:
         self._emit_steps(loop.condition)
         builder.cbranch(self._goes_on(loop, iteration), body, after)
         builder.position_at_end(body)
+        self._reserve(loop.tapes, builder.add(iteration, _I64(1)))
         self._emit_steps(loop.body)
         iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
         builder.branch(head)
@@ -200,6 +204,7 @@ class _StepsEmitter:
         wanted = builder.load(self._pointer(sweep.trips), align=8, typ=_I64)
         fits = builder.icmp_signed("<", wanted, _I64(sweep.capacity))
         trips = builder.select(fits, wanted, _I64(sweep.capacity))
+        self._reserve(sweep.tapes, trips)
         before = builder.block
         builder.branch(head)
         builder.position_at_end(head)
@@ -214,6 +219,14 @@ class _StepsEmitter:
         done.add_incoming(following, builder.block)
         builder.branch(head)
         builder.position_at_end(after)
+
+    def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:
+        """Make room for as many slices on `tapes`."""
+        for tape in tapes:
+            size = self._builder.mul(slices, _I64(tape.type.nbytes))
+            reserve = tape_reserve(self._function.module)
+            status = self._builder.call(reserve, [self._pointer(tape.stack), size])
+            _return_failure(self._builder, status)
 
     def _goes_on(self, loop: Repeat, iteration: ir.Value) -> ir.Value:
         builder = self._builder
@@ -235,6 +248,10 @@ class _StepsEmitter:
             case "constant":
                 first = FIRST_VARIABLE_SLOT + len(self._program.variables)
                 return self._slot(self._state, first + buffer.number)
+            case "tape":
+                program = self._program
+                first = FIRST_VARIABLE_SLOT + len(program.variables) + len(program.constants)
+                return self._slot(self._state, first + buffer.number)
             case "temporary":
                 offset = _I64(self._program.offsets[buffer])
                 return self._builder.gep(self._arena, [offset], inbounds=True, source_etype=_BYTE)
@@ -245,6 +262,8 @@ class _StepsEmitter:
         place = self._iterations[argument.loop]
         offset = self._builder.mul(place, _I64(argument.type.nbytes))
         stack = self._pointer(argument.stack)
+        if root(argument).place == "tape":
+            stack = self._builder.load(stack, align=8, typ=_PTR)  # it moves when it grows
         return self._builder.gep(stack, [offset], inbounds=True, source_etype=_BYTE)
 
     def _emit_call(self, call: Call) -> None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from symgrad.errors import DTypeError, NoGradientError, ShapeError
+from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
 from symgrad.graph.creation import zeros_like
@@ -31,7 +32,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.reference import evaluate
-from symgrad.graph.types import Array, NestedGraph, TensorType
+from symgrad.graph.types import UNBOUNDED, Array, Literal, NestedGraph, TensorType
 
 Differentiate = Callable[
     [Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]
@@ -235,15 +236,28 @@ def _while_loop_reference(
 ) -> tuple[Array, ...]:
     values, invariants = list(operands[:carried]), operands[carried:]
     results = _graph(body).outputs[carried:]
-    stacks = [np.zeros((capacity, *t.type.static_shape), t.dtype.numpy) for t in results]
+    slices: list[dict[int, Array]] = [{} for _ in results]
     count = 0
     while bool(evaluate(_graph(condition), [*values, *invariants])[0][0]):
         given, _ = evaluate(_graph(body), [*values, *invariants])
         values = given[:carried]
-        for stack, item in zip(stacks, given[carried:], strict=True):
+        for stack, item in zip(slices, given[carried:], strict=True):
             stack[count] = item
         count += 1
+    stacks = _stacked(slices, [t.type for t in results], capacity, count)
     return (np.asarray(count), *values, *stacks)
+
+
+def _stacked(
+    slices: Sequence[dict[int, Array]], types: Sequence[TensorType], capacity: int, count: int
+) -> list[Array]:
+    """Return the slices of each stack as one array; of a stack without a bound, those there are."""
+    size = count if capacity == UNBOUNDED else capacity
+    stacks = [np.zeros((size, *t.static_shape), t.dtype.numpy) for t in types]
+    for stack, items in zip(stacks, slices, strict=True):
+        for i, item in items.items():
+            stack[i] = item
+    return stacks
 
 
 def _while_loop_grad(
@@ -256,18 +270,12 @@ def _while_loop_grad(
     capacity: int,
     differentiate: Differentiate,
 ) -> Grads:
-    if not capacity:
-        raise NoGradientError(
-            "while_loop",
-            "the gradient needs a bound on the number of iterations",
-            hint="give maximum_iterations",
-            source=node.source,
-        )
     graph = _graph(body)
+    capacity = capacity or UNBOUNDED
     backward = _Backward(
         body=graph,
         count=node.outputs[0],
-        state=_recorded(node, graph, carried),
+        state=_recorded(node, graph, carried, capacity),
         slices=(),
         invariants=node.inputs[carried:],
         final=gs[:carried],
@@ -279,7 +287,7 @@ def _while_loop_grad(
     return (*first, *fixed)
 
 
-def _recorded(node: Node, body: Graph, carried: int) -> tuple[Tensor, ...]:
+def _recorded(node: Node, body: Graph, carried: int, capacity: int) -> tuple[Tensor, ...]:
     """Build a loop once more, with its loop variables as each iteration found them as stacks."""
     recording = Graph(
         [*body.outputs, *body.inputs[:carried]],
@@ -287,7 +295,9 @@ def _recorded(node: Node, body: Graph, carried: int) -> tuple[Tensor, ...]:
         name=body.name,
         region=body.outputs[0].node.region,
     )
-    again = apply_node(node.definition, node.inputs, {**node.attrs, "body": recording})
+    again = apply_node(
+        node.definition, node.inputs, {**node.attrs, "body": recording, "capacity": capacity}
+    )
     return again.outputs[len(node.outputs) :]
 
 
@@ -308,6 +318,9 @@ class _Backward:
     stacked: Sequence[Tensor | None]
     capacity: int
     reverse: bool
+
+    def __post_init__(self) -> None:
+        self.stacked = [None if g is None or is_zero(g) else g for g in self.stacked]
 
     def build(self, differentiate: Differentiate) -> tuple[list[Tensor | None], ...]:
         """Return the gradients of the first loop variables, of the slices, of the invariants."""
@@ -363,6 +376,14 @@ class _Backward:
         gs += [None if g is None else next(seeds) for g in self.stacked]
         operands = [*given[:width], *self.invariants]
         return _grads_of_graph(self.body, operands, gs, differentiate)
+
+
+def is_zero(g: Tensor) -> bool:
+    """Return whether `g` is the zeros that stand for a gradient that did not arrive."""
+    while g.node.op == "broadcast_to":
+        (g,) = g.node.inputs
+    value = g.node.attrs.get("value")
+    return isinstance(value, Literal) and not value.array.any()
 
 
 def _present(g: Tensor | None) -> Tensor:
@@ -456,17 +477,15 @@ def _scan_reference(
 ) -> tuple[Array, ...]:
     width = carried + scanned
     values, stacks, fixed = operands[:carried], operands[carried:width], operands[width:]
-    collected = [
-        np.zeros((capacity, *t.type.static_shape), t.dtype.numpy)
-        for t in _graph(body).outputs[carried:]
-    ]
+    results = _graph(body).outputs[carried:]
+    collected: list[dict[int, Array]] = [{} for _ in results]
     order = range(int(count) - 1, -1, -1) if reverse else range(int(count))
     for i in order:
         given, _ = evaluate(_graph(body), [*values, *(s[i] for s in stacks), *fixed])
         values = tuple(given[:carried])
         for stack, item in zip(collected, given[carried:], strict=True):
             stack[i] = item
-    return (*values, *collected)
+    return (*values, *_stacked(collected, [t.type for t in results], capacity, int(count)))
 
 
 def _scan_grad(
@@ -485,7 +504,7 @@ def _scan_grad(
     backward = _Backward(
         body=graph,
         count=node.inputs[0],
-        state=_recorded(node, graph, carried),
+        state=_recorded(node, graph, carried, capacity),
         slices=operands[carried:width],
         invariants=operands[width:],
         final=gs[:carried],
@@ -511,3 +530,15 @@ def _scan_kernel(
 scan_op = define(
     "scan", infer=_scan_infer, reference=_scan_reference, grad=_scan_grad, kernel=_scan_kernel
 )
+
+
+def add_stacks(stack: Tensor, terms: Sequence[Tensor]) -> Tensor:
+    """Add stacks that have as many slices as `stack`, the result of a loop without a bound.
+
+    Nothing is ever done to such a stack as a whole, so this is a loop too.
+    """
+    node = stack.node
+    count = node.inputs[0] if node.definition is scan_op else node.outputs[0]
+    body = Traced("sum", [t.type.with_shape(t.shape[1:]) for t in terms])
+    body.run(lambda *slices: [reduce(add, slices)])
+    return scan_loop(count, (), terms, body, UNBOUNDED).output

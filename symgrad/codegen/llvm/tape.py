@@ -1,0 +1,52 @@
+"""Tapes: memory that grows while a loop without a bound records what its gradient will read.
+
+A tape is two words: a pointer to its memory and how many bytes that has. It at least doubles when
+it grows, so a loop of n iterations copies less than n slices.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+TAPE_FULL = 0x7FFFFFFF  # the status of a program whose tape cannot grow
+TAPE_BYTES = 16
+FIRST_BYTES = 4096
+
+_I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
+_NAME = "tape.reserve"
+
+
+def tape_reserve(module: ir.Module) -> ir.Function:
+    """Return the function of `module` that makes a tape have at least so many bytes.
+
+    It takes the tape and the size, and returns 0, or `TAPE_FULL` if there is no such memory.
+    """
+    if _NAME in module.globals:
+        return module.globals[_NAME]
+    function = ir.Function(module, ir.FunctionType(_I32, [_PTR, _I64]), _NAME)
+    function.linkage = "internal"
+    function.attributes.add("nounwind")
+    tape, size = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    capacity_place = builder.gep(tape, [_I64(1)], inbounds=True, source_etype=_I64)
+    capacity = builder.load(capacity_place, align=8, typ=_I64)
+    with builder.if_then(builder.icmp_signed("<=", size, capacity), likely=True):
+        builder.ret(_I32(0))
+    doubled = builder.mul(capacity, _I64(2))
+    wanted = _larger(builder, _larger(builder, size, doubled), _I64(FIRST_BYTES))
+    old = builder.load(tape, align=8, typ=_PTR)
+    new = builder.call(_realloc(module), [old, wanted])
+    with builder.if_then(builder.icmp_unsigned("==", new, _PTR(None)), likely=False):
+        builder.ret(_I32(TAPE_FULL))
+    builder.store(new, tape, align=8)
+    builder.store(wanted, capacity_place, align=8)
+    builder.ret(_I32(0))
+    return function
+
+
+def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+
+def _realloc(module: ir.Module) -> ir.Function:
+    return ir.Function(module, ir.FunctionType(_PTR, [_PTR, _I64]), "realloc")
