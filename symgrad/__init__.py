@@ -12,6 +12,7 @@ from symgrad.errors import (
 )
 from symgrad.graph import protocols as protocols
 from symgrad.graph.build import name_scope
+from symgrad.graph.control import cond, switch_case
 from symgrad.graph.creation import (
     arange,
     asarray,
@@ -44,6 +45,7 @@ from symgrad.graph.dtypes import (
 )
 from symgrad.graph.dtypes import bool_ as bool
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.iteration import fori_loop, map, scan, while_loop
 from symgrad.graph.namespace import (
     abs,
     add,
@@ -178,6 +180,7 @@ __all__ = [
     "ceil",
     "clip",
     "concat",
+    "cond",
     "constant",
     "cos",
     "diagonal",
@@ -198,6 +201,7 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "fori_loop",
     "full",
     "full_like",
     "gradient_override_map",
@@ -209,10 +213,10 @@ __all__ = [
     "inplace_decrement",
     "inplace_increment",
     "inplace_update",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "is_variable",
     "isfinite",
     "isinf",
@@ -226,6 +230,7 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "map",
     "matmul",
     "matrix_transpose",
     "max",
@@ -260,6 +265,7 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "scan",
     "scatter_add",
     "sigmoid",
     "sign",
@@ -273,6 +279,7 @@ __all__ = [
     "subtract",
     "sum",
     "swapaxes",
+    "switch_case",
     "take",
     "take_along_axis",
     "tanh",
@@ -281,15 +288,16 @@ __all__ = [
     "trace",
     "tril",
     "triu",
-    "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "unstack",
     "variable",
     "variable_data",
     "vecdot",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

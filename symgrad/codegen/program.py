@@ -21,8 +21,9 @@ from symgrad.passes.buffers import Buffer, assign_buffers
 from symgrad.passes.partition import Group, Partition
 from symgrad.passes.plan_memory import Request, plan_memory
 
-# From a nested graph, and the first number its nodes may have as a status, to its groups.
-Nest = Callable[[Graph, int], Partition]
+# From a nested graph, the first number its nodes may have as a status, and its carried outputs and
+# inputs, to its groups.
+Nest = Callable[[Graph, int, Sequence[tuple[int, int]]], Partition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +248,10 @@ class _Builder:
         self.failures |= names
         return _GraphSteps(self, partition, around).build()
 
-    def nested(self, graph: NestedGraph) -> Partition:
+    def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
         assert isinstance(graph, Graph), "a nested graph is a graph"
-        return self._nest(graph, max(self.failures, default=0) + 1)
+        return self._nest(graph, max(self.failures, default=0) + 1, carried)
 
     def temporary(self, type_: TensorType) -> Buffer:
         """Return a new buffer of the arena; a tape for a stack without a bound."""
@@ -405,14 +406,31 @@ class _GraphSteps:
         state: Sequence[Buffer],
         stacks: Sequence[Buffer],
     ) -> tuple[Step, ...]:
-        """Return the steps of one iteration; the next loop variables are made beside the old."""
+        """Return the steps of one iteration.
+
+        The next loop variables are written over the old ones, or beside them and then copied.
+        """
         builder = self._builder
-        following = [builder.temporary(b.type) for b in state]
-        outputs = (*following, *(_slice(stack, number) for stack in stacks))
-        steps = builder.steps(builder.nested(body), _Surroundings(inputs, outputs))
+        assert isinstance(body, Graph), "the body of a loop is a graph"
+        outputs, own = body.outputs, range(len(state))
+        changing = [i for i in own if outputs[i] is not body.inputs[i]]
+        graph = Graph(
+            [outputs[i] for i in (*changing, *range(len(state), len(outputs)))],
+            body.inputs,
+            name=body.name,
+            region=body.inputs[0].node.region if body.inputs else None,
+        )
+        partition = builder.nested(graph, list(enumerate(changing)))
+        following = [
+            state[i] if n in partition.overwriting else builder.temporary(state[i].type)
+            for n, i in enumerate(changing)
+        ]
+        results = (*following, *(_slice(stack, number) for stack in stacks))
+        steps = builder.steps(partition, _Surroundings(inputs, results))
         advance = [
-            builder.copy(new, old, "next loop variable")
-            for new, old in zip(following, state, strict=True)
+            builder.copy(new, state[i], "next loop variable")
+            for new, i in zip(following, changing, strict=True)
+            if new is not state[i]
         ]
         return (*steps, *advance)
 

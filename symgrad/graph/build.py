@@ -128,15 +128,38 @@ def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     if all(t.node.region is here for t in inputs):
         return inputs
     for position, tensor in enumerate(inputs):
-        owner = tensor.node.region
-        if owner is not None and not owner.encloses(here):
-            where = "the top level" if here is None else f"region {here.name!r}"
-            raise GraphError(
-                op,
-                f"operand {position} is {tensor!r} of region {owner.name!r}, used in {where}",
-                hint=f"return it from {owner.name!r} instead",
-            )
+        require_visible(op, f"operand {position}", tensor)
     return tuple(enter(t) for t in inputs)
+
+
+def require_visible(subject: str, label: str, tensor: Tensor) -> None:
+    """Raise `GraphError` for a tensor of a region that is not open."""
+    here, owner = _region.get(), tensor.node.region
+    if owner is not None and not owner.encloses(here):
+        where = "the top level" if here is None else f"region {here.name!r}"
+        raise GraphError(
+            subject,
+            f"{label} is {tensor!r} of region {owner.name!r}, used in {where}",
+            hint=f"return it from {owner.name!r} instead",
+            source=user_source(),
+        )
+
+
+def outer_tensors() -> dict[Tensor, Tensor]:
+    """Return, for all that stands for a tensor from around in a region that is open, that tensor."""
+    return {inner: outer for r in _open_regions() for outer, inner in r.captures.items()}
+
+
+def initial_values() -> dict[Tensor, Tensor]:
+    """Return, for the loop variables of the regions that are open, what they start with."""
+    return {param: value for r in _open_regions() for param, value in r.initials.items()}
+
+
+def _open_regions() -> Iterator[Region]:
+    region = _region.get()
+    while region is not None:
+        yield region
+        region = region.parent
 
 
 def enter(tensor: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from symgrad.graph.build import apply, enter, inside, rebuild_here, region
+from symgrad.errors import GraphError
+from symgrad.graph.build import apply, enter, inside, rebuild_here, region, require_visible
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Region, Tensor
 from symgrad.graph.ops.leaf import placeholder_op
@@ -44,7 +45,9 @@ class Traced:
     def give(self, results: Sequence[Tensor]) -> None:
         """Add outputs, which may be tensors from around."""
         with self.open():
-            self.outputs += [enter(t) for t in results]
+            for position, tensor in enumerate(results):
+                require_visible(self.region.name, f"result {position}", tensor)
+                self.outputs.append(enter(tensor))
 
     @property
     def captures(self) -> list[Tensor]:
@@ -57,7 +60,15 @@ class Traced:
         with inside(self.region):
             placeholders = [self._placeholder_for(t) for t in captures]
         inputs = [*self.params, *placeholders]
-        return Graph(self.outputs, inputs, name=self.region.name, region=self.region)
+        graph = Graph(self.outputs, inputs, name=self.region.name, region=self.region)
+        for variable in graph.variables:
+            raise GraphError(
+                self.region.name,
+                f"variable {variable.name!r} is made inside and would be one at each run",
+                hint="make it before, outside",
+                source=variable.node.source,
+            )
+        return graph
 
     def _placeholder_for(self, outer: Tensor) -> Tensor:
         inner = self.region.captures.get(outer)

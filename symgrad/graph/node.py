@@ -54,12 +54,14 @@ class OpDef:
 class Region:
     """A scope of tracing: a tensor made in it lives in it and may be used only there.
 
-    `captures` maps a tensor from around the region to the placeholder that stands for it inside.
+    `captures` maps a tensor from around the region to the placeholder that stands for it inside,
+    `initials` a loop variable inside to the value around that it starts with.
     """
 
     name: str
     parent: Region | None
     captures: dict[Tensor, Tensor] = field(default_factory=dict)
+    initials: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def encloses(self, other: Region | None) -> bool:
         """Return whether `other` is this region or lies inside of it."""

@@ -42,7 +42,7 @@ def define(
 def _attributes(rule: Callable[..., Any]) -> set[str]:
     parameters = inspect.signature(rule).parameters.values()
     names = {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-    return names - {DIFFERENTIATE}
+    return names - {DIFFERENTIATE, WANTED}
 
 
 def elementwise(

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from symgrad.graph.node import Node, Tensor
 
+NOTHING_OUTSIDE: Mapping[Tensor, Tensor] = MappingProxyType({})
 
-def topological(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[Node]:
+
+def operands_of(node: Node, outer: Mapping[Tensor, Tensor]) -> Sequence[Tensor]:
+    """Return the inputs of `node`: for what stands for a tensor of `outer`, that tensor."""
+    if outer and not node.inputs and node.outputs[0] in outer:
+        return (outer[node.outputs[0]],)
+    return node.inputs
+
+
+def topological(
+    tensors: Iterable[Tensor],
+    stop: Collection[Tensor] = (),
+    outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
+) -> list[Node]:
     """Return the nodes that `tensors` depend on, every node after those of its inputs.
 
     The order is that of a depth-first walk which takes operands from the left, so it is fixed by
     the graph alone. The walk does not pass through the tensors in `stop`; their nodes are left
-    out unless something else reaches them.
+    out unless something else reaches them. It goes on from a tensor in `outer` to the one it
+    stands for.
     """
     stopped = {id(t) for t in stop}
     order: list[Node] = []
@@ -20,14 +35,14 @@ def topological(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> lis
     for root in tensors:
         if id(root) in stopped or root.node in done:
             continue
-        pending = [(root.node, iter(root.node.inputs))]
+        pending = [(root.node, iter(operands_of(root.node, outer)))]
         entered = {root.node}
         while pending:
             node, operands = pending[-1]
             for operand in operands:
                 below = operand.node
                 if id(operand) not in stopped and below not in done and below not in entered:
-                    pending.append((below, iter(below.inputs)))
+                    pending.append((below, iter(operands_of(below, outer))))
                     entered.add(below)
                     break
             else:

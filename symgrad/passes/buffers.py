@@ -67,7 +67,11 @@ class _Assignment:
         for update in partition.graph.updates:
             self._updates.setdefault(partition.stored(update.value), []).append(update)
         for number, tensor in enumerate(partition.graph.outputs):
+            over = partition.overwriting.get(number)
+            # One buffer under one name: a kernel must know that what it reads is what it writes.
             buffer = Buffer("output", number, tensor.type)
+            if over is not None:
+                buffer = Buffer("input", over, partition.graph.inputs[over].type)
             self._outputs.setdefault(partition.stored(tensor), []).append(buffer)
         for variable in partition.graph.variables:
             self._variable(variable.state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.graph.graph import Graph
@@ -43,10 +43,17 @@ class Drafts:
     group that wants it, never both. `in_memory` and `reasons` say why.
     """
 
-    def __init__(self, graph: Graph, specs: Specs, first_status: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        specs: Specs,
+        first_status: int,
+        carried: Sequence[tuple[int, int]],
+    ) -> None:
         self.graph = graph
         self.specs = specs
         self.first_status = first_status
+        self.carried = carried
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []

@@ -14,6 +14,8 @@ computes one of its operands, as an epilogue or as one more result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Contract, Gather, KernelSpec, Map, Reshape, View
 from symgrad.graph.node import Node, Tensor
@@ -27,13 +29,14 @@ MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the c
 CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
 
 
-def fuse(graph: Graph, first_status: int = 1) -> Partition:
+def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:
     """Partition `graph`, whose sizes are all known, into groups.
 
     The nodes are numbered from `first_status` on, for the failures of a program to name them.
+    `carried` are pairs of an output and an input whose next value it is, in the body of a loop.
     """
     specs = {node: kernel_spec(node) for node in graph.nodes}
-    drafts = Drafts(graph, specs, first_status)
+    drafts = Drafts(graph, specs, first_status, carried)
     _assign_from_users(drafts)
     merge_from_operands(drafts, MAX_NODES)
     return order_groups(drafts)

@@ -11,7 +11,6 @@ from typing import Any
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.traverse import topological
-from symgrad.passes.aggregate import AggregationMethod
 from symgrad.passes.gradient_registry import has_gradient
 from symgrad.passes.gradients import ArrivedGradients, live_tensors, sweep
 

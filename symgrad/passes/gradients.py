@@ -16,26 +16,33 @@ called, in which order and on what.
 
 The walk is linear in the ancestors of ys. (Tensors do not know their consumers, so it cannot begin
 at xs; whatever else hangs on the graph costs nothing.) It has no recursion.
+
+Inside a branch or a body the walk goes on from what stands for a tensor from around to that tensor;
+what it builds belongs to the region that is open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from symgrad.errors import DTypeError, GraphError, ShapeError
-from symgrad.graph.build import derived_from, name_scope
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.graph.build import derived_from, initial_values, name_scope, outer_tensors
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.opdef import DIFFERENTIATE, takes_differentiate
+from symgrad.graph.opdef import DIFFERENTIATE, WANTED, takes_differentiate
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.control import add_stacks
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.marks import match_shape
-from symgrad.graph.traverse import topological
+from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.aggregate import AggregationMethod, add_all
-from symgrad.passes.gradient_arguments import UnconnectedGradients, read_arguments
+from symgrad.passes.gradient_arguments import (
+    GradientArguments,
+    UnconnectedGradients,
+    read_arguments,
+)
 from symgrad.passes.gradient_registry import gradient_rule, has_gradient
 
 
@@ -65,7 +72,12 @@ def gradients(
         ys, xs, grad_ys, stop_gradients, aggregation_method, unconnected_gradients
     )
     with name_scope(name):
-        found = differentiate(call.ys, call.xs, call.seeds, stops=call.stops, method=call.method)
+        outer = outer_tensors()
+        order = topological(call.ys, call.stops, outer)
+        live = live_tensors(order, call.xs, call.stops, outer)
+        arrived = sweep(call.ys, call.seeds, order, live, call.stops, call.method, outer)
+        found = [arrived.total(x) for x in call.xs]
+        _refuse_initial_values(call, found, outer)
         if call.unconnected is UnconnectedGradients.NONE:
             return found
         zeros = {x: _filled_like(x, 0) for x, g in zip(call.xs, found, strict=True) if g is None}
@@ -73,21 +85,45 @@ def gradients(
 
 
 def differentiate(
-    ys: Sequence[Tensor],
-    xs: Sequence[Tensor],
-    seeds: Sequence[Tensor | None],
-    *,
-    stops: Collection[Tensor] = frozenset(),
-    method: AggregationMethod = AggregationMethod.DEFAULT,
+    ys: Sequence[Tensor], xs: Sequence[Tensor], seeds: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """Do what `gradients` does on arguments that are known to be right."""
-    order = topological(ys, stops)
-    arrived = sweep(ys, seeds, order, live_tensors(order, xs, stops), stops, method)
+    """Do what `gradients` does on arguments that are right, and without leaving the region."""
+    order = topological(ys)
+    live = live_tensors(order, xs)
+    arrived = sweep(ys, seeds, order, live)
     return [arrived.total(x) for x in xs]
 
 
+def _refuse_initial_values(
+    call: GradientArguments, found: Sequence[Tensor | None], outer: Mapping[Tensor, Tensor]
+) -> None:
+    """Raise if a y depends on an x without gradient by way of what a loop variable starts with.
+
+    Inside of the loop that is no way: the variable is another one in each iteration.
+    """
+    initials = initial_values()
+    missing = [x for x, g in zip(call.xs, found, strict=True) if g is None]
+    if not (initials and missing):
+        return
+    beyond = {**outer, **initials}
+    order = topological(call.ys, call.stops, beyond)
+    for x in missing:
+        live = live_tensors(order, [x], call.stops, beyond)
+        if any(y in live for y in call.ys):
+            raise GraphError(
+                "gradients",
+                f"inside of the loop ys depend on {x!r} only through the initial value of a loop "
+                "variable",
+                hint="differentiate after the loop, or with respect to the loop variable",
+                source=user_source(),
+            )
+
+
 def live_tensors(
-    order: Sequence[Node], xs: Sequence[Tensor], stops: Collection[Tensor]
+    order: Sequence[Node],
+    xs: Sequence[Tensor],
+    stops: Collection[Tensor] = frozenset(),
+    outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
 ) -> set[Tensor]:
     """Return the tensors whose gradient is needed for that of an x: from xs up, along floats.
 
@@ -97,7 +133,10 @@ def live_tensors(
     """
     live = {x for x in xs if x.dtype.is_trainable}
     for node in order:
-        if any(t in live for t in node.inputs) and has_gradient(node):
+        operands = operands_of(node, outer)
+        # What stands for a tensor from around has no rule, and passes its gradient on all the same.
+        goes_on = operands is not node.inputs or has_gradient(node)
+        if goes_on and any(t in live for t in operands):
             live.update(t for t in node.outputs if t.dtype.is_trainable and t not in stops)
     return live
 
@@ -133,8 +172,9 @@ def sweep(
     seeds: Sequence[Tensor | None],
     order: Sequence[Node],
     live: Collection[Tensor],
-    stops: Collection[Tensor],
-    method: AggregationMethod,
+    stops: Collection[Tensor] = frozenset(),
+    method: AggregationMethod = AggregationMethod.DEFAULT,
+    outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
 ) -> ArrivedGradients:
     """Carry the seeds from `ys` down to all of `live`.
 
@@ -148,8 +188,15 @@ def sweep(
         if y in live:
             arrived.add(y, _filled_like(y, 1) if seed is None else seed)
     for node in reversed(order):
-        if any(t in live for t in node.inputs):
+        operands = operands_of(node, outer)
+        if not any(t in live for t in operands):
+            continue
+        if operands is node.inputs:
             _carry_through(node, arrived, live, stops)
+        elif node.outputs[0] not in stops:
+            g = arrived.total(node.outputs[0])
+            if g is not None:
+                arrived.add(operands[0], g)
     return arrived
 
 
@@ -168,7 +215,9 @@ def _carry_through(
             for t, g in zip(node.outputs, gs, strict=True)
         ]
         rule = gradient_rule(node)
-        more = {DIFFERENTIATE: differentiate} if takes_differentiate(rule) else {}
+        more: dict[str, Any] = {}
+        if takes_differentiate(rule):
+            more = {DIFFERENTIATE: differentiate, WANTED: [t in live for t in node.inputs]}
         returned = rule(node, *filled, **node.attrs, **more)
         for position, g in enumerate(_as_tuple(node, returned)):
             operand = node.inputs[position]

@@ -22,7 +22,13 @@ def order_groups(drafts: Drafts) -> Partition:
     """Finish the groups and put them in an order in which they can run."""
     live = [draft for draft in drafts.all if draft.merged_into is None]
     precedence = _Precedence(drafts, live)
-    in_place = frozenset(update for update in drafts.graph.updates if precedence.put_last(update))
+    graph = drafts.graph
+    in_place = frozenset(update for update in graph.updates if precedence.put_last(update))
+    overwriting = {
+        output: input_
+        for output, input_ in drafts.carried
+        if precedence.overwrite(graph.outputs[output], graph.inputs[input_])
+    }
     read = set(drafts.roots)
     for draft in live:
         read.update(drafts.read_from_memory(draft))
@@ -36,6 +42,7 @@ def order_groups(drafts: Drafts) -> Partition:
         (*copies, *groups),
         drafts.storage,
         in_place,
+        overwriting,
         drafts.reasons,
         {node: i for i, node in enumerate(drafts.graph.nodes, drafts.first_status)},
     )
@@ -63,7 +70,7 @@ class _Precedence:
         self._live = sorted(live, key=self._last_position)
         self._number = {id(draft): i for i, draft in enumerate(self._live)}
         self._after: list[set[int]] = [set() for _ in self._live]
-        self._readers: dict[State, set[int]] = {}
+        self._readers: dict[State | Tensor, set[int]] = {}
         self._fallible: set[int] = set()
         for number, draft in enumerate(self._live):
             self._note_reads(number, draft)
@@ -77,36 +84,40 @@ class _Precedence:
             home = self._drafts.home.get(stored.node)
             if home is not None:
                 self._after[self._number[id(home.final())]].add(number)
-            state = state_of(stored.node)
-            if state is not None:
-                self._readers.setdefault(state, set()).add(number)
+            self._readers.setdefault(state_of(stored.node) or stored, set()).add(number)
         # What is nested is taken to be able to fail: it often indexes.
         if any(isinstance(self._drafts.specs[n], _FALLIBLE) for n in draft.nodes):
             self._fallible.add(number)
 
     def put_last(self, update: Update) -> bool:
-        """Make every reader of the old value run before its update, if that is possible."""
-        stored = self._drafts.stored(update.value)
-        home = self._drafts.home.get(stored.node)
-        if home is None:
+        """Make every reader of the old value run before its update, if that is possible.
+
+        And everything that can fail, so that a step that fails leaves the state as it was.
+        """
+        return self._put_after(update.value, update.variable.state, self._fallible)
+
+    def overwrite(self, value: Tensor, old: Tensor) -> bool:
+        """Make every reader of the input `old` run before `value` is written over it."""
+        return self._put_after(value, old, set())
+
+    def _put_after(self, value: Tensor, old: State | Tensor, more: set[int]) -> bool:
+        home = self._drafts.home.get(self._drafts.stored(value).node)
+        if home is None or not self._reads_own_element(home.final(), old):
             return False
-        writer = home.final()
-        state = update.variable.state
-        if not self._reads_own_element(writer, state):
-            return False
-        number = self._number[id(writer)]
-        earlier = (self._readers.get(state, set()) | self._fallible) - {number}
-        if number in self._fallible or self._reaches(number, earlier):
+        number = self._number[id(home.final())]
+        earlier = (self._readers.get(old, set()) | more) - {number}
+        if number in more or self._reaches(number, earlier):
             return False
         for other in earlier:
             self._after[other].add(number)
         return True
 
-    def _reads_own_element(self, writer: Draft, state: State) -> bool:
+    def _reads_own_element(self, writer: Draft, old: State | Tensor) -> bool:
         moved = self._drafts.moved(writer)
         for tensor in self._drafts.read_from_memory(writer):
             stored = self._drafts.stored(tensor)
-            if state_of(stored.node) is state and (stored is not tensor or tensor in moved):
+            is_old = state_of(stored.node) is old or stored is old
+            if is_old and (stored is not tensor or tensor in moved):
                 return False
         return True
 

@@ -37,8 +37,9 @@ class Partition:
 
     `storage` maps a tensor that is another shape of a tensor in memory to that tensor. `in_place`
     are the updates written over the old value at once; the others are copied when everything has
-    been computed. `reasons` says why a tensor is in memory and not part of the kernel that uses it;
-    `status` is what a program returns when an index of a node is out of range, never 0.
+    been computed. `overwriting` maps the outputs of a loop's body that are written over the input
+    whose next value they are to that input. `reasons` says why a tensor is in memory and not part of
+    the kernel that uses it; `status` is what a program returns when an index of a node is out of range, never 0.
     A group without nodes copies a leaf that is a result.
     """
 
@@ -47,6 +48,7 @@ class Partition:
     groups: tuple[Group, ...]
     storage: Mapping[Tensor, Tensor]
     in_place: frozenset[Update]
+    overwriting: Mapping[int, int]
     reasons: Mapping[Tensor, str]
     status: Mapping[Node, int]
 

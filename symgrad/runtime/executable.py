@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -61,9 +61,11 @@ class Executable:
         self._arrays = [*arrays, *self._constants, *self._tapes]
         self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
 
-    def _nest(self, graph: Graph, first_status: int) -> Partition:
+    def _nest(
+        self, graph: Graph, first_status: int, carried: Sequence[tuple[int, int]]
+    ) -> Partition:
         passes = Options(fast_math=self.options.fast_math)
-        return fuse(optimize_graph(graph, options=passes), first_status)
+        return fuse(optimize_graph(graph, options=passes), first_status, carried)
 
     def entry(
         self,

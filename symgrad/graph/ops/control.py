@@ -2,7 +2,7 @@
 
 `switch_case` runs one of several branches, `while_loop` a body for as long as a condition holds.
 The graphs see the world through their inputs only: what a branch or a body captures is an operand
-of the op. What users call is in `symgrad/graph/control.py`.
+of the op. What users call is in `symgrad/graph/control.py` and `symgrad/graph/iteration.py`.
 
 Note [Gradient of a loop]
 The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables are
@@ -88,7 +88,9 @@ def _met(position: int, a_name: str, a: TensorType, b_name: str, b: TensorType) 
         return a.with_shape(meet_shapes("cond", a_name, a, b_name, b))
     except ShapeError as error:
         raise ShapeError(
-            "cond", f"output {position} is {a} in {a_name} and {b} in {b_name}"
+            "cond",
+            f"output {position} is {a} in {a_name} and {b} in {b_name}",
+            hint="give both one shape; what grows goes into a TensorArray of fixed size",
         ) from error
 
 
@@ -105,8 +107,10 @@ def _switch_case_grad(
     *gs: Tensor | None,
     branches: tuple[NestedGraph, ...],
     differentiate: Differentiate,
+    wanted: Sequence[bool],
 ) -> Grads:
     index, *operands = node.inputs
+    asked = wanted[1:]
     graphs = [_graph(b) for b in branches]
     found: list[list[Tensor | None]] = []
     functions = []
@@ -114,29 +118,30 @@ def _switch_case_grad(
         function = Traced(f"{graph.name}_grad", ())
         functions.append(function)
         with function.open():
-            found.append(_grads_of_graph(graph, operands, gs, differentiate))
+            found.append(_grads_of_graph(graph, operands, gs, asked, differentiate))
     has_path = [any(grads[i] is not None for grads in found) for i in range(len(operands))]
     for function, grads in zip(functions, found, strict=True):
         with function.open():
             chosen = [
                 zeros_like(x) if g is None else g
-                for x, g, wanted in zip(operands, grads, has_path, strict=True)
-                if wanted
+                for x, g, is_given in zip(operands, grads, has_path, strict=True)
+                if is_given
             ]
         function.give(chosen)
     if not any(has_path):
         return (None,) * len(node.inputs)
     results = iter(branch(index, functions).outputs)
-    return (None, *(next(results) if wanted else None for wanted in has_path))
+    return (None, *(next(results) if is_given else None for is_given in has_path))
 
 
 def _grads_of_graph(
     graph: Graph,
     operands: Sequence[Tensor],
     gs: Sequence[Tensor | None],
+    asked: Sequence[bool],
     differentiate: Differentiate,
 ) -> list[Tensor | None]:
-    """Build `graph` again on `operands` and return the gradients with respect to them.
+    """Build `graph` again on `operands`; return the gradients with respect to those `asked` for.
 
     `gs` are those of its outputs, None for one that is not trainable.
     """
@@ -146,7 +151,9 @@ def _grads_of_graph(
     if not pairs:
         return [None] * len(operands)
     ys, seeds = zip(*pairs, strict=True)
-    return list(differentiate(ys, arguments, seeds))
+    xs = [t for t, is_asked in zip(arguments, asked, strict=True) if is_asked]
+    grads = iter(differentiate(ys, xs, seeds))
+    return [next(grads) if is_asked else None for is_asked in asked]
 
 
 def inline_argument(tensor: Tensor) -> Tensor:
@@ -177,7 +184,13 @@ switch_case_op = define(
 # --------------------------------------------------------------------------------- while_loop
 
 
-def loop(initial: Sequence[Tensor], condition: Traced, body: Traced, capacity: int) -> Node:
+def loop(
+    initial: Sequence[Tensor],
+    condition: Traced,
+    body: Traced,
+    capacity: Dim,
+    name: str | None = None,
+) -> Node:
     """Make the node of a loop; the body's outputs beyond the loop variables are stacked."""
     captures = union_of_captures((condition, body))
     return apply_node(
@@ -189,6 +202,7 @@ def loop(initial: Sequence[Tensor], condition: Traced, body: Traced, capacity: i
             "carried": len(initial),
             "capacity": capacity,
         },
+        name=name,
     )
 
 
@@ -197,7 +211,7 @@ def _while_loop_infer(
     condition: NestedGraph,
     body: NestedGraph,
     carried: int,
-    capacity: int,
+    capacity: Dim,
 ) -> tuple[TensorType, ...]:
     _check_operands("while_loop", _graph(condition), operands)
     _check_operands("while_loop", _graph(body), operands)
@@ -232,7 +246,7 @@ def _while_loop_reference(
     condition: NestedGraph,
     body: NestedGraph,
     carried: int,
-    capacity: int,
+    capacity: Dim,
 ) -> tuple[Array, ...]:
     values, invariants = list(operands[:carried]), operands[carried:]
     results = _graph(body).outputs[carried:]
@@ -267,7 +281,7 @@ def _while_loop_grad(
     condition: NestedGraph,
     body: NestedGraph,
     carried: int,
-    capacity: int,
+    capacity: Dim,
     differentiate: Differentiate,
 ) -> Grads:
     graph = _graph(body)
@@ -404,7 +418,7 @@ def _while_loop_kernel(
     condition: NestedGraph,
     body: NestedGraph,
     carried: int,
-    capacity: int,
+    capacity: Dim,
 ) -> Loop:
     return Loop(condition, body, carried, capacity)
 
@@ -426,7 +440,7 @@ def scan_loop(
     initial: Sequence[Tensor],
     scanned: Sequence[Tensor],
     body: Traced,
-    capacity: int,
+    capacity: Dim,
     *,
     reverse: bool = False,
 ) -> Node:
@@ -451,7 +465,7 @@ def _scan_infer(
     body: NestedGraph,
     carried: int,
     scanned: int,
-    capacity: int,
+    capacity: Dim,
     reverse: bool,
 ) -> tuple[TensorType, ...]:
     if count != TensorType(dtypes.int64, ()):
@@ -472,7 +486,7 @@ def _scan_reference(
     body: NestedGraph,
     carried: int,
     scanned: int,
-    capacity: int,
+    capacity: Dim,
     reverse: bool,
 ) -> tuple[Array, ...]:
     width = carried + scanned
@@ -494,7 +508,7 @@ def _scan_grad(
     body: NestedGraph,
     carried: int,
     scanned: int,
-    capacity: int,
+    capacity: Dim,
     reverse: bool,
     differentiate: Differentiate,
 ) -> Grads:
@@ -521,7 +535,7 @@ def _scan_kernel(
     body: NestedGraph,
     carried: int,
     scanned: int,
-    capacity: int,
+    capacity: Dim,
     reverse: bool,
 ) -> Scan:
     return Scan(body, carried, scanned, capacity, reverse)
