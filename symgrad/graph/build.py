@@ -67,8 +67,8 @@ def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def inside(opened: Region) -> Iterator[None]:
-    """Go on building in a region that was opened before."""
+def inside(opened: Region | None) -> Iterator[None]:
+    """Go on building in a region that was opened before, or at the top level for None."""
     token = _region.set(opened)
     try:
         yield
@@ -146,7 +146,7 @@ def require_visible(subject: str, label: str, tensor: Tensor) -> None:
 
 
 def outer_tensors() -> dict[Tensor, Tensor]:
-    """Return, for all that stands for a tensor from around in a region that is open, that tensor."""
+    """Return, for all that stands in an open region for a tensor from around, that tensor."""
     return {inner: outer for r in _open_regions() for outer, inner in r.captures.items()}
 
 
@@ -185,7 +185,8 @@ def _captured(tensor: Tensor, region: Region) -> Tensor:
         value = node.attrs.get("value")
         is_small = isinstance(value, Literal) and value.array.size <= 16
         definition = node.definition if is_small else OPS["placeholder"]
-        attrs = node.attrs if is_small else {"dtype": tensor.dtype, "shape": tensor.shape}
+        placeholder: Attrs = {"dtype": tensor.dtype, "shape": tensor.shape}
+        attrs = node.attrs if is_small else placeholder
         inside = make_node(
             definition,
             (),

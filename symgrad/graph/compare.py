@@ -1,12 +1,13 @@
 """When two graphs are the same program, and what they need to be compared by: canonical sizes.
 
-Names, source lines and origins are not structure, nor are the values of variables. Rewriting one
+A graph that is an attribute of a node is part of the program, and so is compared with it. Names, source lines and origins are not structure, nor are the values of variables. Rewriting one
 graph into another is not done here, and neither is finding out that two programs compute the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
@@ -22,6 +23,20 @@ def statements(graph: Graph) -> list[Node]:
     read = set(rest)
     written = dict.fromkeys(u.variable.node for u in graph.updates)
     return [*inputs, *rest, *(n for n in written if n not in read)]
+
+
+def graphs_in(attr: Attr) -> tuple[Graph, ...]:
+    """Return the graphs that an attribute consists of; none for an attribute of another kind."""
+    parts = attr if isinstance(attr, tuple) else (attr,)
+    return tuple(part for part in parts if isinstance(part, Graph))
+
+
+def graphs_of(node: Node) -> Iterator[tuple[str, Graph]]:
+    """Yield the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
+    for key in sorted(node.attrs):
+        attr = node.attrs[key]
+        for index, graph in enumerate(graphs_in(attr)):
+            yield (f"{key}.{index}" if isinstance(attr, tuple) else key), graph
 
 
 def number_unknowns(graph: Graph) -> dict[str, Dim]:
@@ -43,6 +58,9 @@ def sizes_of(node: Node) -> Iterator[Size]:
     """Yield the sizes that are not plain ints, in the order in which the node's text has them."""
     for key in sorted(node.attrs):
         yield from _sizes_in(node.attrs[key])
+    for _, graph in graphs_of(node):
+        for inner in statements(graph):
+            yield from sizes_of(inner)
     for output in node.outputs:
         yield from _sizes_in(output.shape)
 
@@ -61,20 +79,24 @@ def structurally_equal(g: Graph, h: Graph) -> bool:
     Unknown sizes without a name and the states of variables are matched one to one; named unknown
     sizes must have the same name.
     """
-    return _Comparison(g, h).holds()
+    renames = number_unknowns(g), number_unknowns(h)
+    states: dict[State, State] = {}
+    corresponds = _Comparison(renames, states).holds(g, h)
+    return corresponds and len(set(states.values())) == len(states)
 
 
+@dataclass(slots=True)
 class _Comparison:
-    """The tensors, sizes and states of two graphs that correspond, as far as is known."""
+    """The tensors, sizes and states of two graphs that correspond, as far as is known.
 
-    def __init__(self, g: Graph, h: Graph) -> None:
-        self._graphs = (g, h)
-        self._tensors: dict[Tensor, Tensor] = {}
-        self._states: dict[State, State] = {}
-        self._renames = (number_unknowns(g), number_unknowns(h))
+    Sizes and states are those of the whole program, tensors those of one graph in it.
+    """
 
-    def holds(self) -> bool:
-        g, h = self._graphs
+    renames: tuple[dict[str, Dim], dict[str, Dim]]
+    states: dict[State, State]
+    tensors: dict[Tensor, Tensor] = field(default_factory=dict)
+
+    def holds(self, g: Graph, h: Graph) -> bool:
         ours, theirs = statements(g), statements(h)
         counts_agree = (
             len(ours) == len(theirs)
@@ -87,7 +109,6 @@ class _Comparison:
         return (
             counts_agree
             and all(map(self._nodes_agree, ours, theirs))
-            and self._one_to_one()
             and all(map(self._tensors_agree, g.roots, h.roots))
             and all(
                 self._tensors_agree(u.variable, v.variable)
@@ -95,11 +116,8 @@ class _Comparison:
             )
         )
 
-    def _one_to_one(self) -> bool:
-        return len(set(self._states.values())) == len(self._states)
-
     def _tensors_agree(self, a: Tensor, b: Tensor) -> bool:
-        return self._tensors.get(a) is b
+        return self.tensors.get(a) is b
 
     def _nodes_agree(self, m: Node, n: Node) -> bool:
         agree = (
@@ -112,7 +130,7 @@ class _Comparison:
             and all(self._types_agree(a.type, b.type) for a, b in _pairs(m, n))
             and all(self._attrs_agree(m.attrs[key], n.attrs[key]) for key in m.attrs)
         )
-        self._tensors.update(_pairs(m, n) if agree else ())
+        self.tensors.update(_pairs(m, n) if agree else ())
         return agree
 
     def _types_agree(self, a: TensorType, b: TensorType) -> bool:
@@ -123,12 +141,14 @@ class _Comparison:
             return False
         if isinstance(a, tuple) and isinstance(b, tuple):
             return len(a) == len(b) and all(map(self._attrs_agree, a, b))
+        if isinstance(a, Graph) and isinstance(b, Graph):
+            return _Comparison(self.renames, self.states).holds(a, b)
         if isinstance(a, float):
             return repr(a) == repr(b)  # tells 0.0 from -0.0 and lets nan equal nan
         if isinstance(a, Size) and isinstance(b, Size):
-            return substitute(a, self._renames[0]) == substitute(b, self._renames[1])
+            return substitute(a, self.renames[0]) == substitute(b, self.renames[1])
         if isinstance(a, State) and isinstance(b, State):
-            return self._states.setdefault(a, b) is b and _states_agree(a, b)
+            return self.states.setdefault(a, b) is b and _states_agree(a, b)
         return a == b
 
 

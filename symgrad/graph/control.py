@@ -71,7 +71,7 @@ def switch_case(
 
 def _in_order(branch_fns: Any) -> list[Function]:
     """Return the functions by their numbers."""
-    given = list(branch_fns.items()) if isinstance(branch_fns, Mapping) else list(branch_fns)
+    given: list[Any] = list(branch_fns.items() if isinstance(branch_fns, Mapping) else branch_fns)
     if not given:
         raise GraphError("switch_case", "there are no branches", source=user_source())
     if not any(isinstance(entry, tuple) for entry in given):

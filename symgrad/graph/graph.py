@@ -87,6 +87,11 @@ class Graph(NestedGraph):
         return (*self.outputs, *(u.value for u in self.updates))
 
     @property
+    def region(self) -> Region | None:
+        """The region all of it belongs to, None for a program of the top level."""
+        return self.roots[0].node.region if self.roots else None
+
+    @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables read or updated, in the order in which they are reached."""
         read = (n.output for n in self.nodes if n.op == "variable")
@@ -123,7 +128,7 @@ class Graph(NestedGraph):
             [mapping.get(t, t) for t in self.inputs],
             [Update(u.variable, mapping.get(u.value, u.value)) for u in self.updates],
             name=self.name,
-            region=self.outputs[0].node.region if self.outputs else None,
+            region=self.region,
         )
 
 

@@ -1,28 +1,37 @@
 """Loops as users write them: `while_loop`, `fori_loop`, `scan` and `map`.
 
-This reads arguments and traces the functions; the op they all become is in
+This reads arguments and traces the functions; the ops they become are in
 `symgrad/graph/ops/control.py`. What a loop needs beside the loop variables of the user, such as a
 counter, is a loop variable behind them, so that the numbers in messages are those of the user.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from symgrad.errors import CompileError, GraphError, user_source
+import numpy as np
+
+from symgrad.errors import CompileError, DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.control import (
     Function,
     require_bool,
     require_callables,
     scalar_tensor,
+    with_dtype,
 )
-from symgrad.graph.nests import flatten, unflatten
+from symgrad.graph.nested import Traced
+from symgrad.graph.nests import Nest, flatten, flatten_as, unflatten
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, constant
-from symgrad.graph.ops.arithmetic import add, subtract
+from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
+from symgrad.graph.ops.arithmetic import add, maximum, subtract
 from symgrad.graph.ops.comparison import less, logical_and
-from symgrad.graph.ops.conversion import stop_gradient
+from symgrad.graph.ops.control import loop, scan_loop
+from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.types import UNBOUNDED, TensorType
 
 
 def while_loop(
@@ -39,8 +48,8 @@ def while_loop(
 
     `loop_vars` is a list or tuple, whose entries are the arguments of both functions, or a single
     other nest. `body` returns new ones of the same nest, dtypes and shapes, and the result is a
-    nest like `loop_vars`. A loop that is to be differentiated needs `maximum_iterations` as an
-    int. Without `back_prop` the results are constants to a gradient.
+    nest like `loop_vars`. The loop ends after `maximum_iterations` at the latest; as an int it
+    also bounds the memory a gradient takes. Without `back_prop` no gradient passes the loop.
     """
     require_callables("while_loop", cond=cond, body=body)
     if checkpoint is not None:
@@ -66,7 +75,10 @@ def while_loop(
         return following if bound is None else [*following, _next(params[count])]
 
     hidden = [] if bound is None else [constant(0, dtypes.int64)]
-    node = _iterate(condition, step, [*initial, *hidden], capacity, name)
+    start = [*initial, *hidden]
+    types = [t.type for t in start]
+    traced = _traced("cond", types, start, lambda *params: [condition(*params)])
+    node = loop(start, traced, _traced("body", types, start, step), capacity, name)
     results = node.outputs[1 : 1 + count]
     if not back_prop:
         results = tuple(stop_gradient(t) if t.dtype.is_trainable else t for t in results)
@@ -80,7 +92,7 @@ def _as_arguments(values: Any) -> tuple[tuple[Any, ...], Nest]:
 
 
 def _check_invariants(invariants: Any, loop_vars: Any, initial: Sequence[Tensor]) -> None:
-    """Raise unless each invariant is a shape that its loop variable has; None leaves a size open."""
+    """Raise unless each invariant is a shape its loop variable has; None leaves a size open."""
     if invariants is None:
         return
     nest = flatten(loop_vars)[1]
@@ -105,37 +117,29 @@ def _check_invariants(invariants: Any, loop_vars: Any, initial: Sequence[Tensor]
             )
 
 
-def _read_bound(maximum: Any) -> tuple[Tensor | None, int]:
+def _read_bound(limit: Any) -> tuple[Tensor | None, int]:
     """Return the bound on the iterations as a tensor, and as an int, 0 if it is not known now."""
-    if maximum is None:
+    if limit is None:
         return None, 0
-    if isinstance(maximum, Tensor):
-        if not maximum.dtype.is_integer:
-            raise _not_an_integer("while_loop", "maximum_iterations", maximum.type)
-        return cast(scalar_tensor("while_loop", "maximum_iterations", maximum), dtypes.int64), 0
-    if np.ndim(maximum) != 0:
+    if isinstance(limit, Tensor):
+        if not limit.dtype.is_integer:
+            raise _not_an_integer("while_loop", "maximum_iterations", limit.type)
+        return cast(scalar_tensor("while_loop", "maximum_iterations", limit), dtypes.int64), 0
+    if np.ndim(limit) != 0:
         raise ShapeError(
-            "while_loop", f"maximum_iterations is {maximum!r}, not a scalar", source=user_source()
+            "while_loop", f"maximum_iterations is {limit!r}, not a scalar", source=user_source()
         )
-    if isinstance(maximum, bool) or not isinstance(maximum, int | np.integer):
-        raise _not_an_integer("while_loop", "maximum_iterations", repr(maximum))
-    if maximum < 0:
+    if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
+        raise _not_an_integer("while_loop", "maximum_iterations", repr(limit))
+    if limit < 0:
         raise GraphError(
-            "while_loop", f"maximum_iterations is {maximum}, less than 0", source=user_source()
+            "while_loop", f"maximum_iterations is {limit}, less than 0", source=user_source()
         )
-    return constant(int(maximum), dtypes.int64), _capacity(int(maximum))
+    return constant(int(limit), dtypes.int64), int(limit)
 
 
 def _not_an_integer(op: str, label: str, given: object) -> DTypeError:
     return DTypeError(op, f"{label} is {given}, not an integer", source=user_source())
-
-
-def _capacity(trips: int) -> int:
-    """Return how many slices a loop of at most `trips` iterations may stack.
-
-    It is never 0, which would say that nothing bounds the loop.
-    """
-    return max(1, trips)
 
 
 def _next(counter: Tensor) -> Tensor:
@@ -154,30 +158,26 @@ def _following(op: str, result: Any, nest: Nest, initial: Sequence[Tensor]) -> l
     return [with_dtype(v, t.dtype) for v, t in zip(leaves, initial, strict=True)]
 
 
-def _iterate(
-    condition: Callable[..., Tensor],
-    step: Callable[..., Sequence[Tensor]],
+def _traced(
+    name: str,
+    types: Sequence[TensorType],
     initial: Sequence[Tensor],
-    capacity: int,
-    name: str | None = None,
-) -> Node:
-    """Trace both functions, once, on what stands for the loop variables, and make the loop."""
-    types = [t.type for t in initial]
-    traced = Traced("cond", types), Traced("body", types)
-    for function in traced:
-        function.region.initials.update(zip(function.params, initial, strict=True))
-    traced[0].run(lambda *params: [condition(*params)])
-    traced[1].run(step)
-    return loop(initial, *traced, capacity, name)
+    function: Callable[..., Sequence[Tensor]],
+) -> Traced:
+    """Call `function`, once, on what stands for tensors of `types`, first the loop variables."""
+    traced = Traced(name, types)
+    traced.region.initials.update(zip(traced.params, initial, strict=False))
+    traced.run(function)
+    return traced
 
 
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
     """Return `init` after `value = body(i, value)` for i from `lower` up to, without, `upper`.
 
-    The bounds are ints, or integer tensors; only a loop whose bounds are ints has a gradient.
+    The bounds are ints, or integer tensors. `body` returns the nest, dtypes and shapes of `init`.
     """
     require_callables("fori_loop", body=body)
-    start, stop, capacity = _read_range(lower, upper)
+    start, count, capacity = _read_range(lower, upper)
     leaves, nest = flatten(init)
     initial = [as_tensor(leaf) for leaf in leaves]
 
@@ -186,35 +186,35 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
         result = body(i, unflatten(nest, values))
         return [*_following("fori_loop", result, nest, initial), _next(i)]
 
-    node = _iterate(lambda *params: less(params[-1], stop), step, [*initial, start], capacity)
-    return unflatten(nest, node.outputs[1:-1])
+    variables = [*initial, start]
+    traced = _traced("body", [t.type for t in variables], variables, step)
+    node = scan_loop(count, variables, (), traced, capacity)
+    return unflatten(nest, node.outputs[: len(initial)])
 
 
 def _read_range(lower: Any, upper: Any) -> tuple[Tensor, Tensor, int]:
-    """Return the bounds as tensors, and a bound on the iterations, 0 if it is not known now."""
-    known = []
+    """Return where to start, the number of iterations, and a bound on it that is known now."""
     for label, value in (("lower", lower), ("upper", upper)):
         if isinstance(value, Tensor):
             if not value.dtype.is_integer:
                 raise _not_an_integer("fori_loop", label, value.type)
         elif isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise _not_an_integer("fori_loop", label, repr(value))
-        else:
-            known.append(int(value))
-    if len(known) == 2:
-        start, stop = (constant(value, dtypes.int64) for value in known)
-        return start, stop, _capacity(known[1] - known[0])
+    if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
+        trips = max(0, int(upper) - int(lower))
+        return constant(int(lower), dtypes.int64), constant(trips, dtypes.int64), trips
     start, stop = (
         scalar_tensor("fori_loop", label, value)
         for label, value in zip(
             ("lower", "upper"), promote_operands("fori_loop", lower, upper), strict=True
         )
     )
-    return start, stop, 0
+    count = subtract(cast(stop, dtypes.int64), cast(start, dtypes.int64))
+    return start, maximum(count, constant(0, dtypes.int64)), UNBOUNDED
 
 
 def scan(
-    f: Function, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+    f: Function, init: Any, xs: Any = None, length: Any = None, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Return the last carry and the stacked ys of `carry, y = f(carry, x)` over the slices of xs.
 
@@ -222,46 +222,41 @@ def scan(
     `xs` may be None if `length` says how often `f` runs. All of them may be nests.
     """
     require_callables("scan", f=f)
-    slices, xs_nest = flatten(xs)
-    trips = _trips([as_tensor(leaf) for leaf in slices], length)
-    stacked = [
-        match_shape(t, (trips, *t.shape[1:])) for t in (as_tensor(leaf) for leaf in slices)
-    ]
+    leaves, xs_nest = flatten(xs)
+    given = [as_tensor(leaf) for leaf in leaves]
+    trips = _trips(given, length)
+    # Sizes that are unknown now are compared when the program is called.
+    scanned = [match_shape(t, (trips, *t.shape[1:])) for t in given]
     leaves, nest = flatten(init)
     initial = [as_tensor(leaf) for leaf in leaves]
-    last = size_of(trips - 1)
-    ys_nest: list[Nest] = []
+    width = len(initial)
+    nests_of_y: list[Nest] = []
 
     def step(*params: Tensor) -> list[Tensor]:
-        *values, count = params
-        at = subtract(last, count) if reverse else count
-        x = unflatten(xs_nest, [take(t, at, axis=0) for t in stacked])
-        result = f(unflatten(nest, values), x)
+        result = f(unflatten(nest, params[:width]), unflatten(xs_nest, params[width:]))
         if not isinstance(result, list | tuple) or len(result) != 2:
             raise GraphError("scan", f"f gives {result!r}, not (carry, y)", source=user_source())
-        ys, y_nest = flatten(result[1])
-        ys_nest.append(y_nest)
+        ys, nest_of_y = flatten(result[1])
+        nests_of_y.append(nest_of_y)
         following = _following("scan", result[0], nest, initial)
-        return [*following, _next(count), *(as_tensor(y) for y in ys)]
+        return [*following, *(as_tensor(y) for y in ys)]
 
-    start = constant(0, dtypes.int64)
-    node = _iterate(
-        lambda *params: less(params[-1], size_of(trips)),
-        step,
-        [*initial, start],
-        _capacity(trips) if isinstance(trips, int) else trips,
-    )
-    count = len(initial)
-    ys = [_in_place(stack, trips, reverse) for stack in node.outputs[count + 2 :]]
-    return unflatten(nest, node.outputs[1 : count + 1]), unflatten(ys_nest[0], ys)
+    types = [*(t.type for t in initial), *(t.type.with_shape(t.shape[1:]) for t in scanned)]
+    traced = _traced("body", types, initial, step)
+    if not traced.outputs:
+        return unflatten(nest, ()), unflatten(nests_of_y[0], ())
+    node = scan_loop(size_of(trips), initial, scanned, traced, trips, reverse=reverse)
+    carry, ys = node.outputs[:width], node.outputs[width:]
+    return unflatten(nest, carry), unflatten(nests_of_y[0], ys)
 
 
-def _trips(xs: Sequence[Tensor], length: int | None) -> Dim:
+def _trips(xs: Sequence[Tensor], length: Any) -> Dim:
     """Return the size of axis 0 of all `xs`."""
-    if any(not t.ndim for t in xs):
-        scalar = next(t for t in xs if not t.ndim)
-        raise ShapeError("scan", f"{scalar!r} has no axis to scan", source=user_source())
-    sizes: list[Dim] = [t.shape[0] for t in xs]
+    sizes: list[Dim] = []
+    for tensor in xs:
+        if not tensor.ndim:
+            raise ShapeError("scan", f"{tensor!r} has no axis to scan", source=user_source())
+        sizes.append(tensor.shape[0])
     if length is not None:
         if isinstance(length, bool) or not isinstance(length, int | np.integer | Size):
             raise _not_an_integer("scan", "length", repr(length))
@@ -269,17 +264,9 @@ def _trips(xs: Sequence[Tensor], length: int | None) -> Dim:
     if not sizes:
         raise GraphError("scan", "there are no xs and no length", source=user_source())
     known = sorted({n for n in sizes if isinstance(n, int)})
-    if len(known) > 1 or known and known[0] < 0:
+    if len(known) > 1 or (known and known[0] < 0):
         raise ShapeError("scan", f"xs and length are of sizes {known}", source=user_source())
     return known[0] if known else sizes[0]
-
-
-def _in_place(stack: Tensor, trips: Dim, reverse: bool) -> Tensor:
-    """Return what was stacked, in the order of xs and without the slice no iteration wrote."""
-    if trips == 0:
-        stop = (0, *stack.shape[1:])
-        stack = slice_axes(stack, (0,) * stack.ndim, stop, (1,) * stack.ndim)
-    return flip(stack, axis=0) if reverse else stack
 
 
 def map(f: Function, xs: Any) -> Any:

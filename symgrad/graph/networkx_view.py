@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import networkx
 
-from symgrad.graph.compare import statements
+from symgrad.graph.compare import graphs_of, statements
 from symgrad.graph.graph import Graph
 
 
 def to_networkx(graph: Graph) -> networkx.DiGraph:
     """Return the nodes of `graph`, each with `op`, `name` and the `types` of its results.
 
-    An edge goes from a node to one that uses it; its `operands` are the positions at which it
+    A node with nested graphs has them as `graphs`: views of their own, by their labels. An edge goes from a node to one that uses it; its `operands` are the positions at which it
     does: `x * x` has one edge, with (0, 1). The vertices are the nodes themselves.
     """
     view = networkx.DiGraph(name=graph.name)
     for node in statements(graph):
         types = tuple(t.type for t in node.outputs)
         view.add_node(node, op=node.op, name=node.name, types=types)
+        nested = {label: to_networkx(inner) for label, inner in graphs_of(node)}
+        if nested:
+            view.nodes[node]["graphs"] = nested
         for position, operand in enumerate(node.inputs):
             known = view.get_edge_data(operand.node, node, {"operands": ()})
             view.add_edge(operand.node, node, operands=(*known["operands"], position))

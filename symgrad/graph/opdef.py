@@ -14,6 +14,7 @@ OPS: dict[str, OpDef] = {}
 
 # What a gradient rule that differentiates nested graphs is given to do so; it is no attribute.
 DIFFERENTIATE = "differentiate"
+WANTED = "wanted"
 
 
 def define(

@@ -7,8 +7,12 @@ and must be those in the text.
 
     graph  := "graph" "@" name "(" [argument {"," argument}] ")" "->" types "{"
               {node} {update} "return" [results] "}"
-    node   := results "=" op [results] ["{" name "=" value {...} "}"] ":" types ["gradient" string]
+    node   := results "=" op [results] ["{" name "=" value {...} "}" ["{" {block} "}"]]
+              ":" types ["gradient" string]
+    block  := name ["." number] "(" [argument {"," argument}] ")" "{" {node} "return" [results] "}"
     update := "update" result "=" result
+
+Blocks are the attributes that are graphs; those with numbers make a tuple.
 """
 
 from __future__ import annotations
@@ -25,12 +29,13 @@ import numpy as np
 
 import symgrad.graph.ops
 from symgrad.errors import Source, SymgradError
+from symgrad.graph.compare import graphs_in
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.node import OpDef, Tensor, make_node
+from symgrad.graph.node import OpDef, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.ops.leaf import Variable, constant_op, placeholder_op, variable_op
 from symgrad.graph.text_tokens import Token, Tokens, error_at
-from symgrad.graph.text_values import Value, Values, as_literal, complete, unquote
+from symgrad.graph.text_values import Packed, Value, Values, as_literal, complete, unquote
 from symgrad.graph.types import Attr, State, TensorType
 
 _LOCATION = re.compile(r"//\s*(?P<file>\S.*):(?P<line>\d{1,9})\s*")
@@ -66,13 +71,17 @@ class _Statement:
 
 
 class _GraphParser:
-    """Reads one graph; `tensors` are the results that have been read so far, by their names."""
+    """Reads one graph; `tensors` are the results that have been read so far, by their names.
+
+    Within a block they are those of the block, and `region` is what they live in.
+    """
 
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
         self._values = Values(self._tokens, text)
         self._tensors: dict[str, Tensor] = {}
         self._states: dict[str, State] = {}
+        self._region: Region | None = None
 
     def graph(self) -> Graph:
         first = self._tokens.expect("graph")
@@ -81,8 +90,7 @@ class _GraphParser:
         inputs = self._values.list_until(")", self._argument)
         self._tokens.expect("->")
         promised = self._promised_types()
-        while self._tokens.next.kind == "result":
-            self._node()
+        self._nodes()
         updates = self._updates()
         line = self._tokens.expect("return").line
         outputs = self._operands()
@@ -123,6 +131,10 @@ class _GraphParser:
         self._build(_Statement(result.line, [result], placeholder_op, (), attrs, (type_,), None))
         return self._tensors[result.text]
 
+    def _nodes(self) -> None:
+        while self._tokens.next.kind == "result":
+            self._node()
+
     def _node(self) -> None:
         results = [self._tokens.take()]
         while self._tokens.take_if(","):
@@ -133,6 +145,7 @@ class _GraphParser:
             raise error_at(op.line, f"there is no op {op.text!r}")
         inputs = tuple(self._operands())
         attrs = self._attributes()
+        self._blocks(attrs)
         self._tokens.expect(":")
         types = self._types()
         key = self._values.string() if self._tokens.take_if("gradient") else None
@@ -167,6 +180,36 @@ class _GraphParser:
             attrs[name.text] = self._values.value()
         return attrs
 
+    def _blocks(self, attrs: dict[str, Value]) -> None:
+        """Read the graphs nested in a node and enter them among its attributes."""
+        if not self._tokens.take_if("{"):
+            return
+        while not self._tokens.take_if("}"):
+            label = self._tokens.expect_kind("word", "the name of a block")
+            key, dot, _ = label.text.partition(".")
+            earlier = _parts(attrs.get(key))
+            wanted = f"{key}.{len(earlier)}" if dot or earlier else key
+            if label.text != wanted or (key in attrs and not earlier):
+                raise error_at(label.line, f"block {label.text} is given twice or out of order")
+            with self._values.nested():
+                graph = self._block(label)
+            attrs[key] = (*earlier, graph) if dot else graph
+
+    def _block(self, label: Token) -> Graph:
+        """Read a nested graph, which sees nothing of what has been read around it."""
+        around = self._tensors, self._region
+        self._tensors, self._region = {}, Region(label.text, self._region)
+        self._tokens.expect("(")
+        inputs = self._values.list_until(")", self._argument)
+        self._tokens.expect("{")
+        self._nodes()
+        self._tokens.expect("return")
+        outputs = self._operands()
+        self._tokens.expect("}")
+        graph = Graph(outputs, inputs, name=label.text, region=self._region)
+        self._tensors, self._region = around
+        return graph
+
     def _updates(self) -> list[Update]:
         updates = []
         while self._tokens.next.text == "update":
@@ -197,6 +240,7 @@ class _GraphParser:
             statement.types,
             name=_node_name(statement.results),
             source=self._source(statement.line),
+            region=self._region,
             gradient_key=statement.gradient_key,
             tensor_class=Variable if statement.definition is variable_op else None,
         )
@@ -233,6 +277,11 @@ class _GraphParser:
         if location is None:
             return Source("<graph text>", line, "<module>")
         return Source(location["file"], int(location["line"]), "<module>")
+
+
+def _parts(value: Value) -> tuple[Graph, ...]:
+    """Return the graphs of an attribute that has been read in parts, if it has."""
+    return () if isinstance(value, Packed | Graph) else graphs_in(value)
 
 
 def _node_name(results: Sequence[Token]) -> str | None:

@@ -7,6 +7,16 @@
       return %1
     }
 
+A graph that is an attribute is a block; its names are its own, and it sees nothing from around:
+
+      %1 = switch_case %i, %x {} {
+        branches.0(%x: f32[3]) {
+          %0 = tanh %x : f32[3]
+          return %0
+        }
+        ...
+      } : f32[3]
+
 The text is the whole program but for the values of its variables, which are state. It is read back
 by `text_parse`; what the two agree on beyond ops, operands and attributes is stated here.
 """
@@ -18,20 +28,20 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
 import numpy as np
 
 from symgrad.graph import dtypes
-from symgrad.graph.compare import number_unknowns, sizes_of, statements
+from symgrad.graph.compare import graphs_in, graphs_of, number_unknowns, sizes_of, statements
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import constant_op, placeholder_op, variable_op
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
-from symgrad.graph.types import Array, Attr, Literal, State, TensorType
+from symgrad.graph.types import Array, Attr, Literal, NestedGraph, State, TensorType
 
 # A name with its scopes. It does not begin with a digit: those are results without a name.
 NAME = r"[^\W\d][\w./-]*"
@@ -50,21 +60,23 @@ def print_graph(graph: Graph, *, locations: bool = False, elide: int | None = No
     the values of constants with more elements than that: such text cannot be parsed.
     """
     nodes = statements(graph)
-    names = _Names(_name_results(nodes), _name_sizes(graph, nodes), _name_states(nodes), elide)
-    arguments = ", ".join(f"{names.results[t]}: {names.type(t.type)}" for t in graph.inputs)
+    names = _names(graph, nodes, elide)
     results = ", ".join(names.type(t.type) for t in graph.outputs) or "()"
-    body = [
-        names.statement(node) + (_location(node) if locations else "")
-        for node in nodes
-        if node.definition is not placeholder_op
-    ]
-    body += [
-        f"update {names.results[u.variable]} = {names.results[u.value]}" for u in graph.updates
-    ]
-    body.append(f"return {names.operands(graph.outputs)}".rstrip())
     name = graph.name if re.fullmatch(NAME, graph.name) else json.dumps(graph.name)
-    lines = "".join(f"  {line}\n" for line in body)
-    return f"graph @{name}({arguments}) -> {results} {{\n{lines}}}\n"
+    lines = "".join(f"  {line}\n" for line in names.body(graph, nodes, locations=locations))
+    return f"graph @{name}({names.arguments(graph)}) -> {results} {{\n{lines}}}\n"
+
+
+def describe_graph(
+    graph: Graph, *, elide: int | None = None
+) -> tuple[dict[Tensor, str], dict[Node, str]]:
+    """Return what the text of `graph` calls its tensors, and the line of each node in it.
+
+    A block is left out of the line, as `{...}`.
+    """
+    nodes = statements(graph)
+    names = _names(graph, nodes, elide)
+    return names.results, {node: names.line(node) for node in nodes}
 
 
 def _location(node: Node) -> str:
@@ -80,21 +92,59 @@ class _Names:
     states: dict[State, str]
     elide: int | None
 
-    def statement(self, node: Node) -> str:
+    def arguments(self, graph: Graph) -> str:
+        return ", ".join(f"{self.results[t]}: {self.type(t.type)}" for t in graph.inputs)
+
+    def body(self, graph: Graph, nodes: Iterable[Node], *, locations: bool) -> Iterator[str]:
+        """Yield the lines between the braces of `graph`."""
+        for node in nodes:
+            if node.definition is not placeholder_op:
+                yield from self.statement(node, locations=locations)
+        for update in graph.updates:
+            yield f"update {self.results[update.variable]} = {self.results[update.value]}"
+        yield f"return {self.operands(graph.outputs)}".rstrip()
+
+    def statement(self, node: Node, *, locations: bool) -> Iterator[str]:
+        """Yield the lines of `node`: one, and those of its blocks."""
+        location = _location(node) if locations else ""
+        if not any(True for _ in graphs_of(node)):
+            yield self.line(node) + location
+            return
+        yield f"{self._left(node)} {{{location}"
+        for label, graph in graphs_of(node):
+            yield from (f"  {line}" for line in self.block(label, graph, locations=locations))
+        yield f"}}{self._right(node)}"
+
+    def block(self, label: str, graph: Graph, *, locations: bool) -> Iterator[str]:
+        """Yield the lines of a nested graph."""
+        assert not graph.updates, f"nested graph {label} updates variables"
+        nodes = statements(graph)
+        inner = replace(self, results=_name_results(nodes))
+        yield f"{label}({inner.arguments(graph)}) {{"
+        yield from (f"  {line}" for line in inner.body(graph, nodes, locations=locations))
+        yield "}"
+
+    def line(self, node: Node) -> str:
+        """Return the line of `node`, without what its blocks hold."""
+        block = " {...}" if any(True for _ in graphs_of(node)) else ""
+        return f"{self._left(node)}{block}{self._right(node)}"
+
+    def _left(self, node: Node) -> str:
         operands = f" {self.operands(node.inputs)}" if node.inputs else ""
+        return f"{self.operands(node.outputs)} = {node.op}{operands}{self.attributes(node)}"
+
+    def _right(self, node: Node) -> str:
         types = ", ".join(self.type(t.type) for t in node.outputs)
         override = "" if node.gradient_key is None else f" gradient {json.dumps(node.gradient_key)}"
-        return (
-            f"{self.operands(node.outputs)} = {node.op}{operands}{self.attributes(node)}"
-            f" : {types}{override}"
-        )
+        return f" : {types}{override}"
 
     def operands(self, tensors: Iterable[Tensor]) -> str:
         return ", ".join(self.results[t] for t in tensors)
 
     def attributes(self, node: Node) -> str:
         texts = {}
-        for key, value in node.attrs.items():
+        plain = {key: value for key, value in node.attrs.items() if not graphs_in(value)}
+        for key, value in plain.items():
             if isinstance(value, State):
                 assert node.definition is variable_op, f"{node!r} has a state"
                 texts["name"] = json.dumps(self.states[value])
@@ -104,7 +154,8 @@ class _Names:
             else:
                 texts[key] = self.attribute(value)
         listed = ", ".join(f"{key} = {text}" for key, text in sorted(texts.items()))
-        return f" {{{listed}}}" if listed else ""
+        # Braces that stand before those of blocks tell a reader that these are blocks.
+        return f" {{{listed}}}" if listed or len(plain) < len(node.attrs) else ""
 
     def attribute(self, value: Attr) -> str:
         match value:
@@ -124,7 +175,7 @@ class _Names:
                 return value.short
             case None:
                 return "none"
-            case State():
+            case State() | NestedGraph():
                 raise AssertionError(f"{value!r} within another attribute")
             case _:
                 assert_never(value)
@@ -181,6 +232,10 @@ def _nest(texts: Iterator[str], shape: tuple[int, ...]) -> str:
     return f"[{', '.join(_nest(texts, shape[1:]) for _ in range(shape[0]))}]"
 
 
+def _names(graph: Graph, nodes: list[Node], elide: int | None) -> _Names:
+    return _Names(_name_results(nodes), _name_sizes(graph, nodes), _name_states(nodes), elide)
+
+
 def _name_sizes(graph: Graph, nodes: Iterable[Node]) -> dict[str, Dim]:
     """Return what to call the unknown sizes: those that are called as no word of the text is."""
     names = number_unknowns(graph)
@@ -211,11 +266,19 @@ def _name_results(nodes: Iterable[Node]) -> dict[Tensor, str]:
 def _name_states(nodes: Iterable[Node]) -> dict[State, str]:
     unique = _UniqueNames()
     names: dict[State, str] = {}
-    for node in nodes:
-        state = node.attrs.get("state")
-        if isinstance(state, State) and state not in names:
+    for state in _states_of(nodes):
+        if state not in names:
             names[state] = unique.claim(state.name, [""])
     return names
+
+
+def _states_of(nodes: Iterable[Node]) -> Iterator[State]:
+    for node in nodes:
+        for _, graph in graphs_of(node):
+            yield from _states_of(statements(graph))
+        state = node.attrs.get("state")
+        if isinstance(state, State):
+            yield state
 
 
 class _UniqueNames:

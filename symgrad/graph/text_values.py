@@ -95,7 +95,8 @@ class Values:
         return items
 
     @contextmanager
-    def _nested(self) -> Iterator[None]:
+    def nested(self) -> Iterator[None]:
+        """Read what is between brackets, which may not nest too deep."""
         self._depth += 1
         if self._depth > _DEPTH:
             raise self._tokens.wrong(f"brackets nest more than {_DEPTH} deep")
@@ -104,7 +105,7 @@ class Values:
 
     def size(self) -> Dim:
         """Read a size: a sum of products, such as `2*n*m-1`."""
-        with self._nested():
+        with self.nested():
             return self._sum(is_negative=self._tokens.take_if("-"))
 
     def _sum(self, *, is_negative: bool) -> Dim:
@@ -192,7 +193,7 @@ class Values:
 
     def _tuple(self) -> tuple[Attr, ...]:
         self._tokens.expect("[")
-        with self._nested():
+        with self.nested():
             return tuple(self.list_until("]", self._attr))
 
     def _negative(self) -> Attr:
@@ -201,7 +202,7 @@ class Values:
         token = self._tokens.next
         if token.kind == "float" or token.text in ("inf", "nan"):
             return -float(self._tokens.take().text)
-        with self._nested():
+        with self.nested():
             return self._sum(is_negative=True)
 
     def _packed(self) -> Packed:

@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections import Counter
 
 from symgrad.errors import SymgradError
+from symgrad.graph.compare import graphs_in, graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import Attr, Literal, State, TensorType
 
 # Exactly these: a np.float64 is a float too, but does not print as one.
-_ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State)
+_ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State, Graph)
 
 
 def verify(graph: Graph) -> None:
     """Raise AssertionError, naming node and reason, unless `graph` is well formed.
 
     It is if each node comes once and after its operands, is used, and has the types its op infers;
-    if nothing belongs to a region it may not be used in; if inputs are the placeholders; and if
-    updates give variables values of their type, at most one each.
+    if all of it belongs to one region, or to none; if inputs are the placeholders; if updates give
+    variables values of their type, at most one each; and if the graphs nested in it, which see
+    only their inputs, are well formed too and update nothing.
     """
     _verify_inputs(graph)
     inputs = set(graph.inputs)
@@ -37,6 +39,7 @@ def verify(graph: Graph) -> None:
         seen.add(node)
         _verify_operands(node, known, where)
         _verify_attrs(node, where)
+        _verify_nested(node, where)
         _verify_outputs(node, where)
         if node.definition is placeholder_op:
             assert node.output in inputs, f"{where}: a placeholder that is not among the inputs"
@@ -55,20 +58,31 @@ def _verify_inputs(graph: Graph) -> None:
     assert not repeated, f"graph {graph.name!r}: inputs {repeated} are given more than once"
 
 
+def _region_of(graph: Graph) -> Region | None:
+    """Return the region of `graph`: that of its inputs, or of its results where it has none."""
+    ends = (*graph.inputs, *graph.roots)
+    return ends[0].node.region if ends else None
+
+
 def _verify_operands(node: Node, known: set[Tensor], where: str) -> None:
     for position, operand in enumerate(node.inputs):
         what = f"{where}: operand {position}, {operand!r},"
         assert operand in known, f"{what} is used before it is defined"
         owner = operand.node.region
-        assert owner is None or owner.encloses(node.region), (
-            f"{what} belongs to region {owner.name!r}"
-        )
+        assert owner is node.region, f"{what} belongs to {_region_name(owner)}"
+
+
+def _region_name(region: Region | None) -> str:
+    return "the top level" if region is None else f"region {region.name!r}"
 
 
 def _verify_attrs(node: Node, where: str) -> None:
     for name, value in node.attrs.items():
         wrong = _illegal_part(value)
         assert not wrong, f"{where}: attribute {name} has {wrong[0]!r}, a {type(wrong[0])}"
+        graphs = graphs_in(value)
+        is_plain = not graphs or not isinstance(value, tuple) or len(graphs) == len(value)
+        assert is_plain, f"{where}: attribute {name} mixes graphs with other values"
 
 
 def _illegal_part(value: Attr) -> list[object]:
@@ -81,6 +95,17 @@ def _illegal_part(value: Attr) -> list[object]:
         elif type(part) not in _ATOMS:
             return [part]
     return []
+
+
+def _verify_nested(node: Node, where: str) -> None:
+    for label, graph in graphs_of(node):
+        assert not graph.updates, f"{where}: {label} updates variables"
+        region = _region_of(graph)
+        assert region is None or region is not node.region, f"{where}: {label} is not nested"
+        try:
+            verify(graph)
+        except AssertionError as error:
+            raise AssertionError(f"{where}: {label}: {error}") from error
 
 
 def _verify_outputs(node: Node, where: str) -> None:
@@ -98,7 +123,7 @@ def _verify_outputs(node: Node, where: str) -> None:
 def _infer(node: Node, where: str) -> tuple[TensorType, ...]:
     try:
         types = node.definition.infer(*(t.type for t in node.inputs), **node.attrs)
-    except (SymgradError, TypeError) as error:
+    except (SymgradError, TypeError, ValueError) as error:
         raise AssertionError(f"{where}: the op refuses its operands: {error}") from error
     return types if isinstance(types, tuple) else (types,)
 
@@ -108,7 +133,7 @@ def _verify_roots(graph: Graph, known: set[Tensor]) -> None:
         where = f"output {position} of graph {graph.name!r}, {output!r}"
         assert output in known, f"{where}: no node of the graph defines it"
         region = output.node.region
-        assert region is None, f"{where}: it belongs to region {region and region.name!r}"
+        assert region is _region_of(graph), f"{where}: it belongs to {_region_name(region)}"
     states: set[State] = set()
     for position, update in enumerate(graph.updates):
         where = f"update {position} of graph {graph.name!r}, of {update.variable!r}"

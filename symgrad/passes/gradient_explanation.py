@@ -5,12 +5,13 @@ This reads the graph and answers in words; it decides nothing about gradients.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from symgrad.graph.build import outer_tensors
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.traverse import topological
+from symgrad.graph.traverse import operands_of, topological
 from symgrad.passes.gradient_registry import has_gradient
 from symgrad.passes.gradients import ArrivedGradients, live_tensors, sweep
 
@@ -21,14 +22,15 @@ def explain_none(y: Any, x: Any) -> str:
     claim = f"the gradient of {y!r} with respect to {x!r} is"
     if not x.dtype.is_trainable:
         return f"{claim} None: only floats carry a gradient{_place(x.node)}"
-    order = topological([y])
-    if y not in _dependents(order, x):
+    outer = outer_tensors()
+    order = topological([y], (), outer)
+    if y not in _dependents(order, x, outer):
         return f"{claim} None: {_unused(order, x)}{_place(x.node)}"
-    live = live_tensors(order, [x], ())
+    live = live_tensors(order, [x], (), outer)
     if y not in live:
-        node, output = _first_cut(order, y, live)
+        node, output = _first_cut(order, y, live, outer)
         return f"{claim} None: {_cut_reason(node, output)}{_place(node)}"
-    arrived = sweep([y], [None], order, live, (), AggregationMethod.DEFAULT)
+    arrived = sweep([y], [None], order, live, outer=outer)
     if arrived.total(x) is not None:
         return f"{claim} not None"
     node, position = _first_refusal(order, live, arrived)
@@ -39,10 +41,12 @@ def _place(node: Node) -> str:
     return "" if node.source is None else f"\n  --> {node.source}"
 
 
-def _dependents(order: Sequence[Node], x: Tensor) -> set[Tensor]:
+def _dependents(
+    order: Sequence[Node], x: Tensor, outer: Mapping[Tensor, Tensor]
+) -> set[Tensor]:
     found = {x}
     for node in order:
-        if any(t in found for t in node.inputs):
+        if any(t in found for t in operands_of(node, outer)):
             found.update(node.outputs)
     return found
 
@@ -57,7 +61,12 @@ def _unused(order: Sequence[Node], x: Tensor) -> str:
     return reason
 
 
-def _first_cut(order: Sequence[Node], y: Tensor, live: Collection[Tensor]) -> tuple[Node, Tensor]:
+def _first_cut(
+    order: Sequence[Node],
+    y: Tensor,
+    live: Collection[Tensor],
+    outer: Mapping[Tensor, Tensor],
+) -> tuple[Node, Tensor]:
     """Return the node nearest to x where a way to `y` stops being live, with its output there."""
     leading_to_y = {y}
     cut: tuple[Node, Tensor] | None = None
@@ -65,10 +74,10 @@ def _first_cut(order: Sequence[Node], y: Tensor, live: Collection[Tensor]) -> tu
         output = next((t for t in node.outputs if t in leading_to_y), None)
         if output is None:
             continue
-        if any(t in live for t in node.inputs):
+        if any(t in live for t in operands_of(node, outer)):
             cut = node, output
         else:
-            leading_to_y.update(node.inputs)
+            leading_to_y.update(operands_of(node, outer))
     assert cut is not None, f"{y!r} depends on x, is not live, and nothing cuts the way"
     return cut
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from symgrad.config import settings
 from symgrad.errors import GraphError
+from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph
 from symgrad.graph.verify import verify
 from symgrad.passes.drop_dead import drop_dead
@@ -133,7 +134,8 @@ def optimize(graph: Graph, *, options: Options = Options()) -> Graph:
 
 
 def _run(graph_pass: GraphPass, graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
-    with _named_in_errors(graph_pass):
+    # What a pass builds belongs where the graph does: a nested graph has a region of its own.
+    with _named_in_errors(graph_pass), inside(graph.region):
         result = graph_pass.run(graph, rewrites)
         if settings().verify if options.verify is None else options.verify:
             verify(result)

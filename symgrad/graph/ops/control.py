@@ -32,7 +32,8 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.reference import evaluate
-from symgrad.graph.types import UNBOUNDED, Array, Literal, NestedGraph, TensorType
+from symgrad.graph.sizes import Dim
+from symgrad.graph.types import UNBOUNDED, Array, Attr, Literal, NestedGraph, TensorType, static
 
 Differentiate = Callable[
     [Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]
@@ -263,10 +264,10 @@ def _while_loop_reference(
 
 
 def _stacked(
-    slices: Sequence[dict[int, Array]], types: Sequence[TensorType], capacity: int, count: int
+    slices: Sequence[dict[int, Array]], types: Sequence[TensorType], capacity: Dim, count: int
 ) -> list[Array]:
     """Return the slices of each stack as one array; of a stack without a bound, those there are."""
-    size = count if capacity == UNBOUNDED else capacity
+    size = count if capacity == UNBOUNDED else static(capacity)
     stacks = [np.zeros((size, *t.static_shape), t.dtype.numpy) for t in types]
     for stack, items in zip(stacks, slices, strict=True):
         for i, item in items.items():
@@ -283,6 +284,7 @@ def _while_loop_grad(
     carried: int,
     capacity: Dim,
     differentiate: Differentiate,
+    wanted: Sequence[bool],
 ) -> Grads:
     graph = _graph(body)
     capacity = capacity or UNBOUNDED
@@ -296,12 +298,13 @@ def _while_loop_grad(
         stacked=gs[carried:],
         capacity=capacity,
         reverse=False,
+        wanted=wanted,
     )
     first, fixed, _ = backward.build(differentiate)
     return (*first, *fixed)
 
 
-def _recorded(node: Node, body: Graph, carried: int, capacity: int) -> tuple[Tensor, ...]:
+def _recorded(node: Node, body: Graph, carried: int, capacity: Dim) -> tuple[Tensor, ...]:
     """Build a loop once more, with its loop variables as each iteration found them as stacks."""
     recording = Graph(
         [*body.outputs, *body.inputs[:carried]],
@@ -321,6 +324,7 @@ class _Backward:
 
     `state` and `slices` are the operands of the body that differ from iteration to iteration, as
     stacks; `final` and `stacked` the gradients of the last loop variables and of the stacks.
+    `wanted` says of each operand of the body whether anyone asks for its gradient.
     """
 
     body: Graph
@@ -330,17 +334,16 @@ class _Backward:
     invariants: Sequence[Tensor]
     final: Sequence[Tensor | None]
     stacked: Sequence[Tensor | None]
-    capacity: int
+    capacity: Dim
     reverse: bool
+    wanted: Sequence[bool]
 
     def __post_init__(self) -> None:
         self.stacked = [None if g is None or is_zero(g) else g for g in self.stacked]
 
     def build(self, differentiate: Differentiate) -> tuple[list[Tensor | None], ...]:
         """Return the gradients of the first loop variables, of the slices, of the invariants."""
-        carried = [i for i, t in enumerate(self.state) if t.dtype.is_trainable]
-        sliced = [i for i, t in enumerate(self.slices) if t.dtype.is_trainable]
-        fixed = [i for i, t in enumerate(self.invariants) if t.dtype.is_trainable]
+        carried, sliced, fixed = self._asked()
         seeds = [g for g in self.stacked if g is not None]
         initial = [
             *(_present(self.final[i]) for i in carried),
@@ -353,7 +356,7 @@ class _Backward:
 
         def step(*params: Tensor) -> list[Tensor]:
             totals, given = params[: len(initial)], params[len(initial) :]
-            grads = self._differentiate(totals, given, carried, differentiate)
+            grads = self._differentiate(totals, given, (carried, sliced, fixed), differentiate)
             operands, width = len(self.state), len(self.state) + len(self.slices)
             sums = zip(totals[len(carried) :], fixed, strict=True)
             return [
@@ -374,22 +377,42 @@ class _Backward:
             )
         )
 
+    def _asked(self) -> tuple[list[int], list[int], list[int]]:
+        """Return the positions of the loop variables, slices and invariants to differentiate by.
+
+        That is all loop variables: one may reach another in the next iteration.
+        """
+        width = len(self.state)
+        middle = width + len(self.slices)
+        return (
+            [i for i, t in enumerate(self.state) if t.dtype.is_trainable],
+            [i for i, t in enumerate(self.slices) if _is_wanted(t, self.wanted[width + i])],
+            [i for i, t in enumerate(self.invariants) if _is_wanted(t, self.wanted[middle + i])],
+        )
+
     def _differentiate(
         self,
         totals: Sequence[Tensor],
         given: Sequence[Tensor],
-        carried: Sequence[int],
+        positions: tuple[list[int], list[int], list[int]],
         differentiate: Differentiate,
     ) -> list[Tensor | None]:
-        """Differentiate one iteration with respect to all operands of the body."""
+        """Differentiate one iteration with respect to the operands at `positions`, each by kind."""
         width = len(self.state) + len(self.slices)
+        carried, sliced, fixed = positions
+        asked = {*carried, *(len(self.state) + i for i in sliced), *(width + i for i in fixed)}
         gs: list[Tensor | None] = [None] * len(self.state)
         for i, total in zip(carried, totals, strict=False):
             gs[i] = total
         seeds = iter(given[width:])
         gs += [None if g is None else next(seeds) for g in self.stacked]
         operands = [*given[:width], *self.invariants]
-        return _grads_of_graph(self.body, operands, gs, differentiate)
+        is_asked = [i in asked for i in range(len(operands))]
+        return _grads_of_graph(self.body, operands, gs, is_asked, differentiate)
+
+
+def _is_wanted(operand: Tensor, is_asked: bool) -> bool:
+    return is_asked and operand.dtype.is_trainable
 
 
 def is_zero(g: Tensor) -> bool:
@@ -420,7 +443,7 @@ def _while_loop_kernel(
     carried: int,
     capacity: Dim,
 ) -> Loop:
-    return Loop(condition, body, carried, capacity)
+    return Loop(condition, body, carried, static(capacity))
 
 
 while_loop_op = define(
@@ -449,7 +472,7 @@ def scan_loop(
     `body` has the loop variables and then the slices as parameters.
     """
     captures = union_of_captures((body,))
-    attrs = {
+    attrs: dict[str, Attr] = {
         "body": body.graph(captures),
         "carried": len(initial),
         "scanned": len(scanned),
@@ -511,6 +534,7 @@ def _scan_grad(
     capacity: Dim,
     reverse: bool,
     differentiate: Differentiate,
+    wanted: Sequence[bool],
 ) -> Grads:
     width = carried + scanned
     operands = node.inputs[1:]
@@ -525,6 +549,7 @@ def _scan_grad(
         stacked=gs[carried:],
         capacity=capacity,
         reverse=reverse,
+        wanted=wanted[1:],
     )
     first, fixed, sliced = backward.build(differentiate)
     return (None, *first, *sliced, *fixed)
@@ -538,7 +563,7 @@ def _scan_kernel(
     capacity: Dim,
     reverse: bool,
 ) -> Scan:
-    return Scan(body, carried, scanned, capacity, reverse)
+    return Scan(body, carried, scanned, static(capacity), reverse)
 
 
 scan_op = define(

@@ -1,0 +1,195 @@
+"""Merge loops: run once what differs only in what is recorded.
+
+Before, a loop and the copy of it that the gradient has built, which records a loop variable:
+
+    %0, %1 = while_loop %x {capacity = 8, carried = 1} {...} : i64[], f32[3]
+    %2, %3, %4 = while_loop %x {capacity = 8, carried = 1} {...} : i64[], f32[3], f32[8, 3]
+
+After:
+
+    %0, %1, %2 = while_loop %x {capacity = 8, carried = 1} {...} : i64[], f32[3], f32[8, 3]
+
+Two loops are one if they have the same operands, the same condition, and bodies that are the same
+tensors but for the stacks; the stacks of the one are those of both. Bodies are compared by
+identity: a recording body shares the nodes of the one it was made of, until something rebuilds
+them. So this runs on the graph as it was built, before sizes are put in and before other passes.
+Loops whose bodies are equal and not the same are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from symgrad.graph.build import rebuild
+from symgrad.graph.compare import graphs_of
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.ops.control import scan_op, while_loop_op
+from symgrad.graph.types import UNBOUNDED, Attr
+from symgrad.passes.merge_common import attr_key
+
+LOOPS = (while_loop_op, scan_op)
+
+
+def merge_loops(graph: Graph) -> Graph:
+    """Return `graph` with loops that differ only in their stacks merged, at any depth."""
+    families = _families(graph)
+    mapping: dict[Tensor, Tensor] = {}
+    merged: dict[int, Node] = {}
+    nested = _NestedGraphs()
+    for node in graph.nodes:
+        inputs = tuple(mapping[t] for t in node.inputs)
+        family = families.get(node)
+        if family is None or len(family.members) == 1:
+            mapping.update(zip(node.outputs, nested.rebuild(node, inputs).outputs, strict=True))
+            continue
+        if id(family) not in merged:
+            merged[id(family)] = nested.rebuild(family.merge(inputs), inputs)
+        outputs = merged[id(family)].outputs
+        places = family.places(node)
+        mapping.update((t, outputs[i]) for t, i in zip(node.outputs, places, strict=True))
+    is_same = all(old is new for old, new in mapping.items())
+    return graph if is_same else graph.with_roots(mapping)
+
+
+class _NestedGraphs:
+    """The graphs nested in the nodes of one graph, with their own loops merged.
+
+    A graph that several nodes have stays one: what is compared by identity may meet it again.
+    """
+
+    def __init__(self) -> None:
+        self._merged: dict[Graph, Graph] = {}
+
+    def rebuild(self, node: Node, inputs: tuple[Tensor, ...]) -> Node:
+        """Return `node` on `inputs` with these graphs: the same node if nothing is another."""
+        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        if is_same and all(self._in(graph) is graph for _, graph in graphs_of(node)):
+            return node
+        return rebuild(node, inputs, self._in)
+
+    def _in(self, attr: Attr) -> Attr:
+        if isinstance(attr, tuple):
+            return tuple(map(self._in, attr))
+        if not isinstance(attr, Graph):
+            return attr
+        if attr not in self._merged:
+            self._merged[attr] = merge_loops(attr)
+        return self._merged[attr]
+
+
+@dataclass(slots=True, eq=False)
+class _Family:
+    """Loops that are one but for their stacks.
+
+    `stacks` has what the bodies stack, each with its place among the results of the merged loop.
+    """
+
+    members: list[Node] = field(default_factory=list)
+    stacks: dict[Tensor, int] = field(default_factory=dict)
+
+    def add(self, loop: Node) -> None:
+        self.members.append(loop)
+        for given in stacked(loop):
+            self.stacks.setdefault(given, count_of_results(loop) + len(self.stacks))
+
+    def places(self, loop: Node) -> list[int]:
+        """Return where the results of a member are among those of the merged loop."""
+        return [*range(count_of_results(loop)), *(self.stacks[t] for t in stacked(loop))]
+
+    def merge(self, inputs: tuple[Tensor, ...]) -> Node:
+        """Make the loop that gives the results of all members."""
+        # A copy made to record has no name, and the line of the loop it is a copy of.
+        plain = min(self.members, key=lambda loop: len(loop.outputs))
+        body = body_of(plain)
+        outputs = [*body.outputs[: carried_of(plain)], *self.stacks]
+        region = outputs[0].node.region
+        both = Graph(outputs, body.inputs, name=body.name, region=region)
+        capacity = max(_capacity(loop) for loop in self.members)
+        return with_attrs(plain, inputs, {**plain.attrs, "body": both, "capacity": capacity})
+
+
+def _families(graph: Graph) -> dict[Node, _Family]:
+    """Return the loops of `graph`, each with the others it is merged with.
+
+    Merging makes operands of later loops the same; so tensors are compared by numbers, which
+    results that will be one share.
+    """
+    by_key: dict[Hashable, _Family] = {}
+    families: dict[Node, _Family] = {}
+    numbers: dict[Hashable, int] = {}
+    number: dict[Tensor, int] = {}
+    for node in graph.nodes:
+        values: list[Hashable] = [id(t) for t in node.outputs]
+        if node.definition in LOOPS:
+            family = by_key.setdefault(_key(node, number), _Family())
+            family.add(node)
+            families[node] = family
+            values = [(id(family), place) for place in family.places(node)]
+        for tensor, value in zip(node.outputs, values, strict=True):
+            number[tensor] = numbers.setdefault(value, len(numbers))
+    return families
+
+
+def _key(loop: Node, number: Mapping[Tensor, int]) -> Hashable:
+    """Return what loops of one family have in common, and no others."""
+    body = body_of(loop)
+    attrs = {key: attr_key(loop.attrs[key]) for key in loop.attrs if key not in _MERGED}
+    capacity = _capacity(loop)
+    return (
+        loop.op,
+        tuple(number[t] for t in loop.inputs),
+        tuple(map(id, body.inputs)),
+        tuple(map(id, body.outputs[: carried_of(loop)])),
+        (capacity or UNBOUNDED) if loop.definition is while_loop_op else capacity,
+        tuple(sorted(attrs.items())),
+    )
+
+
+_MERGED = ("body", "capacity")  # attributes in which loops that are merged may differ
+
+
+def body_of(loop: Node) -> Graph:
+    body = loop.attrs["body"]
+    assert isinstance(body, Graph), f"{loop!r} has no body"
+    return body
+
+
+def carried_of(loop: Node) -> int:
+    """Return the number of loop variables."""
+    carried = loop.attrs["carried"]
+    assert isinstance(carried, int), f"{loop!r} has {carried} loop variables"
+    return carried
+
+
+def _capacity(loop: Node) -> int:
+    capacity = loop.attrs["capacity"]
+    assert isinstance(capacity, int), f"{loop!r} has a capacity of {capacity}"
+    return capacity
+
+
+def count_of_results(loop: Node) -> int:
+    """Return the number of results before the stacks: a `while_loop` counts its iterations."""
+    return carried_of(loop) + (loop.definition is while_loop_op)
+
+
+def stacked(loop: Node) -> tuple[Tensor, ...]:
+    """Return what the body gives for each stack."""
+    return body_of(loop).outputs[carried_of(loop) :]
+
+
+def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Mapping[str, Attr]) -> Node:
+    """Return the node that stands for `node`, with other operands, attributes and results."""
+    types = node.definition.infer(*(t.type for t in inputs), **attrs)
+    return make_node(
+        node.definition,
+        inputs,
+        attrs,
+        types if isinstance(types, tuple) else (types,),
+        name=node.name,
+        source=node.source,
+        origin=node.origin,
+        region=node.region,
+        gradient_key=node.gradient_key,
+    )
