@@ -1,6 +1,6 @@
 """symgrad: a graph-mode symbolic differentiation compiler for CPUs."""
 
-from symgrad import nn
+from symgrad import nn, optim, testing
 from symgrad.errors import (
     CompileError,
     DTypeError,
@@ -138,6 +138,7 @@ from symgrad.graph.state import (
     variable,
     variable_data,
 )
+from symgrad.passes.aggregate import AggregationMethod
 from symgrad.passes.gradient_arguments import UnconnectedGradients
 from symgrad.passes.gradient_explanation import explain_none
 from symgrad.passes.gradient_registry import (
@@ -146,8 +147,10 @@ from symgrad.passes.gradient_registry import (
     register_gradient,
 )
 from symgrad.passes.gradients import gradients
+from symgrad.runtime.function import Step, compile, run
 
 __all__ = [
+    "AggregationMethod",
     "CompileError",
     "DType",
     "DTypeError",
@@ -157,6 +160,7 @@ __all__ = [
     "NoGradientError",
     "Node",
     "ShapeError",
+    "Step",
     "SymgradError",
     "Tensor",
     "UnconnectedGradients",
@@ -177,6 +181,7 @@ __all__ = [
     "broadcast_to",
     "ceil",
     "clip",
+    "compile",
     "concat",
     "constant",
     "cos",
@@ -244,6 +249,7 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "optim",
     "outer",
     "pad",
     "permute_dims",
@@ -260,6 +266,7 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "run",
     "scatter_add",
     "sigmoid",
     "sign",
@@ -277,6 +284,7 @@ __all__ = [
     "take_along_axis",
     "tanh",
     "tensordot",
+    "testing",
     "tile",
     "trace",
     "tril",

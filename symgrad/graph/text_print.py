@@ -50,7 +50,7 @@ def print_graph(graph: Graph, *, locations: bool = False, elide: int | None = No
     the values of constants with more elements than that: such text cannot be parsed.
     """
     nodes = statements(graph)
-    names = _Names(_name_results(nodes), _name_sizes(graph, nodes), _name_states(nodes), elide)
+    names = _names(graph, nodes, elide)
     arguments = ", ".join(f"{names.results[t]}: {names.type(t.type)}" for t in graph.inputs)
     results = ", ".join(names.type(t.type) for t in graph.outputs) or "()"
     body = [
@@ -65,6 +65,15 @@ def print_graph(graph: Graph, *, locations: bool = False, elide: int | None = No
     name = graph.name if re.fullmatch(NAME, graph.name) else json.dumps(graph.name)
     lines = "".join(f"  {line}\n" for line in body)
     return f"graph @{name}({arguments}) -> {results} {{\n{lines}}}\n"
+
+
+def describe_graph(
+    graph: Graph, *, elide: int | None = None
+) -> tuple[dict[Tensor, str], dict[Node, str]]:
+    """Return what the text of `graph` calls its tensors, and the line of each node in it."""
+    nodes = statements(graph)
+    names = _names(graph, nodes, elide)
+    return names.results, {node: names.statement(node) for node in nodes}
 
 
 def _location(node: Node) -> str:
@@ -179,6 +188,10 @@ def _nest(texts: Iterator[str], shape: tuple[int, ...]) -> str:
     if not shape:
         return next(texts)
     return f"[{', '.join(_nest(texts, shape[1:]) for _ in range(shape[0]))}]"
+
+
+def _names(graph: Graph, nodes: list[Node], elide: int | None) -> _Names:
+    return _Names(_name_results(nodes), _name_sizes(graph, nodes), _name_states(nodes), elide)
 
 
 def _name_sizes(graph: Graph, nodes: Iterable[Node]) -> dict[str, Dim]:

@@ -36,7 +36,7 @@ COMMUTATIVE = frozenset(
 # Here the order may decide which of two zeros of unlike sign is taken: no rule depends on that.
 _EXCHANGEABLE = COMMUTATIVE | {"maximum", "minimum"}
 _SIZE = 7  # of the tensors an equation is about: any but 1, which an op would broadcast
-_SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5)  # for the constants c and d in examples
+_SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5, 0.1)  # for the constants c and d in examples
 
 
 def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True) -> Rule:
@@ -138,7 +138,8 @@ class _Pattern:
             left, _right = self._equation(*operands)
         except DTypeError:
             return None
-        return left if left.node.op == self.left.node.op else None
+        # Not where the public functions make another tensor of it, by a conversion for example.
+        return left if _ops_below(left) == _ops_below(self.left) else None
 
     def __str__(self) -> str:
         sides = (self.left, self._right)
@@ -147,6 +148,11 @@ class _Pattern:
 
 def _variable(name: str, dtype: DType = dtypes.float32) -> Tensor:
     return placeholder((_SIZE,), dtypes.bool_ if name[0] in "pq" else dtype, name)
+
+
+def _ops_below(tensor: Tensor) -> list[str]:
+    nodes = topological([tensor])
+    return [n.op for n in nodes if not n.definition.is_leaf and n.op != "broadcast_to"]
 
 
 def _is_constant(name: str) -> bool:
