@@ -2,7 +2,8 @@
 
 Three families are built and differentiated: a chain, a wide sum, and a stack of equal layers. Times
 are CPU seconds of this process, medians of several runs, so that other programs count little. The
-garbage collector is left as users have it. An exponent is the slope of the line that fits the
+garbage collector runs as users have it; only what an earlier run left behind is collected before a
+run, and not on its time. An exponent is the slope of the line that fits the
 logarithms; `last` is that of the last decade alone, where fixed costs no longer hide growth.
 
 Beside that, a deep chain is compiled in a process of its own, for its time and its peak memory.
@@ -11,6 +12,7 @@ Beside that, a deep chain is compiled in a process of its own, for its time and 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import resource
@@ -105,6 +107,7 @@ class _Watch:
 def time_stages(build: Callable[[int], Built], ops: int) -> tuple[dict[str, float], int, int]:
     """Build, differentiate and compile; return seconds a stage, graph nodes, different kernels."""
     target = target_named("native")
+    gc.collect()
     watch = _Watch()
     inputs, y = build(ops)
     watch.note("build")
@@ -188,7 +191,7 @@ def compile_deep_chain(ops: int) -> dict[str, float]:
     inputs, y = build_chain(ops)
     step = compile(inputs, [y, *gradients(y, inputs)])
     seconds = time.perf_counter() - started
-    results = step(*(np.full(t.shape, 0.5, np.float32) for t in inputs))
+    results = step(*(np.full(t.type.static_shape, 0.5, np.float32) for t in inputs))
     assert all(np.isfinite(r).all() for r in results), "the deep chain overflows"
     # In kilobytes on Linux.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

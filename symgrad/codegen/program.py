@@ -10,6 +10,7 @@ from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops_print import canonical, print_kernel
 from symgrad.codegen.lower import lower_copy, lower_group
+from symgrad.codegen.relocate import Relocated, relocate
 from symgrad.codegen.schedule import schedule_kernel
 from symgrad.graph.dtypes import uint8
 from symgrad.graph.types import TensorType
@@ -22,12 +23,16 @@ from symgrad.passes.plan_memory import Request, plan_memory
 class Call:
     """One step of a program: a kernel on buffers. `label` names it in reports.
 
-    `group` is what it computes; None for the copy of a new value to its variable.
+    `starts` says at which element of each buffer the kernel begins, and `statuses` what its status
+    1, 2, ... are as a status of the program. `group` is what is computed; None for the copy of a
+    new value to its variable.
     """
 
     label: str
     kernel: Kernel
     arguments: tuple[Buffer, ...]
+    starts: tuple[int, ...]
+    statuses: tuple[int, ...]
     group: Group | None
 
 
@@ -55,10 +60,15 @@ class Program:
 
 
 def _print_call(program: Program, call: Call) -> str:
-    names = (
-        f"arena[{program.offsets[b]}]" if b.place == "temporary" else str(b) for b in call.arguments
-    )
+    places = zip(call.arguments, call.starts, strict=True)
+    names = (_print_place(program, buffer, start) for buffer, start in places)
     return f"call @{call.kernel.name}({', '.join(names)})  // {call.label}"
+
+
+def _print_place(program: Program, buffer: Buffer, start: int) -> str:
+    if buffer.place == "temporary":
+        return f"arena[{program.offsets[buffer] + start * buffer.type.dtype.itemsize}]"
+    return f"{buffer}[{start}]" if start else str(buffer)
 
 
 def build_program(partition: Partition, buffers: Buffers, target: Target) -> Program:
@@ -68,16 +78,18 @@ def build_program(partition: Partition, buffers: Buffers, target: Target) -> Pro
     calls: list[Call] = []
     for group in partition.groups:
         lowered = lower_group(partition, buffers, group, "kernel")
-        scheduled = pool.add(lowered.kernel)
-        arguments = lowered.arguments
-        for param in scheduled.params[len(arguments) :]:
+        shared = pool.add(lowered.kernel)
+        arguments, starts = lowered.arguments, shared.starts
+        for param in shared.kernel.params[len(arguments) :]:
             scratch = Buffer("temporary", temporaries, TensorType(param.dtype, (param.count,)))
-            arguments = (*arguments, scratch)
+            arguments, starts = (*arguments, scratch), (*starts, 0)
             temporaries += 1
-        calls.append(Call(_label(group), scheduled, arguments, group))
+        label = _label(group)
+        calls.append(Call(label, shared.kernel, arguments, starts, shared.statuses, group))
     for source, to in buffers.late:
-        kernel = pool.add(lower_copy(source, to, "kernel"))
-        calls.append(Call("copy of a new value", kernel, (source, to), None))
+        shared = pool.add(lower_copy(source, to, "kernel"))
+        label = "copy of a new value"
+        calls.append(Call(label, shared.kernel, (source, to), shared.starts, (), None))
     offsets, lifetimes, size = _lay_out(calls)
     return Program(partition, buffers, tuple(pool.kernels), tuple(calls), offsets, lifetimes, size)
 
@@ -91,26 +103,34 @@ def _label(group: Group) -> str:
 
 
 class _KernelPool:
-    """The kernels of a program: equal ones, up to the names in them, are one."""
+    """The kernels of a program: equal ones, up to the names in them and the place, are one."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._by_text: dict[str, Kernel] = {}
-        self._scheduled: dict[str, Kernel] = {}
+        self._by_text: dict[str, Relocated] = {}
+        self._different: dict[str, Kernel] = {}  # by the text with canonical names
 
     @property
     def kernels(self) -> list[Kernel]:
-        return list(self._by_text.values())
+        return list(self._different.values())
 
-    def add(self, plain: Kernel) -> Kernel:
+    def add(self, plain: Kernel) -> Relocated:
         """Return the scheduled kernel for `plain`, a new one or an equal one."""
+        text = print_kernel(plain)
+        if text not in self._by_text:
+            # Names are given out in order, so equal groups mostly have equal text as they are.
+            moved = relocate(plain)
+            self._by_text[text] = replace(moved, kernel=self._add_relocated(moved.kernel))
+        return self._by_text[text]
+
+    def _add_relocated(self, plain: Kernel) -> Kernel:
         text = print_kernel(canonical(plain))
-        if text not in self._scheduled:
+        if text not in self._different:
             kernel = schedule_kernel(plain, self._target.vector_bytes)
             kernel = _with_plans(kernel, self._target)
-            name = f"k{len(self._by_text)}"
-            self._by_text[text] = self._scheduled[text] = replace(canonical(kernel), name=name)
-        return self._scheduled[text]
+            name = f"k{len(self._different)}"
+            self._different[text] = replace(canonical(kernel), name=name)
+        return self._different[text]
 
 
 def _with_plans(kernel: Kernel, target: Target) -> Kernel:

@@ -33,8 +33,8 @@ def special_values(dtype: DType) -> Array:
     if dtype.is_bool:
         return np.array([False, True])
     if dtype.is_integer:
-        limits = np.iinfo(dtype.numpy)
-        return np.array([0, 1, 2, 3, 100, limits.min, limits.max]).astype(dtype.numpy)
+        bounds = np.iinfo(dtype.numpy)
+        return np.array([0, 1, 2, 3, 100, bounds.min, bounds.max]).astype(dtype.numpy)
     limits = np.finfo(dtype.numpy)
     tiny = float(limits.smallest_subnormal)
     values = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, tiny, -7 * tiny, limits.tiny, limits.max]
@@ -68,7 +68,9 @@ def operands(inputs: list[Tensor]) -> Iterator[list[Array]]:
     if not inputs or inputs[0].ndim != 1:
         for seed in range(2):
             yield [
-                np.roll(ordinary_values(t.dtype, t.type.count), seed + i).reshape(t.shape)
+                np.roll(ordinary_values(t.dtype, t.type.count), seed + i).reshape(
+                    t.type.static_shape
+                )
                 for i, t in enumerate(inputs)
             ]
         return

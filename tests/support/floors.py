@@ -5,8 +5,7 @@
     loops           the kernels in the loop interpreter, on buffers laid out as the plan of memory
     native          machine code, for this machine and for the levels below it
 
-`EVALUATORS` are those by name, for tests of single ops; `run_everywhere` takes a graph through all
-of them and names the first that disagrees.
+`run_everywhere` takes a graph through all of them and names the first that disagrees.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ import numpy as np
 from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.loops_run import run_kernel
 from symgrad.codegen.loops_verify import verify_kernel
-from symgrad.codegen.program import Call, Program
+from symgrad.codegen.program import Call, Program, build_program
 from symgrad.graph.dtypes import DType, as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.graph.types import State, aligned_empty
-from symgrad.passes.buffers import Buffer
+from symgrad.passes.buffers import Buffer, assign_buffers
+from symgrad.passes.fuse import fuse
+from symgrad.passes.pipeline import optimize
 from symgrad.runtime.executable import CompileOptions, Executable
 
 Array = np.ndarray[Any, Any]
-Evaluator = Callable[[Graph, Sequence[Array]], list[Array]]
 
 TARGETS = ("native", "x86-64-v3", "x86-64")
 
@@ -112,8 +112,14 @@ class LoopMachine:
     def _call(self, call: Call) -> int:
         verify_kernel(call.kernel)
         names = [param.name for param in call.kernel.params]
-        places = map(self._place, call.arguments)
-        return run_kernel(call.kernel, dict(zip(names, places, strict=True)))
+        pieces = (
+            self._place(buffer)[start : start + param.count]
+            for buffer, start, param in zip(
+                call.arguments, call.starts, call.kernel.params, strict=True
+            )
+        )
+        status = run_kernel(call.kernel, dict(zip(names, pieces, strict=True)))
+        return call.statuses[status - 1] if status else 0
 
     def _place(self, buffer: Buffer) -> Array:
         match buffer.place:
@@ -212,6 +218,12 @@ def compile_for(graph: Graph, target: str = "native", *, opt_level: int = 1) -> 
     return Executable(graph, CompileOptions(target_named(target), opt_level, False, False))
 
 
+def program_for(graph: Graph, target: str = "native") -> Program:
+    """Return the kernels for a graph of known sizes; no machine code is made."""
+    partition = fuse(optimize(graph))
+    return build_program(partition, assign_buffers(partition), target_named(target))
+
+
 def _floors(
     executable: Executable, inputs: Sequence[Array]
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
@@ -226,7 +238,9 @@ def _difference(floor: str, found: Results, wanted: Results, slack: float) -> Di
         for i, (a, b) in enumerate(zip(found.outputs, wanted.outputs, strict=True))
     ]
     # What a floor knows nothing of, since nothing of it is left, stays what it is.
-    pairs += [(f"variable {s.name}", found.state.get(s, s.array), b) for s, b in wanted.state.items()]
+    pairs += [
+        (f"variable {s.name}", found.state.get(s, s.array), b) for s, b in wanted.state.items()
+    ]
     for name, a, b in pairs:
         if not agree(a, b, slack):
             return Disagreement(floor, name, a, b)
@@ -243,21 +257,3 @@ def agree(found: Array, wanted: Array, slack: float = 1.0) -> bool:
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     largest = np.max(np.abs(b), where=np.isfinite(b), initial=1.0)
     return np.allclose(a, b, rtol=0.0, atol=slack * TOLERANCES[dtype] * largest, equal_nan=True)
-
-
-# -------------------------------------------------------------------------------- evaluators
-
-
-def _outputs_of(run: Callable[[Executable, Sequence[Array]], Results]) -> Evaluator:
-    def evaluator(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-        known = specialize(graph, bind_sizes(graph, inputs))
-        return run(compile_for(known), inputs).outputs
-
-    return evaluator
-
-
-EVALUATORS: dict[str, Evaluator] = {
-    "reference": lambda graph, inputs: run_reference(graph, inputs).outputs,
-    "loops": _outputs_of(lambda executable, inputs: run_loops(executable.program, inputs)),
-    "native": _outputs_of(run_native),
-}

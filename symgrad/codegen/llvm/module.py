@@ -104,7 +104,7 @@ class _CallsEmitter:
         self._inputs, self._outputs, self._state = function.args[:3]
         self._builder = ir.IRBuilder(function.append_basic_block("entry"))
         self._clock = None if clock is None else _Clock(clock, self._builder)
-        self._pointers: dict[Buffer, ir.Value] = {}
+        self._pointers: dict[tuple[Buffer, int], ir.Value] = {}
         self._failure = self._slot(self._state, FAILURE_SLOT)
         self._arena = self._slot(self._state, ARENA_SLOT)
 
@@ -116,9 +116,9 @@ class _CallsEmitter:
         """Emit numbered calls and the return."""
         # All pointers are read once, at the start: no call changes a table.
         for _, call in calls:
-            for buffer in call.arguments:
-                if buffer not in self._pointers:
-                    self._pointers[buffer] = self._locate(buffer)
+            for place in zip(call.arguments, call.starts, strict=True):
+                if place not in self._pointers:
+                    self._pointers[place] = self._locate(*place)
         for number, call in calls:
             if self._clock is None:
                 self._emit_call(call)
@@ -127,7 +127,18 @@ class _CallsEmitter:
                 self._clock.measure(table, number, partial(self._emit_call, call))
         self._builder.ret(_I32(0))
 
-    def _locate(self, buffer: Buffer) -> ir.Value:
+    def _locate(self, buffer: Buffer, start: int) -> ir.Value:
+        """Return the address of element `start` of `buffer`."""
+        offset = start * buffer.type.dtype.itemsize
+        if buffer.place == "temporary":
+            return self._offset(self._arena, self._program.offsets[buffer] + offset)
+        base = self._base(buffer)
+        return self._offset(base, offset) if offset else base
+
+    def _offset(self, base: ir.Value, count: int) -> ir.Value:
+        return self._builder.gep(base, [_I64(count)], inbounds=True, source_etype=_BYTE)
+
+    def _base(self, buffer: Buffer) -> ir.Value:
         match buffer.place:
             case "input":
                 return self._slot(self._inputs, buffer.number)
@@ -139,17 +150,21 @@ class _CallsEmitter:
                 first = FIRST_VARIABLE_SLOT + len(self._program.buffers.variables)
                 return self._slot(self._state, first + buffer.number)
             case "temporary":
-                offset = _I64(self._program.offsets[buffer])
-                return self._builder.gep(self._arena, [offset], inbounds=True, source_etype=_BYTE)
+                return self._arena
 
     def _emit_call(self, call: Call) -> None:
-        arguments = [self._pointers[b] for b in call.arguments]
+        places = zip(call.arguments, call.starts, strict=True)
+        arguments = [self._pointers[place] for place in places]
         kernel = self._kernels[call.kernel.name]
-        if call.kernel.can_fail:
-            status = self._builder.call(kernel, [*arguments, self._failure])
-            _return_failure(self._builder, status)
-        else:
+        if not call.kernel.can_fail:
             self._builder.call(kernel, arguments)
+            return
+        own = self._builder.call(kernel, [*arguments, self._failure])
+        status: ir.Value = _I32(0)
+        for number, of_program in enumerate(call.statuses, 1):
+            is_it = self._builder.icmp_signed("==", own, _I32(number))
+            status = self._builder.select(is_it, _I32(of_program), status)
+        _return_failure(self._builder, status)
 
 
 def _declare_clock(module: ir.Module) -> ir.Function:
