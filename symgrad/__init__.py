@@ -1,6 +1,6 @@
 """symgrad: a graph-mode symbolic differentiation compiler for CPUs."""
 
-from symgrad import nn
+from symgrad import nn, optim, testing
 from symgrad.errors import (
     CompileError,
     DTypeError,
@@ -140,6 +140,7 @@ from symgrad.graph.state import (
     variable,
     variable_data,
 )
+from symgrad.passes.aggregate import AggregationMethod
 from symgrad.passes.gradient_arguments import UnconnectedGradients
 from symgrad.passes.gradient_explanation import explain_none
 from symgrad.passes.gradient_registry import (
@@ -148,8 +149,10 @@ from symgrad.passes.gradient_registry import (
     register_gradient,
 )
 from symgrad.passes.gradients import gradients
+from symgrad.runtime.function import Step, compile, run
 
 __all__ = [
+    "AggregationMethod",
     "CompileError",
     "DType",
     "DTypeError",
@@ -159,6 +162,7 @@ __all__ = [
     "NoGradientError",
     "Node",
     "ShapeError",
+    "Step",
     "SymgradError",
     "Tensor",
     "UnconnectedGradients",
@@ -179,6 +183,7 @@ __all__ = [
     "broadcast_to",
     "ceil",
     "clip",
+    "compile",
     "concat",
     "cond",
     "constant",
@@ -213,10 +218,10 @@ __all__ = [
     "inplace_decrement",
     "inplace_increment",
     "inplace_update",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "is_variable",
     "isfinite",
     "isinf",
@@ -249,6 +254,7 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "optim",
     "outer",
     "pad",
     "permute_dims",
@@ -265,6 +271,7 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "run",
     "scan",
     "scatter_add",
     "sigmoid",
@@ -284,14 +291,15 @@ __all__ = [
     "take_along_axis",
     "tanh",
     "tensordot",
+    "testing",
     "tile",
     "trace",
     "tril",
     "triu",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
     "unstack",
     "variable",
     "variable_data",

@@ -1,7 +1,7 @@
 """What every test shares: hypothesis profiles, the `isa` marker, and golden files as tests.
 
 A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is a graph,
-the passes to run on it and what to find in the graph that results:
+the passes to run on it and what to find in the graph or partition that results:
 
     // RUN: opt --passes=merge-common
     // CHECK: tanh
@@ -16,6 +16,7 @@ in `tests/support/`.
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
+
+# Read when symgrad is imported, which nothing here has done yet.
+os.environ.setdefault("SYMGRAD_VERIFY", "1")
 
 # `ci` gives the same examples on each run; `explore` looks for new ones, and what it finds becomes
 # a row in a table. Chosen with --hypothesis-profile.
@@ -80,11 +84,9 @@ class GoldenItem(pytest.Item):
     def runtest(self) -> None:
         # Imported late, so that a broken compiler fails the cases and not the collection.
         from symgrad.graph.text_parse import parse_graph
-        from symgrad.graph.text_print import print_graph
         from symgrad.passes.pipeline import run_passes
 
-        graph = run_passes(parse_graph(self.case.graph), self.case.passes)
-        text = print_graph(graph)
+        text = str(run_passes(parse_graph(self.case.graph), self.case.passes))
         complaint = match_checks(self.case, text)
         if complaint:
             raise GoldenMismatchError(f"{complaint}\nThe whole output:\n{text}")

@@ -116,23 +116,32 @@ def _grouped(loops: dict[str, Axis], spec: Contract) -> _Axes:
 def _merge(
     axes: list[Axis], operands: tuple[Index, ...], body: tuple[Stmt, ...]
 ) -> tuple[list[Axis], tuple[Index, ...], tuple[Stmt, ...]]:
-    """Merge neighbours among `axes` where operands and body walk through both in even steps."""
-    axes = [axis for axis in axes if axis[1] != 1] or axes[:1]
-    merged = axes[-1:]
-    for outer, extent in reversed(axes[:-1]):
+    """Merge neighbours among `axes` where operands and body walk through both in even steps.
+
+    An axis of size 1 goes, unless it is all there is: its variable is 0 wherever it occurs.
+    """
+    wide = [axis for axis in axes if axis[1] != 1] or axes[:1]
+    gone = [variable for variable, extent in axes if (variable, extent) not in wide]
+    merged = wide[-1:]
+    for outer, extent in reversed(wide[:-1]):
         variable, inner_extent = merged[-1]
-        everywhere = (*operands, *indices(body))
-        if walks_on(everywhere, outer, variable, inner_extent):
-
-            def at_zero(index: Index, gone: str = outer) -> Index:
-                return substitute_variable(index, gone, Index())
-
-            operands = tuple(at_zero(index) for index in operands)
-            body = map_indices(body, at_zero)
+        if walks_on((*operands, *indices(body)), outer, variable, inner_extent):
+            gone.append(outer)
             merged[-1] = (variable, extent * inner_extent)
         else:
             merged.append((outer, extent))
+    for variable in gone:
+        operands, body = _at_zero(operands, body, variable)
     return list(reversed(merged)), operands, body
+
+
+def _at_zero(
+    operands: tuple[Index, ...], body: tuple[Stmt, ...], variable: str
+) -> tuple[tuple[Index, ...], tuple[Stmt, ...]]:
+    def change(index: Index) -> Index:
+        return substitute_variable(index, variable, Index())
+
+    return tuple(map(change, operands)), map_indices(body, change)
 
 
 def _largest(axes: list[Axis], name: str) -> tuple[Axis, list[Axis]]:

@@ -120,11 +120,10 @@ class Values:
                 pending.pop()
                 continue
             needed = self._needed(key)
-            missing = [k for k in needed if scope.find(k) is None]
-            if missing:
-                pending.extend(reversed(missing))
-                continue
             operands = [found for k in needed if (found := scope.find(k)) is not None]
+            if len(operands) < len(needed):
+                pending.extend(k for k in reversed(needed) if scope.find(k) is None)
+                continue
             scope.remember(key, self._compute(scope, key, operands))
             pending.pop()
         result = scope.find((tensor, index))

@@ -11,6 +11,7 @@ from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops_print import canonical, print_kernel
 from symgrad.codegen.lower import lower_copy, lower_group, lower_zeros
+from symgrad.codegen.relocate import Relocated, relocate
 from symgrad.codegen.schedule import schedule_kernel
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
@@ -49,12 +50,15 @@ def root(argument: Argument) -> Buffer:
 class Call:
     """A kernel on buffers. `label` names it in reports.
 
-    `group` is what it computes; None for a copy or a fill.
+    `starts` says at which element of each buffer the kernel begins, and `statuses` what its status
+    1, 2, ... are as a status of the program. `group` is what is computed; None for a copy or fill.
     """
 
     label: str
     kernel: Kernel
     arguments: tuple[Argument, ...]
+    starts: tuple[int, ...]
+    statuses: tuple[int, ...]
     group: Group | None
 
 
@@ -172,7 +176,8 @@ class Program:
         deeper = indent + "  "
         match step:
             case Call():
-                names = ", ".join(self._print_argument(a) for a in step.arguments)
+                places = zip(step.arguments, step.starts, strict=True)
+                names = ", ".join(self._print_place(*place) for place in places)
                 return f"{indent}call @{step.kernel.name}({names})  // {step.label}\n"
             case Choice():
                 parts = "".join(
@@ -190,6 +195,11 @@ class Program:
                 way = " backwards" if step.reverse else ""
                 head = f"repeat loop {step.number} {self._print_argument(step.trips)}{way}"
                 return f"{indent}{head} {{\n{self._print(step.body, deeper)}{indent}}}\n"
+
+    def _print_place(self, argument: Argument, start: int) -> str:
+        if isinstance(argument, Buffer) and argument.place == "temporary":
+            return f"arena[{self.offsets[argument] + start * argument.type.dtype.itemsize}]"
+        return self._print_argument(argument) + (f"[{start}]" if start else "")
 
     def _print_argument(self, argument: Argument) -> str:
         if isinstance(argument, Slice):
@@ -270,13 +280,15 @@ class _Builder:
 
     def copy(self, source: Argument, to: Argument, label: str) -> Call:
         """Return the call that copies a buffer."""
-        kernel = self.pool.add(lower_copy(source.type, "kernel"))
-        return Call(label, kernel, (source, to), None)
+        return self._plain(label, lower_copy(source.type, "kernel"), source, to)
 
     def zeros(self, target: Argument, label: str) -> Call:
         """Return the call that fills a buffer with zeros."""
-        kernel = self.pool.add(lower_zeros(target.type, "kernel"))
-        return Call(label, kernel, (target,), None)
+        return self._plain(label, lower_zeros(target.type, "kernel"), target)
+
+    def _plain(self, label: str, kernel: Kernel, *arguments: Argument) -> Call:
+        shared = self.pool.add(kernel)
+        return Call(label, shared.kernel, arguments, shared.starts, (), None)
 
 
 class _GraphSteps:
@@ -326,12 +338,16 @@ class _GraphSteps:
 
     def _call(self, group: Group) -> Call:
         lowered = lower_group(self._partition, self._buffers, group, "kernel")
-        kernel = self._builder.pool.add(lowered.kernel)
+        shared = self._builder.pool.add(lowered.kernel)
         arguments = [self._argument(b) for b in lowered.arguments]
-        for param in kernel.params[len(arguments) :]:
+        starts = list(shared.starts)
+        for param in shared.kernel.params[len(arguments) :]:
             scratch = TensorType(param.dtype, (param.count,))
             arguments.append(self._builder.temporary(scratch))
-        return Call(_label(self._partition, group), kernel, tuple(arguments), group)
+            starts.append(0)
+        label = _label(self._partition, group)
+        kernel, statuses = shared.kernel, shared.statuses
+        return Call(label, kernel, tuple(arguments), tuple(starts), statuses, group)
 
     def _source(self, tensor: Tensor) -> Argument:
         return self._argument(self._buffers.source[self._partition.stored(tensor)])
@@ -418,10 +434,10 @@ class _GraphSteps:
             [outputs[i] for i in (*changing, *range(len(state), len(outputs)))],
             body.inputs,
             name=body.name,
-            region=body.inputs[0].node.region if body.inputs else None,
+            region=body.region,
         )
         partition = builder.nested(graph, list(enumerate(changing)))
-        following = [
+        following: list[Argument] = [
             state[i] if n in partition.overwriting else builder.temporary(state[i].type)
             for n, i in enumerate(changing)
         ]
@@ -453,26 +469,34 @@ def _label(partition: Partition, group: Group) -> str:
 
 
 class _KernelPool:
-    """The kernels of a program: equal ones, up to the names in them, are one."""
+    """The kernels of a program: equal ones, up to the names in them and the place, are one."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._by_text: dict[str, Kernel] = {}
-        self._scheduled: dict[str, Kernel] = {}
+        self._by_text: dict[str, Relocated] = {}
+        self._different: dict[str, Kernel] = {}  # by the text with canonical names
 
     @property
     def kernels(self) -> list[Kernel]:
-        return list(self._by_text.values())
+        return list(self._different.values())
 
-    def add(self, plain: Kernel) -> Kernel:
+    def add(self, plain: Kernel) -> Relocated:
         """Return the scheduled kernel for `plain`, a new one or an equal one."""
+        text = print_kernel(plain)
+        if text not in self._by_text:
+            # Names are given out in order, so equal groups mostly have equal text as they are.
+            moved = relocate(plain)
+            self._by_text[text] = replace(moved, kernel=self._add_relocated(moved.kernel))
+        return self._by_text[text]
+
+    def _add_relocated(self, plain: Kernel) -> Kernel:
         text = print_kernel(canonical(plain))
-        if text not in self._scheduled:
+        if text not in self._different:
             kernel = schedule_kernel(plain, self._target.vector_bytes)
             kernel = _with_plans(kernel, self._target)
-            name = f"k{len(self._by_text)}"
-            self._by_text[text] = self._scheduled[text] = replace(canonical(kernel), name=name)
-        return self._scheduled[text]
+            name = f"k{len(self._different)}"
+            self._different[text] = replace(canonical(kernel), name=name)
+        return self._different[text]
 
 
 def _with_plans(kernel: Kernel, target: Target) -> Kernel:

@@ -29,7 +29,7 @@ OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides t
 
 def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
     """Return `kernel` with loops merged, ordered and marked for vectors of `vector_bytes`."""
-    body = _without_unit_loops(drop_unused(kernel.body, set()))
+    body = _without_trivial_loops(drop_unused(kernel.body, set()))
     scheduled = tuple(_schedule(statement, vector_bytes) for statement in body)
     return replace(kernel, body=scheduled)
 
@@ -44,18 +44,20 @@ def _schedule(statement: Stmt, vector_bytes: int) -> Stmt:
     return vectorize(loops, tuple(folds), vector_bytes)
 
 
-# --------------------------------------------------------------------------- loops of extent 1
+# ---------------------------------------------------------------------- loops of extent 0 and 1
 
 
-def _without_unit_loops(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Put the body of a loop of extent 1 in its place.
+def _without_trivial_loops(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Put the body of a loop that runs once in its place, and drop a loop that never runs.
 
     for i in 0..1 { y[i + j] = t }   ->   y[j] = t
     """
     result: list[Stmt] = []
     for statement in body:
         if isinstance(statement, For | Fold):
-            statement = replace(statement, body=_without_unit_loops(statement.body))
+            statement = replace(statement, body=_without_trivial_loops(statement.body))
+        if isinstance(statement, For) and (statement.extent == 0 or not statement.body):
+            continue
         if isinstance(statement, For) and statement.extent == 1:
             result += _at_zero(statement.body, statement.var)
         else:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 from symgrad.codegen.loops import (
     Atom,
@@ -63,24 +62,27 @@ class Scope:
 
     def find(self, key: ValueKey) -> Atom | None:
         """Return the value of a tensor's element, if this scope or one around has bound it."""
-        return next((s._known[key] for s in self._chain() if key in s._known), None)
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._known.get(key)
+            if found is not None:
+                return found
+            scope = scope._outer
+        return None
 
     def remember(self, key: ValueKey, value: Atom) -> None:
         self._known[key] = value
-
-    def _chain(self) -> Iterator[Scope]:
-        scope: Scope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope._outer
 
     def let(self, value: Expr) -> Atom:
         """Bind `value` to a name, or to the name it has already."""
         if isinstance(value, Const | Ref):
             return value
-        for scope in self._chain():
-            if value in scope._expressions:
-                return scope._expressions[value]
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._expressions.get(value)
+            if found is not None:
+                return found
+            scope = scope._outer
         name = Ref(self.names.value(), value.dtype)
         self.statements.append(Let(name.name, value))
         self._expressions[value] = name

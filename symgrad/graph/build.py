@@ -165,8 +165,8 @@ def _open_regions() -> Iterator[Region]:
 def enter(tensor: Tensor) -> Tensor:
     """Return what stands for `tensor`, of this region or one around it, in the region that is open.
 
-    A small constant is made again inside; anything else becomes a captured placeholder, in every
-    region on the way.
+    A small constant that a gradient made is made again inside; anything else becomes a captured
+    placeholder, in every region on the way.
     """
     way: list[Region] = []
     region = _region.get()
@@ -183,7 +183,9 @@ def _captured(tensor: Tensor, region: Region) -> Tensor:
     if tensor not in region.captures:
         node = tensor.node
         value = node.attrs.get("value")
-        is_small = isinstance(value, Literal) and value.array.size <= 16
+        # One of the user's stays an operand, since a gradient by it may be asked for.
+        is_derived = node.origin is not None or node.source is None
+        is_small = is_derived and isinstance(value, Literal) and value.array.size <= 16
         definition = node.definition if is_small else OPS["placeholder"]
         placeholder: Attrs = {"dtype": tensor.dtype, "shape": tensor.shape}
         attrs = node.attrs if is_small else placeholder

@@ -67,7 +67,9 @@ def while_loop(
     def condition(*params: Tensor) -> Tensor:
         test = scalar_tensor("while_loop", "cond", cond(*unflatten(nest, params[:count])))
         require_bool("while_loop", "cond", test)
-        return test if bound is None else logical_and(test, less(params[count], bound))
+        if bound is None:
+            return test
+        return logical_and(test, less(params[count], as_tensor(bound, dtypes.int64)))
 
     def step(*params: Tensor) -> list[Tensor]:
         result = body(*unflatten(nest, params[:count]))
@@ -117,8 +119,8 @@ def _check_invariants(invariants: Any, loop_vars: Any, initial: Sequence[Tensor]
             )
 
 
-def _read_bound(limit: Any) -> tuple[Tensor | None, int]:
-    """Return the bound on the iterations as a tensor, and as an int, 0 if it is not known now."""
+def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
+    """Return the bound on the iterations, and the same as an int, 0 if it is not known now."""
     if limit is None:
         return None, 0
     if isinstance(limit, Tensor):
@@ -135,7 +137,7 @@ def _read_bound(limit: Any) -> tuple[Tensor | None, int]:
         raise GraphError(
             "while_loop", f"maximum_iterations is {limit}, less than 0", source=user_source()
         )
-    return constant(int(limit), dtypes.int64), int(limit)
+    return int(limit), int(limit)
 
 
 def _not_an_integer(op: str, label: str, given: object) -> DTypeError:

@@ -177,6 +177,4 @@ class Scan:
 
 
 Nested = Branches | Loop | Scan
-KernelSpec = (
-    Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Nested
-)
+KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Nested

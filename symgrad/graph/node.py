@@ -306,14 +306,13 @@ class Tensor:
             raise self._no_value("an iterator", "iterate an axis of known size")
         return (self[i] for i in range(self.shape[0]))
 
-    def __hash__(self) -> int:
-        return id(self)
-
     def __repr__(self) -> str:
         return f"<Tensor {self.name or self.node.op}: {self.type}>"
 
     # Comparisons build graph, like NumPy's: `is` compares identity, and dictionaries work because
-    # they try identity first.
+    # they try identity first. Identity is what is hashed, and by C: passes do little else.
+    __hash__ = object.__hash__
+
     def __eq__(self, other: object) -> Any:
         return self._call("equal", other)
 

@@ -18,7 +18,8 @@ NESTED = (Branches, Loop, Scan)  # runs graphs of its own between kernels
 class Draft:
     """A group in the making: the nodes it computes, and those among them that are in memory.
 
-    `domain` is the shape of its results; `order` grows from operands to users.
+    `domain` is the shape of its results; `order` grows from operands to users. `reads` is what it
+    reads from memory, with the number of nodes for which that is so: nodes are only ever added.
     """
 
     anchor: Node | None
@@ -27,6 +28,7 @@ class Draft:
     nodes: set[Node] = field(default_factory=set)
     results: list[Node] = field(default_factory=list)
     merged_into: Draft | None = None
+    reads: tuple[int, list[Tensor]] | None = None
 
     def final(self) -> Draft:
         """Return the group this one has become part of."""
@@ -84,8 +86,11 @@ class Drafts:
 
     def read_from_memory(self, draft: Draft) -> list[Tensor]:
         """Return the operands `draft` does not compute itself, without repeats."""
-        operands = (t for n in self.in_order(draft.nodes) for t in n.inputs)
-        return list(dict.fromkeys(t for t in operands if t.node not in draft.nodes))
+        nodes = draft.nodes
+        if draft.reads is None or draft.reads[0] != len(nodes):
+            operands = dict.fromkeys(t for n in self.in_order(nodes) for t in n.inputs)
+            draft.reads = len(nodes), [t for t in operands if t.node not in nodes]
+        return draft.reads[1]
 
     def in_order(self, nodes: Iterable[Node]) -> list[Node]:
         """Return `nodes` with operands before users."""

@@ -35,8 +35,10 @@ COMMUTATIVE = frozenset(
 )
 # Here the order may decide which of two zeros of unlike sign is taken: no rule depends on that.
 _EXCHANGEABLE = COMMUTATIVE | {"maximum", "minimum"}
+_VIEWS = frozenset({"broadcast_to", "reshape"})  # through which a constant is seen
+_SEEN_AS_CONSTANT = _VIEWS | {"constant"}
 _SIZE = 7  # of the tensors an equation is about: any but 1, which an op would broadcast
-_SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5)  # for the constants c and d in examples
+_SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5, 0.1)  # for the constants c and d in examples
 
 
 def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True) -> Rule:
@@ -50,7 +52,7 @@ def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value:
 
 def uniform_value(tensor: Tensor) -> Number | None:
     """Return the one value all elements of a constant have, also seen through views, else None."""
-    while tensor.node.op in ("broadcast_to", "reshape"):
+    while tensor.node.op in _VIEWS:
         (tensor,) = tensor.node.inputs
     value = tensor.node.attrs.get("value")
     if tensor.node.op != "constant" or not isinstance(value, Literal) or value.array.size != 1:
@@ -73,11 +75,27 @@ class _Pattern:
             if node.op in ("constant", "broadcast_to")
         }
         assert None not in self._values.values(), "an equation broadcasts scalars only"
-        self._orders = _orders_of_operands(self.left)
+        self._orders = [(nodes, self._heads(nodes)) for nodes in _orders_of_operands(self.left)]
+
+    def _heads(self, exchanged: frozenset[Node]) -> list[frozenset[str]]:
+        """Return the ops each operand of the left side may be the result of, none for any."""
+        root = self.left.node
+        heads = [self._ops_of(t) for t in root.inputs]
+        return heads[::-1] if root in exchanged else heads
+
+    def _ops_of(self, operand: Tensor) -> frozenset[str]:
+        if operand in self._values:
+            return _SEEN_AS_CONSTANT
+        if operand in self._names:
+            return _SEEN_AS_CONSTANT if _is_constant(self._names[operand]) else frozenset()
+        return frozenset({operand.node.op})
 
     def rewrite(self, node: Node) -> Tensor | None:
         """Return the right side for what the variables stand for in `node`."""
-        for exchanged in self._orders:
+        for exchanged, heads in self._orders:
+            # Most nodes differ from most equations here, and are spared the matching.
+            if any(ops and t.node.op not in ops for ops, t in zip(heads, node.inputs, strict=True)):
+                continue
             bound = self._match(node, exchanged)
             if bound is not None:
                 return self._equation(*bound)[1]
@@ -138,7 +156,8 @@ class _Pattern:
             left, _right = self._equation(*operands)
         except DTypeError:
             return None
-        return left if left.node.op == self.left.node.op else None
+        # Not where the public functions make another tensor of it, by a conversion for example.
+        return left if _ops_below(left) == _ops_below(self.left) else None
 
     def __str__(self) -> str:
         sides = (self.left, self._right)
@@ -147,6 +166,11 @@ class _Pattern:
 
 def _variable(name: str, dtype: DType = dtypes.float32) -> Tensor:
     return placeholder((_SIZE,), dtypes.bool_ if name[0] in "pq" else dtype, name)
+
+
+def _ops_below(tensor: Tensor) -> list[str]:
+    nodes = topological([tensor])
+    return [n.op for n in nodes if not n.definition.is_leaf and n.op != "broadcast_to"]
 
 
 def _is_constant(name: str) -> bool:

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.kernel_spec import Iota, Reshape, View
 from symgrad.graph.node import Node, Tensor, make_node
@@ -58,6 +59,8 @@ def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     reference = node.definition.reference
     if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
         return None
+    if any(True for _ in graphs_of(node)):
+        return None  # a loop may run for long, or for ever
     operands = [values[t] for t in node.inputs if t in values]
     sizes = [x.size for x in operands]
     is_known = len(operands) == len(node.inputs) and node.output.type.is_static

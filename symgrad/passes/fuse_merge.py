@@ -49,9 +49,9 @@ def _can_merge(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) ->
 
 
 def _count_streams(drafts: Drafts, a: Draft, b: Draft) -> int:
-    nodes = a.nodes | b.nodes
-    read = {t for t in (*drafts.read_from_memory(a), *drafts.read_from_memory(b))}
-    return len({t for t in read if t.node not in nodes}) + len(a.results) + len(b.results)
+    read = {t for t in drafts.read_from_memory(a) if t.node not in b.nodes}
+    read.update(t for t in drafts.read_from_memory(b) if t.node not in a.nodes)
+    return len(read) + len(a.results) + len(b.results)
 
 
 class _Ancestry:

@@ -41,9 +41,7 @@ def _place(node: Node) -> str:
     return "" if node.source is None else f"\n  --> {node.source}"
 
 
-def _dependents(
-    order: Sequence[Node], x: Tensor, outer: Mapping[Tensor, Tensor]
-) -> set[Tensor]:
+def _dependents(order: Sequence[Node], x: Tensor, outer: Mapping[Tensor, Tensor]) -> set[Tensor]:
     found = {x}
     for node in order:
         if any(t in found for t in operands_of(node, outer)):

@@ -104,7 +104,7 @@ class _Family:
         plain = min(self.members, key=lambda loop: len(loop.outputs))
         body = body_of(plain)
         outputs = [*body.outputs[: carried_of(plain)], *self.stacks]
-        region = outputs[0].node.region
+        region = next((t.node.region for t in outputs), None)
         both = Graph(outputs, body.inputs, name=body.name, region=region)
         capacity = max(_capacity(loop) for loop in self.members)
         return with_attrs(plain, inputs, {**plain.attrs, "body": both, "capacity": capacity})

@@ -7,14 +7,16 @@ buffer of the tensor it comes from; everything else lives in registers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.text_print import describe_graph
 
 Specs = Mapping[Node, KernelSpec | None]
+_ELIDE = 64  # elements: the values of a larger constant are left out of the text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +40,9 @@ class Partition:
     `storage` maps a tensor that is another shape of a tensor in memory to that tensor. `in_place`
     are the updates written over the old value at once; the others are copied when everything has
     been computed. `overwriting` maps the outputs of a loop's body that are written over the input
-    whose next value they are to that input. `reasons` says why a tensor is in memory and not part of
-    the kernel that uses it; `status` is what a program returns when an index of a node is out of range, never 0.
+    whose next value they are to that input. `reasons` says why a tensor is in memory and not part
+    of the kernel that uses it; `status` is what a program returns when an index of a node is out
+    of range, never 0.
     A group without nodes copies a leaf that is a result.
     """
 
@@ -57,3 +60,42 @@ class Partition:
         while tensor in self.storage:
             tensor = self.storage[tensor]
         return tensor
+
+    def __str__(self) -> str:
+        """Return the groups as text, with what each reads and leaves in memory, and why.
+
+        partition @f(%x: f32[4]) {
+          group 0 (%x) {
+            %0 = exp %x : f32[4]
+          } -> %0
+          // %0 is in memory: it is a result of the program
+          return %0
+        }
+        """
+        names, lines = describe_graph(self.graph, elide=_ELIDE)
+        arguments = ", ".join(f"{names[t]}: {t.type}" for t in self.graph.inputs)
+        text = [f"partition @{self.graph.name}({arguments}) {{"]
+        given = {t.node for t in self.graph.inputs}
+        leaves = (n for n in lines if n.definition.is_leaf and n not in given)
+        text += [f"  {lines[node]}" for node in leaves]
+        for number, group in enumerate(self.groups):
+            text.append(f"  group {number} ({_listed(group.inputs, names)}) {{")
+            text += [f"    {lines[node]}" for node in group.nodes]
+            text.append(f"  }} -> {_listed(group.outputs, names)}")
+            kept = [t for t in group.outputs if t in self.reasons]
+            text += [f"  // {names[t]} is in memory: {self.reasons[t]}" for t in kept]
+        text += [f"  {lines[t.node]}  // in the memory of {names[s]}" for t, s in self._shared()]
+        for update in self.graph.updates:
+            place = "update in place" if update in self.in_place else "update"
+            text.append(f"  {place} {names[update.variable]} = {names[update.value]}")
+        text.append(f"  return {_listed(self.graph.outputs, names)}".rstrip())
+        return "\n".join(text) + "\n}\n"
+
+    def _shared(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the tensors in the memory of another one, in the order of the graph."""
+        outputs = (t for node in self.graph.nodes for t in node.outputs)
+        return [(t, self.stored(t)) for t in outputs if t in self.storage]
+
+
+def _listed(tensors: Iterable[Tensor], names: Mapping[Tensor, str]) -> str:
+    return ", ".join(names[t] for t in tensors)

@@ -1,8 +1,8 @@
 """Plan memory: one arena for everything that lives only while a program runs.
 
 Each request is a size and the first and last step at which it is alive. Requests that are alive
-together do not overlap. Best fit over the gaps, in the order of birth: simple, linear in practice,
-and never more than the sum of what is alive.
+together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never more than
+the sum of all requests.
 """
 
 from __future__ import annotations
@@ -45,33 +45,44 @@ def _rounded(size: int) -> int:
 
 
 class _Arena:
-    """Gaps between live requests, ordered by address, and what the arena has grown to."""
+    """Gaps between live requests, and what the arena has grown to."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._gaps: list[tuple[int, int]] = []  # (start, size), neither adjacent nor overlapping
+        # The same gaps in two orders; they neither overlap nor touch.
+        self._by_start: list[tuple[int, int]] = []  # (start, size)
+        self._by_size: list[tuple[int, int]] = []  # (size, start)
 
     def take(self, size: int) -> int:
         """Return the start of the smallest gap that holds `size`, or grow the arena."""
-        fitting = [(gap[1], i) for i, gap in enumerate(self._gaps) if gap[1] >= size]
-        if fitting:
-            _, i = min(fitting)
-            start, gap = self._gaps.pop(i)
+        i = bisect_left(self._by_size, (size, 0))
+        if i < len(self._by_size):
+            gap, start = self._by_size[i]
+            self._remove(start, gap)
             if gap > size:
-                self._gaps.insert(i, (start + size, gap - size))
+                self._add(start + size, gap - size)
             return start
         start = self.size
-        if self._gaps and sum(self._gaps[-1]) == self.size:
-            start, _ = self._gaps.pop()
+        if self._by_start and sum(self._by_start[-1]) == self.size:
+            start, gap = self._by_start[-1]
+            self._remove(start, gap)
         self.size = start + size
         return start
 
     def give_back(self, start: int, size: int) -> None:
         """Free a range and join it with the gaps beside it."""
-        i = bisect_left(self._gaps, (start, 0))
-        if i < len(self._gaps) and start + size == self._gaps[i][0]:
-            size += self._gaps.pop(i)[1]
-        if i > 0 and sum(self._gaps[i - 1]) == start:
-            before, before_size = self._gaps.pop(i - 1)
-            start, size = before, before_size + size
-        insort(self._gaps, (start, size))
+        i = bisect_left(self._by_start, (start, 0))
+        beside = self._by_start[max(i - 1, 0) : i + 1]
+        for gap_start, gap in beside:
+            if start + size == gap_start or gap_start + gap == start:
+                self._remove(gap_start, gap)
+                start, size = min(start, gap_start), size + gap
+        self._add(start, size)
+
+    def _add(self, start: int, size: int) -> None:
+        insort(self._by_start, (start, size))
+        insort(self._by_size, (size, start))
+
+    def _remove(self, start: int, size: int) -> None:
+        del self._by_start[bisect_left(self._by_start, (start, size))]
+        del self._by_size[bisect_left(self._by_size, (size, start))]

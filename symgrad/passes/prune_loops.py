@@ -19,25 +19,28 @@ iteration remain loop variables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from symgrad.graph.compare import graphs_in
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Attrs, Node, Tensor
-from symgrad.graph.ops.control import switch_case_op, while_loop_op
-from symgrad.graph.types import Attr
+from symgrad.graph.ops.control import switch_case_op
 from symgrad.passes.merge_loops import LOOPS, body_of, carried_of, count_of_results, with_attrs
+from symgrad.passes.rewrites import with_inputs
 
 
 def prune_loops(graph: Graph) -> Graph:
     """Return `graph` with branches and loops that compute only what is read, at any depth."""
     cuts = _cuts(graph)
-    mapping: dict[Tensor, Tensor] = {t: t for t in graph.inputs}
+    mapping: dict[Tensor, Tensor] = {}
     for node in graph.nodes:
-        if node in cuts:
-            inputs = tuple(mapping[node.inputs[i]] for i in cuts[node].operands)
-            mapping.update(cuts[node].apply(node, inputs))
+        if node not in cuts:
+            continue  # what it is an operand of has been cut
+        cut = cuts[node]
+        inputs = tuple(mapping[node.inputs[i]] for i in cut.operands)
+        is_whole = cut.attrs is node.attrs
+        new = with_inputs(node, inputs) if is_whole else with_attrs(node, inputs, cut.attrs)
+        mapping.update(zip((node.outputs[i] for i in cut.results), new.outputs, strict=True))
     is_same = all(old is new for old, new in mapping.items())
     return graph if is_same else graph.with_roots(mapping)
 
@@ -50,14 +53,100 @@ class _Cut:
     results: Sequence[int]
     attrs: Attrs
 
-    def apply(self, node: Node, inputs: tuple[Tensor, ...]) -> Iterable[tuple[Tensor, Tensor]]:
-        """Return what stands for the results that remain, with `inputs` as operands."""
-        new = node
-        is_same = inputs == () == node.inputs or (
-            len(inputs) == len(node.inputs)
-            and all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-            and all(value is node.attrs[key] for key, value in self.attrs.items())
-        )
-        if not is_same:
-            new = with_attrs(node, inputs, self.attrs)
-        return zip((node.outputs[i] for i in self.results), new.outputs, strict=True)
+
+def _cuts(graph: Graph) -> dict[Node, _Cut]:
+    """Return what remains of each node, from the results of `graph` down."""
+    read: set[Tensor] = {*graph.roots, *graph.inputs}
+    cuts: dict[Node, _Cut] = {}
+    for node in reversed(graph.nodes):
+        results = [t.index for t in node.outputs if t in read]
+        if not results:
+            continue
+        if node.definition is switch_case_op:
+            cut = _cut_branches(node, results)
+        elif node.definition in LOOPS:
+            cut = _cut_loop(node, results)
+        else:
+            cut = _Cut(range(len(node.inputs)), range(len(node.outputs)), node.attrs)
+        cuts[node] = cut
+        read.update(node.inputs[i] for i in cut.operands)
+    return cuts
+
+
+def _cut_branches(node: Node, results: Sequence[int]) -> _Cut:
+    branches = node.attrs["branches"]
+    assert isinstance(branches, tuple), f"{node!r} has no branches"
+    graphs = [prune_loops(_select(g, results)) for g in branches if isinstance(g, Graph)]
+    kept = sorted(_inputs_read(graphs))
+    graphs = [_take(g, kept) for g in graphs]
+    is_same = all(a is b for a, b in zip(graphs, branches, strict=True))
+    attrs = node.attrs if is_same else {"branches": tuple(graphs)}
+    return _Cut((0, *(1 + i for i in kept)), results, attrs)
+
+
+def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
+    """Cut a loop: its variables, in the order of operands and of results, then its stacks."""
+    carried = carried_of(node)
+    before = count_of_results(node) - carried  # results before the loop variables
+    read = [i - before for i in results if i >= before]
+    condition = node.attrs.get("condition")
+    tests = [prune_loops(condition)] if isinstance(condition, Graph) else []
+    state = {i for i in (*read, *_inputs_read(tests)) if i < carried}
+    stacks = [i for i in read if i >= carried]
+    # What a loop variable is computed from is needed too, and so on.
+    while True:
+        body = prune_loops(_select(body_of(node), [*sorted(state), *stacks]))
+        needed = _inputs_read([body, *tests])
+        found = {i for i in needed if i < carried}
+        if found <= state:
+            break
+        state |= found
+    inputs = sorted(state | needed)
+    outputs = [*sorted(state), *stacks]
+    after = len(node.inputs) - len(body.inputs)  # operands before the loop variables
+    return _Cut(
+        (*range(after), *(after + i for i in inputs)),
+        (*range(before), *(before + i for i in outputs)),
+        _loop_attrs(node, body, tests, inputs),
+    )
+
+
+def _loop_attrs(node: Node, body: Graph, tests: Sequence[Graph], inputs: Sequence[int]) -> Attrs:
+    """Return the attributes of a loop of which the operands at `inputs` remain."""
+    carried = carried_of(node)
+    graphs = {"body": _take(body, inputs), **{"condition": _take(t, inputs) for t in tests}}
+    if all(graph is node.attrs[key] for key, graph in graphs.items()):
+        return node.attrs
+    attrs = {**node.attrs, **graphs, "carried": sum(i < carried for i in inputs)}
+    scanned = node.attrs.get("scanned")
+    if isinstance(scanned, int):
+        attrs["scanned"] = sum(carried <= i < carried + scanned for i in inputs)
+    return attrs
+
+
+def _select(graph: Graph, outputs: Sequence[int]) -> Graph:
+    """Return `graph` with those of its outputs only."""
+    return graph if len(outputs) == len(graph.outputs) else _nested(graph, outputs, graph.inputs)
+
+
+def _take(graph: Graph, inputs: Sequence[int]) -> Graph:
+    """Return `graph` with those of its inputs only; nothing depends on the others."""
+    if len(inputs) == len(graph.inputs):
+        return graph
+    return _nested(graph, range(len(graph.outputs)), [graph.inputs[i] for i in inputs])
+
+
+def _nested(graph: Graph, outputs: Sequence[int], inputs: Sequence[Tensor]) -> Graph:
+    region = next((t.node.region for t in graph.outputs), None)
+    chosen = [graph.outputs[i] for i in outputs]
+    return Graph(chosen, inputs, name=graph.name, region=region)
+
+
+def _inputs_read(graphs: Collection[Graph]) -> set[int]:
+    """Return the positions of the inputs that any of `graphs` depends on."""
+    return {i for graph in graphs for i in _positions_read(graph)}
+
+
+def _positions_read(graph: Graph) -> Iterator[int]:
+    read = {*graph.outputs, *(t for node in graph.nodes for t in node.inputs)}
+    return (i for i, t in enumerate(graph.inputs) if t in read)

@@ -14,12 +14,10 @@ from symgrad.graph.ops.arithmetic import (
     abs,
     add,
     divide,
-    floor_divide,
     maximum,
     minimum,
     multiply,
     negative,
-    remainder,
     subtract,
 )
 from symgrad.graph.ops.comparison import (
@@ -88,8 +86,6 @@ NEUTRAL = (
     rule(lambda x: (divide(x, -1), negative(x)), BITWISE),
     rule(lambda x: (maximum(x, -math.inf), x), BITWISE),
     rule(lambda x: (minimum(x, math.inf), x), BITWISE),
-    rule(lambda x: (floor_divide(x, 1), x), INTEGERS),
-    rule(lambda x: (remainder(x, 1), _zero(x)), INTEGERS),
 )
 
 SIGNS = (

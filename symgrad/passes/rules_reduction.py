@@ -110,7 +110,7 @@ def _reduce_of_reduce(node: Node) -> Tensor | None:
 )
 def _sum_of_broadcast(node: Node) -> Tensor | None:
     outer = node.inputs[0]
-    if outer.node.op != "broadcast_to":
+    if outer.node.op != "broadcast_to" or outer.dtype.is_bool:
         return None
     (x,) = outer.node.inputs
     lead, axes = outer.ndim - x.ndim, axes_of(node)

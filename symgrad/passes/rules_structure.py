@@ -47,23 +47,27 @@ def structural(
 ) -> Callable[[Function], Rule]:
     """Make a function of a node a rule for the ops `roots`, for every op if there are none.
 
-    `examples` are programs over operands of shape (2, 3, 4) to whose result it applies.
+    `examples` are programs over operands of shape (2, 3, 4) of some dtypes, to whose
+    result it applies.
     """
 
-    def over(dtype: DType) -> list[Tensor]:
-        found = []
-        for example in examples:
-            names = inspect.signature(example).parameters
-            try:
-                found.append(example(*(placeholder(_SAMPLE, dtype, name) for name in names)))
-            except SymgradError:
-                continue  # the ops of this example do not take the dtype
-        return found
-
     def make(function: Function) -> Rule:
+        def over(dtype: DType) -> list[Tensor]:
+            made = (_build(example, dtype) for example in examples)
+            return [t for t in made if t is not None and function(t.node) is not None]
+
         return Rule(equation, roots or None, holds, function, over, needs_sole_use)
 
     return make
+
+
+def _build(example: Callable[..., Tensor], dtype: DType) -> Tensor | None:
+    """Return `example` over placeholders of `dtype`, None if its ops do not take that."""
+    names = inspect.signature(example).parameters
+    try:
+        return example(*(placeholder(_SAMPLE, dtype, name) for name in names))
+    except SymgradError:
+        return None
 
 
 def ints(node: Node, key: str) -> tuple[int, ...] | None:
@@ -219,7 +223,7 @@ def _view_of_one_element(node: Node) -> Tensor | None:
 
 
 def _one_element(x: Tensor) -> Tensor:
-    return slice_axes(x, (1, 2, 3), (1, 1, 1), (1, 1, 1))
+    return reshape(slice_axes(x, (1, 2, 3), (1, 1, 1), (1, 1, 1)), (1, 1))
 
 
 # ------------------------------------------------------------------------------------------ slices

@@ -18,6 +18,7 @@ from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import Program, build_program
 from symgrad.errors import IndexOutOfRangeError, TapeError
+from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Gather, ScatterAdd
 from symgrad.graph.node import Node, Tensor
@@ -65,7 +66,8 @@ class Executable:
         self, graph: Graph, first_status: int, carried: Sequence[tuple[int, int]]
     ) -> Partition:
         passes = Options(fast_math=self.options.fast_math)
-        return fuse(optimize_graph(graph, options=passes), first_status, carried)
+        with inside(graph.region):
+            return fuse(optimize_graph(graph, options=passes), first_status, carried)
 
     def entry(
         self,

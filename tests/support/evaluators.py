@@ -1,247 +1,44 @@
-"""The ways to run a graph, floor by floor: each must give what the one below it gives.
+"""The ways to run a graph, by name: each must give what the others give.
 
-    reference       the NumPy meaning of each op
-    passes          the same, of the graph the passes made
-    loops           the kernels in the loop interpreter, on buffers laid out as the plan of memory
-    native          machine code, for this machine and for the levels below it
-
-`EVALUATORS` are those by name, for tests of single ops; `run_everywhere` takes a graph through all
-of them and names the first that disagrees.
+An evaluator takes a graph and the arrays of its inputs and returns the outputs. What they share,
+and how whole programs are compared, is in `floors`.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.loops_run import run_kernel
-from symgrad.codegen.loops_verify import verify_kernel
-from symgrad.codegen.program import Call, Program
-from symgrad.graph.dtypes import DType, as_dtype, bfloat16, float16, float32, float64
-from symgrad.graph.graph import Graph
-from symgrad.graph.reference import evaluate
-from symgrad.graph.types import aligned_empty
-from symgrad.passes.buffers import Buffer
-from symgrad.runtime.executable import Executable
-from symgrad.runtime.function import compile
+from symgrad.graph.graph import Graph, specialize
+from symgrad.graph.reference import bind_sizes, evaluate
+from tests.support.floors import compile_for, program_for, run_loops, run_native
 
 Array = np.ndarray[Any, Any]
 Evaluator = Callable[[Graph, Sequence[Array]], list[Array]]
 
-TARGETS = ("native", "x86-64-v3", "x86-64")
 
-# What is never written reads as this byte: a large negative float, a negative integer.
-_POISON = 0xE7
-
-
-# ------------------------------------------------------------------------------------ results
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """What a step gives: its outputs, and the values of all its variables afterwards."""
-
-    outputs: list[Array]
-    state: list[Array]
-
-
-def run_reference(graph: Graph, inputs: Sequence[Array]) -> Results:
+def evaluate_reference(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """Run the NumPy meaning of each op."""
-    outputs, new = evaluate(graph, inputs)
-    values = {u.variable.state: v for u, v in zip(graph.updates, new, strict=True)}
-    states = [variable.state for variable in graph.variables]
-    return Results(outputs, [values.get(s, s.array.copy()) for s in states])
+    outputs, _ = evaluate(graph, inputs)
+    return outputs
 
 
-def run_native(executable: Executable, inputs: Sequence[Array]) -> Results:
-    """Run machine code, in an arena full of garbage. The state is put back as it was."""
-    ctypes.memset(int(executable.table[0]), _POISON, executable.program.arena_bytes)
-    outputs = [_poisoned(t.type.static_shape, t.dtype) for t in executable.graph.outputs]
-    entry = executable.entry(
-        name="native", single=False, slow_path=_refuse, into_slow_path=_refuse
-    )
-    with _kept_state(executable.graph) as states:
-        entry.into(*inputs, *outputs)
-        return Results(outputs, [state.copy() for state in states])
+def evaluate_loops(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """Run the kernels in the loop interpreter."""
+    known = specialize(graph, bind_sizes(graph, inputs))
+    return run_loops(program_for(known), inputs).outputs
 
 
-def _refuse(*_arguments: object) -> None:
-    raise AssertionError("the arguments of the step do not fit")
+def evaluate_native(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """Run machine code."""
+    known = specialize(graph, bind_sizes(graph, inputs))
+    return run_native(compile_for(known, opt_level=0), inputs).outputs
 
 
-@contextmanager
-def _kept_state(graph: Graph) -> Iterator[list[Array]]:
-    states = [variable.state.array for variable in graph.variables]
-    kept = [state.copy() for state in states]
-    try:
-        yield states
-    finally:
-        for state, old in zip(states, kept, strict=True):
-            state[...] = old
-
-
-# ------------------------------------------------------------------------------------- loops
-
-
-class LoopMachine:
-    """The memory of a program, and its calls in the loop interpreter.
-
-    Temporaries lie in one arena of bytes at the offsets of the plan, so that two which overlap
-    while both are needed spoil the result.
-    """
-
-    def __init__(self, program: Program, inputs: Sequence[Array]) -> None:
-        self.program = program
-        graph, buffers = program.partition.graph, program.buffers
-        self._arena = np.full(program.arena_bytes, _POISON, np.uint8)
-        self._inputs = [np.array(a).reshape(-1) for a in inputs]
-        self._outputs = [_poisoned(t.type.static_shape, t.dtype) for t in graph.outputs]
-        self._variables = [state.array.copy() for state in buffers.variables]
-        self._constants = [literal.array.reshape(-1) for literal in buffers.constants]
-
-    def run(self) -> int:
-        """Run the calls in order, up to one that fails; return its status, else 0."""
-        return next(filter(None, map(self._call, self.program.calls)), 0)
-
-    def _call(self, call: Call) -> int:
-        verify_kernel(call.kernel)
-        names = [param.name for param in call.kernel.params]
-        places = map(self._place, call.arguments)
-        return run_kernel(call.kernel, dict(zip(names, places, strict=True)))
-
-    def _place(self, buffer: Buffer) -> Array:
-        match buffer.place:
-            case "input":
-                return self._inputs[buffer.number]
-            case "output":
-                return self._outputs[buffer.number].reshape(-1)
-            case "variable":
-                return self._variables[buffer.number].reshape(-1)
-            case "constant":
-                return self._constants[buffer.number]
-            case "temporary":
-                start = self.program.offsets[buffer]
-                piece = self._arena[start : start + buffer.type.nbytes]
-                return piece.view(buffer.type.dtype.numpy)
-
-    @property
-    def results(self) -> Results:
-        """The outputs and the state as they are now."""
-        of_state = dict(zip(self.program.buffers.variables, self._variables, strict=True))
-        graph = self.program.partition.graph
-        return Results(self._outputs, [of_state[v.state] for v in graph.variables])
-
-
-def run_loops(program: Program, inputs: Sequence[Array]) -> Results:
-    """Run the kernels of `program` in the loop interpreter."""
-    machine = LoopMachine(program, inputs)
-    status = machine.run()
-    assert status == 0, f"status {status}"
-    return machine.results
-
-
-def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
-    array = aligned_empty(shape, dtype.numpy)
-    array.reshape(-1).view(np.uint8)[...] = 1 if dtype.is_bool else _POISON
-    return array
-
-
-# -------------------------------------------------------------------------------- comparison
-
-# How far results of different floors may be apart, relative to the largest element: functions
-# differ in their last bits, and sums in their order and in what is fused.
-TOLERANCES = {float64: 1e-11, float32: 1e-4, float16: 2e-2, bfloat16: 1e-1}
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """The first floor that differs from the reference, and in what."""
-
-    floor: str
-    result: str
-    found: Array
-    wanted: Array
-
-    def __str__(self) -> str:
-        return (
-            f"{self.floor} differs from the reference in {self.result}:\n"
-            f"  found  {_head(self.found)}\n  wanted {_head(self.wanted)}"
-        )
-
-
-def _head(array: Array) -> str:
-    shown = ", ".join(str(v) for v in array.reshape(-1)[:6])
-    return f"{array.dtype.name}{list(array.shape)} [{shown}{', ...' if array.size > 6 else ''}]"
-
-
-def run_everywhere(
-    graph: Graph,
-    inputs: Sequence[Array],
-    *,
-    targets: Sequence[str] = TARGETS,
-    opt_level: int = 1,
-    slack: float = 1.0,
-) -> Disagreement | None:
-    """Run `graph` on all floors; return the first that disagrees with the reference, or None.
-
-    Integers and bools must be equal, floats within `TOLERANCES` times `slack`.
-    """
-    wanted = run_reference(graph, inputs)
-    for floor, run in _floors(graph, inputs, targets, opt_level):
-        try:
-            found = run()
-        except Exception as error:
-            error.add_note(f"on the floor {floor}")
-            raise
-        different = _difference(floor, found, wanted, slack)
-        if different is not None:
-            return different
-    return None
-
-
-def _floors(
-    graph: Graph, inputs: Sequence[Array], targets: Sequence[str], opt_level: int
-) -> Iterator[tuple[str, Callable[[], Results]]]:
-    for target in targets:
-        # Separate steps, so that one whose code cannot be made says so after the loops have run.
-        step = compile(
-            list(graph.inputs), list(graph.outputs), graph.updates,
-            target=target, opt_level=opt_level, cache=False,
-        )  # fmt: skip
-        executable = step.executable
-        if target == targets[0]:
-            yield "passes", lambda: run_reference(executable.optimized, inputs)
-        yield f"loops for {target}", lambda: run_loops(executable.program, inputs)
-        yield f"native code for {target}", lambda: run_native(executable, inputs)
-
-
-def _difference(floor: str, found: Results, wanted: Results, slack: float) -> Disagreement | None:
-    names = chain(
-        (f"output {i}" for i in range(len(wanted.outputs))),
-        (f"variable {i}" for i in range(len(wanted.state))),
-    )
-    pairs = zip(
-        (*found.outputs, *found.state), (*wanted.outputs, *wanted.state), strict=True
-    )
-    for name, (a, b) in zip(names, pairs, strict=True):
-        if not _agree(a, b, slack):
-            return Disagreement(floor, name, a, b)
-    return None
-
-
-def _agree(found: Array, wanted: Array, slack: float) -> bool:
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
-        return False
-    dtype = as_dtype(wanted.dtype)
-    if not dtype.is_float:
-        return np.array_equal(found, wanted)
-    a, b = found.astype(np.float64), wanted.astype(np.float64)
-    close = slack * TOLERANCES[dtype]
-    largest = np.max(np.abs(b), where=np.isfinite(b), initial=1.0)
-    return np.allclose(a, b, rtol=0.0, atol=close * largest, equal_nan=True)
+EVALUATORS: dict[str, Evaluator] = {
+    "reference": evaluate_reference,
+    "loops": evaluate_loops,
+    "native": evaluate_native,
+}

@@ -388,7 +388,8 @@ class _KernelEmitter:
             builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
         ) -> None:
             kept, self._builder = self._builder, builder
-            outside, self._vector = self._vector, _Vector(along, width)
+            lanes = _Vector(along, width) if width > 1 else _SCALAR
+            outside, self._vector = self._vector, lanes
             self._indices[product.rows[0]] = row
             self._indices[product.columns[0]] = column
             self._values[product.name] = (value, width)

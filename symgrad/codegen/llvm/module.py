@@ -256,6 +256,14 @@ class _StepsEmitter:
                 offset = _I64(self._program.offsets[buffer])
                 return self._builder.gep(self._arena, [offset], inbounds=True, source_etype=_BYTE)
 
+    def _place(self, argument: Argument, start: int) -> ir.Value:
+        """Return the address of element `start` of an argument."""
+        pointer = self._pointer(argument)
+        if not start:
+            return pointer
+        offset = _I64(start * argument.type.dtype.itemsize)
+        return self._builder.gep(pointer, [offset], inbounds=True, source_etype=_BYTE)
+
     def _pointer(self, argument: Argument) -> ir.Value:
         if isinstance(argument, Buffer):
             return self._pointers[argument]
@@ -267,13 +275,18 @@ class _StepsEmitter:
         return self._builder.gep(stack, [offset], inbounds=True, source_etype=_BYTE)
 
     def _emit_call(self, call: Call) -> None:
-        arguments = [self._pointer(a) for a in call.arguments]
+        places = zip(call.arguments, call.starts, strict=True)
+        arguments = [self._place(argument, start) for argument, start in places]
         kernel = self._kernels[call.kernel.name]
-        if call.kernel.can_fail:
-            status = self._builder.call(kernel, [*arguments, self._failure])
-            _return_failure(self._builder, status)
-        else:
+        if not call.kernel.can_fail:
             self._builder.call(kernel, arguments)
+            return
+        own = self._builder.call(kernel, [*arguments, self._failure])
+        status: ir.Value = _I32(0)
+        for number, of_program in enumerate(call.statuses, 1):
+            is_it = self._builder.icmp_signed("==", own, _I32(number))
+            status = self._builder.select(is_it, _I32(of_program), status)
+        _return_failure(self._builder, status)
 
 
 def _declare_clock(module: ir.Module) -> ir.Function:

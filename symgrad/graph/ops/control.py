@@ -310,7 +310,7 @@ def _recorded(node: Node, body: Graph, carried: int, capacity: Dim) -> tuple[Ten
         [*body.outputs, *body.inputs[:carried]],
         body.inputs,
         name=body.name,
-        region=body.outputs[0].node.region,
+        region=body.region,
     )
     again = apply_node(
         node.definition, node.inputs, {**node.attrs, "body": recording, "capacity": capacity}

@@ -1,0 +1,24 @@
+"""Run all benchmarks, one after another: `python -m benchmarks [--quick] [--json PATH]`."""
+
+from __future__ import annotations
+
+from benchmarks import matmul, overhead, scaling, train_step
+from benchmarks.report import options, write_json
+
+# Each in the state it would find on its own: those that fill memory and caches come last.
+BENCHMARKS = (overhead, train_step, matmul, scaling)
+
+
+def main() -> None:
+    """Print each report as it is ready, and write all of them at the end."""
+    chosen = options(__doc__).parse_args()
+    reports = []
+    for benchmark in BENCHMARKS:
+        reports.append(benchmark.measure(chosen.quick))
+        print(reports[-1], flush=True)
+    if chosen.json is not None:
+        write_json(chosen.json, reports)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Matrix products through `compile`: GFLOP/s and the share of the multiply-add peak, on one core.
+
+Each size is multiplied in the four forms: `TN` is `x.T @ y`, where the transposition is a node of
+the graph that the product swallows. Results are written to a given array, so that no allocation
+counts. NumPy's BLAS, restricted to one thread, does the same in the same rounds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+import symgrad as sg
+from benchmarks.peak import peak_call
+from benchmarks.report import Bar, Report, run_as_program
+from benchmarks.timing import Call, interleave, pin_to_one_core
+from symgrad.codegen.llvm.target import target_named
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.types import aligned_empty
+from symgrad.runtime.function import compile
+
+Form = Literal["NN", "TN", "NT", "TT"]
+
+SIZES = (64, 128, 256, 512, 1024)
+FORMS: tuple[Form, ...] = ("NN", "TN", "NT", "TT")
+DTYPES = (dtypes.float32, dtypes.float64)
+JUDGED = (256, 512, 1024)  # below, the call from Python counts too
+MIN_SHARE = {"NN": 0.70, "TN": 0.55, "NT": 0.55, "TT": 0.55}
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product and what it reached."""
+
+    dtype: DType
+    size: int
+    form: Form
+    gflops: float
+    share: float  # of the peak, round by round
+    blas: float
+    times_blas: float
+
+
+def measure(quick: bool = False) -> Report:
+    """Return a row for each dtype, size and form."""
+    pin_to_one_core()
+    products = [
+        measure_product(dtype, size, form, rounds=3 if quick else 25)
+        for dtype in DTYPES
+        for size in ((32, 64) if quick else SIZES)
+        for form in FORMS
+    ]
+    report = Report("matmul", ("dtype", "size", "form", "GFLOP/s", "% of peak", "BLAS", "vs BLAS"))
+    for p in products:
+        numbers = (p.gflops, 100 * p.share, p.blas, p.times_blas)
+        report.rows.append((str(p.dtype), p.size, p.form, *(round(n, 2) for n in numbers)))
+    if not quick:
+        report.bars += [_bar(dtype, form, products) for dtype in DTYPES for form in FORMS]
+    return report
+
+
+def _bar(dtype: DType, form: Form, products: list[Product]) -> Bar:
+    chosen = [p for p in products if (p.dtype, p.form) == (dtype, form) and p.size in JUDGED]
+    worst = min(chosen, key=lambda p: p.share)
+    claim = f"share of peak, {dtype} {form}, worst at {worst.size}"
+    return Bar(claim, worst.share, MIN_SHARE[form], at_least=True)
+
+
+def measure_product(dtype: DType, size: int, form: Form, *, rounds: int) -> Product:
+    """Check one product, then time it beside the peak and NumPy."""
+    flops = 2.0 * size**3
+    peak, peak_flops = peak_call(dtype, target_named("native"))
+    calls = {"peak": peak, **_product_calls(dtype, size, form)}
+    # In time of this thread, where all of it happens: other programs have no part in it.
+    times = interleave(calls, rounds=rounds, seconds=0.003, clock=time.thread_time)
+    ours = times["symgrad"]
+    return Product(
+        dtype,
+        size,
+        form,
+        gflops=flops / ours.median / 1e9,
+        share=flops / peak_flops * times["peak"].ratio(ours),
+        blas=flops / times["BLAS"].median / 1e9,
+        times_blas=times["BLAS"].ratio(ours),
+    )
+
+
+def _product_calls(dtype: DType, size: int, form: Form) -> dict[str, Call]:
+    shape = (size, size)
+    x, y = (sg.placeholder(shape, dtype) for _ in range(2))
+    step = compile([x, y], (x.T if form[0] == "T" else x) @ (y.T if form[1] == "T" else y))
+    a, b, out, expected = (aligned_empty(shape, dtype.numpy) for _ in range(4))
+    random = np.random.default_rng(0)
+    # Small whole numbers: every order of the additions gives the same sum.
+    a[...], b[...] = random.integers(-2, 3, shape), random.integers(-2, 3, shape)
+    left, right = (a.T if form[0] == "T" else a), (b.T if form[1] == "T" else b)
+    blas = partial(np.matmul, left, right, out=expected)
+    blas()
+    step(a, b, out=out)
+    assert np.array_equal(out, expected), f"{dtype} {size} {form}: the product is wrong"
+    return {"symgrad": partial(step, a, b, out=out), "BLAS": blas}
+
+
+if __name__ == "__main__":
+    run_as_program(__doc__, measure)

@@ -1,0 +1,91 @@
+"""The benchmarks run, compare correct results and say what they found; no time is judged here."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import Bar, Report
+from benchmarks.scaling import FAMILIES, exponent
+from benchmarks.timing import Times, interleave
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Run all benchmarks in a process of their own: they keep to one core for good."""
+    path = tmp_path_factory.mktemp("benchmarks") / "reports.json"
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(path)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found = {report["name"]: report for report in json.loads(path.read_text())}
+    assert all(name in run.stdout for name in found)
+    return found
+
+
+def test_overhead_is_measured_beside_numpy(reports):
+    rows = {row["call"]: row for row in reports["overhead"]["rows"]}
+    assert {"symgrad step(x)", "NumPy add(x, 1)"} <= set(rows)
+    assert rows["symgrad step(x)"]["times symgrad"] == 1
+    assert all(row["best ns"] > 0 for row in rows.values())
+
+
+def test_every_form_of_a_product_is_measured(reports):
+    rows = reports["matmul"]["rows"]
+    assert {row["form"] for row in rows} == {"NN", "TN", "NT", "TT"}
+    assert {row["dtype"] for row in rows} == {"f32", "f64"}
+    assert all(row["GFLOP/s"] > 0 and row["BLAS"] > 0 for row in rows)
+
+
+def test_every_stage_is_timed_for_every_family(reports):
+    rows = reports["scaling"]["rows"]
+    assert {row["family"] for row in rows} == set(FAMILIES)
+    stages = {row["stage"] for row in rows}
+    assert {"build", "gradients", "fuse", "lower", "LLVM object", "all"} <= stages
+    assert len(rows) == len(FAMILIES) * len(stages)
+
+
+def test_a_deep_chain_compiles_in_a_process_of_its_own(reports):
+    measured = {bar["claim"].split()[0]: bar for bar in reports["scaling"]["bars"]}
+    assert measured["seconds"]["met"]
+    assert measured["peak"]["met"]
+
+
+def test_a_training_step_is_measured(reports):
+    rows = {row["library"]: row for row in reports["train_step"]["rows"]}
+    assert rows["symgrad"]["steps/s"] > 0
+
+
+def test_the_exponent_of_a_power_is_its_exponent():
+    sizes = (10, 100, 1000)
+    assert exponent(sizes, [n**1.5 for n in sizes]) == pytest.approx(1.5)
+
+
+def test_a_ratio_is_the_median_over_rounds_that_lie_side_by_side():
+    assert Times((2.0, 20.0, 300.0)).ratio(Times((1.0, 10.0, 10.0))) == 2.0
+
+
+def test_contestants_are_called_and_take_time():
+    calls = []
+    times = interleave({"a": lambda: calls.append("a"), "b": lambda: None}, rounds=3, seconds=1e-5)
+    assert set(times) == {"a", "b"}
+    assert calls
+    assert len(times["a"].rounds) == 3
+    assert times["a"].best > 0
+
+
+def test_a_bar_is_met_on_its_side_only():
+    assert Bar("seconds", 1.0, 2.0).is_met
+    assert not Bar("seconds", 3.0, 2.0).is_met
+    assert Bar("share", 0.8, 0.7, at_least=True).is_met
+    assert not Bar("share", float("nan"), 0.7, at_least=True).is_met
+
+
+def test_a_report_prints_its_rows_and_its_bars():
+    report = Report("speed", ("call", "ns"), [("f", 12.5)], [Bar("ns of f", 12.5, 10.0)])
+    text = str(report)
+    assert "f" in text.splitlines()[5]
+    assert "MISSED: ns of f: 12.5 <= 10" in text

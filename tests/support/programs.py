@@ -1,0 +1,61 @@
+"""From tensors to groups, plain kernels and programs, without the passes that rewrite graphs.
+
+What a test states is then what is fused, lowered and scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.loops import Kernel
+from symgrad.codegen.loops_print import print_kernel
+from symgrad.codegen.lower import LoweredKernel, lower_group
+from symgrad.codegen.program import Program, build_program
+from symgrad.graph.graph import Graph, Update
+from symgrad.graph.node import Tensor
+from symgrad.passes.buffers import assign_buffers
+from symgrad.passes.fuse import fuse
+from symgrad.passes.partition import Group, Partition
+
+
+def partition_of(*outputs: Tensor, updates: Sequence[Update] = ()) -> Partition:
+    """Return the groups of the program with `outputs`, over the placeholders they reach."""
+    return fuse(Graph(outputs, updates=updates))
+
+
+def lowered_from(*outputs: Tensor, updates: Sequence[Update] = ()) -> list[LoweredKernel]:
+    """Return the plain kernels of the groups, in order."""
+    partition = partition_of(*outputs, updates=updates)
+    buffers = assign_buffers(partition)
+    return [lower_group(partition, buffers, group, "k") for group in partition.groups]
+
+
+def kernel_from(*outputs: Tensor, updates: Sequence[Update] = ()) -> Kernel:
+    """Return the plain kernel of a program of one group."""
+    (lowered,) = lowered_from(*outputs, updates=updates)
+    return lowered.kernel
+
+
+def lines_of(kernel: Kernel) -> list[str]:
+    """Return the text of a kernel line by line, without indentation."""
+    return [line.strip() for line in print_kernel(kernel).splitlines() if line.strip()]
+
+
+def program_from(
+    *outputs: Tensor, updates: Sequence[Update] = (), target: str = "x86-64-v4"
+) -> Program:
+    """Return the program of scheduled kernels for `target`."""
+    partition = partition_of(*outputs, updates=updates)
+    return build_program(partition, assign_buffers(partition), target_named(target))
+
+
+def ops_of(group: Group) -> list[str]:
+    """Return the ops a group computes, in order, without those that only move elements."""
+    moves = ("broadcast_to", "reshape", "permute_dims", "slice")
+    return [node.op for node in group.nodes if node.op not in moves]
+
+
+def grouped_ops(partition: Partition) -> list[list[str]]:
+    """Return `ops_of` each group."""
+    return [ops_of(group) for group in partition.groups]

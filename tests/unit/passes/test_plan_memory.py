@@ -1,0 +1,118 @@
+"""The plan of memory: what is alive does not overlap, and neither arena nor work is too large."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symgrad.graph.types import ALIGNMENT
+from symgrad.passes import plan_memory as module
+from symgrad.passes.plan_memory import Request, plan_memory
+
+Lifetime = Callable[[random.Random, int, int], tuple[int, int]]
+
+
+def requests() -> st.SearchStrategy[list[Request]]:
+    step = st.integers(0, 30)
+    one = st.tuples(st.integers(0, 1000), step, step)
+    return st.lists(one.map(lambda r: Request(r[0], min(r[1:]), max(r[1:]))), max_size=40)
+
+
+def rounded(size: int) -> int:
+    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+
+
+def alive_at(given: list[Request], step: int) -> list[int]:
+    return [i for i, r in enumerate(given) if r.first <= step <= r.last]
+
+
+@given(requests())
+def test_requests_alive_together_do_not_overlap(given):
+    offsets, _ = plan_memory(given)
+    for step in range(31):
+        ranges = sorted((offsets[i], offsets[i] + given[i].size) for i in alive_at(given, step))
+        for (_, end), (start, _) in itertools.pairwise(ranges):
+            assert end <= start
+
+
+@given(requests())
+def test_the_arena_holds_all_that_is_alive_and_no_more_than_the_sum(given):
+    offsets, size = plan_memory(given)
+    peak = max(sum(rounded(given[i].size) for i in alive_at(given, s)) for s in range(31))
+    assert peak <= size <= sum(rounded(r.size) for r in given)
+    assert all(o >= 0 and o + r.size <= size for o, r in zip(offsets, given, strict=True))
+
+
+@given(requests())
+def test_every_buffer_starts_at_a_cache_line_and_the_plan_is_always_the_same(given):
+    offsets, size = plan_memory(given)
+    assert all(offset % ALIGNMENT == 0 for offset in offsets)
+    assert plan_memory(given) == (offsets, size)
+
+
+def test_what_is_dead_is_used_again():
+    first, second, third = Request(1000, 0, 1), Request(1000, 1, 2), Request(1000, 2, 3)
+    offsets, size = plan_memory([first, second, third])
+    assert offsets[2] == offsets[0]
+    assert size == 2 * rounded(1000)
+
+
+def test_the_smallest_gap_that_fits_is_taken():
+    held = [Request(64 * n, 0, 0 if n in (2, 8) else 9) for n in (8, 4, 2, 1)]
+    offsets, _ = plan_memory([*held, Request(128, 1, 1)])
+    assert offsets[4] == offsets[2]
+
+
+def test_gaps_that_touch_are_one():
+    pair = [Request(64, 0, 0), Request(64, 0, 1), Request(64, 0, 9)]
+    offsets, size = plan_memory([*pair, Request(128, 2, 2)])
+    assert offsets[3] == min(offsets[:2])
+    assert size == 192
+
+
+def test_nothing_takes_no_memory():
+    assert plan_memory([]) == ([], 0)
+
+
+LIFETIMES: dict[str, Lifetime] = {
+    "short": lambda rng, i, _n: (i, i + rng.randrange(8)),
+    "nested": lambda _rng, i, n: (i, 2 * n - i),
+    "arbitrary": lambda rng, i, n: (i, i + rng.randrange(n)),
+}
+
+
+def lines_run(count: int, lifetime: Lifetime) -> int:
+    """Return how many lines of the module run for `count` requests."""
+    rng = random.Random(count)
+    given = [Request(rng.randrange(1, 10**6), *lifetime(rng, i, count)) for i in range(count)]
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        plan_memory(given)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize("lifetime", LIFETIMES.values(), ids=LIFETIMES)
+def test_the_work_is_linear_in_the_requests(lifetime):
+    few, many = lines_run(250, lifetime), lines_run(2000, lifetime)
+    assert few > 250
+    assert many < 8 * few * 1.25
