@@ -1,7 +1,8 @@
 """When two graphs are the same program, and what they need to be compared by: canonical sizes.
 
-A graph that is an attribute of a node is part of the program, and so is compared with it. Names, source lines and origins are not structure, nor are the values of variables. Rewriting one
-graph into another is not done here, and neither is finding out that two programs compute the same.
+A graph that is an attribute of a node is part of the program, and is compared with it. Names,
+source lines and origins are not structure, nor are the values of variables. Rewriting one graph
+into another is not done here, and neither is finding out that two programs compute the same.
 """
 
 from __future__ import annotations

@@ -82,12 +82,6 @@ class Graph(NestedGraph):
         object.__setattr__(self, "nodes", tuple(nodes))
 
     @property
-    def region(self) -> Region | None:
-        """The region of a nested graph, None for a program."""
-        ends = (*self.inputs, *self.outputs)
-        return ends[0].node.region if ends else None
-
-    @property
     def roots(self) -> tuple[Tensor, ...]:
         """The outputs, then the new values of the variables that are updated."""
         return (*self.outputs, *(u.value for u in self.updates))

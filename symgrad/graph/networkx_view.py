@@ -14,8 +14,9 @@ from symgrad.graph.graph import Graph
 def to_networkx(graph: Graph) -> networkx.DiGraph:
     """Return the nodes of `graph`, each with `op`, `name` and the `types` of its results.
 
-    A node with nested graphs has them as `graphs`: views of their own, by their labels. An edge goes from a node to one that uses it; its `operands` are the positions at which it
-    does: `x * x` has one edge, with (0, 1). The vertices are the nodes themselves.
+    An edge goes from a node to one that uses it; its `operands` are the positions at which it
+    does: `x * x` has one edge, with (0, 1). The vertices are the nodes themselves. One with nested
+    graphs has views of them as `graphs`, by their labels.
     """
     view = networkx.DiGraph(name=graph.name)
     for node in statements(graph):

@@ -261,6 +261,8 @@ class _GraphParser:
     def _state(self, statement: _Statement) -> State:
         name, trainable = statement.attrs.get("name"), statement.attrs.get("trainable")
         (type_,) = statement.types[:1]
+        if self._region is not None:
+            raise error_at(statement.line, f"a variable within block {self._region.name}")
         is_complete = len(statement.attrs) == 2 and type_.is_static
         if not (is_complete and isinstance(name, str) and isinstance(trainable, bool)):
             raise error_at(statement.line, "a variable has name, trainable and known sizes")

@@ -266,19 +266,11 @@ def _name_results(nodes: Iterable[Node]) -> dict[Tensor, str]:
 def _name_states(nodes: Iterable[Node]) -> dict[State, str]:
     unique = _UniqueNames()
     names: dict[State, str] = {}
-    for state in _states_of(nodes):
-        if state not in names:
+    for node in nodes:  # those within blocks are no variables
+        state = node.attrs.get("state")
+        if isinstance(state, State) and state not in names:
             names[state] = unique.claim(state.name, [""])
     return names
-
-
-def _states_of(nodes: Iterable[Node]) -> Iterator[State]:
-    for node in nodes:
-        for _, graph in graphs_of(node):
-            yield from _states_of(statements(graph))
-        state = node.attrs.get("state")
-        if isinstance(state, State):
-            yield state
 
 
 class _UniqueNames:

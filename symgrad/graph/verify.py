@@ -27,7 +27,7 @@ def verify(graph: Graph) -> None:
     It is if each node comes once and after its operands, is used, and has the types its op infers;
     if all of it belongs to one region, or to none; if inputs are the placeholders; if updates give
     variables values of their type, at most one each; and if the graphs nested in it, which see
-    only their inputs, are well formed too and update nothing.
+    only their inputs, are well formed too and have no state.
     """
     _verify_inputs(graph)
     inputs = set(graph.inputs)
@@ -99,9 +99,10 @@ def _illegal_part(value: Attr) -> list[object]:
 
 def _verify_nested(node: Node, where: str) -> None:
     for label, graph in graphs_of(node):
-        assert not graph.updates, f"{where}: {label} updates variables"
+        assert not graph.variables, f"{where}: {label} has variables"
         region = _region_of(graph)
-        assert region is None or region is not node.region, f"{where}: {label} is not nested"
+        is_nested = region is not None and region is not node.region
+        assert is_nested or not graph.nodes, f"{where}: {label} is in no region of its own"
         try:
             verify(graph)
         except AssertionError as error:

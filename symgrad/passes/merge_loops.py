@@ -104,7 +104,7 @@ class _Family:
         plain = min(self.members, key=lambda loop: len(loop.outputs))
         body = body_of(plain)
         outputs = [*body.outputs[: carried_of(plain)], *self.stacks]
-        region = next((t.node.region for t in outputs), None)
+        region = body.region or (outputs[0].node.region if outputs else None)
         both = Graph(outputs, body.inputs, name=body.name, region=region)
         capacity = max(_capacity(loop) for loop in self.members)
         return with_attrs(plain, inputs, {**plain.attrs, "body": both, "capacity": capacity})
@@ -151,6 +151,7 @@ _MERGED = ("body", "capacity")  # attributes in which loops that are merged may 
 
 
 def body_of(loop: Node) -> Graph:
+    """Return the graph that a loop repeats."""
     body = loop.attrs["body"]
     assert isinstance(body, Graph), f"{loop!r} has no body"
     return body

@@ -2,7 +2,8 @@
 
 Before:
 
-    %0, %1, %2, %3 = while_loop %x, %y {capacity = 8, carried = 2} {...} : i64[], f32[], f32[], f32[8]
+    %0, %1, %2, %3 = while_loop %x, %y {capacity = 8, carried = 2} {...}
+        : i64[], f32[], f32[], f32[8]
     return %1
 
 After, where the second loop variable only feeds itself:
@@ -114,7 +115,8 @@ def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
 def _loop_attrs(node: Node, body: Graph, tests: Sequence[Graph], inputs: Sequence[int]) -> Attrs:
     """Return the attributes of a loop of which the operands at `inputs` remain."""
     carried = carried_of(node)
-    graphs = {"body": _take(body, inputs), **{"condition": _take(t, inputs) for t in tests}}
+    graphs = {"body": _take(body, inputs)}
+    graphs |= zip(("condition",), (_take(test, inputs) for test in tests), strict=False)
     if all(graph is node.attrs[key] for key, graph in graphs.items()):
         return node.attrs
     attrs = {**node.attrs, **graphs, "carried": sum(i < carried for i in inputs)}
@@ -137,9 +139,8 @@ def _take(graph: Graph, inputs: Sequence[int]) -> Graph:
 
 
 def _nested(graph: Graph, outputs: Sequence[int], inputs: Sequence[Tensor]) -> Graph:
-    region = next((t.node.region for t in graph.outputs), None)
     chosen = [graph.outputs[i] for i in outputs]
-    return Graph(chosen, inputs, name=graph.name, region=region)
+    return Graph(chosen, inputs, name=graph.name, region=graph.region)
 
 
 def _inputs_read(graphs: Collection[Graph]) -> set[int]:

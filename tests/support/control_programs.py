@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,15 @@ from symgrad.graph.types import Array
 from symgrad.runtime.function import Step, compile
 
 _STEP = 1e-5
+
+
+Kept = TypeVar("Kept")
+
+
+def keep(kept: list[Kept], value: Kept) -> Kept:
+    """Return `value`, and keep it in a list: a statement where an expression is needed."""
+    kept.append(value)
+    return value
 
 
 def arrays(given: Mapping[Tensor, Any]) -> list[Array]:
@@ -64,7 +73,8 @@ def check_derivatives(y: Tensor, x: Tensor, *givens: Mapping[Tensor, Any]) -> No
 
 
 def _weights(t: Tensor) -> Array:
-    return 0.5 + np.cos(np.arange(float(np.prod(t.type.static_shape)))).reshape(t.type.static_shape)
+    weights: Array = 0.5 + np.cos(np.arange(float(t.type.count)))
+    return weights.reshape(t.type.static_shape)
 
 
 def _difference(y: Tensor, x: Tensor, given: Mapping[Tensor, Any]) -> Array:

@@ -3,6 +3,8 @@
 A graph grows from a pool of tensors of one dtype: a row of the table takes some and adds one.
 Rows keep values small, so that a long chain neither overflows nor amplifies rounding beyond what
 comparing two evaluations can bear. New ops become reachable by a row here.
+
+The rows of `CONTROL` make branches and loops, whose graphs grow by the same rows.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from hypothesis import strategies as st
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops import (
     arithmetic,
     comparison,
     contraction,
+    control,
     conversion,
     indexing,
     reduction,
@@ -33,6 +37,8 @@ from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.types import Array, State
 
 MAX_ELEMENTS = 200
+MAX_DEPTH = 2  # of branches and loops within one another
+MAX_TRIPS = 4
 # Repeated, scoped, illegal and absent names, and one that looks like a suffix.
 _NAMES = ("x", "x", "layer/w", "layer/w", "my x", "7", "x_1", None, None)
 
@@ -40,9 +46,10 @@ _NAMES = ("x", "x", "layer/w", "layer/w", "my x", "7", "x_1", None, None)
 class Pool:
     """The tensors a graph has grown so far, and the random choices among them."""
 
-    def __init__(self, rng: np.random.Generator, dtype: DType) -> None:
+    def __init__(self, rng: np.random.Generator, dtype: DType, depth: int = 0) -> None:
         self.rng = rng
         self.dtype = dtype
+        self.depth = depth
         self.tensors: list[Tensor] = []
 
     def integer(self, low: int, high: int) -> int:
@@ -273,30 +280,102 @@ TABLE = (
 )
 
 
+def _branch(pool: Pool, index: Tensor, count: int) -> Tensor:
+    x = pool.any()
+    functions = [Traced(f"branch_{i}", ()) for i in range(count)]
+    for function in functions:
+        function.run(lambda: [_grown_inside(pool, x)])
+    return control.branch(index, functions).output
+
+
+def _switch_case(pool: Pool) -> Tensor:
+    count = pool.integer(1, 3)
+    return _branch(pool, constant(np.int64(pool.integer(-1, count))), count)
+
+
+def _cond(pool: Pool) -> Tensor:
+    is_chosen = comparison.less(reduction.max(pool.any()), reduction.max(pool.any()))
+    return _branch(pool, conversion.astype(is_chosen, "int64"), 2)
+
+
+def _while_loop(pool: Pool) -> Tensor:
+    start, trips = (constant(np.int64(n)) for n in (0, pool.integer(0, MAX_TRIPS)))
+    x = pool.any()
+    condition, body = (Traced(name, [start.type, x.type]) for name in ("condition", "body"))
+    condition.run(lambda i, _: [comparison.less(i, trips)])
+    body.run(lambda i, v: [arithmetic.add(i, 1), _grown_inside(pool, v)])
+    return control.loop([start, x], condition, body, MAX_TRIPS).outputs[2]
+
+
+def _scan(pool: Pool) -> Tensor:
+    scanned = pool.any(1)
+    size, *item = scanned.type.static_shape
+    first, trips = constant(pool.array(tuple(item))), constant(np.int64(pool.integer(0, size)))
+    body = Traced("body", [first.type, first.type])
+
+    def step(carry: Tensor, x: Tensor) -> list[Tensor]:
+        carry = _grown_inside(pool, carry, x)
+        return [carry, _bounded(arithmetic.add(carry, x))]
+
+    body.run(step)
+    is_reversed = bool(pool.integer(0, 1))
+    node = control.scan_loop(trips, [first], [scanned], body, size, reverse=is_reversed)
+    return node.outputs[pool.integer(0, 1)]
+
+
+def _grown_inside(pool: Pool, x: Tensor, *others: Tensor) -> Tensor:
+    """Return a tensor like `x`, grown in the region that is open from it and from around."""
+    inner = Pool(pool.rng, pool.dtype, pool.depth + 1)
+    inner.tensors += [*pool.tensors[-2:], *others, x]
+    _grow(inner, pool.integer(1, 3), _rows(pool.dtype, smooth=True, control=True))
+    reduce = reduction.mean if pool.dtype.is_float else reduction.max
+    return _bounded(arithmetic.add(x, reduce(inner.tensors[-1])))
+
+
+# Not in the table of ops: not all who draw from that can run these.
+CONTROL = (
+    _number("switch_case", _switch_case),
+    _number("cond", _cond, is_smooth=False),
+    _number("while_loop", _while_loop),
+    _number("scan", _scan),
+)
+
+
+def _rows(dtype: DType, *, smooth: bool, control: bool) -> list[Row]:
+    rows = [*TABLE, *(CONTROL * 10 if control else ())]  # or few graphs would have any
+    rows = [r for r in rows if dtype.is_float or not r.is_float_only]
+    return [r for r in rows if r.is_smooth or not smooth]
+
+
+def _grow(pool: Pool, size: int, rows: list[Row]) -> None:
+    if pool.depth >= MAX_DEPTH:
+        rows = [r for r in rows if r not in CONTROL]
+    for _ in range(size):
+        row = rows[pool.integer(0, len(rows) - 1)]
+        pool.tensors.append(_bounded(row.recipe(pool)))
+
+
 def random_graph(
     rng: np.random.Generator,
     *,
     dtype: DType = dtypes.float32,
     size: int = 10,
     smooth: bool = False,
+    control: bool = False,
 ) -> tuple[Graph, list[Array]]:
     """Return a graph of about `size` user-level ops on numbers of `dtype`, and inputs for it.
 
     With `smooth`, only ops whose results rounding of the operands moves but little: what two ways
-    of computing must agree on.
+    of computing must agree on. With `control`, branches and loops too.
     """
     assert not dtype.is_bool, "the table is of ops on numbers"
     pool = Pool(rng, dtype)
-    rows = [r for r in TABLE if dtype.is_float or not r.is_float_only]
-    rows = [r for r in rows if r.is_smooth or not smooth]
     arrays = [pool.array(pool.shape()) for _ in range(pool.integer(1, 3))]
     inputs = [placeholder(a.shape, dtype, pool.name()) for a in arrays]
     state = State(pool.array(pool.shape()), name="w", trainable=True)
     variable = variable_node(state, pool.name())
     pool.tensors += [*inputs, variable]
-    for _ in range(size):
-        row = rows[pool.integer(0, len(rows) - 1)]
-        pool.tensors.append(_bounded(row.recipe(pool)))
+    _grow(pool, size, _rows(dtype, smooth=smooth, control=control))
     outputs = [pool.any() for _ in range(pool.integer(1, 3))] + pool.tensors[-1:]
     fitting = [t for t in pool.tensors if t.shape == variable.shape]
     updates = [Update(variable, fitting[-1])] if pool.integer(0, 1) else []
@@ -313,12 +392,16 @@ def _bounded(x: Tensor) -> Tensor:
 
 
 def graphs(
-    *, dtype: DType = dtypes.float32, max_size: int = 12, smooth: bool = False
+    *,
+    dtype: DType = dtypes.float32,
+    max_size: int = 12,
+    smooth: bool = False,
+    control: bool = False,
 ) -> st.SearchStrategy[tuple[Graph, list[Array]]]:
     """Return the strategy of random graphs with inputs; it shrinks towards fewer ops."""
 
     def build(size: int, seed: int) -> tuple[Graph, list[Array]]:
         rng = np.random.default_rng(seed)
-        return random_graph(rng, dtype=dtype, size=size, smooth=smooth)
+        return random_graph(rng, dtype=dtype, size=size, smooth=smooth, control=control)
 
     return st.builds(build, st.integers(0, max_size), st.integers(0, 2**32 - 1))

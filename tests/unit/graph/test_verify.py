@@ -86,7 +86,9 @@ def test_a_tensor_outside_of_its_region_is_found():
     graph = Graph(outside.output)
     with pytest.raises(AssertionError, match=r"operand 0, .* belongs to region 'body'"):
         verify(graph)
-    leaking = _forged(Graph(tanh(x)), nodes=(x.node, inside.node), outputs=(inside,))
+    with region("body"):
+        leaf = constant(1.0)
+    leaking = _forged(Graph(tanh(x)), nodes=(x.node, leaf.node), outputs=(leaf,))
     with pytest.raises(AssertionError, match=r"output 0 .* belongs to region 'body'"):
         verify(leaking)
 
