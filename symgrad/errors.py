@@ -32,10 +32,17 @@ def user_source() -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not _is_inside(frame):
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+def _is_inside(frame: FrameType) -> bool:
+    # The methods that a dataclass is given come from no file; they have the globals of its module.
+    if frame.f_code.co_filename.startswith(_PACKAGE):
+        return True
+    return str(frame.f_globals.get("__name__")).startswith("symgrad.")
 
 
 class SymgradError(Exception):

@@ -19,6 +19,7 @@ from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan,
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Literal, NestedGraph, State, TensorType, is_unbounded
 from symgrad.passes.buffers import Buffer, assign_buffers
+from symgrad.passes.fuse import fuse
 from symgrad.passes.partition import Group, Partition
 from symgrad.passes.plan_memory import Request, plan_memory
 
@@ -209,7 +210,7 @@ class Program:
         return str(argument)
 
 
-def build_program(partition: Partition, target: Target, nest: Nest) -> Program:
+def build_program(partition: Partition, target: Target, nest: Nest = fuse) -> Program:
     """Lower and schedule every group, share equal kernels and lay out the arena.
 
     `nest` turns the graph of a branch or of a body into groups.

@@ -32,12 +32,13 @@ def graphs_in(attr: Attr) -> tuple[Graph, ...]:
     return tuple(part for part in parts if isinstance(part, Graph))
 
 
-def graphs_of(node: Node) -> Iterator[tuple[str, Graph]]:
-    """Yield the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
-    for key in sorted(node.attrs):
-        attr = node.attrs[key]
-        for index, graph in enumerate(graphs_in(attr)):
-            yield (f"{key}.{index}" if isinstance(attr, tuple) else key), graph
+def graphs_of(node: Node) -> list[tuple[str, Graph]]:
+    """Return the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
+    return [
+        (f"{key}.{index}" if isinstance(node.attrs[key], tuple) else key, graph)
+        for key in sorted(node.attrs)
+        for index, graph in enumerate(graphs_in(node.attrs[key]))
+    ]
 
 
 def number_unknowns(graph: Graph) -> dict[str, Dim]:

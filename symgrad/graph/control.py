@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.nested import Traced
@@ -113,7 +113,12 @@ def _choose(op: str, index: Tensor, functions: Mapping[str, Function], name: str
         with region.open():
             tensors = [with_dtype(v, d) for v, d in zip(values, dtypes_wanted, strict=True)]
         region.give(tensors)
-    return unflatten(nests[0], branch(index, traced, name).outputs)
+    try:
+        node = branch(index, traced, name)
+    except SymgradError as error:
+        error.subject = op  # the op is the same for all branches, what the user called is not
+        raise
+    return unflatten(nests[0], node.outputs)
 
 
 def _check_nests(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError
+from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph.build import rebuild, substitute_sizes
 from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.ops.leaf import Variable, placeholder_op
@@ -25,7 +25,7 @@ class Update:
     def __post_init__(self) -> None:
         subject = f"update of {self.variable.name or 'a variable'}"
         want, given = self.variable.type, self.value.type
-        source = self.value.node.source
+        source = user_source()
         if want.dtype != given.dtype:
             raise DTypeError(subject, f"{given} given to a variable {want}", source=source)
         known = [
@@ -148,7 +148,7 @@ def _check_inputs(given: tuple[Tensor, ...], reached: Iterable[Tensor]) -> None:
             raise GraphError(
                 "graph",
                 f"{tensor!r} is needed and not among the inputs",
-                hint="add it to inputs",
+                hint="add it to the inputs of compile, or to the feed_dict of run",
                 source=tensor.node.source,
             )
 
@@ -160,7 +160,7 @@ def _check_updates(updates: Sequence[Update]) -> None:
             raise GraphError(
                 "graph",
                 f"variable {update.variable.name!r} is updated twice",
-                source=update.value.node.source,
+                source=user_source(),
             )
         seen.add(update.variable.state)
 

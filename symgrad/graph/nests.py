@@ -25,6 +25,11 @@ def flatten_as(nest: Nest, tree: Any) -> list[Any]:
     return list(nest.flatten_up_to(tree))
 
 
+def describe(nest: Nest) -> str:
+    """Return text with `*` for each leaf: `({'a': *}, [*, *])`."""
+    return str(nest).removeprefix("PyTreeSpec(").removesuffix(")")
+
+
 def unflatten(nest: Nest, leaves: Iterable[Any]) -> Any:
     """Return the tree of `nest` with `leaves`."""
     return optree.tree_unflatten(nest, leaves)

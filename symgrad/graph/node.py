@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Union
 
-from symgrad.errors import DTypeError, Source
+from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.types import Array, Attr, Shape, TensorType
@@ -278,7 +278,7 @@ class Tensor:
             self.node.op,
             f"a symbolic tensor {self.type} has no value to make {wanted} of",
             hint=instead,
-            source=self.node.source,
+            source=user_source(),
         )
 
     def __bool__(self) -> bool:

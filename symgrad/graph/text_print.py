@@ -107,7 +107,7 @@ class _Names:
     def statement(self, node: Node, *, locations: bool) -> Iterator[str]:
         """Yield the lines of `node`: one, and those of its blocks."""
         location = _location(node) if locations else ""
-        if not any(True for _ in graphs_of(node)):
+        if not graphs_of(node):
             yield self.line(node) + location
             return
         yield f"{self._left(node)} {{{location}"
@@ -126,7 +126,7 @@ class _Names:
 
     def line(self, node: Node) -> str:
         """Return the line of `node`, without what its blocks hold."""
-        block = " {...}" if any(True for _ in graphs_of(node)) else ""
+        block = " {...}" if graphs_of(node) else ""
         return f"{self._left(node)}{block}{self._right(node)}"
 
     def _left(self, node: Node) -> str:

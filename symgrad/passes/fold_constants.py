@@ -59,7 +59,7 @@ def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     reference = node.definition.reference
     if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
         return None
-    if any(True for _ in graphs_of(node)):
+    if graphs_of(node):
         return None  # a loop may run for long, or for ever
     operands = [values[t] for t in node.inputs if t in values]
     sizes = [x.size for x in operands]

@@ -57,18 +57,16 @@ def _count_streams(drafts: Drafts, a: Draft, b: Draft) -> int:
 class _Ancestry:
     """Which group needs which, kept while groups merge: a set of bits for each group.
 
-    Bit i stands for the i-th group in order; a group's bits say which groups must run before it.
+    Bit i stands for the i-th group in order; a group's bits say which groups must run before it,
+    at any distance. Beside that, the groups that read from a group are listed, so that what it
+    gains is brought to those that need it and nobody else is looked at.
     """
 
     def __init__(self, drafts: Drafts, ordered: list[Draft]) -> None:
         self._drafts = drafts
         self._number = {id(draft): i for i, draft in enumerate(ordered)}
-        self._ordered = ordered
         self._before = [0] * len(ordered)
-        self._seen = 0  # how many groups have been added
-
-    def _bit(self, draft: Draft) -> int:
-        return 1 << self._number[id(draft)]
+        self._users: list[list[Draft]] = [[] for _ in ordered]
 
     def producers(self, draft: Draft) -> list[Draft]:
         """Return the groups that compute what `draft` reads."""
@@ -82,41 +80,38 @@ class _Ancestry:
     def add(self, draft: Draft, producers: list[Draft]) -> None:
         before = 0
         for producer in producers:
-            before |= self._bit(producer) | self._before[self._number[id(producer)]]
+            number = self._number[id(producer)]
+            before |= 1 << number | self._before[number]
+            self._users[number].append(draft)
         self._before[self._number[id(draft)]] = before
-        self._seen = self._number[id(draft)] + 1
 
     def merge(self, draft: Draft, producer: Draft) -> bool:
         """Merge `draft`, the last group added or what it became, into `producer`.
 
         Does nothing and returns False if a third group needs one and is needed by the other.
         """
-        bit = self._bit(producer)
+        own, number = self._number[id(draft)], self._number[id(producer)]
         others = [d for d in self.producers(draft) if d is not producer]
-        own = self._number[id(draft)]
-        if any(self._before[self._number[id(d)]] & bit for d in others):
+        if any(self._before[self._number[id(d)]] >> number & 1 for d in others):
             return False
-        number = self._number[id(producer)]
-        gained = self._before[own] & ~bit & ~self._before[number]
-        if self._is_needed_by(gained, own):
-            return False
-        self._absorb(draft, producer)
-        if gained:
-            self._before[number] |= gained
-            self._spread(bit, gained)
-        return True
-
-    def _is_needed_by(self, gained: int, own: int) -> bool:
-        """Return whether a group that would be gained as an ancestor needs `own`."""
-        bit = 1 << own
-        return any(gained >> i & 1 and self._before[i] & bit for i in range(gained.bit_length()))
-
-    def _absorb(self, draft: Draft, producer: Draft) -> None:
         producer.nodes |= draft.nodes
         producer.results += draft.results
         draft.merged_into = producer
+        self._users[number] += self._users[own]
+        gained = self._before[own] & ~(1 << number) & ~self._before[number]
+        if gained:
+            self._before[number] |= gained
+            self._spread(number, gained)
+        return True
 
-    def _spread(self, bit: int, gained: int) -> None:
-        for i in range(self._seen):
-            if self._before[i] & bit:
-                self._before[i] |= gained
+    def _spread(self, number: int, gained: int) -> None:
+        """Make whatever needs the group `number` need what that has gained."""
+        pending = [number]
+        while pending:
+            for user in self._users[pending.pop()]:
+                at = self._number[id(user.final())]
+                # Who has it all has brought it to its own users; a group does not need itself.
+                missing = gained & ~self._before[at]
+                if missing and at != number:
+                    self._before[at] |= missing
+                    pending.append(at)

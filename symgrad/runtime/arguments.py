@@ -146,12 +146,17 @@ def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) ->
     for position, (tensor, array) in enumerate(zip(outputs, given, strict=True)):
         what = f"out {position}"
         if not isinstance(array, np.ndarray):
-            raise DTypeError(name, f"{what}: {array!r} is no array", source=user_source())
-        if array.shape != tensor.type.static_shape or array.dtype != tensor.dtype.numpy:
-            given_type = f"{array.dtype.name}{list(array.shape)}"
-            raise ShapeError(
-                name, f"{what}: {given_type} was given, {tensor.type} is needed",
+            kind = type(array).__name__
+            raise DTypeError(
+                name, f"{what}: a {kind} was given, an array is needed", source=user_source()
+            )
+        if array.dtype != tensor.dtype.numpy:
+            raise DTypeError(
+                name,
+                f"{what}: {array.dtype.name} was given, {tensor.dtype.name} is needed",
                 source=user_source(),
-            )  # fmt: skip
+            )
+        if array.shape != tensor.type.static_shape:
+            raise _shape_error(name, what, array, tensor)
         if not array.flags.writeable:
             raise ShapeError(name, f"{what}: the array is read-only", source=user_source())

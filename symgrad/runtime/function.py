@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.codegen.llvm.target import target_named
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
 from symgrad.graph.graph import Graph, Update, specialize
-from symgrad.graph.nests import Nest, flatten, flatten_as, is_leaf, unflatten
+from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.leaf import Variable
@@ -71,7 +71,9 @@ def compile(
         name=name or "step",
     )
     if opt_level not in range(4):
-        raise CompileError("compile", f"opt_level {opt_level} is none of 0, 1, 2, 3")
+        raise CompileError(
+            "compile", f"opt_level {opt_level} is none of 0, 1, 2, 3", source=user_source()
+        )
     options = CompileOptions(target_named(target), opt_level, fast_math, cache)
     return Step(graph, options, input_nest, output_nest)
 
@@ -95,10 +97,14 @@ def _as_input(value: Any) -> Tensor:
 def _as_update(update: UpdateLike) -> Update:
     if isinstance(update, Update):
         return update
-    variable, value = update
-    if not isinstance(variable, Variable):
-        raise DTypeError("compile", f"{variable!r} is no variable", source=user_source())
-    return Update(variable, as_tensor(value, variable.dtype))
+    if isinstance(update, tuple) and len(update) == 2 and isinstance(update[0], Variable):
+        variable, value = update
+        return Update(variable, as_tensor(value, variable.dtype))
+    raise DTypeError(
+        "compile",
+        f"{update!r} is neither an Update nor a pair of a variable and its new value",
+        source=user_source(),
+    )
 
 
 class Step:
@@ -120,7 +126,8 @@ class Step:
         self._input_nest = input_nest
         self._output_nest = output_nest
         self._is_single = is_leaf(output_nest)
-        self._returns_tuple = output_nest == flatten((0,) * len(graph.outputs))[1]
+        as_tuple = (0,) * len(graph.outputs) or None
+        self._is_direct = self._is_single or output_nest == flatten(as_tuple)[1]
         self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
         self._unknowns = _unknowns(graph)
@@ -128,7 +135,7 @@ class Step:
         self._run: Callable[..., Any] = self._run_any
         if not self._unknowns:
             _, entry = self._specialized({})
-            if self._takes_flat and (self._is_single or self._returns_tuple):
+            if self._takes_flat and self._is_direct:
                 self._run = entry.call
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -153,14 +160,16 @@ class Step:
     def _flat_arguments(self, arguments: tuple[Any, ...]) -> list[Array]:
         flat: Sequence[Any] = arguments
         if not self._takes_flat:
-            try:
-                flat = flatten_as(self._input_nest, arguments)
-            except ValueError as error:
-                raise GraphError(
-                    self.name, f"the inputs do not have the nest {self._input_nest}: {error}",
-                    source=user_source(),
-                ) from error  # fmt: skip
+            flat = self._leaves("the inputs are", arguments, self._input_nest)
         return convert(self.name, self.graph.inputs, flat)
+
+    def _leaves(self, what: str, tree: Any, nest: Nest) -> list[Any]:
+        try:
+            return flatten_as(nest, tree)
+        except ValueError as error:
+            _, given = flatten(tree)
+            problem = f"{what} {describe(given)}, {describe(nest)} is needed"
+            raise GraphError(self.name, problem, source=user_source()) from error
 
     def _entry_for(self, arrays: Sequence[Array]) -> NativeEntry:
         sizes = resolve_sizes(self.name, self.graph.inputs, arrays)
@@ -168,8 +177,8 @@ class Step:
         return entry
 
     def _as_nest(self, result: Any) -> Any:
-        if self._is_single or self._returns_tuple:
-            return () if result is None else result
+        if self._is_direct:
+            return result
         return unflatten(self._output_nest, () if result is None else result)
 
     def _slow_call(self, *arguments: Any) -> Any:
@@ -180,7 +189,7 @@ class Step:
     def _run_into(self, arguments: tuple[Any, ...], out: Any) -> Any:
         arrays = self._flat_arguments(arguments)
         entry = self._entry_for(arrays)
-        outputs = [out] if self._is_single else flatten_as(self._output_nest, out)
+        outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
         entry.into(*arrays, *outputs)
         return out
 
@@ -216,7 +225,10 @@ class Step:
         if self._latest is None:
             names = ", ".join(self._unknowns)
             raise CompileError(
-                self.name, f"sizes {names} are not known yet", hint="call the step once first"
+                self.name,
+                f"sizes {names} are not known yet",
+                hint="call the step once first",
+                source=user_source(),
             )
         return self._latest
 
@@ -249,7 +261,9 @@ class Step:
         ones after it. Raises `CompileError` for another stage or kernel.
         """
         if stage not in STAGES:
-            raise CompileError(self.name, f"stage {stage!r} is none of {', '.join(STAGES)}")
+            raise CompileError(
+                self.name, f"stage {stage!r} is none of {', '.join(STAGES)}", source=user_source()
+            )
         if stage == "graph":
             return print_graph(self.graph, elide=64)
         executable = self.executable
@@ -275,7 +289,9 @@ def _kernel_part(step: str, text: str, stage: str, kernel: str) -> str:
             ends = ("}",) if stage != "asm" else (".Lfunc_end", "\t.size")
             stop = next(i for i in range(number, len(lines)) if lines[i].startswith(ends))
             return "".join(lines[number : stop + 1])
-    raise CompileError(step, f"there is no kernel {kernel!r} at stage {stage!r}")
+    raise CompileError(
+        step, f"there is no kernel {kernel!r} at stage {stage!r}", source=user_source()
+    )
 
 
 def _unknowns(graph: Graph) -> list[str]:

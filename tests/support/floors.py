@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,12 +23,22 @@ import numpy as np
 from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.loops_run import run_kernel
 from symgrad.codegen.loops_verify import verify_kernel
-from symgrad.codegen.program import Call, Program, build_program
+from symgrad.codegen.program import (
+    Argument,
+    Call,
+    Choice,
+    Program,
+    Repeat,
+    Slice,
+    Step,
+    Sweep,
+    build_program,
+)
 from symgrad.graph.dtypes import DType, as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.graph.types import State, aligned_empty
-from symgrad.passes.buffers import Buffer, assign_buffers
+from symgrad.passes.buffers import Buffer
 from symgrad.passes.fuse import fuse
 from symgrad.passes.pipeline import optimize
 from symgrad.runtime.executable import CompileOptions, Executable
@@ -98,31 +109,88 @@ class LoopMachine:
 
     def __init__(self, program: Program, inputs: Sequence[Array]) -> None:
         self.program = program
-        graph, buffers = program.partition.graph, program.buffers
+        graph = program.partition.graph
         self._arena = np.full(program.arena_bytes, _POISON, np.uint8)
         self._inputs = [np.array(a).reshape(-1) for a in inputs]
         self._outputs = [_poisoned(t.type.static_shape, t.dtype) for t in graph.outputs]
-        self._variables = [state.array.copy() for state in buffers.variables]
-        self._constants = [literal.array.reshape(-1) for literal in buffers.constants]
+        self._variables = [state.array.copy() for state in program.variables]
+        self._constants = [literal.array.reshape(-1) for literal in program.constants]
+
+        self._tapes: dict[Buffer, Array] = {}
+        self._iterations: dict[int, int] = {}
 
     def run(self) -> int:
-        """Run the calls in order, up to one that fails; return its status, else 0."""
-        return next(filter(None, map(self._call, self.program.calls)), 0)
+        """Run the steps in order, up to one that fails; return its status, else 0."""
+        return self._run(self.program.steps)
+
+    def _run(self, steps: Sequence[Step]) -> int:
+        return next(filter(None, map(self._step, steps)), 0)
+
+    def _step(self, step: Step) -> int:
+        match step:
+            case Call():
+                return self._call(step)
+            case Choice():
+                index = int(self._place(step.index)[0])
+                chosen = index if 0 <= index < len(step.branches) else -1
+                return self._run(step.branches[chosen])
+            case Repeat():
+                return self._repeat(step)
+            case Sweep():
+                return self._sweep(step)
+
+    def _repeat(self, loop: Repeat) -> int:
+        for iteration in itertools.count():
+            self._iterations[loop.number] = iteration
+            status = self._run(loop.condition)
+            is_full = loop.capacity and iteration >= loop.capacity
+            if status or is_full or not self._place(loop.test)[0]:
+                self._place(loop.count)[0] = iteration
+                return status
+            self._grow(loop.tapes, iteration + 1)
+            status = self._run(loop.body)
+            if status:
+                return status
+        raise AssertionError("the loop has no end")
+
+    def _sweep(self, loop: Sweep) -> int:
+        trips = min(max(int(self._place(loop.trips)[0]), 0), loop.capacity)
+        self._grow(loop.tapes, trips)
+        for i in reversed(range(trips)) if loop.reverse else range(trips):
+            self._iterations[loop.number] = i
+            status = self._run(loop.body)
+            if status:
+                return status
+        return 0
+
+    def _grow(self, tapes: Sequence[Slice], slices: int) -> None:
+        for tape in tapes:
+            assert isinstance(tape.stack, Buffer), "a tape is a buffer"
+            old = self._tapes.get(tape.stack, np.zeros(0, tape.type.dtype.numpy))
+            new = np.full(max(slices * tape.type.count, old.size), 1, tape.type.dtype.numpy)
+            new[: old.size] = old
+            self._tapes[tape.stack] = new
 
     def _call(self, call: Call) -> int:
         verify_kernel(call.kernel)
         names = [param.name for param in call.kernel.params]
         pieces = (
-            self._place(buffer)[start : start + param.count]
-            for buffer, start, param in zip(
+            self._place(argument)[start : start + param.count]
+            for argument, start, param in zip(
                 call.arguments, call.starts, call.kernel.params, strict=True
             )
         )
         status = run_kernel(call.kernel, dict(zip(names, pieces, strict=True)))
         return call.statuses[status - 1] if status else 0
 
-    def _place(self, buffer: Buffer) -> Array:
+    def _place(self, argument: Argument) -> Array:
+        if isinstance(argument, Slice):
+            start = self._iterations[argument.loop] * argument.type.count
+            return self._place(argument.stack)[start : start + argument.type.count]
+        buffer = argument
         match buffer.place:
+            case "tape":
+                return self._tapes[buffer]
             case "input":
                 return self._inputs[buffer.number]
             case "output":
@@ -139,7 +207,7 @@ class LoopMachine:
     @property
     def results(self) -> Results:
         """The outputs and the state as they are now."""
-        states = self.program.buffers.variables
+        states = self.program.variables
         return Results(self._outputs, dict(zip(states, self._variables, strict=True)))
 
 
@@ -221,7 +289,7 @@ def compile_for(graph: Graph, target: str = "native", *, opt_level: int = 1) -> 
 def program_for(graph: Graph, target: str = "native") -> Program:
     """Return the kernels for a graph of known sizes; no machine code is made."""
     partition = fuse(optimize(graph))
-    return build_program(partition, assign_buffers(partition), target_named(target))
+    return build_program(partition, target_named(target))
 
 
 def _floors(

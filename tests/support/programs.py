@@ -47,7 +47,7 @@ def program_from(
 ) -> Program:
     """Return the program of scheduled kernels for `target`."""
     partition = partition_of(*outputs, updates=updates)
-    return build_program(partition, assign_buffers(partition), target_named(target))
+    return build_program(partition, target_named(target))
 
 
 def ops_of(group: Group) -> list[str]:

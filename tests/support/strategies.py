@@ -37,8 +37,7 @@ from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.types import Array, State
 
 MAX_ELEMENTS = 200
-MAX_DEPTH = 2  # of branches and loops within one another
-MAX_TRIPS = 4
+MAX_DEPTH, MAX_TRIPS = 2, 4  # of branches and loops within one another, and of each loop
 # Repeated, scoped, illegal and absent names, and one that looks like a suffix.
 _NAMES = ("x", "x", "layer/w", "layer/w", "my x", "7", "x_1", None, None)
 
@@ -312,15 +311,9 @@ def _scan(pool: Pool) -> Tensor:
     size, *item = scanned.type.static_shape
     first, trips = constant(pool.array(tuple(item))), constant(np.int64(pool.integer(0, size)))
     body = Traced("body", [first.type, first.type])
-
-    def step(carry: Tensor, x: Tensor) -> list[Tensor]:
-        carry = _grown_inside(pool, carry, x)
-        return [carry, _bounded(arithmetic.add(carry, x))]
-
-    body.run(step)
-    is_reversed = bool(pool.integer(0, 1))
-    node = control.scan_loop(trips, [first], [scanned], body, size, reverse=is_reversed)
-    return node.outputs[pool.integer(0, 1)]
+    body.run(lambda v, x: [_grown_inside(pool, v, x), _bounded(arithmetic.add(v, x))])
+    reverse, result = bool(pool.integer(0, 1)), pool.integer(0, 1)
+    return control.scan_loop(trips, [first], [scanned], body, size, reverse=reverse).outputs[result]
 
 
 def _grown_inside(pool: Pool, x: Tensor, *others: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from symgrad.errors import CompileError
+from symgrad.errors import CompileError, user_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ def target_named(name: str) -> Target:
         return Target(name, "x86_64-unknown-linux-gnu", *_X86[name])
     if name == "aarch64":
         return Target(name, "aarch64-unknown-linux-gnu", *_AARCH64)
-    raise CompileError("compile", f"unknown target {name!r}; known are {', '.join(TARGET_NAMES)}")
+    known = ", ".join(TARGET_NAMES)
+    raise CompileError("compile", f"target {name!r} is none of {known}", source=user_source())
 
 
 @cache

@@ -3,13 +3,6 @@
 `switch_case` runs one of several branches, `while_loop` a body for as long as a condition holds.
 The graphs see the world through their inputs only: what a branch or a body captures is an operand
 of the op. What users call is in `symgrad/graph/control.py` and `symgrad/graph/iteration.py`.
-
-Note [Gradient of a loop]
-The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables are
-the gradient of each loop variable and the sum so far of the gradient of each invariant. It scans
-over the loop variables as each iteration found them: the forward loop is built once more with
-these as stacks, and the body is computed again from them. What the forward loop scanned, it scans
-too, and the gradients of the slices are its stacks. A pass makes one loop of the forward loops.
 """
 
 from __future__ import annotations
@@ -84,12 +77,12 @@ def _switch_case_infer(
 
 def _met(position: int, a_name: str, a: TensorType, b_name: str, b: TensorType) -> TensorType:
     if a.dtype != b.dtype:
-        raise DTypeError("cond", f"output {position} is {a} in {a_name} and {b} in {b_name}")
+        raise DTypeError("switch_case", f"output {position} is {a} in {a_name} and {b} in {b_name}")
     try:
-        return a.with_shape(meet_shapes("cond", a_name, a, b_name, b))
+        return a.with_shape(meet_shapes("switch_case", a_name, a, b_name, b))
     except ShapeError as error:
         raise ShapeError(
-            "cond",
+            "switch_case",
             f"output {position} is {a} in {a_name} and {b} in {b_name}",
             hint="give both one shape; what grows goes into a TensorArray of fixed size",
         ) from error
@@ -183,6 +176,14 @@ switch_case_op = define(
 
 
 # --------------------------------------------------------------------------------- while_loop
+
+# Note [Gradient of a loop]
+# The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables
+# are the gradient of each loop variable and the sum so far of the gradient of each invariant. It
+# scans over the loop variables as each iteration found them: the forward loop is built once more
+# with these as stacks, and the body is computed again from them. What the forward loop scanned, it
+# scans too, and the gradients of the slices are its stacks. A pass makes one loop of the forward
+# loops.
 
 
 def loop(

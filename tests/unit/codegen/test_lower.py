@@ -223,7 +223,9 @@ def test_a_batch_is_a_loop_around_the_product():
 def test_axes_that_walk_on_together_are_one_axis_of_the_product():
     product = product_of(sg.tensordot(sg.placeholder((2, 16, 24)), B, axes=1))
     assert (product.rows[1], product.columns[1], product.inner[1]) == (32, 8, 24)
-    product = product_of(sg.tensordot(sg.placeholder((16, 4, 6)), sg.placeholder((4, 6, 8)), axes=2))
+    product = product_of(
+        sg.tensordot(sg.placeholder((16, 4, 6)), sg.placeholder((4, 6, 8)), axes=2)
+    )
     assert (product.rows[1], product.columns[1], product.inner[1]) == (16, 8, 24)
 
 
@@ -329,10 +331,8 @@ def test_all_results_are_computed_before_the_first_is_stored():
 def test_a_new_value_over_the_old_one_makes_the_buffer_inout():
     w = sg.variable(np.zeros((3, 4), np.float32))
     (lowered,) = lowered_from(updates=[Update(w, w * 0.5 + X)])
-    assert [(p.mode, str(b)) for p, b in zip(lowered.kernel.params, lowered.arguments)] == [
-        ("inout", "variable0"),
-        ("in", "input0"),
-    ]
+    assert [p.mode for p in lowered.kernel.params] == ["inout", "in"]
+    assert [str(b) for b in lowered.arguments] == ["variable0", "input0"]
 
 
 def test_a_leaf_that_is_a_result_is_copied():

@@ -97,6 +97,13 @@ def test_r12_2_the_index_has_no_gradient_and_what_is_unused_has_zeros(x, n):
     np.testing.assert_array_equal(value(gradient(y, x), {x: POINT, n: 1}), np.zeros(3))
 
 
+def test_r11_3_messages_name_the_branches_and_the_call(x, n):
+    with pytest.raises(TypeError, match=r"^switch_case: output 0 is f64\[3\] in branch_0 and f32"):
+        sg.switch_case(n, [lambda: x, lambda: x.astype("float32")])
+    with pytest.raises(ValueError, match=r"^switch_case: branch_0 returns 1 tensors and default 2"):
+        sg.switch_case(n, [lambda: x], lambda: (x, x))
+
+
 def test_r12_3_a_tensor_of_another_branch_is_refused(x, n):
     kept: list[Tensor] = []
 

@@ -108,11 +108,8 @@ def test_a_loop_that_depends_on_merged_loops_is_merged_in_turn():
     first = _loop()
     copy = _stacking(first, _inputs_of_body(first)[:1])
     second = _loop(tanh, first=first.outputs[2])
-    body, condition = second.attrs["body"], second.attrs["condition"]
     inputs = tuple(copy.outputs[2] if t is first.outputs[2] else t for t in second.inputs)
-    twin = apply_node(
-        second.definition, inputs, {**second.attrs, "body": body, "condition": condition}
-    )
+    twin = apply_node(second.definition, inputs, second.attrs)
     merged = _merged(second.outputs[2], twin.outputs[2], copy.outputs[3])
     assert _count(merged, "while_loop") == 2
 
