@@ -35,7 +35,6 @@ from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.program import build_program
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
-from symgrad.passes.buffers import assign_buffers
 from symgrad.passes.fuse import fuse
 from symgrad.passes.gradients import gradients
 from symgrad.passes.pipeline import Options, optimize
@@ -135,9 +134,8 @@ def time_stages(build: Callable[[int], Built], ops: int) -> tuple[dict[str, floa
     graph = optimize(Graph([y, *found], inputs), options=Options(fast_math=False))
     watch.note("optimize")
     partition = fuse(graph)
-    buffers = assign_buffers(partition)
     watch.note("fuse")
-    program = build_program(partition, buffers, target)
+    program = build_program(partition, target)
     watch.note("lower")
     text = str(emit_module(program, target))
     watch.note("emit LLVM")

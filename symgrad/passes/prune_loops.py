@@ -92,9 +92,9 @@ def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
     read = [i - before for i in results if i >= before]
     condition = node.attrs.get("condition")
     tests = [prune_loops(condition)] if isinstance(condition, Graph) else []
-    state = {i for i in (*read, *_inputs_read(tests)) if i < carried}
+    state = {i for i in read if i < carried}
     stacks = [i for i in read if i >= carried]
-    # What a loop variable is computed from is needed too, and so on.
+    # What the condition reads is needed, and what loop variables are computed from, and so on.
     while True:
         body = prune_loops(_select(body_of(node), [*sorted(state), *stacks]))
         needed = _inputs_read([body, *tests])

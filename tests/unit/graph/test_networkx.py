@@ -7,7 +7,9 @@ import numpy as np
 
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.nested import Traced
 from symgrad.graph.ops.arithmetic import multiply
+from symgrad.graph.ops.control import branch
 from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.types import State, TensorType
@@ -53,6 +55,17 @@ def test_a_variable_that_is_only_updated_is_a_vertex():
     w = variable_node(State(np.zeros((), np.float32), name="w", trainable=True), "w")
     x = placeholder(())
     assert w.node in Graph([], [x], [Update(w, x)]).to_networkx()
+
+
+def test_a_node_with_nested_graphs_has_views_of_them():
+    i, x = placeholder((), "int64"), placeholder((2,))
+    functions = [Traced("a", ()), Traced("b", ())]
+    for function in functions:
+        function.run(lambda: [tanh(x)])
+    chosen = branch(i, functions)
+    views = Graph(chosen.outputs).to_networkx().nodes[chosen]["graphs"]
+    assert list(views) == ["branches.0", "branches.1"]
+    assert [op for _, op in views["branches.1"].nodes(data="op")] == ["placeholder", "tanh"]
 
 
 def test_the_order_of_the_nodes_is_topological_for_networkx_too():

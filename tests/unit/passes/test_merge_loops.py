@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from symgrad.graph.build import apply_node
+from symgrad.graph.build import apply_node, derived_from, inside
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
@@ -53,6 +53,17 @@ def _stacking(node: Node, stacks: Sequence[Tensor], capacity: int | None = None)
     if capacity is not None:
         attrs["capacity"] = capacity
     return apply_node(node.definition, node.inputs, attrs)
+
+
+def _of_body(node: Node, step: Step) -> Node:
+    """Return the loop `node` with another next value of its second variable."""
+    body = node.attrs["body"]
+    assert isinstance(body, Graph)
+    assert body.region is not None
+    with inside(body.region):
+        outputs = [body.outputs[0], step(body.inputs[1])]
+    other = Graph(outputs, body.inputs, region=body.region)
+    return apply_node(node.definition, node.inputs, {**node.attrs, "body": other})
 
 
 def _count(graph: Graph, op: str) -> int:
@@ -134,8 +145,9 @@ def test_a_loop_without_a_bound_takes_the_capacity_of_its_recording_copy():
 
 def test_the_merged_loop_has_the_name_and_line_of_the_plain_one():
     plain = _loop()
-    g = _gradient(plain.outputs[2])
-    merged = _merged(g, plain.outputs[2])
+    with derived_from(plain):
+        copy = _stacking(plain, _inputs_of_body(plain)[1:2])
+    merged = _merged(copy.outputs[3], plain.outputs[2])
     (node,) = [n for n in merged.nodes if n.op == "while_loop"]
     assert node.origin is None
     assert node.source == plain.source
@@ -157,11 +169,18 @@ def test_loops_within_a_loop_are_merged():
     "other",
     [
         lambda node: _loop(),  # an equal body, but not the same: that is for others to see
-        lambda node: _loop(lambda v: multiply(v, v)),
-        lambda node: _stacking(_loop(first=sin(X)), []),
+        lambda node: _of_body(node, tanh),
+        lambda node: apply_node(
+            node.definition, (node.inputs[0], sin(X), *node.inputs[2:]), node.attrs
+        ),
         lambda node: _stacking(node, [], capacity=7),
+        lambda node: apply_node(
+            node.definition,
+            node.inputs,
+            {**node.attrs, "condition": _loop().attrs["condition"]},
+        ),
     ],
-    ids=["built twice", "another body", "another operand", "another capacity"],
+    ids=["built twice", "another body", "another operand", "another capacity", "condition"],
 )
 def test_loops_that_differ_stay_two(other):
     node = _loop()
