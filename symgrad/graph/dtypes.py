@@ -100,9 +100,7 @@ def as_dtype(value: DTypeLike) -> DType:
         return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
     except (KeyError, TypeError) as error:
         known = ", ".join(_BY_NAME)
-        raise DTypeError(
-            "dtype", f"{value!r} is none of {known}", source=user_source()
-        ) from error
+        raise DTypeError("dtype", f"{value!r} is none of {known}", source=user_source()) from error
 
 
 _SIGNED_ABOVE = {8: int16, 16: int32, 32: int64}
