@@ -1,7 +1,7 @@
 """The full text of the errors a user meets: what, both values, the user's line, a hint.
 
-Each test is code that goes wrong, at the line marked `here()`, and the whole text it gives; `<here>`
-in a text stands for that line. A text that is about where something was made has its line instead.
+Each test is a line of code that goes wrong and the whole text it gives. `<here>` in a text stands
+for that line; a text about where something was made has the line of the making instead.
 """
 
 from __future__ import annotations
