@@ -536,7 +536,7 @@ class _Lifetimes:
 
     def __init__(self) -> None:
         self.of: dict[Buffer, tuple[int, int]] = {}
-        self._now = 0
+        self._now = -1
 
     def visit(self, steps: Sequence[Step]) -> None:
         for step in steps:

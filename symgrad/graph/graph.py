@@ -71,10 +71,10 @@ class Graph(NestedGraph):
         nodes = topological((*roots, *(u.value for u in updates), *(inputs or ())))
         reached = [n.output for n in nodes if n.definition is placeholder_op]
         given = tuple(reached) if inputs is None else tuple(inputs)
-        _check_inputs(given, reached)
-        _check_updates(updates)
         for root in roots:
             _check_region(root, region)
+        _check_inputs(given, reached)
+        _check_updates(updates)
         object.__setattr__(self, "outputs", roots)
         object.__setattr__(self, "inputs", given)
         object.__setattr__(self, "updates", tuple(updates))

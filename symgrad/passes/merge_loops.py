@@ -26,6 +26,7 @@ from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.ops.control import scan_op, while_loop_op
+from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, Attr
 from symgrad.passes.merge_common import attr_key
 
@@ -106,7 +107,8 @@ class _Family:
         outputs = [*body.outputs[: carried_of(plain)], *self.stacks]
         region = body.region or (outputs[0].node.region if outputs else None)
         both = Graph(outputs, body.inputs, name=body.name, region=region)
-        capacity = max(_capacity(loop) for loop in self.members)
+        # Members agree in their bound, but a loop without one that records nothing says 0.
+        capacity = next((c for loop in self.members if (c := _capacity(loop)) != 0), 0)
         return with_attrs(plain, inputs, {**plain.attrs, "body": both, "capacity": capacity})
 
 
@@ -164,9 +166,9 @@ def carried_of(loop: Node) -> int:
     return carried
 
 
-def _capacity(loop: Node) -> int:
+def _capacity(loop: Node) -> Dim:
     capacity = loop.attrs["capacity"]
-    assert isinstance(capacity, int), f"{loop!r} has a capacity of {capacity}"
+    assert isinstance(capacity, int | Size), f"{loop!r} has a capacity of {capacity}"
     return capacity
 
 

@@ -18,6 +18,8 @@ from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.text_print import print_graph
 from symgrad.graph.types import Array
+from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.prune_loops import prune_loops
 from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import CompileOptions, Executable
@@ -94,7 +96,7 @@ def _as_input(value: Any) -> Tensor:
     return value
 
 
-def _as_update(update: UpdateLike) -> Update:
+def _as_update(update: Any) -> Update:
     if isinstance(update, Update):
         return update
     if isinstance(update, tuple) and len(update) == 2 and isinstance(update[0], Variable):
@@ -121,6 +123,7 @@ class Step:
         output_nest: Nest,
     ) -> None:
         self.graph = graph
+        self._program = prune_loops(merge_loops(graph))
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest
@@ -133,15 +136,20 @@ class Step:
         self._unknowns = _unknowns(graph)
         self._latest: Executable | None = None
         self._run: Callable[..., Any] = self._run_any
+        self._run_single_into: Callable[..., None] | None = None
         if not self._unknowns:
             _, entry = self._specialized({})
             if self._takes_flat and self._is_direct:
                 self._run = entry.call
+                self._run_single_into = entry.into if self._is_single else None
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
         if out is None:
             return self._run(*arrays)
+        if self._run_single_into is not None:
+            self._run_single_into(*arrays, out)
+            return out
         return self._run_into(arrays, out)
 
     def __repr__(self) -> str:
@@ -194,9 +202,13 @@ class Step:
         return out
 
     def _slow_into(self, *arguments: Any) -> None:
-        """Compute into fresh arrays, then copy: for outputs that overlap or are not contiguous."""
-        count = len(self.graph.inputs)
-        arrays, outputs = arguments[:count], arguments[count:]
+        """Take what does not fit: convert and compute into fresh arrays, or say what is wrong.
+
+        Outputs that overlap or are not contiguous come here too.
+        """
+        count = len(arguments) - len(self.graph.outputs)
+        arrays = convert(self.name, self.graph.inputs, arguments[:count])
+        outputs = arguments[count:]
         executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, arrays))
         check_outputs(self.name, executable.graph.outputs, outputs)
         results = entry.call(*arrays)
@@ -208,7 +220,7 @@ class Step:
     def _specialized(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
         key = tuple(sorted(sizes.items()))
         if key not in self._compiled:
-            executable = Executable(specialize(self.graph, sizes), self._options)
+            executable = Executable(specialize(self._program, sizes), self._options)
             entry = executable.entry(
                 name=self.name,
                 single=self._is_single,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tests.support.case import Case
 from tests.support.composition_cases import COMPOSITIONS
+from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.structural_cases import STRUCTURAL
 
-CASES: tuple[Case, ...] = (*ELEMENTWISE, *STRUCTURAL, *COMPOSITIONS)
+CASES: tuple[Case, ...] = (
+    *ELEMENTWISE,
+    *STRUCTURAL,
+    *COMPOSITIONS,
+    *CONTROL_CASES,
+)

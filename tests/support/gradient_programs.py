@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -61,9 +62,13 @@ def calls_made(action: Callable[[], object]) -> int:
         count += event == "call"
 
     before = sys.getprofile()
+    # The collector runs finalizers, and when it comes is not for the action to say.
+    gc.collect()
+    gc.disable()
     sys.setprofile(profile)
     try:
         action()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count

@@ -99,7 +99,7 @@ def test_the_table_has_arena_failure_variables_and_constants():
     graph = Graph([w * sg.constant(A) + X], [X], [Update(w, w + 1)])
     found = Executable(graph, options())
     assert found.table.dtype == np.int64
-    assert len(found.table) == 2 + len(found.buffers.variables) + len(found.buffers.constants)
+    assert len(found.table) == 2 + len(found.program.variables) + len(found.program.constants)
     assert found.table[2] == w.state.array.ctypes.data
 
 
