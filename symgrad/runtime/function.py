@@ -94,7 +94,7 @@ def _as_input(value: Any) -> Tensor:
     return value
 
 
-def _as_update(update: UpdateLike) -> Update:
+def _as_update(update: Any) -> Update:
     if isinstance(update, Update):
         return update
     if isinstance(update, tuple) and len(update) == 2 and isinstance(update[0], Variable):
