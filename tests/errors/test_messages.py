@@ -6,7 +6,6 @@ for that line; a text about where something was made has the line of the making 
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +24,12 @@ def made() -> tuple[sg.Tensor, sg.Tensor]:
     return sg.placeholder((2, 3), name="x"), sg.placeholder((3,), name="y")
 
 
-MADE_AT = f"test_messages.py:{inspect.getsourcelines(made)[1] + 1} in made"
+def line_of(function: Callable[..., Any]) -> str:
+    """Return the first line inside of `function`, as messages say it."""
+    return f"test_messages.py:{function.__code__.co_firstlineno + 1} in {function.__name__}"
+
+
+MADE_AT = line_of(made)
 
 X, Y = made()
 NAMED = sg.placeholder(("n", 4), name="a")
@@ -143,27 +147,33 @@ def test_sizes_of_one_name_that_differ():
 
 def test_unknown_sizes_that_had_to_be_equal():
     a, b = sg.placeholder((None,), name="a"), sg.placeholder((None,), name="b")
-    add = lambda: a + b  # noqa: E731 - a line to point at
+
+    def add() -> sg.Tensor:
+        return a + b
+
     step = sg.compile([a, b], add())
     with pytest.raises(ValueError, match="sizes differ") as caught:
         step(np.ones(3, F32), np.ones(4, F32))
     assert str(caught.value) == (
         "add: sizes differ: 3 in axis 0 of x: f32[3], 4 in axis 0 of y: f32[4]\n"
-        f"  --> test_messages.py:{add.__code__.co_firstlineno} in <lambda>\n"
+        f"  --> {line_of(add)}\n"
         "  hint: sizes at this call: axis 0 of a is 3, axis 0 of b is 4"
     )
 
 
 def test_an_index_out_of_range_at_run_time():
     table, i = sg.placeholder((5, 2), name="table"), sg.placeholder((3,), "int64", name="i")
-    take = lambda: sg.take(table, i, axis=0)  # noqa: E731 - a line to point at
+
+    def take() -> sg.Tensor:
+        return sg.take(table, i, axis=0)
+
     step = sg.compile([table, i], take())
     for index in (5, -6):
         with pytest.raises(IndexError) as caught:
             step(np.ones((5, 2), F32), np.array([0, index, 1]))
         assert str(caught.value) == (
             f"gather: index {index} is out of range for axis 0 of size 5 of f32[5, 2]\n"
-            f"  --> test_messages.py:{take.__code__.co_firstlineno} in <lambda>"
+            f"  --> {line_of(take)}"
         )
 
 
@@ -264,12 +274,14 @@ def test_a_variable_updated_twice():
 
 
 def test_an_update_of_what_is_no_variable():
-    assert_refused(lambda: sg.compile([X], X, [(X, X)]), TypeError, """
+    wrong: Any = (X, X)
+    assert_refused(lambda: sg.compile([X], X, [wrong]), TypeError, """
         compile: (<Tensor x: f32[2, 3]>, <Tensor x: f32[2, 3]>) is neither an Update nor a pair of \
 a variable and its new value
           --> <here>
     """)  # fmt: skip
-    assert_refused(lambda: sg.compile([X], X, [W]), TypeError, """
+    alone: Any = W
+    assert_refused(lambda: sg.compile([X], X, [alone]), TypeError, """
         compile: <Tensor w: f32[2, 3]> is neither an Update nor a pair of a variable and its new \
 value
           --> <here>
@@ -277,23 +289,21 @@ value
 
 
 def test_a_value_assigned_in_another_shape_or_dtype():
-    def shape():
+    def shape() -> None:
         W.value = np.zeros(3)
 
-    def dtype():
+    def dtype() -> None:
         W.value = np.zeros((2, 3), np.complex64)
 
     with pytest.raises(ValueError, match="shape") as caught:
         shape()
     assert str(caught.value) == (
-        "variable w: shape (3,) was assigned to a variable of shape (2, 3)\n"
-        f"  --> test_messages.py:{shape.__code__.co_firstlineno + 1} in shape"
+        f"variable w: shape (3,) was assigned to a variable of shape (2, 3)\n  --> {line_of(shape)}"
     )
-    with pytest.raises(TypeError, match="complex64") as caught:
+    with pytest.raises(TypeError, match="complex64") as refused:
         dtype()
-    assert str(caught.value) == (
-        "variable w: complex64 was assigned to a variable of float32\n"
-        f"  --> test_messages.py:{dtype.__code__.co_firstlineno + 1} in dtype"
+    assert str(refused.value) == (
+        f"variable w: complex64 was assigned to a variable of float32\n  --> {line_of(dtype)}"
     )
 
 
@@ -356,7 +366,7 @@ def test_a_tensor_of_another_region():
           hint: return it from 'branch' instead
     """)  # fmt: skip
 
-    def other():
+    def other() -> sg.Tensor:
         with region("other"):
             return inside + 1
 
@@ -369,7 +379,7 @@ def test_a_tensor_of_another_region():
 
 
 def test_a_result_that_belongs_to_a_region():
-    def make():
+    def make() -> sg.Tensor:
         with region("branch"):
             return X * 2
 
@@ -442,7 +452,8 @@ def test_a_size_that_is_none():
         placeholder: size -1 is negative
           --> <here>
     """)  # fmt: skip
-    assert_refused(lambda: sg.placeholder((2, 1.5)), TypeError, """
+    no_size: Any = 1.5
+    assert_refused(lambda: sg.placeholder((2, no_size)), TypeError, """
         placeholder: 1.5 is no size
           --> <here>
     """)  # fmt: skip
@@ -463,10 +474,11 @@ def test_a_known_index_out_of_range():
 
 
 def test_a_gradient_that_was_forbidden():
-    forbid = lambda: sg.prevent_gradient(X, "the reward is data")  # noqa: E731 - a line to point at
+    def forbid() -> sg.Tensor:
+        return sg.prevent_gradient(X, "the reward is data")
+
     secret = forbid()
-    line = f"test_messages.py:{forbid.__code__.co_firstlineno} in <lambda>"
     assert_refused(lambda: sg.gradients(sg.sum(secret), [X]), LookupError, f"""
         prevent_gradient: the gradient of f32[2, 3] was disabled on purpose: the reward is data
-          --> {line}
+          --> {line_of(forbid)}
     """)  # fmt: skip

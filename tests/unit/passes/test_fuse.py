@@ -14,7 +14,7 @@ import symgrad as sg
 from symgrad.codegen.loops_verify import verify_kernel
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.node import Tensor
+from symgrad.graph.node import Node, Tensor
 from symgrad.passes import fuse as fuse_module
 from symgrad.passes.fuse import MAX_NODES, fuse
 from symgrad.passes.fuse_merge import MAX_STREAMS
@@ -278,7 +278,7 @@ def test_every_kernel_is_well_formed():
 def test_a_group_is_in_the_order_in_which_it_can_be_computed():
     for graph in all_programs():
         for group in fuse(graph).groups:
-            seen = set()
+            seen: set[Node] = set()
             for node in group.nodes:
                 own = {t.node for t in node.inputs} & set(group.nodes)
                 assert own <= seen

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +21,8 @@ X = sg.placeholder((4,), name="x")
 A = np.arange(4, dtype=F32)
 
 
-def options(**changes: object) -> CompileOptions:
-    given = {"target": target_named("native"), "opt_level": 2, "fast_math": False, "cache": True}
-    return CompileOptions(**{**given, **changes})
+def options(**changes: Any) -> CompileOptions:
+    return replace(CompileOptions(target_named("native"), 2, False, True), **changes)
 
 
 @pytest.fixture(autouse=True)

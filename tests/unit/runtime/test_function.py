@@ -6,6 +6,7 @@ import gc
 import re
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import symgrad as sg
 from symgrad.runtime import function
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.function import STAGES
+from symgrad.runtime.nests import flatten
 
 F32 = np.float32
 A = np.arange(6, dtype=F32).reshape(2, 3)
@@ -60,12 +62,12 @@ def test_outputs_come_back_in_their_nest(nest):
     step = sg.compile([x, y], nest(x + y, x * 2))
     wanted = nest(A + B, A * 2)
     found = step(A, B)
-    assert function.flatten(found)[1] == function.flatten(wanted)[1]
-    for a, b in zip(function.flatten(found)[0], function.flatten(wanted)[0], strict=True):
+    assert flatten(found)[1] == flatten(wanted)[1]
+    for a, b in zip(flatten(found)[0], flatten(wanted)[0], strict=True):
         np.testing.assert_array_equal(a, b)
     # On the way through conversion too.
     found = step(np.asfortranarray(A), B)
-    assert function.flatten(found)[1] == function.flatten(wanted)[1]
+    assert flatten(found)[1] == flatten(wanted)[1]
 
 
 def test_arguments_may_be_nests():
@@ -251,7 +253,12 @@ def test_run_compiles_the_same_fetches_once(monkeypatch):
     made = []
     monkeypatch.setattr(function, "_run_cache", type(function._run_cache)())
     original = function.compile
-    monkeypatch.setattr(function, "compile", lambda *a, **k: made.append(a) or original(*a, **k))
+
+    def counted(*arguments: Any, **options: Any) -> function.Step:
+        made.append(arguments)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(function, "compile", counted)
     x, y = make()
     z = x + y
     for _ in range(3):
@@ -346,11 +353,12 @@ def test_a_step_says_what_it_takes_and_gives():
 # ----------------------------------------------------------------------------- levels, targets
 
 
-def training_step(**options):
+def training_step(**options: Any) -> tuple[sg.Variable, function.Step]:
     w = sg.variable(np.linspace(-1, 1, 12, dtype=F32).reshape(3, 4), name="w")
     x = sg.placeholder((5, 3), name="x")
     loss = sg.mean(sg.square(sg.nn.softmax(x @ w) - 0.25))
     (g,) = sg.gradients(loss, [w])
+    assert g is not None
     return w, sg.compile([x], loss, [(w, w - 0.5 * g)], **options)
 
 
