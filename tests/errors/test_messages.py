@@ -372,9 +372,11 @@ def test_a_tensor_of_another_region():
 
     with pytest.raises(ValueError, match="region 'other'") as caught:
         other()
-    assert str(caught.value).startswith(
+    assert str(caught.value) == (
         "add: operand 0 is <Tensor multiply: f32[2, 3]> of region 'branch', "
         "used in region 'other'\n"
+        f"  --> test_messages.py:{other.__code__.co_firstlineno + 2} in other\n"
+        "  hint: return it from 'branch' instead"
     )
 
 
