@@ -22,7 +22,7 @@ lint: .venv/stamp-dev
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy $(CHECKED)
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 bench: .venv/stamp-bench
 	$(BIN)/python -m benchmarks

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.nests import flatten
 from symgrad.runtime import function
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.function import STAGES
-from symgrad.graph.nests import flatten
 
 F32 = np.float32
 A = np.arange(6, dtype=F32).reshape(2, 3)
