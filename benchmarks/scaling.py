@@ -30,9 +30,9 @@ import symgrad as sg
 from benchmarks.report import Bar, Report, write_json
 from benchmarks.report import options as shared_options
 from benchmarks.timing import pin_to_one_core
+from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.program import build_program
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.passes.fuse import fuse

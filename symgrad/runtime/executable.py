@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.program import Program, build_program
+from symgrad.codegen.program import Program
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.loops_run import run_kernel
 from symgrad.codegen.loops_verify import verify_kernel
@@ -32,7 +33,6 @@ from symgrad.codegen.program import (
     Slice,
     Step,
     Sweep,
-    build_program,
 )
 from symgrad.graph.dtypes import DType, as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.loops import Kernel
 from symgrad.codegen.loops_print import print_kernel
 from symgrad.codegen.lower import LoweredKernel, lower_group
-from symgrad.codegen.program import Program, build_program
+from symgrad.codegen.program import Program
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.passes.buffers import assign_buffers

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm import module
 from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.program import Program, build_program
+from symgrad.codegen.program import Program
 from symgrad.graph.graph import Graph
 from symgrad.passes.fuse import fuse
 from symgrad.passes.gradients import gradients

@@ -1,0 +1,72 @@
+"""The arena of a program: how long each temporary is needed, and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.codegen.program import Argument, Call, Choice, Repeat, Step, Sweep, root
+from symgrad.passes.buffers import Buffer
+from symgrad.passes.plan_memory import Request, plan_memory
+
+
+def lay_out(
+    steps: Sequence[Step],
+) -> tuple[dict[Buffer, int], dict[Buffer, tuple[int, int]], int]:
+    """Return the offset and the lifetime of each temporary, and the size of the arena."""
+    lifetimes = _Lifetimes()
+    lifetimes.visit(steps)
+    requests = [Request(b.type.nbytes, *life) for b, life in lifetimes.of.items()]
+    offsets, size = plan_memory(requests)
+    return dict(zip(lifetimes.of, offsets, strict=True)), lifetimes.of, size
+
+
+class _Lifetimes:
+    """From when to when each temporary is needed, in positions of the text of the program."""
+
+    def __init__(self) -> None:
+        self.of: dict[Buffer, tuple[int, int]] = {}
+        self._now = -1
+
+    def visit(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            self._now += 1
+            match step:
+                case Call():
+                    for argument in step.arguments:
+                        self._touch(argument)
+                case Choice():
+                    self._touch(step.index)
+                    for branch in step.branches:
+                        self.visit(branch)
+                case Repeat():
+                    self._visit_loop(step)
+                case Sweep():
+                    self._visit_sweep(step)
+
+    def _visit_loop(self, loop: Repeat) -> None:
+        """Visit a loop: what it uses from before is needed until its last iteration."""
+        start = self._now
+        self.visit(loop.condition)
+        self._touch(loop.test)
+        self.visit(loop.body)
+        self._now += 1
+        self._extend(start)
+        self._touch(loop.count)
+
+    def _visit_sweep(self, sweep: Sweep) -> None:
+        start = self._now
+        self._touch(sweep.trips)
+        self.visit(sweep.body)
+        self._now += 1
+        self._extend(start)
+
+    def _extend(self, start: int) -> None:
+        for buffer, (first, last) in self.of.items():
+            if first < start < last:
+                self.of[buffer] = (first, self._now)
+
+    def _touch(self, argument: Argument) -> None:
+        buffer = root(argument)
+        if buffer.place == "temporary":
+            first, _ = self.of.get(buffer, (self._now, self._now))
+            self.of[buffer] = (first, self._now)

@@ -1,0 +1,299 @@
+"""Build programs: from groups of nodes, and the nested graphs among them, to steps.
+
+The graph of a branch or of a body is partitioned and lowered like a program of its own; what are
+inputs and outputs to it are buffers of the graph around it, or slices of stacks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.arena import lay_out
+from symgrad.codegen.kernel_pool import KernelPool
+from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.loops import Kernel
+from symgrad.codegen.lower import lower_copy, lower_group, lower_zeros
+from symgrad.codegen.program import (
+    Argument,
+    Call,
+    Choice,
+    Program,
+    Repeat,
+    Slice,
+    Step,
+    Sweep,
+    buffers_of,
+)
+from symgrad.graph.dtypes import bool_
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan, View
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
+from symgrad.passes.buffers import Buffer, assign_buffers
+from symgrad.passes.fuse import fuse
+from symgrad.passes.partition import Group, Partition
+
+# From a nested graph, the first number its nodes may have as a status, and its carried outputs and
+# inputs, to its groups.
+Nest = Callable[[Graph, int, Sequence[tuple[int, int]]], Partition]
+
+
+def build_program(partition: Partition, target: Target, nest: Nest = fuse) -> Program:
+    """Lower and schedule every group, share equal kernels and lay out the arena.
+
+    `nest` turns the graph of a branch or of a body into groups.
+    """
+    builder = _Builder(target, nest)
+    variables = assign_buffers(partition).variables
+    steps = builder.steps(partition, _Surroundings((), ()))
+    offsets, lifetimes, size = lay_out(steps)
+    return Program(
+        partition,
+        variables,
+        tuple(builder.constants),
+        tuple(builder.pool.kernels),
+        steps,
+        offsets,
+        lifetimes,
+        size,
+        builder.failures,
+        len({b for b in buffers_of(steps) if b.place == "tape"}),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Surroundings:
+    """What the inputs and outputs of a nested graph are; empty for the whole program."""
+
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
+
+class _Builder:
+    """Builds the steps of a program; numbers what is global to it."""
+
+    def __init__(self, target: Target, nest: Nest) -> None:
+        self.pool = KernelPool(target)
+        self.constants: dict[Literal, Buffer] = {}
+        self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
+        self._nest = nest
+        self._temporaries = itertools.count()
+        self._tapes = itertools.count()
+        self._loops = itertools.count()
+
+    def steps(self, partition: Partition, around: _Surroundings) -> tuple[Step, ...]:
+        """Return the steps of a graph between `around.inputs` and `around.outputs`."""
+        names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
+        self.failures |= names
+        return _GraphSteps(self, partition, around).build()
+
+    def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
+        """Return the groups of a nested graph."""
+        assert isinstance(graph, Graph), "a nested graph is a graph"
+        return self._nest(graph, max(self.failures, default=0) + 1, carried)
+
+    def temporary(self, type_: TensorType) -> Buffer:
+        """Return a new buffer of the arena; a tape for a stack without a bound."""
+        if is_unbounded(type_):
+            return Buffer("tape", next(self._tapes), type_)
+        return Buffer("temporary", next(self._temporaries), type_)
+
+    def loop(self) -> int:
+        """Return the number of a new loop."""
+        return next(self._loops)
+
+    def constant(self, literal: Literal) -> Buffer:
+        """Return the buffer of a constant; equal ones share it."""
+        number = len(self.constants)
+        return self.constants.setdefault(literal, Buffer("constant", number, literal.type))
+
+    def copy(self, source: Argument, to: Argument, label: str) -> Call:
+        """Return the call that copies a buffer."""
+        return self._plain(label, lower_copy(source.type, "kernel"), source, to)
+
+    def zeros(self, target: Argument, label: str) -> Call:
+        """Return the call that fills a buffer with zeros."""
+        return self._plain(label, lower_zeros(target.type, "kernel"), target)
+
+    def _plain(self, label: str, kernel: Kernel, *arguments: Argument) -> Call:
+        shared = self.pool.add(kernel)
+        return Call(label, shared.kernel, arguments, shared.starts, (), None)
+
+
+class _GraphSteps:
+    """Builds the steps of one graph. Its own buffers are translated into the program's."""
+
+    def __init__(self, builder: _Builder, partition: Partition, around: _Surroundings) -> None:
+        self._builder = builder
+        self._partition = partition
+        self._around = around
+        self._buffers = assign_buffers(partition)
+        self._temporaries: dict[Buffer, Buffer] = {}
+
+    def build(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for group in self._partition.groups:
+            anchor = group.anchor
+            match None if anchor is None else self._partition.specs[anchor]:
+                case Branches(graphs):
+                    assert anchor is not None, "only an anchor has branches"
+                    steps += self._choice(anchor, graphs)
+                case Loop() as loop:
+                    assert anchor is not None, "only an anchor has a body"
+                    steps += self._repeat(anchor, loop)
+                case Scan() as scan:
+                    assert anchor is not None, "only an anchor has a body"
+                    steps += self._sweep(anchor, scan)
+                case _:
+                    steps.append(self._call(group))
+        for source, to in self._buffers.late:
+            copied = self._argument(source), self._argument(to)
+            steps.append(self._builder.copy(*copied, "copy of a new value"))
+        return tuple(steps)
+
+    def _argument(self, local: Buffer) -> Argument:
+        """Return what a buffer of this graph is in the program."""
+        if local.place == "input" and self._around.inputs:
+            return self._around.inputs[local.number]
+        if local.place == "output" and self._around.outputs:
+            return self._around.outputs[local.number]
+        if local.place == "constant":
+            return self._builder.constant(self._buffers.constants[local.number])
+        if local.place == "temporary":
+            if local not in self._temporaries:
+                self._temporaries[local] = self._builder.temporary(local.type)
+            return self._temporaries[local]
+        return local
+
+    def _call(self, group: Group) -> Call:
+        lowered = lower_group(self._partition, self._buffers, group, "kernel")
+        shared = self._builder.pool.add(lowered.kernel)
+        arguments = [self._argument(b) for b in lowered.arguments]
+        starts = list(shared.starts)
+        for param in shared.kernel.params[len(arguments) :]:
+            scratch = TensorType(param.dtype, (param.count,))
+            arguments.append(self._builder.temporary(scratch))
+            starts.append(0)
+        label = _label(self._partition, group)
+        kernel, statuses = shared.kernel, shared.statuses
+        return Call(label, kernel, tuple(arguments), tuple(starts), statuses, group)
+
+    def _source(self, tensor: Tensor) -> Argument:
+        return self._argument(self._buffers.source[self._partition.stored(tensor)])
+
+    def _outputs(self, anchor: Node) -> tuple[list[Buffer], list[Step]]:
+        """Return a buffer for each result of a nested op, and the copies to the other places."""
+        buffers, copies = [], []
+        for tensor in anchor.outputs:
+            first, *others = (self._argument(b) for b in self._buffers.destinations[tensor])
+            if isinstance(first, Slice):
+                others.insert(0, first)
+                first = self._builder.temporary(tensor.type)
+            buffers.append(first)
+            copies += [self._builder.copy(first, other, "copy of a result") for other in others]
+        return buffers, list(copies)
+
+    def _choice(self, anchor: Node, graphs: tuple[NestedGraph, ...]) -> list[Step]:
+        index, *operands = (self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        around = _Surroundings(tuple(operands), tuple(results))
+        branches = tuple(
+            self._builder.steps(self._builder.nested(graph), around) for graph in graphs
+        )
+        return [Choice(index, branches), *copies]
+
+    def _repeat(self, anchor: Node, loop: Loop) -> list[Step]:
+        """Lay out a loop with a condition."""
+        builder = self._builder
+        operands = [self._source(t) for t in anchor.inputs]
+        (count, *results), copies = self._outputs(anchor)
+        state, stacks = results[: loop.carried], results[loop.carried :]
+        inputs = (*state, *operands[loop.carried :])
+        number = builder.loop()
+        test = builder.temporary(TensorType(bool_, ()))
+        condition = builder.steps(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
+        body = self._body(number, loop.body, inputs, state, stacks)
+        capacity = loop.capacity if stacks else 0
+        repeat = Repeat(number, condition, test, body, count, capacity, _tapes(stacks, number))
+        return [*self._before(operands, state, stacks), repeat, *copies]
+
+    def _sweep(self, anchor: Node, scan: Scan) -> list[Step]:
+        """Lay out a loop over slices."""
+        trips, *operands = (self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        state, stacks = results[: scan.carried], results[scan.carried :]
+        number = self._builder.loop()
+        width = scan.carried + scan.scanned
+        slices = [_slice(stack, number) for stack in operands[scan.carried : width]]
+        inputs = (*state, *slices, *operands[width:])
+        body = self._body(number, scan.body, inputs, state, stacks)
+        tapes = _tapes(stacks, number)
+        sweep = Sweep(number, trips, body, scan.capacity, scan.reverse, tapes)
+        return [*self._before(operands, state, stacks), sweep, *copies]
+
+    def _before(
+        self, operands: Sequence[Argument], state: Sequence[Buffer], stacks: Sequence[Buffer]
+    ) -> list[Step]:
+        """Fill the buffers of the results: they hold the loop variables while the loop runs."""
+        builder = self._builder
+        first = [
+            builder.copy(given, own, "first loop variable")
+            for given, own in zip(operands, state, strict=False)
+        ]
+        bounded = [stack for stack in stacks if stack.place != "tape"]
+        return [*first, *(builder.zeros(stack, "empty stack") for stack in bounded)]
+
+    def _body(
+        self,
+        number: int,
+        body: NestedGraph,
+        inputs: tuple[Argument, ...],
+        state: Sequence[Buffer],
+        stacks: Sequence[Buffer],
+    ) -> tuple[Step, ...]:
+        """Return the steps of one iteration.
+
+        The next loop variables are written over the old ones, or beside them and then copied.
+        """
+        builder = self._builder
+        assert isinstance(body, Graph), "the body of a loop is a graph"
+        outputs, own = body.outputs, range(len(state))
+        changing = [i for i in own if outputs[i] is not body.inputs[i]]
+        graph = Graph(
+            [outputs[i] for i in (*changing, *range(len(state), len(outputs)))],
+            body.inputs,
+            name=body.name,
+            region=body.region,
+        )
+        partition = builder.nested(graph, list(enumerate(changing)))
+        following: list[Argument] = [
+            state[i] if n in partition.overwriting else builder.temporary(state[i].type)
+            for n, i in enumerate(changing)
+        ]
+        results = (*following, *(_slice(stack, number) for stack in stacks))
+        steps = builder.steps(partition, _Surroundings(inputs, results))
+        advance = [
+            builder.copy(new, state[i], "next loop variable")
+            for new, i in zip(following, changing, strict=True)
+            if new is not state[i]
+        ]
+        return (*steps, *advance)
+
+
+def _tapes(stacks: Sequence[Buffer], loop: int) -> tuple[Slice, ...]:
+    return tuple(_slice(stack, loop) for stack in stacks if stack.place == "tape")
+
+
+def _slice(stack: Argument, loop: int) -> Slice:
+    return Slice(stack, loop, stack.type.with_shape(stack.type.shape[1:]))
+
+
+def _label(partition: Partition, group: Group) -> str:
+    moves = (View, Reshape)
+    ops = [n.op for n in group.nodes if not isinstance(partition.specs[n], moves)]
+    if not group.nodes:
+        return "copy of a result"
+    shown = list(dict.fromkeys(ops or [n.op for n in group.nodes]))
+    return " ".join(shown[:6]) + (" ..." if len(shown) > 6 else "")
