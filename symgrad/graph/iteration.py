@@ -7,12 +7,13 @@ counter, is a loop variable behind them, so that the numbers in messages are tho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import CompileError, DTypeError, GraphError, ShapeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.control import (
     Function,
@@ -50,12 +51,14 @@ def while_loop(
     other nest. `body` returns new ones of the same nest, dtypes and shapes, and the result is a
     nest like `loop_vars`. The loop ends after `maximum_iterations` at the latest; as an int it
     also bounds the memory a gradient takes. Without `back_prop` no gradient passes the loop.
+
+    A gradient keeps the loop variables of every iteration. With `checkpoint`, it keeps those of
+    every n-th, and computes the n iterations between two of them once more when it needs them: n
+    is an int, or with "sqrt" the square root of `maximum_iterations`, and 1024 without a bound.
+    The results are the same to the bit, but for gradients of what the body captures: these are
+    sums over iterations, and are then taken by segments. `cond` is traced twice.
     """
     require_callables("while_loop", cond=cond, body=body)
-    if checkpoint is not None:
-        raise CompileError(
-            "while_loop", f"checkpoint is {checkpoint!r} and must be None", source=user_source()
-        )
     arguments, nest = _as_arguments(loop_vars)
     initial = [as_tensor(leaf) for leaf in flatten(arguments)[0]]
     if not initial:
@@ -79,6 +82,9 @@ def while_loop(
     hidden = [] if bound is None else [constant(0, dtypes.int64)]
     start = [*initial, *hidden]
     types = [t.type for t in start]
+    segment = _read_checkpoint(checkpoint, capacity)
+    if segment:
+        step, capacity = _in_segments(condition, step, segment), -(-capacity // segment)
     traced = _traced("cond", types, start, lambda *params: [condition(*params)])
     node = loop(start, traced, _traced("body", types, start, step), capacity, name)
     results = node.outputs[1 : 1 + count]
@@ -138,6 +144,53 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
             "while_loop", f"maximum_iterations is {limit}, less than 0", source=user_source()
         )
     return int(limit), int(limit)
+
+
+_SEGMENT = 1024  # iterations between two checkpoints of a loop without a bound
+
+
+def _read_checkpoint(checkpoint: Any, capacity: int) -> int:
+    """Return how many iterations lie between two checkpoints, 0 for none."""
+    if checkpoint is None:
+        return 0
+    if isinstance(checkpoint, str) and checkpoint == "sqrt":
+        return math.isqrt(max(capacity - 1, 0)) + 1 if capacity else _SEGMENT
+    is_count = isinstance(checkpoint, int | np.integer) and not isinstance(checkpoint, bool)
+    if not is_count or checkpoint < 1:
+        raise GraphError(
+            "while_loop",
+            f"checkpoint is {checkpoint!r}, none of None, 'sqrt' and a positive int",
+            source=user_source(),
+        )
+    return int(checkpoint)
+
+
+def _in_segments(
+    condition: Callable[..., Tensor], step: Callable[..., list[Tensor]], length: int
+) -> Callable[..., list[Tensor]]:
+    """Return a body that does up to `length` iterations, in a loop of its own.
+
+    The gradient of the outer loop computes its body again, so the inner loop records no more than
+    one segment at a time: nothing else is needed for checkpoints.
+    """
+
+    def segment(*params: Tensor) -> list[Tensor]:
+        start = [*params, constant(0, dtypes.int64)]
+        types = [t.type for t in start]
+
+        def goes_on(*inner: Tensor) -> list[Tensor]:
+            return [
+                logical_and(condition(*inner[:-1]), less(inner[-1], constant(length, dtypes.int64)))
+            ]
+
+        def advance(*inner: Tensor) -> list[Tensor]:
+            return [*step(*inner[:-1]), _next(inner[-1])]
+
+        traced = _traced("segment_cond", types, start, goes_on)
+        node = loop(start, traced, _traced("segment", types, start, advance), length)
+        return list(node.outputs[1 : 1 + len(params)])
+
+    return segment
 
 
 def _not_an_integer(op: str, label: str, given: object) -> DTypeError:

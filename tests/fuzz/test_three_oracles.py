@@ -146,7 +146,7 @@ def test_a_plan_of_memory_that_is_wrong_is_found_in_the_loops(monkeypatch):
     def all_at_the_start(requests: Sequence[Request]) -> tuple[list[int], int]:
         return [0] * len(requests), max(r.size for r in requests)
 
-    monkeypatch.setattr("symgrad.codegen.program.plan_memory", all_at_the_start)
+    monkeypatch.setattr("symgrad.codegen.arena.plan_memory", all_at_the_start)
     different = run_everywhere(*_two_products())
     assert different is not None
     assert different.floor == "the loops for native"

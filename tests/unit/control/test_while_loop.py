@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import CompileError, DTypeError, GraphError, ShapeError
+from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph.node import Tensor
 from symgrad.runtime.function import compile
 from tests.support.control_programs import check_derivatives, gradient, keep, run, value
@@ -181,9 +181,40 @@ def test_r13_7_a_dict_is_one_argument(x):
     np.testing.assert_allclose(value(y["v"], {x: POINT}), POINT**3)
 
 
-def test_checkpoints_are_refused(x, n):
-    with pytest.raises(CompileError, match="checkpoint is 4"):
-        power(x, n, checkpoint=4)
+def _iterated(trips: int, **options: Any) -> list[Tensor]:
+    """Return sine of its own multiple, again and again, with gradients by start and factor."""
+    start, factor = sg.placeholder((3,), "float64"), sg.placeholder((3,), "float64")
+    body = lambda i, v: (i + 1, sg.sin(v * factor))  # noqa: E731 - what a user writes
+    _, end = sg.while_loop(lambda i, _v: i < trips, body, (0, start), **options)
+    return [start, factor, end, *sg.gradients(sg.sum(end), [start, factor])]
+
+
+@pytest.mark.parametrize("trips", [0, 1, 7, 37, 50])
+@pytest.mark.parametrize("checkpoint", [1, 7, 50, 1000, "sqrt"])
+@pytest.mark.parametrize("bound", [50, None])
+def test_checkpoints_change_no_result(trips, checkpoint, bound):
+    plain = _iterated(trips, maximum_iterations=bound)
+    kept = _iterated(trips, maximum_iterations=bound, checkpoint=checkpoint)
+    arrays = (POINT, 1 + POINT)
+    wanted = sg.compile(plain[:2], plain[2:])(*arrays)
+    found = sg.compile(kept[:2], kept[2:])(*arrays)
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_array_equal(found[1], wanted[1])
+    np.testing.assert_allclose(found[2], wanted[2], rtol=1e-13)
+
+
+def test_checkpoints_save_memory():
+    plain = _iterated(10_000, maximum_iterations=10_000)
+    kept = _iterated(10_000, maximum_iterations=10_000, checkpoint="sqrt")
+    whole = sg.compile(plain[:2], plain[2:]).memory.arena_bytes
+    assert whole > 10_000 * 3 * 8
+    assert sg.compile(kept[:2], kept[2:]).memory.arena_bytes < 0.05 * whole
+
+
+@pytest.mark.parametrize("checkpoint", [0, -1, True, 2.5, "half"])
+def test_a_checkpoint_that_is_none_is_refused(x, n, checkpoint):
+    with pytest.raises(GraphError, match=r"checkpoint is .*, none of None, 'sqrt'"):
+        power(x, n, checkpoint=checkpoint)
 
 
 def test_r13_16_without_back_prop_no_gradient_passes(x, n):
