@@ -55,8 +55,7 @@ def while_loop(
     A gradient keeps the loop variables of every iteration. With `checkpoint`, it keeps those of
     every n-th, and computes the n iterations between two of them once more when it needs them: n
     is an int, or with "sqrt" the square root of `maximum_iterations`, and 1024 without a bound.
-    The results are the same to the bit, but for gradients of what the body captures: these are
-    sums over iterations, and are then taken by segments. `cond` is traced twice.
+    The results are the same to the bit. `cond` is then traced twice.
     """
     require_callables("while_loop", cond=cond, body=body)
     arguments, nest = _as_arguments(loop_vars)

@@ -198,9 +198,8 @@ def test_checkpoints_change_no_result(trips, checkpoint, bound):
     arrays = (POINT, 1 + POINT)
     wanted = sg.compile(plain[:2], plain[2:])(*arrays)
     found = sg.compile(kept[:2], kept[2:])(*arrays)
-    np.testing.assert_array_equal(found[0], wanted[0])
-    np.testing.assert_array_equal(found[1], wanted[1])
-    np.testing.assert_allclose(found[2], wanted[2], rtol=1e-13)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_checkpoints_save_memory():
