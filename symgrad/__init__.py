@@ -10,6 +10,7 @@ from symgrad.errors import (
     ShapeError,
     SymgradError,
 )
+from symgrad.functional import function
 from symgrad.graph import protocols as protocols
 from symgrad.graph.build import name_scope
 from symgrad.graph.control import cond, switch_case
@@ -132,6 +133,7 @@ from symgrad.graph.ops.structure import pad
 from symgrad.graph.ops.summation import diagonal, einsum, trace
 from symgrad.graph.ops.transcendental import erf, rsqrt, sigmoid
 from symgrad.graph.ops.views import split, swapaxes
+from symgrad.graph.recompute import recompute_grad
 from symgrad.graph.state import (
     inplace_decrement,
     inplace_increment,
@@ -140,7 +142,10 @@ from symgrad.graph.state import (
     variable,
     variable_data,
 )
+from symgrad.graph.tensor_array import TensorArray
 from symgrad.passes.aggregate import AggregationMethod
+from symgrad.passes.custom_gradient import custom_gradient, grad_pass_through
+from symgrad.passes.forward_mode import hvp, jvp
 from symgrad.passes.gradient_arguments import UnconnectedGradients
 from symgrad.passes.gradient_explanation import explain_none
 from symgrad.passes.gradient_registry import (
@@ -149,6 +154,7 @@ from symgrad.passes.gradient_registry import (
     register_gradient,
 )
 from symgrad.passes.gradients import gradients
+from symgrad.passes.jacobian import hessians, jacobian
 from symgrad.runtime.function import Step, compile, run
 
 __all__ = [
@@ -165,6 +171,7 @@ __all__ = [
     "Step",
     "SymgradError",
     "Tensor",
+    "TensorArray",
     "UnconnectedGradients",
     "Update",
     "Variable",
@@ -188,6 +195,7 @@ __all__ = [
     "cond",
     "constant",
     "cos",
+    "custom_gradient",
     "diagonal",
     "divide",
     "dot",
@@ -209,10 +217,14 @@ __all__ = [
     "fori_loop",
     "full",
     "full_like",
+    "function",
+    "grad_pass_through",
     "gradient_override_map",
     "gradients",
     "greater",
     "greater_equal",
+    "hessians",
+    "hvp",
     "identity",
     "inf",
     "inplace_decrement",
@@ -226,6 +238,8 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "jacobian",
+    "jvp",
     "less",
     "less_equal",
     "linspace",
@@ -264,6 +278,7 @@ __all__ = [
     "pow",
     "prevent_gradient",
     "prod",
+    "recompute_grad",
     "register_gradient",
     "remainder",
     "repeat",

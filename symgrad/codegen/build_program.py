@@ -35,6 +35,8 @@ from symgrad.passes.buffers import Buffer, assign_buffers
 from symgrad.passes.fuse import fuse
 from symgrad.passes.partition import Group, Partition
 
+_COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
+
 # From a nested graph, the first number its nodes may have as a status, and its carried outputs and
 # inputs, to its groups.
 Nest = Callable[[Graph, int, Sequence[tuple[int, int]]], Partition]
@@ -183,12 +185,17 @@ class _GraphSteps:
     def _source(self, tensor: Tensor) -> Argument:
         return self._argument(self._buffers.source[self._partition.stored(tensor)])
 
-    def _outputs(self, anchor: Node) -> tuple[list[Buffer], list[Step]]:
-        """Return a buffer for each result of a nested op, and the copies to the other places."""
+    def _outputs(self, anchor: Node, carried: range = range(0)) -> tuple[list[Buffer], list[Step]]:
+        """Return a buffer for each result of a nested op, and the copies to the other places.
+
+        The outputs in `carried` hold loop variables while the loop runs. An array of the caller
+        may lie across cache lines: one copy at the end costs less than that in each iteration.
+        """
         buffers, copies = [], []
-        for tensor in anchor.outputs:
+        for position, tensor in enumerate(anchor.outputs):
             first, *others = (self._argument(b) for b in self._buffers.destinations[tensor])
-            if isinstance(first, Slice):
+            is_small = position in carried and tensor.type.nbytes <= _COPIED_BYTES
+            if isinstance(first, Slice) or (is_small and first.place == "output"):
                 others.insert(0, first)
                 first = self._builder.temporary(tensor.type)
             buffers.append(first)
@@ -208,7 +215,7 @@ class _GraphSteps:
         """Lay out a loop with a condition."""
         builder = self._builder
         operands = [self._source(t) for t in anchor.inputs]
-        (count, *results), copies = self._outputs(anchor)
+        (count, *results), copies = self._outputs(anchor, range(1, 1 + loop.carried))
         state, stacks = results[: loop.carried], results[loop.carried :]
         inputs = (*state, *operands[loop.carried :])
         number = builder.loop()
@@ -222,7 +229,7 @@ class _GraphSteps:
     def _sweep(self, anchor: Node, scan: Scan) -> list[Step]:
         """Lay out a loop over slices."""
         trips, *operands = (self._source(t) for t in anchor.inputs)
-        results, copies = self._outputs(anchor)
+        results, copies = self._outputs(anchor, range(scan.carried))
         state, stacks = results[: scan.carried], results[scan.carried :]
         number = self._builder.loop()
         width = scan.carried + scan.scanned

@@ -30,7 +30,15 @@ from symgrad.codegen.loops import (
 from symgrad.codegen.lower_contract import build_product, plan_product
 from symgrad.codegen.lower_values import Values
 from symgrad.codegen.scope import Names, Scope, constant
-from symgrad.graph.kernel_spec import AxisMap, Contract, Place, Reduce, ScatterAdd
+from symgrad.graph.kernel_spec import (
+    AxisMap,
+    Contract,
+    Place,
+    Reduce,
+    Scatter,
+    ScatterAdd,
+    ScatterSet,
+)
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import TensorType
 from symgrad.passes.buffers import Buffer, Buffers
@@ -88,7 +96,7 @@ class _Lowering:
             case Place():
                 assert anchor is not None, "a structure that places is an anchor"
                 return self._place_group(anchor, spec)
-            case ScatterAdd():
+            case ScatterAdd() | ScatterSet():
                 assert anchor is not None, "a structure that scatters is an anchor"
                 return self._scatter_group(anchor, spec)
             case _:
@@ -274,7 +282,7 @@ class _Lowering:
             combined,
         )
 
-    # ----------------------------------------------------------------- Place, ScatterAdd
+    # ----------------------------------------------------------------- Place, Scatter
 
     def _place_group(self, anchor: Node, spec: Place) -> tuple[Stmt, ...]:
         body: list[Stmt] = []
@@ -301,16 +309,10 @@ class _Lowering:
             body += self.nest(operand.type.static_shape, write)
         return tuple(body)
 
-    def _scatter_group(self, anchor: Node, spec: ScatterAdd) -> tuple[Stmt, ...]:
-        base, updates, *indices = anchor.inputs
+    def _scatter_group(self, anchor: Node, spec: Scatter) -> tuple[Stmt, ...]:
+        _base, updates, *indices = anchor.inputs
         output = anchor.output
         shape = output.type.static_shape
-        copy = self.nest(
-            shape,
-            lambda scope, index: self.store(
-                scope, output, index, self.values.value(scope, base, index)
-            ),
-        )
         rank = indices[0].ndim
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
@@ -320,14 +322,34 @@ class _Lowering:
             item = self.values.value(scope, updates, index)
             offset = self.values.linear(place, shape)
             for name in self.values.destinations(output):
+                if isinstance(spec, ScatterSet):
+                    scope.statements.append(Store(name, offset, item))
+                    continue
                 # Not `scope.load`: what was loaded before another row was added is out of date.
                 old = Ref(scope.names.value(), output.dtype)
                 scope.statements.append(Let(old.name, Load(name, offset, output.dtype)))
                 scope.statements.append(Store(name, offset, scope.call("add", old, item)))
 
-        # Rows may meet, so they are added one after another.
+        # Rows may meet, so they are written one after another.
         rows = range(spec.axis, spec.axis + rank)
-        return (*copy, *self.nest(updates.type.static_shape, write, ordered=rows))
+        body = self.nest(updates.type.static_shape, write, ordered=rows)
+        return (*self._copy_of_base(anchor), *body)
+
+    def _copy_of_base(self, anchor: Node) -> tuple[Stmt, ...]:
+        """Return the loops that copy what is scattered into, to where it is not already."""
+        base, output = anchor.inputs[0], anchor.output
+        copies = list(self.values.destinations(output))
+        if self.values.is_in_memory(base) and self.values.source(base) in copies:
+            copies.remove(self.values.source(base))
+        if not copies:
+            return ()
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            value = self.values.value(scope, base, index)
+            offset = self.values.linear(index, output.type.static_shape)
+            scope.statements.extend(Store(name, offset, value) for name in copies)
+
+        return self.nest(output.type.static_shape, write)
 
 
 def _of(variable: str) -> Index:

@@ -12,6 +12,7 @@ affine maps between the axes of the operands and of the result:
     Contract   result[o] = sum over the labels not in o of lhs[l] * rhs[r]
     Gather     result[a, j, b] = operand[a, indices...[j], b]
     ScatterAdd result = base;  result[a, indices...[j], b] += updates[a, j, b]
+    ScatterSet result = base;  result[a, indices...[j], b] = updates[a, j, b]
 
 Every structure has one lowering. Shapes are static when a spec is made.
 """
@@ -135,6 +136,14 @@ class ScatterAdd:
 
 
 @dataclass(frozen=True, slots=True)
+class ScatterSet:
+    """Operands: base, updates, then `count` index tensors; of rows that meet the last one stays."""
+
+    axis: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Branches:
     """Operands: an int64 index, then those of the branches; one branch runs, the last if none fits.
 
@@ -177,4 +186,5 @@ class Scan:
 
 
 Nested = Branches | Loop | Scan
-KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | ScatterAdd | Nested
+Scatter = ScatterAdd | ScatterSet
+KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | Scatter | Nested

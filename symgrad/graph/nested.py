@@ -28,6 +28,7 @@ class Traced:
                 apply(placeholder_op, dtype=t.dtype, shape=t.shape, name=f"p{i}")
                 for i, t in enumerate(types)
             ]
+            opened.params.extend(self.params)
         self.outputs: list[Tensor] = []
 
     def run(self, function: Callable[..., Sequence[Tensor]]) -> None:

@@ -54,12 +54,14 @@ class OpDef:
 class Region:
     """A scope of tracing: a tensor made in it lives in it and may be used only there.
 
-    `captures` maps a tensor from around the region to the placeholder that stands for it inside,
-    `initials` a loop variable inside to the value around that it starts with.
+    `params` are the parameters of the function that is traced. `captures` maps a tensor from
+    around the region to the placeholder that stands for it inside, `initials` a loop variable
+    inside to the value around that it starts with.
     """
 
     name: str
     parent: Region | None
+    params: list[Tensor] = field(default_factory=list)
     captures: dict[Tensor, Tensor] = field(default_factory=dict)
     initials: dict[Tensor, Tensor] = field(default_factory=dict)
 

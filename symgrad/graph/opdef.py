@@ -11,10 +11,15 @@ from symgrad.graph.node import Grad, Infer, Kernel, OpDef, Reference
 from symgrad.graph.types import Array, TensorType
 
 OPS: dict[str, OpDef] = {}
+# The ops that treat each element alike, wherever it stands.
+ELEMENTWISE: set[str] = set()
 
 # What a gradient rule that differentiates nested graphs is given to do so; it is no attribute.
 DIFFERENTIATE = "differentiate"
 WANTED = "wanted"
+# A function that takes over what has arrived so far as the gradient of an operand: the rule then
+# goes on adding to it, and what it returns for that operand holds it.
+ARRIVED = "arrived"
 
 
 def define(
@@ -43,7 +48,7 @@ def define(
 def _attributes(rule: Callable[..., Any]) -> set[str]:
     parameters = inspect.signature(rule).parameters.values()
     names = {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-    return names - {DIFFERENTIATE, WANTED}
+    return names - {DIFFERENTIATE, WANTED, ARRIVED}
 
 
 def elementwise(
@@ -59,6 +64,7 @@ def elementwise(
     def kernel(*_operands: TensorType) -> Map:
         return Map(body)
 
+    ELEMENTWISE.add(name)
     return define(name, infer=infer, reference=reference, grad=grad, kernel=kernel)
 
 

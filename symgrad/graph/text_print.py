@@ -41,7 +41,15 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import constant_op, placeholder_op, variable_op
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
-from symgrad.graph.types import Array, Attr, Literal, NestedGraph, State, TensorType
+from symgrad.graph.types import (
+    Array,
+    Attr,
+    Literal,
+    NestedGraph,
+    PythonFunction,
+    State,
+    TensorType,
+)
 
 # A name with its scopes. It does not begin with a digit: those are results without a name.
 NAME = r"[^\W\d][\w./-]*"
@@ -159,7 +167,7 @@ class _Names:
 
     def attribute(self, value: Attr) -> str:
         match value:
-            case bool():  # before int, which a bool is
+            case bool() | None:  # before int, which a bool is
                 return str(value).lower()
             case int() | Size():
                 return self.size(value)
@@ -173,8 +181,8 @@ class _Names:
                 return f"literal {value.type} {print_array(value.array, self.elide)}"
             case DType():
                 return value.short
-            case None:
-                return "none"
+            case PythonFunction():
+                return f"<function {value.name}>"
             case State() | NestedGraph():
                 raise AssertionError(f"{value!r} within another attribute")
             case _:

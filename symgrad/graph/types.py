@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +138,19 @@ class State:
         return f"State({self.name}: {self.type})"
 
 
+class PythonFunction:
+    """A function of Python as an attribute: it has no text, and is equal to itself only."""
+
+    __slots__ = ("call", "name")
+
+    def __init__(self, name: str, call: Callable[..., Any]) -> None:
+        self.name = name
+        self.call = call
+
+    def __repr__(self) -> str:
+        return f"PythonFunction({self.name})"
+
+
 class NestedGraph:
     """What an attribute that is a graph is: the program of a branch or of the body of a loop."""
 
@@ -171,6 +185,7 @@ Attr = (
     | Size
     | Literal
     | State
+    | PythonFunction
     | NestedGraph
     | tuple["Attr", ...]
 )

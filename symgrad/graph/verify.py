@@ -15,10 +15,10 @@ from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.sizes import Size
-from symgrad.graph.types import Attr, Literal, State, TensorType
+from symgrad.graph.types import Attr, Literal, PythonFunction, State, TensorType
 
 # Exactly these: a np.float64 is a float too, but does not print as one.
-_ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State, Graph)
+_ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State, PythonFunction, Graph)
 
 
 def verify(graph: Graph) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import networkx
 
-from symgrad.graph.kernel_spec import Gather, Iota, Map, Reshape, ScatterAdd, View
+from symgrad.graph.kernel_spec import Gather, Iota, Map, Reshape, Scatter, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import State
 from symgrad.passes.partition import Group, Partition
@@ -132,7 +132,7 @@ def _reads(state: State, tensor: Tensor) -> bool:
 
 
 def _can_fail(partition: Partition, group: Group) -> bool:
-    return any(isinstance(partition.specs[n], Gather | ScatterAdd) for n in group.nodes)
+    return any(isinstance(partition.specs[n], Gather | Scatter) for n in group.nodes)
 
 
 def _read_elsewhere(partition: Partition, group: Group) -> set[Tensor]:

@@ -78,7 +78,8 @@ class _Assignment:
         self._place_leaves()
         for group in partition.groups:
             for tensor in group.outputs:
-                self._place_result(tensor, is_leaf=not group.nodes)
+                is_leaf = partition.specs[tensor.node] is None
+                self._place_result(tensor, is_leaf=is_leaf)
 
     def _variable(self, state: State) -> Buffer:
         number = len(self._variables)

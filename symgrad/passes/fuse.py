@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Contract, Gather, KernelSpec, Map, Reshape, View
+from symgrad.graph.kernel_spec import Contract, Gather, KernelSpec, Map, Reshape, Scatter, View
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.traverse import topological
 from symgrad.passes.costs import flops_per_element
 from symgrad.passes.draft import INLINE, NESTED, Draft, Drafts, only_splits
-from symgrad.passes.fuse_merge import merge_from_operands
+from symgrad.passes.fuse_merge import merge_from_operands, merge_siblings
 from symgrad.passes.order_groups import order_groups
 from symgrad.passes.partition import Partition
 
@@ -39,6 +40,8 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
     drafts = Drafts(graph, specs, first_status, carried)
     _assign_from_users(drafts)
     merge_from_operands(drafts, MAX_NODES)
+    if carried:
+        merge_siblings(drafts, MAX_NODES)
     return order_groups(drafts)
 
 
@@ -138,9 +141,24 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
             _require_strided(drafts, operand, "a product reads it many times")
     elif isinstance(spec, Gather):
         _require_strided(drafts, node.inputs[0], "a gather reads it at indices that are data")
+    elif isinstance(spec, Scatter) and _is_next_value(drafts, node):
+        base, *written = node.inputs
+        for operand in written:
+            # What comes from other rows is computed before any row is written.
+            if base.node in topological([operand]):
+                drafts.require_memory(operand, "it is written into the loop variable it reads")
     is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
     if is_repeat or (isinstance(spec, Map | View | Reshape) and node.output in drafts.repeated):
         drafts.repeated.update(node.inputs)
+
+
+def _is_next_value(drafts: Drafts, scatter: Node) -> bool:
+    """Return whether `scatter` makes the next value of the loop variable it writes into."""
+    graph = drafts.graph
+    return any(
+        graph.outputs[output] is scatter.output and graph.inputs[input_] is scatter.inputs[0]
+        for output, input_ in drafts.carried
+    )
 
 
 def _require_strided(drafts: Drafts, operand: Tensor, reason: str) -> None:

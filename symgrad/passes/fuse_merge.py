@@ -1,15 +1,17 @@
 """The second step of the fuse pass: groups of Maps join the group that computes their operand.
 
 The result is an epilogue of a Reduce or Contract, or a Map kernel with several results. It must
-cover the same elements in the same order, and must not make two groups wait for each other.
+cover the same elements in the same order, and must not make two groups wait for each other. In the
+body of a loop, groups of Maps are merged as well if they only read the same tensor.
 """
 
 from __future__ import annotations
 
-from symgrad.graph.kernel_spec import Place, ScatterAdd
+from symgrad.graph.kernel_spec import Place, Scatter
 from symgrad.passes.draft import NESTED, Draft, Drafts
 
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
+MAX_GROUPS = 64  # in a body whose groups are compared with each other
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
@@ -28,10 +30,60 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
                 draft = producer
 
 
+def merge_siblings(drafts: Drafts, max_nodes: int) -> None:
+    """Merge groups of Maps over the same elements that read a tensor in common.
+
+    This is for the body of a loop: there a call and a trip to the cache are paid each iteration.
+    """
+    groups = sorted((d for d in drafts.all if d.merged_into is None), key=lambda d: d.order)
+    if len(groups) > MAX_GROUPS:
+        return
+    for number, draft in enumerate(groups):
+        for other in groups[number + 1 :]:
+            if draft.merged_into is None and other.merged_into is None:
+                _merge_pair(drafts, draft, other, max_nodes)
+
+
+def _merge_pair(drafts: Drafts, draft: Draft, other: Draft, max_nodes: int) -> None:
+    is_map = draft.anchor is None and other.anchor is None
+    if not is_map or draft.domain != other.domain:
+        return
+    if set(drafts.read_from_memory(draft)).isdisjoint(drafts.read_from_memory(other)):
+        return
+    is_small = len(draft.nodes) + len(other.nodes) <= max_nodes
+    if not is_small or _count_streams(drafts, draft, other) > MAX_STREAMS:
+        return
+    if _needs(drafts, draft, other) or _needs(drafts, other, draft):
+        return
+    draft.nodes |= other.nodes
+    draft.results += other.results
+    other.merged_into = draft
+
+
+def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
+    """Return whether `other` must run before `draft`."""
+    pending, seen = [draft], {id(draft)}
+    while pending:
+        for producer in _producers(drafts, pending.pop()):
+            if producer is other:
+                return True
+            if id(producer) not in seen:
+                seen.add(id(producer))
+                pending.append(producer)
+    return False
+
+
+def _producers(drafts: Drafts, draft: Draft) -> list[Draft]:
+    """Return the groups that compute what `draft` reads."""
+    homes = (drafts.home.get(drafts.stored(t).node) for t in drafts.read_from_memory(draft))
+    found = (home.final() for home in homes if home is not None)
+    return list({id(d): d for d in found if d is not draft}.values())
+
+
 def _can_merge(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> bool:
     if draft.anchor is not None or draft.domain != producer.domain:
         return False
-    if producer.anchor and isinstance(drafts.specs[producer.anchor], (Place, ScatterAdd, *NESTED)):
+    if producer.anchor and isinstance(drafts.specs[producer.anchor], (Place | Scatter, *NESTED)):
         return False  # these write their result piece by piece: there is no one element to go on
     if len(draft.nodes) + len(producer.nodes) > max_nodes:
         return False
@@ -70,12 +122,7 @@ class _Ancestry:
 
     def producers(self, draft: Draft) -> list[Draft]:
         """Return the groups that compute what `draft` reads."""
-        homes = (
-            self._drafts.home.get(self._drafts.stored(t).node)
-            for t in self._drafts.read_from_memory(draft)
-        )
-        found = (home.final() for home in homes if home is not None)
-        return list({id(d): d for d in found if d is not draft}.values())
+        return _producers(self._drafts, draft)
 
     def add(self, draft: Draft, producers: list[Draft]) -> None:
         before = 0

@@ -53,12 +53,12 @@ def read_arguments(
     method = AggregationMethod.DEFAULT
     if aggregation_method is not None:
         method = _option("aggregation_method", AggregationMethod, aggregation_method)
-    tensors = [as_tensor(y) for y in _as_list(ys)]
+    tensors = [as_tensor(y) for y in as_list(ys)]
     return GradientArguments(
         ys=tuple(tensors),
-        xs=tuple(as_tensor(x) for x in _as_list(xs)),
+        xs=tuple(as_tensor(x) for x in as_list(xs)),
         seeds=_read_seeds(tensors, grad_ys),
-        stops=frozenset(as_tensor(t) for t in _as_list(stop_gradients)),
+        stops=frozenset(as_tensor(t) for t in as_list(stop_gradients)),
         method=method,
         unconnected=unconnected,
     )
@@ -77,7 +77,8 @@ def _option(argument: str, options: type[Option], value: Any) -> Option:
         ) from error
 
 
-def _as_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """Return what a list or tuple holds, nothing for None, and anything else alone."""
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
@@ -86,7 +87,7 @@ def _as_list(value: Any) -> list[Any]:
 def _read_seeds(ys: Sequence[Tensor], grad_ys: Any) -> tuple[Tensor | None, ...]:
     if grad_ys is None:
         return (None,) * len(ys)
-    given = _as_list(grad_ys)
+    given = as_list(grad_ys)
     if len(given) != len(ys):
         raise GraphError(
             "gradients",
@@ -95,25 +96,28 @@ def _read_seeds(ys: Sequence[Tensor], grad_ys: Any) -> tuple[Tensor | None, ...]
             source=user_source(),
         )
     return tuple(
-        None if value is None else _read_seed(position, y, value)
+        None
+        if value is None
+        else read_seed(f"gradients: grad_ys[{position}]", value, f"ys[{position}]", y)
         for position, (y, value) in enumerate(zip(ys, given, strict=True))
     )
 
 
-def _read_seed(position: int, y: Tensor, value: Any) -> Tensor:
-    subject, source = f"gradients: grad_ys[{position}]", user_source()
+def read_seed(subject: str, value: Any, label: str, y: Tensor) -> Tensor:
+    """Return `value` as a tensor of the type of `y`, which messages call `label`."""
+    source = user_source()
     if y.dtype.is_bool:
         raise DTypeError(subject, f"a seed is given for {y.type}, not a number", source=source)
     seed = _as_seed(value, y.dtype)
     if seed.dtype != y.dtype:
         raise DTypeError(
             subject,
-            f"dtypes differ: {seed.type} is given for ys[{position}]: {y.type}",
+            f"dtypes differ: {seed.type} is given for {label}: {y.type}",
             hint="use astype",
             source=source,
         )
     try:
-        meet_shapes(subject, "the seed", seed.type, f"ys[{position}]", y.type)
+        meet_shapes(subject, "the seed", seed.type, label, y.type)
     except ShapeError as error:
         error.source = source
         raise

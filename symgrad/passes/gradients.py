@@ -23,14 +23,14 @@ what it builds belongs to the region that is open.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.build import derived_from, initial_values, name_scope, outer_tensors
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.opdef import DIFFERENTIATE, WANTED, takes_differentiate
+from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.control import add_stacks
 from symgrad.graph.ops.elementwise import filled_like
@@ -44,6 +44,7 @@ from symgrad.passes.gradient_arguments import (
     read_arguments,
 )
 from symgrad.passes.gradient_registry import gradient_rule, has_gradient
+from symgrad.passes.masks import carry_masked
 
 
 def gradients(
@@ -153,13 +154,19 @@ class ArrivedGradients:
     def add(self, tensor: Tensor, g: Tensor) -> None:
         self._terms.setdefault(tensor, []).append(g)
 
+    def take(self, tensor: Tensor) -> Tensor | None:
+        """Return what `total` does, and forget it: who takes it answers for it."""
+        total = self.total(tensor)
+        self._terms.pop(tensor, None)
+        return total
+
     def total(self, tensor: Tensor) -> Tensor | None:
         """Return the sum of what arrived, None if nothing did; the same tensor at every call."""
         terms = self._terms.get(tensor)
         if terms is None:
             return None
         if len(terms) > 1:
-            with _building_gradient_of(tensor.node):
+            with building_gradient_of(tensor.node):
                 if is_unbounded(tensor.type):
                     terms[:] = [add_stacks(tensor, terms)]
                 else:
@@ -209,23 +216,38 @@ def _carry_through(
     gs = [None if t in stops else arrived.total(t) for t in node.outputs]
     if all(g is None for g in gs):
         return
-    with _building_gradient_of(node):
+    with building_gradient_of(node):
         filled = [
             _filled_like(t, 0) if g is None and t.dtype.is_trainable else g
             for t, g in zip(node.outputs, gs, strict=True)
         ]
-        rule = gradient_rule(node)
-        more: dict[str, Any] = {}
-        if takes_differentiate(rule):
-            more = {DIFFERENTIATE: differentiate, WANTED: [t in live for t in node.inputs]}
-        returned = rule(node, *filled, **node.attrs, **more)
-        for position, g in enumerate(_as_tuple(node, returned)):
-            operand = node.inputs[position]
-            if g is None:
-                continue
-            _check_fit(node, position, g)
-            if operand in live:
+        wanted = [t in live for t in node.inputs]
+        grads = carry_masked(node, filled, lambda gs: call_rule(node, gs, wanted, arrived.take))
+        for operand, g in zip(node.inputs, grads, strict=True):
+            if g is not None and operand in live:
                 arrived.add(operand, match_shape(g, operand.shape))
+
+
+def call_rule(
+    node: Node,
+    gs: Sequence[Tensor | None],
+    wanted: Sequence[bool],
+    arrived: Callable[[Tensor], Tensor | None] = lambda _: None,
+) -> tuple[Tensor | None, ...]:
+    """Return what the rule of `node` makes of `gs`, one gradient for each input, checked.
+
+    `wanted` says of each input whether anyone asks for its gradient; `arrived` takes over what
+    there is of it already.
+    """
+    rule = gradient_rule(node)
+    more: dict[str, Any] = {}
+    if takes_differentiate(rule):
+        more = {DIFFERENTIATE: differentiate, WANTED: wanted, ARRIVED: arrived}
+    grads = _as_tuple(node, rule(node, *gs, **node.attrs, **more))
+    for position, g in enumerate(grads):
+        if g is not None:
+            _check_fit(node, position, g)
+    return grads
 
 
 def _as_tuple(node: Node, returned: Any) -> tuple[Any, ...]:
@@ -266,7 +288,7 @@ def _filled_like(x: Tensor, value: int) -> Tensor:
 
 
 @contextmanager
-def _building_gradient_of(node: Node) -> Iterator[None]:
+def building_gradient_of(node: Node) -> Iterator[None]:
     """Derive what is built inside from `node`, in its scope, and tell errors where they arose."""
     try:
         with derived_from(node), name_scope(f"{node.name or node.op}_grad"):

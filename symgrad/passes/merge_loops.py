@@ -18,7 +18,7 @@ Loops whose bodies are equal and not the same are left as they are.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.graph.build import rebuild
@@ -35,7 +35,7 @@ LOOPS = (while_loop_op, scan_op)
 
 def merge_loops(graph: Graph) -> Graph:
     """Return `graph` with loops that differ only in their stacks merged, at any depth."""
-    families = _families(graph)
+    families = _families(graph.nodes)
     mapping: dict[Tensor, Tensor] = {}
     merged: dict[int, Node] = {}
     nested = _NestedGraphs()
@@ -108,12 +108,28 @@ class _Family:
         region = body.region or (outputs[0].node.region if outputs else None)
         both = Graph(outputs, body.inputs, name=body.name, region=region)
         # Members agree in their bound, but a loop without one that records nothing says 0.
-        capacity = next((c for loop in self.members if (c := _capacity(loop)) != 0), 0)
+        capacity = next((c for loop in self.members if (c := capacity_of(loop)) != 0), 0)
         return with_attrs(plain, inputs, {**plain.attrs, "body": both, "capacity": capacity})
 
 
-def _families(graph: Graph) -> dict[Node, _Family]:
-    """Return the loops of `graph`, each with the others it is merged with.
+def shared_loops(nodes: Sequence[Node]) -> dict[Node, tuple[Node, list[int]]]:
+    """Return for each loop that others are merged with the one loop, and where its results are.
+
+    The loop is made for each family once, on the operands of its first member.
+    """
+    families = _families(nodes)
+    merged: dict[int, Node] = {}
+    found: dict[Node, tuple[Node, list[int]]] = {}
+    for loop, family in families.items():
+        if len(family.members) > 1:
+            if id(family) not in merged:
+                merged[id(family)] = family.merge(loop.inputs)
+            found[loop] = (merged[id(family)], family.places(loop))
+    return found
+
+
+def _families(nodes: Sequence[Node]) -> dict[Node, _Family]:
+    """Return the loops among `nodes`, each with the others it is merged with.
 
     Merging makes operands of later loops the same; so tensors are compared by numbers, which
     results that will be one share.
@@ -122,7 +138,7 @@ def _families(graph: Graph) -> dict[Node, _Family]:
     families: dict[Node, _Family] = {}
     numbers: dict[Hashable, int] = {}
     number: dict[Tensor, int] = {}
-    for node in graph.nodes:
+    for node in nodes:
         values: list[Hashable] = [id(t) for t in node.outputs]
         if node.definition in LOOPS:
             family = by_key.setdefault(_key(node, number), _Family())
@@ -138,7 +154,7 @@ def _key(loop: Node, number: Mapping[Tensor, int]) -> Hashable:
     """Return what loops of one family have in common, and no others."""
     body = body_of(loop)
     attrs = {key: attr_key(loop.attrs[key]) for key in loop.attrs if key not in _MERGED}
-    capacity = _capacity(loop)
+    capacity = capacity_of(loop)
     return (
         loop.op,
         tuple(number[t] for t in loop.inputs),
@@ -166,7 +182,8 @@ def carried_of(loop: Node) -> int:
     return carried
 
 
-def _capacity(loop: Node) -> Dim:
+def capacity_of(loop: Node) -> Dim:
+    """Return the bound on the number of iterations that is known now."""
     capacity = loop.attrs["capacity"]
     assert isinstance(capacity, int | Size), f"{loop!r} has a capacity of {capacity}"
     return capacity

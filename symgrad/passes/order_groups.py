@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
-from symgrad.graph.kernel_spec import Gather, ScatterAdd
+from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import State
 from symgrad.passes.draft import NESTED, Draft, Drafts
@@ -33,9 +33,12 @@ def order_groups(drafts: Drafts) -> Partition:
     for draft in live:
         read.update(drafts.read_from_memory(draft))
     needed = {drafts.stored(t) for t in read}
-    groups = [_finish(drafts, draft, needed) for draft in precedence.ordered()]
+    ordered = precedence.ordered()
+    copiers = _copiers(drafts, ordered)
+    groups = [_finish(drafts, draft, needed, copiers.get(id(draft), [])) for draft in ordered]
+    copied = {leaf for leaves in copiers.values() for leaf in leaves}
     # Before anything else: a variable that is a result gives its old value.
-    copies = [Group((), None, (leaf,), (leaf,)) for leaf in drafts.copies]
+    copies = [Group((), None, (leaf,), (leaf,)) for leaf in drafts.copies if leaf not in copied]
     return Partition(
         drafts.graph,
         drafts.specs,
@@ -48,18 +51,39 @@ def order_groups(drafts: Drafts) -> Partition:
     )
 
 
-def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor]) -> Group:
+def _copiers(drafts: Drafts, ordered: list[Draft]) -> dict[int, list[Tensor]]:
+    """Return, by the id of a group, the leaves it copies beside what it computes.
+
+    In the body of a loop a leaf that is a result is a loop variable to be recorded, and a group of
+    Maps that reads each of its elements anyway can write it. Such a group runs before, or while,
+    the loop variable is overwritten: it is one of its readers.
+    """
+    found: dict[int, list[Tensor]] = {}
+    for leaf in drafts.copies if drafts.carried else ():
+        for draft in ordered:
+            is_reader = draft.anchor is None and leaf in set(drafts.read_from_memory(draft))
+            shape = leaf.type.static_shape
+            if is_reader and draft.domain == shape and leaf not in drafts.moved(draft):
+                found.setdefault(id(draft), []).append(leaf)
+                break
+    return found
+
+
+def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tensor]) -> Group:
     inputs = dict.fromkeys(drafts.stored(t) for t in drafts.read_from_memory(draft))
     results = drafts.in_order(draft.results)
     return Group(
         nodes=tuple(drafts.in_order(draft.nodes)),
         anchor=draft.anchor,
-        outputs=tuple(t for n in results for t in n.outputs if t in needed or n.outputs[1:]),
+        outputs=(
+            *(t for n in results for t in n.outputs if t in needed or n.outputs[1:]),
+            *copied,
+        ),
         inputs=tuple(inputs),
     )
 
 
-_FALLIBLE = (Gather, ScatterAdd, *NESTED)
+_FALLIBLE = (Gather | Scatter, *NESTED)
 
 
 class _Precedence:
@@ -113,6 +137,8 @@ class _Precedence:
         return True
 
     def _reads_own_element(self, writer: Draft, old: State | Tensor) -> bool:
+        if self._scatters_into(writer, old):
+            return True
         moved = self._drafts.moved(writer)
         for tensor in self._drafts.read_from_memory(writer):
             stored = self._drafts.stored(tensor)
@@ -120,6 +146,17 @@ class _Precedence:
             if is_old and (stored is not tensor or tensor in moved):
                 return False
         return True
+
+    def _scatters_into(self, writer: Draft, old: State | Tensor) -> bool:
+        """Return whether `writer` only writes some rows of `old`, and reads nothing of it.
+
+        The other rows are where they should be already.
+        """
+        anchor = writer.anchor
+        if anchor is None or not isinstance(self._drafts.specs[anchor], Scatter):
+            return False
+        readers = [n for n in writer.nodes for t in n.inputs if self._drafts.stored(t) is old]
+        return anchor.inputs[0] is old and readers == [anchor]
 
     def _reaches(self, start: int, goals: Iterable[int]) -> bool:
         wanted = set(goals)

@@ -13,19 +13,21 @@ After, where the second loop variable only feeds itself:
 
 Left out are results of a `switch_case`, stacks, loop variables whose last value is not read and
 which nothing else in the loop depends on, and operands that no nested graph reads; then the same
-in the nested graphs. A loop none of whose results is read is not in the graph to begin with. No
+in the nested graphs. A loop none of whose results is read is not in the graph to begin with.
+Nodes that stand for operands are replaced by these: all else in them is for their gradient. No
 computation is changed: equal loops are merged elsewhere, and values that stay the same in every
 iteration remain loop variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Attrs, Node, Tensor
 from symgrad.graph.ops.control import switch_case_op
+from symgrad.graph.ops.stand_in import stands_for
 from symgrad.passes.merge_loops import LOOPS, body_of, carried_of, count_of_results, with_attrs
 from symgrad.passes.rewrites import with_inputs
 
@@ -35,13 +37,14 @@ def prune_loops(graph: Graph) -> Graph:
     cuts = _cuts(graph)
     mapping: dict[Tensor, Tensor] = {}
     for node in graph.nodes:
-        if node not in cuts:
-            continue  # what it is an operand of has been cut
-        cut = cuts[node]
-        inputs = tuple(mapping[node.inputs[i]] for i in cut.operands)
-        is_whole = cut.attrs is node.attrs
-        new = with_inputs(node, inputs) if is_whole else with_attrs(node, inputs, cut.attrs)
-        mapping.update(zip((node.outputs[i] for i in cut.results), new.outputs, strict=True))
+        same = stands_for(node)
+        if same is not None:
+            pairs = zip(node.outputs, same, strict=True)
+            mapping.update((t, mapping[operand]) for t, operand in pairs if operand in mapping)
+        elif node in cuts:  # otherwise, what it is an operand of has been cut
+            new = cuts[node].apply_to(node, mapping)
+            kept = (node.outputs[i] for i in cuts[node].results)
+            mapping.update(zip(kept, new.outputs, strict=True))
     is_same = all(old is new for old, new in mapping.items())
     return graph if is_same else graph.with_roots(mapping)
 
@@ -54,6 +57,12 @@ class _Cut:
     results: Sequence[int]
     attrs: Attrs
 
+    def apply_to(self, node: Node, mapping: Mapping[Tensor, Tensor]) -> Node:
+        """Return what remains of `node` on what stands for its operands."""
+        inputs = tuple(mapping[node.inputs[i]] for i in self.operands)
+        is_whole = self.attrs is node.attrs
+        return with_inputs(node, inputs) if is_whole else with_attrs(node, inputs, self.attrs)
+
 
 def _cuts(graph: Graph) -> dict[Node, _Cut]:
     """Return what remains of each node, from the results of `graph` down."""
@@ -62,6 +71,10 @@ def _cuts(graph: Graph) -> dict[Node, _Cut]:
     for node in reversed(graph.nodes):
         results = [t.index for t in node.outputs if t in read]
         if not results:
+            continue
+        same = stands_for(node)
+        if same is not None:
+            read.update(same[i] for i in results)
             continue
         if node.definition is switch_case_op:
             cut = _cut_branches(node, results)

@@ -21,7 +21,7 @@ from symgrad.codegen.program import Program
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Gather, ScatterAdd
+from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.fuse import fuse
@@ -129,7 +129,7 @@ def _spec(tensor: Tensor, position: int) -> ArraySpec:
 
 
 def _index_error(node: Node, spec: object, value: int) -> IndexOutOfRangeError:
-    assert isinstance(spec, Gather | ScatterAdd), f"{node} cannot fail"
+    assert isinstance(spec, Gather | Scatter), f"{node} cannot fail"
     operand = node.inputs[0].type
     axes = operand.static_shape[spec.axis : spec.axis + spec.count]
     where = f"axis {spec.axis} of size {axes[0]}"

@@ -133,21 +133,29 @@ def describe_memory(executable: Executable) -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """One call: the median of its times, its share of the step, and the rates it reached."""
+    """One call: how often it ran, the seconds of all these runs, and their share of the step.
+
+    In a loop a call runs many times, in a branch perhaps never. Time and runs are medians over the
+    steps; reading the clock is part of the time, some 20 ns a run.
+    """
 
     kernel: KernelRecord
+    runs: int
     seconds: float
     share: float
 
     @property
     def gflops(self) -> float:
         """Arithmetic in 10**9 operations a second."""
-        return self.kernel.flops / self.seconds / 1e9 if self.seconds else 0.0
+        return self._rate(self.kernel.flops)
 
     @property
     def gbytes(self) -> float:
         """Traffic in 10**9 bytes a second."""
-        return self.kernel.bytes / self.seconds / 1e9 if self.seconds else 0.0
+        return self._rate(self.kernel.bytes)
+
+    def _rate(self, amount: int) -> float:
+        return amount * self.runs / self.seconds / 1e9 if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +170,7 @@ class Profile:
             (
                 row.kernel.name,
                 row.kernel.label,
+                f"{row.runs:,}",
                 f"{row.seconds * 1e6:.2f}",
                 f"{row.share:.1%}",
                 f"{row.gflops:.1f}",
@@ -169,8 +178,8 @@ class Profile:
             )
             for row in sorted(self.rows, key=lambda r: -r.seconds)
         ]
-        rows.append(("", "all", f"{self.seconds * 1e6:.2f}", "100.0%", "", ""))
-        return _table(("kernel", "computes", "us", "share", "GFLOP/s", "GB/s"), rows)
+        rows.append(("", "all", "", f"{self.seconds * 1e6:.2f}", "100.0%", "", ""))
+        return _table(("kernel", "computes", "runs", "us", "share", "GFLOP/s", "GB/s"), rows)
 
 
 def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Profile:
@@ -178,21 +187,21 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
 
     The program is compiled once more for this. The state is put back as it was.
     """
-    run, seconds = _timed_run(executable, arrays)
+    run, spent = _timed_run(executable, arrays)
     kept = [s.array.copy() for s in executable.program.variables]
     samples = []
     try:
         for _ in range(repeat + 1):
-            seconds[:] = 0.0
+            spent[:] = 0.0
             run()
-            samples.append(seconds.copy())
+            samples.append(spent.copy())
     finally:
         for state, old in zip(executable.program.variables, kept, strict=True):
             state.array[...] = old
-    times = np.median(samples[1:], axis=0)  # the first run meets cold caches
-    total = float(times.sum())
-    rows = zip(describe_kernels(executable), times, strict=True)
-    return Profile(tuple(ProfileRow(k, float(t), float(t) / total) for k, t in rows), total)
+    calls = np.median(samples[1:], axis=0)  # the first run meets cold caches
+    total = float(calls[:, 0].sum())
+    rows = zip(describe_kernels(executable), calls.tolist(), strict=True)
+    return Profile(tuple(ProfileRow(k, round(n), t, t / total) for k, (t, n) in rows), total)
 
 
 def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callable[[], None], Array]:
@@ -202,9 +211,9 @@ def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callabl
     code = load_object(emit_object(module, options.target, options.opt_level), [STEP])
     step = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
     outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
-    seconds = np.zeros(len(executable.program.calls))
+    spent = np.zeros((len(executable.program.calls), 2))  # seconds and runs
     inputs_table, outputs_table = _table_of(arrays), _table_of(outputs)
-    tables = (inputs_table, outputs_table, executable.table, seconds)
+    tables = (inputs_table, outputs_table, executable.table, spent)
 
     def run() -> None:
         kept_alive = (code, outputs, arrays)
@@ -213,7 +222,7 @@ def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callabl
         if status:
             executable.raise_failure(status)
 
-    return run, seconds
+    return run, spent
 
 
 def _table_of(arrays: Sequence[Array]) -> Array:
@@ -221,7 +230,7 @@ def _table_of(arrays: Sequence[Array]) -> Array:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    right = {"us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
+    right = {"runs", "us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
     align = ["right" if h in right else "left" for h in headers]
     return str(
         tabulate(rows, headers=headers, colalign=align if rows else None, disable_numparse=True)

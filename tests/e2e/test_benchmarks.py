@@ -59,6 +59,18 @@ def test_a_training_step_is_measured(reports):
     assert rows["symgrad"]["steps/s"] > 0
 
 
+def test_a_loop_is_measured_beside_c_both_ways(reports):
+    rows = {row["pass"]: row for row in reports["loops"]["rows"]}
+    assert set(rows) == {"forward", "forward and backward"} or "compiler" in str(reports["loops"])
+    assert all(row["times C"] > 0 for row in rows.values())
+
+
+def test_an_lstm_is_measured_and_its_largest_kernels_are_named(reports):
+    rows = {row["library"]: row for row in reports["lstm"]["rows"]}
+    assert rows["symgrad"]["steps/s"] > 0
+    assert sum("GFLOP/s" in note for note in reports["lstm"]["notes"]) == 5
+
+
 def test_the_exponent_of_a_power_is_its_exponent():
     sizes = (10, 100, 1000)
     assert exponent(sizes, [n**1.5 for n in sizes]) == pytest.approx(1.5)

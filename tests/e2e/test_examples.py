@@ -31,12 +31,41 @@ def check_digits(folder: Path) -> None:
     in_training, bare = re.findall(r"([\d,]+) (?:in training|on one batch)", printed)
     assert number(in_training) > 0
     assert number(bare) > 0
-    assert re.search(r"kernel +computes +us +share +GFLOP/s +GB/s", printed)
+    assert re.search(r"kernel +computes +runs +us +share +GFLOP/s +GB/s", printed)
     shares = [float(share) for share in re.findall(r"(?m)^k\d+ .* ([\d.]+)%", printed)]
     assert sum(shares) == pytest.approx(100, abs=2)
 
-    assert [path.name for path in folder.iterdir()] == ["reading.png"]
-    picture = (folder / "reading.png").read_bytes()
+    check_picture(folder, "reading.png")
+
+
+def check_char_lstm(folder: Path) -> None:
+    done = run_example("char_lstm.py", "--out", "curve.png", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    before, after = map(float, re.findall(r"([\d.]+) (?:before|after)", done.stdout))
+    assert after < 8 < 64 < before
+    assert float(found(r"bits per character: ([\d.]+)", done.stdout)) < 2.6
+    assert number(found(r"steps per second: ([\d,]+)", done.stdout)) > 0
+    sample = done.stdout.splitlines()[0]
+    assert len(sample) == 400
+    assert sample.count(" ") > 30, "nothing that looks like words"
+    check_picture(folder, "curve.png")
+
+
+def check_fixed_point(folder: Path) -> None:
+    done = run_example("fixed_point.py", "--out", "progress.png", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    counts = re.findall(r"(\d+) at (?:first|the end)", done.stdout)
+    assert len(set(counts)) == 2, "the loop always runs as often"
+    assert all(3 < int(count) < 200 for count in counts)
+    assert float(found(r"variance explained, test: ([\d.]+)%", done.stdout)) >= 40
+    check_picture(folder, "progress.png")
+
+
+def check_picture(folder: Path, name: str) -> None:
+    assert [path.name for path in folder.iterdir()] == [name]
+    picture = (folder / name).read_bytes()
     width, height = struct.unpack(">II", picture[16:24])
     assert picture.startswith(PNG_SIGNATURE)
     assert width >= 800
@@ -54,7 +83,11 @@ def number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-CHECKS = {"digits.py": check_digits}
+CHECKS = {
+    "digits.py": check_digits,
+    "char_lstm.py": check_char_lstm,
+    "fixed_point.py": check_fixed_point,
+}
 
 
 def test_every_example_has_a_check():

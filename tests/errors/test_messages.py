@@ -1,4 +1,4 @@
-"""The full text of the errors a user meets: what, both values, the user's line, a hint.
+"""The full text of the errors of compiling and calling: what, both values, the line, a hint.
 
 Each test is a line of code that goes wrong and the whole text it gives. `<here>` in a text stands
 for that line; a text about where something was made has the line of the making instead.
@@ -6,15 +6,13 @@ for that line; a text about where something was made has the line of the making 
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.graph.build import region
+from tests.support.refusals import assert_refused, line_of
 
 F32 = np.float32
 ONES = np.ones((2, 3), F32)
@@ -24,26 +22,11 @@ def made() -> tuple[sg.Tensor, sg.Tensor]:
     return sg.placeholder((2, 3), name="x"), sg.placeholder((3,), name="y")
 
 
-def line_of(function: Callable[..., Any]) -> str:
-    """Return the first line inside of `function`, as messages say it."""
-    return f"test_messages.py:{function.__code__.co_firstlineno + 1} in {function.__name__}"
-
-
 MADE_AT = line_of(made)
 
 X, Y = made()
 NAMED = sg.placeholder(("n", 4), name="a")
 W = sg.variable(np.zeros((2, 3), F32), name="w")
-
-
-def assert_refused(call: Callable[[], Any], error: type[Exception], text: str) -> None:
-    """Assert that `call`, a lambda or function of one line, raises `error` with `text`."""
-    with pytest.raises(error) as caught:
-        call()
-    line = call.__code__.co_firstlineno
-    here = f"test_messages.py:{line} in {call.__name__}"
-    assert isinstance(caught.value, sg.SymgradError)
-    assert str(caught.value) == textwrap.dedent(text).strip("\n").replace("<here>", here)
 
 
 # ----------------------------------------------------------------------------------- calling
@@ -305,182 +288,3 @@ def test_a_value_assigned_in_another_shape_or_dtype():
     assert str(refused.value) == (
         f"variable w: complex64 was assigned to a variable of float32\n  --> {line_of(dtype)}"
     )
-
-
-# ----------------------------------------------------------------------- tensors have no values
-
-
-def test_a_branch_on_a_tensor():
-    assert_refused(lambda: 1 if X > 0 else 2, TypeError, """
-        greater: a symbolic tensor bool[2, 3] has no value to make a bool of
-          --> <here>
-          hint: use sg.where, or sg.cond for a branch that must not run
-    """)  # fmt: skip
-
-
-def test_a_number_of_a_tensor():
-    assert_refused(lambda: float(X), TypeError, """
-        placeholder: a symbolic tensor f32[2, 3] has no value to make a float of
-          --> <here>
-          hint: compile the graph and call it, or use sg.run
-    """)  # fmt: skip
-    assert_refused(lambda: int(X), TypeError, """
-        placeholder: a symbolic tensor f32[2, 3] has no value to make an int of
-          --> <here>
-          hint: compile the graph and call it, or use sg.run
-    """)  # fmt: skip
-    assert_refused(lambda: np.asarray(X), TypeError, """
-        placeholder: a symbolic tensor f32[2, 3] has no value to make an array of
-          --> <here>
-          hint: compile the graph and call it, or use sg.run
-    """)  # fmt: skip
-
-
-def test_a_list_indexed_with_a_tensor():
-    assert_refused(lambda: [1, 2][X], TypeError, """
-        placeholder: a symbolic tensor f32[2, 3] has no value to make an index of
-          --> <here>
-          hint: index with the tensor itself, or use sg.take
-    """)  # fmt: skip
-
-
-def test_iterating_an_axis_of_unknown_length():
-    assert_refused(lambda: list(NAMED), TypeError, """
-        placeholder: a symbolic tensor f32[n, 4] has no value to make an iterator of
-          --> <here>
-          hint: iterate an axis of known size
-    """)  # fmt: skip
-    assert_refused(lambda: len(NAMED), TypeError, """
-        placeholder: a symbolic tensor f32[n, 4] has no value to make a length of
-          --> <here>
-          hint: use .shape
-    """)  # fmt: skip
-
-
-def test_a_tensor_of_another_region():
-    with region("branch"):
-        inside = X * 2
-    assert_refused(lambda: inside + 1, ValueError, """
-        add: operand 0 is <Tensor multiply: f32[2, 3]> of region 'branch', used in the top level
-          --> <here>
-          hint: return it from 'branch' instead
-    """)  # fmt: skip
-
-    def other() -> sg.Tensor:
-        with region("other"):
-            return inside + 1
-
-    with pytest.raises(ValueError, match="region 'other'") as caught:
-        other()
-    assert str(caught.value) == (
-        "add: operand 0 is <Tensor multiply: f32[2, 3]> of region 'branch', "
-        "used in region 'other'\n"
-        f"  --> test_messages.py:{other.__code__.co_firstlineno + 2} in other\n"
-        "  hint: return it from 'branch' instead"
-    )
-
-
-def test_a_result_that_belongs_to_a_region():
-    def make() -> sg.Tensor:
-        with region("branch"):
-            return X * 2
-
-    inside = make()
-    with pytest.raises(ValueError, match="branch") as caught:
-        sg.compile([X], inside)
-    assert str(caught.value) == (
-        "graph: <Tensor multiply: f32[2, 3]> belongs to region 'branch' and cannot leave it\n"
-        f"  --> test_messages.py:{make.__code__.co_firstlineno + 2} in make\n"
-        "  hint: return it from 'branch' instead"
-    )
-
-
-# --------------------------------------------------------------------------------------- ops
-
-
-def test_inner_sizes_of_a_product():
-    assert_refused(lambda: X @ X, ValueError, """
-        matmul: inner sizes differ: 3 in a: f32[2, 3], 2 in b: f32[2, 3]
-          --> <here>
-          hint: b fits transposed: matmul(a, b, transpose_b=True)
-    """)  # fmt: skip
-
-
-def test_shapes_that_do_not_broadcast():
-    four = sg.placeholder((4,))
-    assert_refused(lambda: X + four, ValueError, """
-        add: shapes do not broadcast: 3 in axis -1 of x: f32[2, 3], 4 in axis -1 of y: f32[4]
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_an_axis_that_there_is_not():
-    assert_refused(lambda: sg.sum(X, axis=2), ValueError, """
-        sum: axis 2 is not an axis of a tensor of rank 2
-          --> <here>
-    """)  # fmt: skip
-    assert_refused(lambda: X.max((0, -2)), ValueError, """
-        max: an axis is repeated in (0, -2)
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_a_shape_of_another_number_of_elements():
-    assert_refused(lambda: X.reshape(4, 2), ValueError, """
-        reshape: 6 elements of x: f32[2, 3], 8 wanted by f32[4, 2]
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_dtypes_that_meet_nowhere():
-    a, b = sg.placeholder((2,), "uint64"), sg.placeholder((2,), "int64")
-    assert_refused(lambda: a + b, TypeError, """
-        add: uint64 and int64 have no common dtype
-          --> <here>
-          hint: convert one of them with astype
-    """)  # fmt: skip
-
-
-def test_a_dtype_that_there_is_not():
-    assert_refused(lambda: sg.placeholder((2,), "complex64"), TypeError, """
-        dtype: 'complex64' is none of bool, int8, int16, int32, int64, uint8, uint16, uint32, \
-uint64, float16, bfloat16, float32, float64
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_a_size_that_is_none():
-    assert_refused(lambda: sg.placeholder((2, -1)), ValueError, """
-        placeholder: size -1 is negative
-          --> <here>
-    """)  # fmt: skip
-    no_size: Any = 1.5
-    assert_refused(lambda: sg.placeholder((2, no_size)), TypeError, """
-        placeholder: 1.5 is no size
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_a_constant_that_does_not_fit():
-    assert_refused(lambda: sg.constant([1, 300], "uint8"), TypeError, """
-        constant: [1, 300] does not fit uint8
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_a_known_index_out_of_range():
-    assert_refused(lambda: X[2], IndexError, """
-        getitem: index 2 is outside of axis 0 of size 2
-          --> <here>
-    """)  # fmt: skip
-
-
-def test_a_gradient_that_was_forbidden():
-    def forbid() -> sg.Tensor:
-        return sg.prevent_gradient(X, "the reward is data")
-
-    secret = forbid()
-    assert_refused(lambda: sg.gradients(sg.sum(secret), [X]), LookupError, f"""
-        prevent_gradient: the gradient of f32[2, 3] was disabled on purpose: the reward is data
-          --> {line_of(forbid)}
-    """)  # fmt: skip

@@ -15,6 +15,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.marks import match_shape_op
+from symgrad.graph.ops.stand_in import after
 from tests.support.case import BOOL, FLOATS, INTEGERS, NUMBERS, Case, Real, Truth
 
 _UNARY_SHAPES = (((),), ((0, 3),), ((1,),), ((2, 1, 3),))
@@ -176,6 +177,14 @@ _CONVERSIONS = (
         lambda x: apply(match_shape_op, x, shape=(3,)),
         lambda x: x,
         (Real((3,)),),
+    ),
+    Case(
+        "after",
+        "after",
+        lambda x, y: after(x, y),
+        lambda x, y: x,
+        (Real((3,)), Real((2, 4))),
+        also=(((), (2,)), ((3,), (0, 2)), ((0,), (1,))),
     ),
     Case(
         "dim_size",

@@ -27,6 +27,7 @@ from symgrad.graph.ops import (
     contraction,
     control,
     conversion,
+    gathering,
     indexing,
     reduction,
     structure,
@@ -182,6 +183,18 @@ def _scatter_add(pool: Pool) -> Tensor:
     return indexing.scatter_add(x, indices, structure.broadcast_to(pool.array(()), shape))
 
 
+def _scatter_set(pool: Pool) -> Tensor:
+    x = pool.any(1)
+    indices = pool.indices(x.type.static_shape[0])
+    shape = (*indices.shape, *x.shape[1:])
+    # Updates that meet differ from each other.
+    updates = structure.broadcast_to(pool.array(()), shape)
+    if indices.ndim and updates.type.count:
+        order = gathering.iota(shape, 0)
+        updates = arithmetic.add(updates, conversion.astype(order, updates.dtype))
+    return gathering.set_rows(x, updates, [indices], 0)
+
+
 def _argmax(pool: Pool) -> Tensor:
     x = pool.any(1)
     return conversion.astype(reduction.argmax(x, axis=pool.axis(x)), pool.dtype)
@@ -259,6 +272,7 @@ TABLE = (
     # Positions computed from floats jump where the floats are rounded otherwise.
     _number("take", _take, is_smooth=False),
     _number("scatter_add", _scatter_add, is_smooth=False),
+    _number("scatter_set", _scatter_set, is_smooth=False),
     _float("divide", _binary(lambda x, y: arithmetic.divide(x, 1 + _absolute(y)))),
     _float("mean", _reduce(reduction.mean)),
     _float("exp", _unary(lambda x: transcendental.exp(_tanh(x)))),

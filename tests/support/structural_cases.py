@@ -10,7 +10,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-from symgrad.graph.ops.gathering import gather, iota
+from symgrad.graph.ops.gathering import gather, iota, set_rows
 from symgrad.graph.ops.structure import broadcast_to
 from tests.support.case import BOOL, FLOATS, NUMBERS, Case, Real, Whole
 
@@ -195,6 +195,15 @@ _INDEXING = (
          lambda base, i, updates: _scattered(base, i, updates),
          (Real((3, 2)), Whole((5,), -3, 3), Real((5, 2))), NUMBERS,
          also=(((3, 2), (0,), (0, 2)), ((3, 2), (2, 2), (2, 2, 2)), ((3, 2), (), (2,)))),
+    Case("scatter_set", "scatter_set", lambda base, i, updates: set_rows(base, updates, [i], 0),
+         lambda base, i, updates: _written(base, i, updates),
+         (Real((3, 2)), Whole((5,), -3, 3), Real((5, 2))), _EVERY,
+         also=(((3, 2), (0,), (0, 2)), ((3, 2), (2, 2), (2, 2, 2)), ((3, 2), (), (2,)))),
+    Case("scatter_set_inner", "scatter_set",
+         lambda base, i, j, updates: set_rows(base, updates, [i, j], 1),
+         lambda base, i, j, updates: _written_inside(base, i, j, updates),
+         (Real((2, 3, 4, 2)), Whole((5,), -3, 3), Whole((5,), 0, 4), Real((2, 5, 2))), _EVERY,
+         also=(((2, 3, 4, 2), (0,), (0,), (2, 0, 2)), ((2, 3, 4, 1), (1,), (1,), (2, 1, 1)))),
     Case("iota", "iota", lambda x: sg.add(x, sg.astype(iota(x.shape, 0), x.dtype)),
          lambda x: x + np.arange(x.shape[0]).reshape(-1, 1).astype(x.dtype), (Real((3, 2)),),
          NUMBERS, also=(((0, 2),), ((1, 1),))),
@@ -214,6 +223,20 @@ def _scattered(base: Any, indices: Any, updates: Any) -> Any:
     for place in np.ndindex(indices.shape):
         wide[indices[place]] += updates[place]
     return wide
+
+
+def _written(base: Any, indices: Any, updates: Any) -> Any:
+    rows = base.copy()
+    for place in np.ndindex(indices.shape):
+        rows[indices[place]] = updates[place]
+    return rows
+
+
+def _written_inside(base: Any, i: Any, j: Any, updates: Any) -> Any:
+    rows = base.copy()
+    for place in range(len(i)):
+        rows[:, i[place], j[place]] = updates[:, place]
+    return rows
 
 
 STRUCTURAL = (*_VIEWS, *_REDUCTIONS, *_CONTRACTIONS, *_INDEXING)

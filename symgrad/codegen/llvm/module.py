@@ -45,8 +45,8 @@ _I32, _I64, _PTR, _BYTE = ir.IntType(32), ir.IntType(64), ir.PointerType(), ir.I
 def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.Module:
     """Emit all kernels of `program` and the function that calls them.
 
-    With `timed`, the function takes a fourth parameter, a table of one float64 for each call, to
-    which it adds the seconds the call took; it then needs the C library's clock.
+    With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
+    which it adds the seconds the call took, and 1; it then needs the C library's clock.
     """
     module = ir.Module(program.partition.graph.name)
     module.triple = target.triple
@@ -320,9 +320,11 @@ class _Clock:
     def measure(self, table: ir.Value, number: int, emit: Callable[[], None]) -> None:
         before = self._seconds()
         emit()
-        spent = self._builder.fsub(self._seconds(), before)
-        place = self._builder.gep(
-            table, [_I64(number)], inbounds=True, source_etype=ir.DoubleType()
-        )
-        old = self._builder.load(place, align=8, typ=ir.DoubleType())
-        self._builder.store(self._builder.fadd(old, spent), place, align=8)
+        self._add(table, 2 * number, self._builder.fsub(self._seconds(), before))
+        self._add(table, 2 * number + 1, ir.Constant(ir.DoubleType(), 1.0))
+
+    def _add(self, table: ir.Value, number: int, value: ir.Value) -> None:
+        builder, double = self._builder, ir.DoubleType()
+        place = builder.gep(table, [_I64(number)], inbounds=True, source_etype=double)
+        old = builder.load(place, align=8, typ=double)
+        builder.store(builder.fadd(old, value), place, align=8)

@@ -28,6 +28,7 @@ from symgrad.graph.reference import evaluate
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import UNBOUNDED, Array, Attr, Literal, NestedGraph, TensorType, static
 
+Arrived = Callable[[Tensor], Tensor | None]
 Differentiate = Callable[
     [Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]
 ]
@@ -102,6 +103,7 @@ def _switch_case_grad(
     branches: tuple[NestedGraph, ...],
     differentiate: Differentiate,
     wanted: Sequence[bool],
+    arrived: Arrived,
 ) -> Grads:
     index, *operands = node.inputs
     asked = wanted[1:]
@@ -134,14 +136,17 @@ def _grads_of_graph(
     gs: Sequence[Tensor | None],
     asked: Sequence[bool],
     differentiate: Differentiate,
+    sums: Sequence[Tensor | None] = (),
 ) -> list[Tensor | None]:
     """Build `graph` again on `operands`; return the gradients with respect to those `asked` for.
 
-    `gs` are those of its outputs, None for one that is not trainable.
+    `gs` are those of its outputs, None for one that is not trainable; `sums` are added to the
+    gradients of the operands.
     """
     arguments = [inline_argument(t) for t in operands]
     outputs = inline(graph, arguments)
-    pairs = [(y, g) for y, g in zip(outputs, gs, strict=True) if g is not None]
+    pairs = [(y, g) for y, g in zip(arguments, sums, strict=False) if g is not None]
+    pairs += [(y, g) for y, g in zip(outputs, gs, strict=True) if g is not None]
     if not pairs:
         return [None] * len(operands)
     ys, seeds = zip(*pairs, strict=True)
@@ -286,6 +291,7 @@ def _while_loop_grad(
     capacity: Dim,
     differentiate: Differentiate,
     wanted: Sequence[bool],
+    arrived: Arrived,
 ) -> Grads:
     graph = _graph(body)
     capacity = capacity or UNBOUNDED
@@ -300,6 +306,7 @@ def _while_loop_grad(
         capacity=capacity,
         reverse=False,
         wanted=wanted,
+        arrived=arrived,
     )
     first, fixed, _ = backward.build(differentiate)
     return (*first, *fixed)
@@ -325,7 +332,9 @@ class _Backward:
 
     `state` and `slices` are the operands of the body that differ from iteration to iteration, as
     stacks; `final` and `stacked` the gradients of the last loop variables and of the stacks.
-    `wanted` says of each operand of the body whether anyone asks for its gradient.
+    `wanted` says of each operand of the body whether anyone asks for its gradient. The sums for
+    the invariants start from what has `arrived` already: then a loop within a loop adds in the same
+    order as one loop would, and its sums are the same to the bit.
     """
 
     body: Graph
@@ -338,6 +347,7 @@ class _Backward:
     capacity: Dim
     reverse: bool
     wanted: Sequence[bool]
+    arrived: Arrived
 
     def __post_init__(self) -> None:
         self.stacked = [None if g is None or is_zero(g) else g for g in self.stacked]
@@ -348,7 +358,7 @@ class _Backward:
         seeds = [g for g in self.stacked if g is not None]
         initial = [
             *(_present(self.final[i]) for i in carried),
-            *(zeros_like(self.invariants[i]) for i in fixed),
+            *(_or_zeros(self.arrived(t), t) for t in (self.invariants[i] for i in fixed)),
         ]
         stacks = [*self.state, *self.slices, *seeds]
         types = [t.type for t in initial]
@@ -359,10 +369,9 @@ class _Backward:
             totals, given = params[: len(initial)], params[len(initial) :]
             grads = self._differentiate(totals, given, (carried, sliced, fixed), differentiate)
             operands, width = len(self.state), len(self.state) + len(self.slices)
-            sums = zip(totals[len(carried) :], fixed, strict=True)
             return [
                 *(_or_zeros(grads[i], given[i]) for i in carried),
-                *(_sum(total, grads[width + i]) for total, i in sums),
+                *(_present(grads[width + i]) for i in fixed),
                 *(_or_zeros(grads[operands + i], given[operands + i]) for i in sliced),
             ]
 
@@ -405,11 +414,14 @@ class _Backward:
         gs: list[Tensor | None] = [None] * len(self.state)
         for i, total in zip(carried, totals, strict=False):
             gs[i] = total
+        sums: list[Tensor | None] = [None] * (width + len(self.invariants))
+        for i, total in zip(fixed, totals[len(carried) :], strict=True):
+            sums[width + i] = total
         seeds = iter(given[width:])
         gs += [None if g is None else next(seeds) for g in self.stacked]
         operands = [*given[:width], *self.invariants]
         is_asked = [i in asked for i in range(len(operands))]
-        return _grads_of_graph(self.body, operands, gs, is_asked, differentiate)
+        return _grads_of_graph(self.body, operands, gs, is_asked, differentiate, sums)
 
 
 def _is_wanted(operand: Tensor, is_asked: bool) -> bool:
@@ -431,10 +443,6 @@ def _present(g: Tensor | None) -> Tensor:
 
 def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
     return zeros_like(like) if g is None else g
-
-
-def _sum(total: Tensor, g: Tensor | None) -> Tensor:
-    return total if g is None else add(total, g)
 
 
 def _while_loop_kernel(
@@ -536,6 +544,7 @@ def _scan_grad(
     reverse: bool,
     differentiate: Differentiate,
     wanted: Sequence[bool],
+    arrived: Arrived,
 ) -> Grads:
     width = carried + scanned
     operands = node.inputs[1:]
@@ -551,6 +560,7 @@ def _scan_grad(
         capacity=capacity,
         reverse=reverse,
         wanted=wanted[1:],
+        arrived=arrived,
     )
     first, fixed, sliced = backward.build(differentiate)
     return (None, *first, *sliced, *fixed)

@@ -1,4 +1,4 @@
-"""The ops that read and write where index tensors say: gather, scatter_add and iota.
+"""The ops that read and write where index tensors say: gather, scatter_add, scatter_set and iota.
 
 Gather and scatter_add are each other's adjoint. What users call is in `indexing`. Index tensors
 are int64 here; a negative index counts from the end, and one outside of its axis is an error when
@@ -14,11 +14,13 @@ import numpy as np
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
-from symgrad.graph.kernel_spec import Gather, Iota, ScatterAdd
+from symgrad.graph.kernel_spec import Gather, Iota, ScatterAdd, ScatterSet
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.comparison import equal, logical_and, where
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.structure import reshape
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 
@@ -123,10 +125,16 @@ def _scatter_add_infer(
 ) -> TensorType:
     if base.dtype.is_bool or updates.dtype != base.dtype:
         raise DTypeError("scatter_add", f"updates: {updates} are not added to base: {base}")
-    places = _places("scatter_add", base, indices, axis)
-    wanted = (*base.shape[:axis], *places, *base.shape[axis + len(indices) :])
-    meet_shapes("scatter_add", "updates", updates, "the elements chosen", base.with_shape(wanted))
+    _check_updates("scatter_add", base, updates, indices, axis)
     return base
+
+
+def _check_updates(
+    op: str, base: TensorType, updates: TensorType, indices: Sequence[TensorType], axis: int
+) -> None:
+    places = _places(op, base, indices, axis)
+    wanted = (*base.shape[:axis], *places, *base.shape[axis + len(indices) :])
+    meet_shapes(op, "updates", updates, "the elements chosen", base.with_shape(wanted))
 
 
 def _scatter_add_reference(base: Array, updates: Array, *indices: Array, axis: int) -> Array:
@@ -155,4 +163,69 @@ scatter_add_op = define(
     reference=_scatter_add_reference,
     grad=_scatter_add_grad,
     kernel=_scatter_add_kernel,
+)
+
+
+def set_rows(base: Tensor, updates: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
+    """Return `base` with `updates` in the place of what a gather with the same indices would read.
+
+    Of updates that meet, the last one in row-major order stays.
+    """
+    return apply(scatter_set_op, base, updates, *indices, axis=axis)
+
+
+def _scatter_set_infer(
+    base: TensorType, updates: TensorType, *indices: TensorType, axis: int
+) -> TensorType:
+    if updates.dtype != base.dtype:
+        raise DTypeError("scatter_set", f"updates: {updates} are not written to base: {base}")
+    _check_updates("scatter_set", base, updates, indices, axis)
+    return base
+
+
+def _scatter_set_reference(base: Array, updates: Array, *indices: Array, axis: int) -> Array:
+    result = np.array(base)
+    places = _within("scatter_set", base, indices, axis)
+    # One at a time: which of several values an assignment leaves is not promised for all indices.
+    rows = np.moveaxis(result, range(axis), range(-axis, 0))
+    given = np.moveaxis(updates, range(axis), range(-axis, 0))
+    for position in np.ndindex(places[0].shape):
+        rows[tuple(p[position] for p in places)] = given[position]
+    return result
+
+
+def _scatter_set_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
+    _base, updates, *indices = node.inputs
+    taken = gather(g, indices, axis)
+    if any(n != 1 for n in indices[0].shape):
+        after = updates.ndim - axis - indices[0].ndim
+        stays = _stays(node.inputs[0], indices, axis)
+        stays = reshape(stays, (*(1,) * axis, *stays.shape, *(1,) * after))
+        taken = where(stays, taken, filled_like(taken, 0))
+    return (set_rows(g, filled_like(updates, 0), indices, axis), taken, *(None for _ in indices))
+
+
+def _stays(base: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
+    """Return of each place in the index tensors whether no later one writes to the same rows."""
+    places = indices[0].shape
+    first = filled(base.shape[axis : axis + len(indices)], 0, dtypes.int64)
+    stays = filled(places, True, dtypes.bool_)
+    for number in (iota(places, a) for a in range(len(places))):
+        last = gather(set_rows(first, number, indices, 0), indices, 0)
+        stays = logical_and(stays, equal(last, number))
+    return stays
+
+
+def _scatter_set_kernel(
+    _base: TensorType, _updates: TensorType, *indices: TensorType, axis: int
+) -> ScatterSet:
+    return ScatterSet(axis, len(indices))
+
+
+scatter_set_op = define(
+    "scatter_set",
+    infer=_scatter_set_infer,
+    reference=_scatter_set_reference,
+    grad=_scatter_set_grad,
+    kernel=_scatter_set_kernel,
 )

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops import Check, Fold, For, Kernel, Product, Ref, Stmt
+from symgrad.codegen.loops import (
+    Check,
+    Fold,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Product,
+    Ref,
+    Stmt,
+    Store,
+)
 from symgrad.codegen.loops_verify import verify_kernel
 from symgrad.codegen.lower_values import statements
 from symgrad.graph import dtypes
@@ -291,15 +303,25 @@ def test_a_position_that_may_be_out_of_range_is_checked():
 def test_rows_are_added_one_after_another():
     i = sg.placeholder((5,), "int64")
     kernel = kernel_from(sg.scatter_add(X, i, sg.placeholder((5, 4))))
-    assert_in_order(
-        lines_of(kernel),
-        "b1[4*i0 + i1] = t0",
-        "for i2 in 0..5 ordered {",
-        "for i3 in 0..4 {",
-        "t4: f32 = b1[i3 + 4*t2]",
-        "t5: f32 = add(t4, t3)",
-        "b1[i3 + 4*t2] = t5",
-    )
+    copy, add = kernel.body
+    assert isinstance(copy, For)
+    assert isinstance(add, For)
+    assert (copy.extent, copy.ordered) == (3, False)
+    assert (add.extent, add.ordered) == (5, True)
+    (columns,) = add.body
+    assert isinstance(columns, For)
+    assert not columns.ordered
+    # What is there is loaded after the check of each row, since another row may have changed it.
+    check, *_, old, total, store = columns.body
+    assert isinstance(check, Let | Check)
+    assert isinstance(old, Let)
+    assert isinstance(old.value, Load)
+    assert isinstance(store, Store)
+    assert (store.buffer, store.index) == (old.value.buffer, old.value.index)
+    assert isinstance(total, Let)
+    assert isinstance(total.value, Op)
+    assert total.value.name == "add"
+    assert store.value == Ref(total.name, total.value.dtype)
 
 
 # ---------------------------------------------------------------------------------------- Place

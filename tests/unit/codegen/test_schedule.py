@@ -95,6 +95,31 @@ def test_loops_whose_order_matters_are_merged_only_with_their_like():
     assert ordered == [False, True, False]
 
 
+_PREFIX_SUMS = """
+    kernel @k(inout y: f32[64]) {
+      for i in 0..7 ordered {
+        for j in 0..8 ORDERED {
+          t0: f32 = y[8*i + j]
+          t1: f32 = y[8*i + j + 8]
+          t2: f32 = add(t0, t1)
+          y[8*i + j + 8] = t2
+        }
+      }
+    }
+    """
+
+
+def test_a_loop_whose_order_matters_is_not_merged_with_one_whose_order_does_not():
+    # Row i is added to row i + 1: within a row the order is free, from row to row it is not.
+    assert loops(scheduled(_PREFIX_SUMS.replace("ORDERED", ""))) == [(7, 1), (8, 8)]
+
+
+def test_loops_whose_order_matters_are_merged_in_order_and_are_no_vector():
+    kernel = scheduled(_PREFIX_SUMS.replace("ORDERED", "ordered"))
+    assert loops(kernel) == [(56, 1)]
+    assert all(s.ordered for s in statements(kernel.body) if isinstance(s, For))
+
+
 def test_an_index_that_is_divided_keeps_its_loops():
     kernel = scheduled(
         """

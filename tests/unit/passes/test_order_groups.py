@@ -12,6 +12,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.gathering import set_rows
 from symgrad.graph.types import Array
 from symgrad.passes.analysis import verify_partition
 from symgrad.passes.fuse import fuse
@@ -265,6 +267,57 @@ def random_updates(seed: int) -> Graph:
     updates = [(v, pool[int(rng.integers(len(pool)))]) for v in variables]
     outputs = [pool[int(rng.integers(len(pool)))] for _ in range(2)]
     return program(outputs, updates)
+
+
+# --------------------------------------------------------------- loop variables written into
+
+
+ROWS = sg.placeholder((5, 4), name="rows")
+PLACE = sg.placeholder((), "int64", name="place")
+
+
+def is_over_its_input(following: Tensor, *others: Tensor) -> bool:
+    """Return whether `following`, the next value of ROWS, is written over it."""
+    graph = Graph([following, *others], [ROWS, X, PLACE])
+    partition = fuse(graph, carried=[(0, 0)])
+    verify_partition(partition)
+    return dict(partition.overwriting) == {0: 0}
+
+
+def test_rows_are_written_into_a_loop_variable_in_place():
+    assert is_over_its_input(set_rows(ROWS, X * 2, [PLACE], 0))
+    assert is_over_its_input(sg.scatter_add(ROWS, PLACE, X))
+
+
+def test_rows_computed_from_a_loop_variable_are_written_in_place_when_they_are_known():
+    assert is_over_its_input(set_rows(ROWS, sg.take(ROWS, PLACE - 1, axis=0), [PLACE], 0))
+    assert is_over_its_input(set_rows(ROWS, ROWS[0] + ROWS[1], [PLACE], 0))
+    assert is_over_its_input(set_rows(ROWS, X, [sg.astype(sg.sum(ROWS), "int64")], 0))
+
+
+def test_a_loop_variable_is_read_by_others_before_rows_are_written():
+    assert is_over_its_input(set_rows(ROWS, X, [PLACE], 0), sg.sum(ROWS, axis=1))
+    graph = Graph([set_rows(ROWS, X, [PLACE], 0), sg.sum(ROWS)], [ROWS, X, PLACE])
+    groups = fuse(graph, carried=[(0, 0)]).groups
+    assert [g.nodes[-1].op for g in groups] == ["sum", "scatter_set"]
+
+
+def test_rows_are_not_written_in_place_if_the_old_ones_are_needed_later():
+    following = set_rows(ROWS, X, [PLACE], 0)
+    assert not is_over_its_input(following, sg.sum(following) * sg.sum(ROWS, axis=1))
+
+
+def test_rows_of_what_is_made_of_a_loop_variable_are_not_in_its_place():
+    assert not is_over_its_input(set_rows(ROWS * 2, X, [PLACE], 0))
+    assert not is_over_its_input(set_rows(sg.flip(ROWS, axis=0), X, [PLACE], 0))
+
+
+def test_rows_written_twice_go_over_the_old_ones_the_second_time():
+    first = set_rows(ROWS, X, [PLACE], 0)
+    second = set_rows(first, X, [PLACE - 1], 0)
+    assert is_over_its_input(second)
+    partition = fuse(Graph([second], [ROWS, X, PLACE]), carried=[(0, 0)])
+    assert [g.nodes[-1].op for g in partition.groups] == ["scatter_set", "scatter_set"]
 
 
 @pytest.mark.parametrize("first", range(0, 24, 8))

@@ -146,6 +146,19 @@ def test_the_status_names_the_op_that_failed():
             assert caught.value.source == culprit.node.source
 
 
+def test_a_kernel_with_several_indices_names_the_one_that_failed():
+    i, j = (sg.placeholder((2,), "int64", name=n) for n in "ij")
+    left = sg.take(X, i, axis=0)
+    right = sg.take(X, j, axis=0)
+    found = Executable(Graph([left * right], [X, i, j]), options())
+    assert len(found.program.calls) == 1
+    good, bad = np.array([0, -1]), np.array([3, 9])
+    for indices, culprit in (((bad, good), left), ((good, bad), right)):
+        with pytest.raises(sg.IndexOutOfRangeError) as caught:
+            run_native(found, [A, *indices])
+        assert caught.value.source == culprit.node.source
+
+
 def test_several_axes_are_named_together():
     matrix = sg.placeholder((3, 4), name="m")
     i, j = (sg.placeholder((2,), "int64", name=n) for n in "ij")

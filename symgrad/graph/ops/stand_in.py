@@ -1,0 +1,210 @@
+"""Ops that stand for some of their operands, and have a gradient that those do not have.
+
+`custom_gradient` calls a function of the user's, `recompute` computes once more what it needs.
+Neither computes anything: both are replaced by what they stand for before code is made, and
+`after` is what keeps apart what is computed now and what is computed again. What users call is in
+`symgrad/passes/custom_gradient.py` and `symgrad/graph/recompute.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from symgrad.graph.build import apply, apply_node
+from symgrad.graph.graph import Graph
+from symgrad.graph.nested import inline
+from symgrad.graph.node import Attrs, Grads, Node, Tensor
+from symgrad.graph.opdef import define, elementwise
+from symgrad.graph.ops.control import Arrived, Differentiate, inline_argument, is_zero
+from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.structure import broadcast_to, reshape, slice_axes
+from symgrad.graph.types import Array, NestedGraph, PythonFunction, TensorType
+
+GradientOf = Callable[[Node, Sequence[Tensor | None]], Sequence[Tensor | None]]
+
+
+def stands_for(node: Node) -> tuple[Tensor, ...] | None:
+    """Return the operands that the results of `node` are; None for an op that computes them."""
+    if node.definition is custom_gradient_op:
+        first = node.attrs["first"]
+        assert isinstance(first, int), f"{node!r} does not say where its results are"
+        return node.inputs[first : first + len(node.outputs)]
+    if node.definition is recompute_op:
+        return node.inputs[len(node.inputs) - len(node.outputs) :]
+    return None
+
+
+def _refuse_kernel() -> NoReturn:
+    raise AssertionError("what stands for its operands is replaced by them before code is made")
+
+
+# ---------------------------------------------------------------------------- custom_gradient
+
+
+def custom_gradient_node(
+    xs: Sequence[Tensor],
+    ys: Sequence[Tensor],
+    others: Sequence[Tensor],
+    gradient: GradientOf,
+    name: str,
+) -> Node:
+    """Make the node that stands for `ys`, with `gradient(node, gs)` as that of `xs`.
+
+    `others` are operands as well: what `gradient` finds there in a copy of the node.
+    """
+    function = PythonFunction(name, gradient)
+    attrs: Attrs = {"first": len(xs), "count": len(ys), "function": function}
+    return apply_node(custom_gradient_op, (*xs, *ys, *others), attrs)
+
+
+def _custom_gradient_infer(
+    *operands: TensorType, first: int, count: int, function: PythonFunction
+) -> tuple[TensorType, ...]:
+    return operands[first : first + count]
+
+
+def _custom_gradient_reference(
+    *operands: Array, first: int, count: int, function: PythonFunction
+) -> tuple[Array, ...]:
+    return operands[first : first + count]
+
+
+def _custom_gradient_grad(
+    node: Node, *gs: Tensor | None, first: int, count: int, function: PythonFunction
+) -> Grads:
+    return (*function.call(node, gs), *(None,) * (len(node.inputs) - first))
+
+
+def _custom_gradient_kernel(
+    *_operands: TensorType, first: int, count: int, function: PythonFunction
+) -> NoReturn:
+    _refuse_kernel()
+
+
+custom_gradient_op = define(
+    "custom_gradient",
+    infer=_custom_gradient_infer,
+    reference=_custom_gradient_reference,
+    grad=_custom_gradient_grad,
+    kernel=_custom_gradient_kernel,
+)
+
+
+# ---------------------------------------------------------------------------------- recompute
+
+
+def recompute_node(
+    xs: Sequence[Tensor], captures: Sequence[Tensor], ys: Sequence[Tensor], forward: Graph
+) -> Node:
+    """Make the node that stands for `ys`, which `forward` computes from `xs` and `captures`."""
+    attrs: Attrs = {"forward": forward, "arguments": len(xs)}
+    return apply_node(recompute_op, (*xs, *captures, *ys), attrs)
+
+
+def _graph(forward: NestedGraph) -> Graph:
+    assert isinstance(forward, Graph), "what is computed again is a graph"
+    return forward
+
+
+def _recompute_infer(
+    *operands: TensorType, forward: NestedGraph, arguments: int
+) -> tuple[TensorType, ...]:
+    return operands[len(_graph(forward).inputs) :]
+
+
+def _recompute_reference(
+    *operands: Array, forward: NestedGraph, arguments: int
+) -> tuple[Array, ...]:
+    return operands[len(_graph(forward).inputs) :]
+
+
+def _recompute_grad(
+    node: Node,
+    *gs: Tensor | None,
+    forward: NestedGraph,
+    arguments: int,
+    differentiate: Differentiate,
+    wanted: Sequence[bool],
+    arrived: Arrived,
+) -> Grads:
+    graph = _graph(forward)
+    # What is captured, weights mostly, is needed again anyway: to wait for it would be to copy it.
+    operands = [
+        _wait_for(inline_argument(t), gs if position < arguments else ())
+        for position, t in enumerate(node.inputs[: len(graph.inputs)])
+    ]
+    pairs = zip(inline(graph, operands), gs, strict=True)
+    ys, seeds = zip(*((y, g) for y, g in pairs if g is not None), strict=True)
+    asked = [t for t, is_asked in zip(operands, wanted, strict=False) if is_asked]
+    found = dict(zip(asked, differentiate(ys, asked, seeds), strict=True))
+    grads = _finish_together(node, [found.get(t) for t in operands], arguments)
+    return (*grads, *(None,) * len(gs))
+
+
+def _finish_together(
+    node: Node, grads: Sequence[Tensor | None], arguments: int
+) -> list[Tensor | None]:
+    """Make the gradients from which the way back goes on wait for those where it ends.
+
+    Otherwise the next part of the way could be taken first, and meanwhile all that the gradients
+    of weights read would be kept: what was computed again from every part.
+    """
+    goes_on = [
+        position < arguments and not operand.node.definition.is_leaf
+        for position, operand in enumerate(node.inputs[: len(grads)])
+    ]
+    ends = [g for g, does in zip(grads, goes_on, strict=True) if not does]
+    return [
+        _wait_for(g, ends) if does and g is not None else g
+        for g, does in zip(grads, goes_on, strict=True)
+    ]
+
+
+def _wait_for(x: Tensor, gs: Sequence[Tensor | None]) -> Tensor:
+    """Return `x` once all of `gs` have been computed."""
+    for g in gs:
+        if g is not None and not is_zero(g):
+            x = after(x, g)
+    return x
+
+
+def _recompute_kernel(*_operands: TensorType, forward: NestedGraph, arguments: int) -> NoReturn:
+    _refuse_kernel()
+
+
+recompute_op = define(
+    "recompute",
+    infer=_recompute_infer,
+    reference=_recompute_reference,
+    grad=_recompute_grad,
+    kernel=_recompute_kernel,
+)
+
+
+# -------------------------------------------------------------------------------------- after
+
+
+def after(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` for use once `other` has been computed.
+
+    No rule sees through this, so what is computed from it is not what is computed from `x`.
+    """
+    return apply(after_op, x, broadcast_to(_one_element(other), x.shape))
+
+
+def _one_element(x: Tensor) -> Tensor:
+    """Return an element of `x`, or the sum of them where there may be none."""
+    if any(not isinstance(n, int) or n == 0 for n in x.shape):
+        return sum_over(x)
+    ones = (1,) * x.ndim
+    return reshape(slice_axes(x, (0,) * x.ndim, ones, ones), ())
+
+
+after_op = elementwise(
+    "after",
+    infer=lambda x, _other: x,
+    reference=lambda x, _other: x,
+    grad=lambda _node, g: (g, None),
+    body=lambda _s, x, _other: x,
+)

@@ -1,0 +1,96 @@
+"""Jacobians and Hessians: derivatives of every element, each computed for all seeds at once.
+
+The gradient, or the tangent, is built once, for a seed that is nobody's value, and then for all
+unit seeds along an axis of its own by `symgrad/passes/batching.py`. There is no loop over seeds,
+and the size of the graph does not depend on their number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import DTypeError, user_source
+from symgrad.graph.build import name_scope
+from symgrad.graph.creation import eye
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.conversion import identity
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.passes.batching import batch
+from symgrad.passes.forward_mode import jvp
+from symgrad.passes.gradient_arguments import as_list
+from symgrad.passes.gradients import gradients
+
+
+def jacobian(y: Any, x: Any) -> Tensor:
+    """Return the derivative of each element of `y` by each element of `x`, zeros where none is.
+
+    Its shape is that of `y` and then that of `x`, its dtype that of `x`. It is computed from the
+    side that has fewer elements. Raises `TypeError` for what are no floats.
+    """
+    target, source = as_tensor(y), as_tensor(x)
+    _require_floats("jacobian", "y", target)
+    _require_floats("jacobian", "x", source)
+    with name_scope("jacobian"):
+        return _jacobian(target, source)
+
+
+def hessians(ys: Any, xs: Any) -> list[Tensor]:
+    """Return for each x the second derivative of the sum of all elements of all ys.
+
+    Its shape is that of x, twice, and it is zeros where the ys are linear in x, or do not depend
+    on it. There is nothing between two xs. Raises `TypeError` for an x without floats.
+    """
+    sources = [as_tensor(x) for x in as_list(xs)]
+    for position, x in enumerate(sources):
+        _require_floats("hessians", f"xs[{position}]", x)
+    with name_scope("hessians"):
+        grads = gradients(ys, sources)
+        return [
+            _zeros(x, x) if g is None else _jacobian(g, x)
+            for g, x in zip(grads, sources, strict=True)
+        ]
+
+
+def _require_floats(op: str, label: str, tensor: Tensor) -> None:
+    if not tensor.dtype.is_trainable:
+        raise DTypeError(
+            op, f"{label} is {tensor.type}, which has no derivatives", source=user_source()
+        )
+
+
+def _jacobian(y: Tensor, x: Tensor) -> Tensor:
+    columns, rows = x.type.size, y.type.size
+    # Of equally many, forward: it keeps no record of loops.
+    is_forward = isinstance(columns, int) and isinstance(rows, int) and columns <= rows
+    return _by_columns(y, x) if is_forward else _by_rows(y, x)
+
+
+def _by_columns(y: Tensor, x: Tensor) -> Tensor:
+    """Push unit tangents of x forward; the columns then come first."""
+    tangent = identity(filled_like(x, 0))
+    (pushed,) = jvp(y, x, tangent)
+    (columns,) = batch([pushed], {tangent: _units(x)}, x.type.size)
+    spread = reshape(columns, (*x.shape, *y.shape))
+    return permute_dims(spread, [*range(x.ndim, spread.ndim), *range(x.ndim)])
+
+
+def _by_rows(y: Tensor, x: Tensor) -> Tensor:
+    """Take the gradient for unit seeds of y."""
+    seed = identity(filled_like(y, 0))
+    (g,) = gradients(y, x, grad_ys=seed)
+    if g is None:
+        return _zeros(y, x)
+    (rows,) = batch([g], {seed: _units(y)}, y.type.size)
+    return reshape(rows, (*y.shape, *x.shape))
+
+
+def _units(like: Tensor) -> Tensor:
+    """Return every tensor of the type of `like` with one 1 among zeros, in order of its place."""
+    count = like.type.size
+    return reshape(eye(count, dtype=like.dtype), (count, *like.shape))
+
+
+def _zeros(y: Tensor, x: Tensor) -> Tensor:
+    return filled((*y.shape, *x.shape), 0, x.dtype)

@@ -1,0 +1,122 @@
+"""Functions with a gradient of their own in the bodies of loops and in branches: rule R9.13."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.graph.node import Tensor
+from tests.support.control_programs import check_derivatives, gradient, run
+
+POINT = np.array([0.9, -0.8, 1.1])
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return sg.placeholder((3,), "float64", name="x")
+
+
+@pytest.fixture
+def n() -> Tensor:
+    return sg.placeholder((), "int64", name="n")
+
+
+@sg.custom_gradient
+def softplus(x):
+    """Return log(1 + exp(x)), with a gradient that reads what the function has computed."""
+    e = sg.exp(x)
+    return sg.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
+
+
+@sg.custom_gradient
+def exponential(x):
+    """Return exp(x), with a gradient in terms of itself."""
+    return sg.exp(x), lambda dy: dy * exponential(x)
+
+
+@pytest.mark.parametrize("bound", [None, 4])
+@pytest.mark.parametrize("function", [softplus, exponential], ids=["softplus", "exponential"])
+def test_r9_13_in_the_body_of_a_loop(x, n, bound, function):
+    y = sg.while_loop(
+        lambda i, _v: i < n,
+        lambda i, v: (i + 1, function(v * x) * 0.5),
+        [0, x],
+        maximum_iterations=bound,
+    )[1]
+    check_derivatives(y, x, {x: POINT, n: 3}, {x: POINT, n: 0})
+
+
+def test_r9_13_what_only_the_gradient_uses(x):
+    w = sg.placeholder((3,), "float64")
+
+    def body(i, v):
+        unused = sg.sin(w) * sg.astype(i, "float64")
+
+        @sg.custom_gradient
+        def f(a):
+            return a, lambda dy: dy * w * (1.0 + unused)
+
+        return f(v)
+
+    y = sg.fori_loop(0, 3, body, x)
+    g = gradient(y, x)
+    second = gradient(g, w)
+    found = run([g, second], {x: POINT, w: POINT})
+    factors = [POINT * (1.0 + i * np.sin(POINT)) for i in range(3)]
+    slopes = [1.0 + i * (np.sin(POINT) + POINT * np.cos(POINT)) for i in range(3)]
+    expected = sum(slopes[i] * factors[i - 1] * factors[i - 2] for i in range(3))
+    np.testing.assert_allclose(found[0], np.prod(factors, axis=0))
+    np.testing.assert_allclose(found[1], expected)
+
+
+def test_r9_13_in_loops_and_branches_in_one_another(x, n):
+    def inner(i: Tensor, j: Tensor, v: Tensor) -> Any:
+        scaled = v * (1.0 + sg.astype(i, "float64"))
+        return sg.cond(
+            sg.equal(i, j), lambda: softplus(scaled) + i, lambda: exponential(sg.sin(scaled))
+        )
+
+    def outer(i: Tensor, v: Tensor) -> Any:
+        return sg.fori_loop(0, 2, lambda j, u: inner(i, j, u), v) * 0.3
+
+    check_derivatives(sg.fori_loop(0, 2, outer, x), x, {x: POINT})
+
+
+def test_r9_13_variables_in_the_body_of_a_loop(x):
+    w = sg.variable(POINT + 0.5, name="w")
+
+    @sg.custom_gradient
+    def f(a):
+        def gradient_of(dy, variables):
+            (v,) = variables
+            return dy * v, [dy * a]
+
+        return a * w, gradient_of
+
+    y = sg.fori_loop(0, 3, lambda _i, v: f(v), x)
+    found = run([gradient(y, x), gradient(y, w)], {x: POINT})
+    np.testing.assert_allclose(found[0], (POINT + 0.5) ** 3)
+    np.testing.assert_allclose(found[1], 3 * POINT * (POINT + 0.5) ** 2)
+
+
+def test_r9_13_gradients_asked_for_inside_of_the_body(x):
+    def body(_i, v):
+        return v - 0.1 * gradient(softplus(v * x), v)
+
+    y = sg.fori_loop(0, 3, body, x)
+    check_derivatives(y, x, {x: POINT})
+
+
+def test_loop_variables_nobody_reads_are_left_out_all_the_same(x):
+    def step(function: Any) -> sg.Step:
+        def body(i, v, unused):
+            return i + 1, function(v), unused + v
+
+        y = sg.while_loop(lambda i, _v, _u: i < 3, body, [0, x, x], maximum_iterations=3)[1]
+        return sg.compile([x], [y, gradient(y, x)])
+
+    plain = step(lambda a: sg.log(1.0 + sg.exp(a)))
+    assert step(softplus).memory.arena_bytes <= plain.memory.arena_bytes

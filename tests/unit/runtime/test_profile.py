@@ -1,0 +1,50 @@
+"""A profile counts how often each call ran, and knows the rates of calls that ran in loops."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.runtime.inspection import ProfileRow
+
+
+def rows_of(step: sg.Step, *arrays: Any, repeat: int) -> dict[str, ProfileRow]:
+    return {row.kernel.label: row for row in step.profile(*arrays, repeat=repeat).rows}
+
+
+def test_a_call_outside_of_loops_runs_once():
+    x = sg.placeholder((8, 8))
+    step = sg.compile([x], sg.tanh(x @ x))
+    rows = step.profile(np.eye(8, dtype=np.float32), repeat=2).rows
+    assert {row.runs for row in rows} == {1}
+
+
+def test_a_call_in_a_loop_runs_as_often_as_the_loop_does():
+    x, n = sg.placeholder((64, 64)), sg.placeholder((), "int64")
+    product = sg.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y @ x), (0, x))[1]
+    step = sg.compile([x, n], product)
+    for trips in (7, 30):
+        found = step.profile(np.eye(64, dtype=np.float32), trips, repeat=4)
+        row = max(found.rows, key=lambda r: r.kernel.flops)
+        assert row.runs == trips
+        assert row.gflops == pytest.approx(trips * 2 * 64**3 / row.seconds / 1e9)
+        assert row.gbytes == pytest.approx(trips * row.kernel.bytes / row.seconds / 1e9)
+
+
+def test_a_branch_that_is_not_taken_does_not_run():
+    x = sg.placeholder((4,))
+    step = sg.compile([x], sg.cond(sg.sum(x) > 0, lambda: sg.sin(x), lambda: sg.cos(x)))
+    rows = rows_of(step, np.ones(4, np.float32), repeat=3)
+    assert rows["sin"].runs == 1
+    assert rows["cos"].runs == 0
+    assert rows["cos"].gflops == 0.0
+
+
+def test_the_table_has_a_column_of_runs():
+    x = sg.placeholder((3, 4))
+    step = sg.compile([x], sg.scan(lambda c, row: (c + row, c * row), sg.zeros((4,)), x))
+    printed = str(step.profile(np.ones((3, 4), np.float32), repeat=3))
+    assert re.search(r"kernel +computes +runs +us +share +GFLOP/s +GB/s", printed)
+    assert re.search(r"(?m)^k\d+ .* 3 +[\d.]+ +[\d.]+%", printed)

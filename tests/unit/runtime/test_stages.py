@@ -1,0 +1,86 @@
+"""What a step tells of itself: the text of its stages, its kernels, memory and times."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.runtime.function import STAGES
+
+F32 = np.float32
+
+
+def make() -> tuple[sg.Tensor, sg.Tensor]:
+    return sg.placeholder((2, 3), name="x"), sg.placeholder((3,), name="y")
+
+
+def test_every_stage_has_its_text():
+    x, y = make()
+    step = sg.compile([x, y], sg.sum(sg.tanh(x + y), axis=1), name="inspected")
+    texts = {stage: step.ir(stage) for stage in STAGES}
+    assert tuple(texts) == ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
+    assert texts["graph"].startswith("graph @inspected(%x: f32[2, 3], %y: f32[3]) -> f32[2] {")
+    assert "partition @inspected(%x: f32[2, 3], %y: f32[3]) {" in texts["optimized"]
+    assert "kernel @k0(in b0: f32[6], in b1: f32[3], out b2: f32[2]) {" in texts["loops"]
+    assert "program @inspected arena(0) {" in texts["loops"]
+    assert 'define i32 @"step"(' in texts["llvm"]
+    assert re.search(r"define .*i32 @step\(", texts["llvm-opt"])
+    assert "step:" in texts["asm"]
+
+
+def test_a_kernel_has_its_own_text_from_the_loops_on():
+    x = sg.placeholder((64, 64), name="x")
+    step = sg.compile([x], sg.tanh(x @ x) @ x)
+    assert [k.name for k in step.kernels] == ["k0", "k1"]
+    for stage, start, other in (
+        ("loops", "kernel @k1(", "@k0"),
+        ("llvm", 'define internal void @"k1"(', '@"k0"'),
+        ("llvm-opt", "define internal ", "@k0("),
+        ("asm", "k1:", "k0:"),
+    ):
+        text = step.ir(stage, kernel="k1")
+        assert text.startswith(start)
+        assert other not in text
+        assert text in step.ir(stage)
+
+
+def test_a_kernel_has_a_record_of_what_it_computes():
+    x, y = make()
+    step = sg.compile([x, y], sg.exp(sg.sum(x * y, axis=1)))
+    (record,) = step.kernels
+    assert [op for op in record.ops if op != "broadcast_to"] == ["multiply", "sum", "exp"]
+    assert record.lines
+    assert all("test_stages.py:" in line for line in record.lines)
+    assert record.bytes == 4 * (6 + 3 + 2)
+    assert record.flops == 6 + 6 + 2 * 12
+    assert record.label in str(step.kernels)
+
+
+def test_memory_is_told_in_bytes():
+    x = sg.placeholder((16, 16), name="x")
+    w = sg.variable(np.zeros((16, 16), F32))
+    step = sg.compile([x], sg.tanh(x @ w) @ w)
+    memory = step.memory
+    assert memory.arena_bytes == 16 * 16 * 4
+    assert memory.state_bytes == 16 * 16 * 4
+    assert memory.peak_bytes == memory.arena_bytes + memory.state_bytes + memory.constant_bytes
+    assert [(b.offset, b.bytes, b.first, b.last) for b in memory.buffers] == [(0, 1024, 0, 1)]
+
+
+def test_a_profile_has_a_row_a_kernel_and_changes_no_state():
+    w = sg.variable(np.ones((32, 32), F32))
+    x = sg.placeholder((32, 32))
+    step = sg.compile([x], sg.sum(x @ w), [(w, w * 0.5)])
+    found = step.profile(np.ones((32, 32), F32), repeat=3)
+    assert len(found.rows) == len(step.kernels)
+    assert sum(row.share for row in found.rows) == pytest.approx(1.0)
+    assert all(row.seconds > 0 for row in found.rows)
+    np.testing.assert_array_equal(w.value, np.ones((32, 32)))
+
+
+def test_a_step_says_what_it_takes_and_gives():
+    x, y = make()
+    assert repr(sg.compile([x, y], x + y, name="f")) == "<Step f(f32[2, 3], f32[3]) -> (f32[2, 3])>"
