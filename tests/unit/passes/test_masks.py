@@ -45,6 +45,7 @@ def test_a_side_that_is_not_taken_never_reaches_a_gradient(seed):
     inside = x * scale
     y = outer(sg.where(regular(inside), function(inside), 0.25))
     (g,) = sg.gradients(y, x)
+    assert g is not None
     point = np.concatenate([[0.0, -1.0 / scale, 1.0, -2.0], rng.uniform(-1.5, 1.0, 4)])
     step = sg.compile([x], g)
     with np.errstate(all="ignore"):
