@@ -1,7 +1,7 @@
 """Branches as users write them: `cond` and `switch_case`.
 
 This reads arguments, traces the functions and joins what they return; the op that runs one of them
-is in `symgrad/graph/ops/control.py`. Loops are in `symgrad/graph/iteration.py`.
+is in `symgrad/graph/ops/branches.py`. Loops are in `symgrad/graph/iteration.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from symgrad.graph.nested import Traced
 from symgrad.graph.nests import Nest, flatten, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
+from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import logical_not
-from symgrad.graph.ops.control import branch
 from symgrad.graph.ops.structure import reshape
 
 Function = Callable[..., Any]

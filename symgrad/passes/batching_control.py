@@ -13,14 +13,8 @@ from collections.abc import Callable, Sequence
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import OpDef, Tensor
-from symgrad.graph.ops.control import (
-    branch,
-    loop,
-    scan_loop,
-    scan_op,
-    switch_case_op,
-    while_loop_op,
-)
+from symgrad.graph.ops.branches import branch, switch_case_op
+from symgrad.graph.ops.loops import loop, scan_loop, scan_op, while_loop_op
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.batching_rules import Entry, Operands

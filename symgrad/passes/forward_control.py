@@ -16,7 +16,9 @@ from symgrad.graph.creation import zeros_like
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.control import branch, inline_argument, loop, scan_loop
+from symgrad.graph.ops.branches import branch
+from symgrad.graph.ops.loops import loop, scan_loop
+from symgrad.graph.ops.subgraph import inline_argument
 from symgrad.passes.gradients import live_tensors
 from symgrad.passes.merge_loops import body_of, capacity_of, carried_of
 

@@ -32,8 +32,8 @@ from symgrad.graph.build import derived_from, initial_values, name_scope, outer_
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
 from symgrad.graph.operands import meet_shapes
-from symgrad.graph.ops.control import add_stacks
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.loops import add_stacks
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded

@@ -15,8 +15,8 @@ from symgrad.graph.build import apply
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ELEMENTWISE
 from symgrad.graph.ops.comparison import where_op
-from symgrad.graph.ops.control import is_zero
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.subgraph import is_zero
 
 Grads = Sequence[Tensor | None]
 

@@ -25,7 +25,7 @@ from symgrad.graph.build import rebuild
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor, make_node
-from symgrad.graph.ops.control import scan_op, while_loop_op
+from symgrad.graph.ops.loops import scan_op, while_loop_op
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, Attr
 from symgrad.passes.merge_common import attr_key

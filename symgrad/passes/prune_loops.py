@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Attrs, Node, Tensor
-from symgrad.graph.ops.control import switch_case_op
+from symgrad.graph.ops.branches import switch_case_op
 from symgrad.graph.ops.stand_in import stands_for
 from symgrad.passes.merge_loops import LOOPS, body_of, carried_of, count_of_results, with_attrs
 from symgrad.passes.rewrites import with_inputs

@@ -23,12 +23,13 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops import (
     arithmetic,
+    branches,
     comparison,
     contraction,
-    control,
     conversion,
     gathering,
     indexing,
+    loops,
     reduction,
     structure,
     transcendental,
@@ -298,7 +299,7 @@ def _branch(pool: Pool, index: Tensor, count: int) -> Tensor:
     functions = [Traced(f"branch_{i}", ()) for i in range(count)]
     for function in functions:
         function.run(lambda: [_grown_inside(pool, x)])
-    return control.branch(index, functions).output
+    return branches.branch(index, functions).output
 
 
 def _switch_case(pool: Pool) -> Tensor:
@@ -317,7 +318,7 @@ def _while_loop(pool: Pool) -> Tensor:
     condition, body = (Traced(name, [start.type, x.type]) for name in ("condition", "body"))
     condition.run(lambda i, _: [comparison.less(i, trips)])
     body.run(lambda i, v: [arithmetic.add(i, 1), _grown_inside(pool, v)])
-    return control.loop([start, x], condition, body, MAX_TRIPS).outputs[2]
+    return loops.loop([start, x], condition, body, MAX_TRIPS).outputs[2]
 
 
 def _scan(pool: Pool) -> Tensor:
@@ -327,7 +328,7 @@ def _scan(pool: Pool) -> Tensor:
     body = Traced("body", [first.type, first.type])
     body.run(lambda v, x: [_grown_inside(pool, v, x), _bounded(arithmetic.add(v, x))])
     reverse, result = bool(pool.integer(0, 1)), pool.integer(0, 1)
-    return control.scan_loop(trips, [first], [scanned], body, size, reverse=reverse).outputs[result]
+    return loops.scan_loop(trips, [first], [scanned], body, size, reverse=reverse).outputs[result]
 
 
 def _grown_inside(pool: Pool, x: Tensor, *others: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Attrs, Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
-from symgrad.graph.ops.control import Arrived, Differentiate, inline_argument, is_zero
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import broadcast_to, reshape, slice_axes
+from symgrad.graph.ops.subgraph import Arrived, Differentiate, inline_argument, is_zero
 from symgrad.graph.types import Array, NestedGraph, PythonFunction, TensorType
 
 GradientOf = Callable[[Node, Sequence[Tensor | None]], Sequence[Tensor | None]]

@@ -9,7 +9,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.nested import Traced
 from symgrad.graph.ops.arithmetic import multiply
-from symgrad.graph.ops.control import branch
+from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.types import State, TensorType

@@ -13,9 +13,10 @@ from symgrad.graph.nested import Traced
 from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.control import branch, loop
 from symgrad.graph.ops.leaf import placeholder, variable_node
+from symgrad.graph.ops.loops import loop
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.types import Attr, State, TensorType
 from symgrad.graph.verify import verify

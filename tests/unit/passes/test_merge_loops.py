@@ -15,8 +15,8 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.control import loop
 from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.ops.loops import loop
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array

@@ -12,9 +12,10 @@ from symgrad.graph.nested import Traced
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
+from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.control import branch, loop, scan_loop
 from symgrad.graph.ops.leaf import placeholder, variable_node
+from symgrad.graph.ops.loops import loop, scan_loop
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import State

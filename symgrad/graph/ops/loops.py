@@ -1,13 +1,13 @@
-"""Control flow: the ops whose attributes are graphs, and their gradients.
+"""Loops: the ops that run a graph again and again, and their gradients.
 
-`switch_case` runs one of several branches, `while_loop` a body for as long as a condition holds.
-The graphs see the world through their inputs only: what a branch or a body captures is an operand
-of the op. What users call is in `symgrad/graph/control.py` and `symgrad/graph/iteration.py`.
+`while_loop` runs its body for as long as a condition holds, `scan` as often as it is told, over
+slices of stacks. A body sees the world through its inputs only: what it captures is an operand of
+the op. What users call is in `symgrad/graph/iteration.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -18,169 +18,23 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
 from symgrad.graph.creation import zeros_like
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Branches, Loop, Scan
-from symgrad.graph.nested import Traced, inline, union_of_captures
+from symgrad.graph.kernel_spec import Loop, Scan
+from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.subgraph import (
+    Arrived,
+    Differentiate,
+    check_operands,
+    grads_of_graph,
+    graph_of,
+    is_zero,
+)
 from symgrad.graph.reference import evaluate
 from symgrad.graph.sizes import Dim
-from symgrad.graph.types import UNBOUNDED, Array, Attr, Literal, NestedGraph, TensorType, static
-
-Arrived = Callable[[Tensor], Tensor | None]
-Differentiate = Callable[
-    [Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor | None]
-]
-
-
-def _graph(nested: NestedGraph) -> Graph:
-    assert isinstance(nested, Graph), "a nested graph is a graph"
-    return nested
-
-
-def _check_operands(op: str, graph: Graph, operands: Sequence[TensorType]) -> None:
-    wanted = [t.type for t in graph.inputs]
-    assert len(wanted) == len(operands), f"{op}: {graph.name} takes {len(wanted)} operands"
-    for position, (want, given) in enumerate(zip(wanted, operands, strict=True)):
-        if want.dtype != given.dtype:
-            raise DTypeError(op, f"operand {position} of {graph.name}: {given}, not {want}")
-        meet_shapes(op, f"operand {position}", given, f"that of {graph.name}", want)
-
-
-# -------------------------------------------------------------------------------- switch_case
-
-
-def branch(index: Tensor, functions: Sequence[Traced], name: str | None = None) -> Node:
-    """Make the node that runs one of `functions`, traced without parameters."""
-    captures = union_of_captures(functions)
-    graphs = tuple(f.graph(captures) for f in functions)
-    return apply_node(switch_case_op, (index, *captures), {"branches": graphs}, name=name)
-
-
-def _switch_case_infer(
-    index: TensorType, *operands: TensorType, branches: tuple[NestedGraph, ...]
-) -> tuple[TensorType, ...]:
-    if index != TensorType(dtypes.int64, ()):
-        raise DTypeError("switch_case", f"the index is {index}, not {dtypes.int64.short}[]")
-    graphs = [_graph(b) for b in branches]
-    for graph in graphs:
-        _check_operands("switch_case", graph, operands)
-    first, *others = graphs
-    results = [t.type for t in first.outputs]
-    for other in others:
-        results = [
-            _met(position, first.name, a, other.name, b.type)
-            for position, (a, b) in enumerate(zip(results, other.outputs, strict=True))
-        ]
-    return tuple(results)
-
-
-def _met(position: int, a_name: str, a: TensorType, b_name: str, b: TensorType) -> TensorType:
-    if a.dtype != b.dtype:
-        raise DTypeError("switch_case", f"output {position} is {a} in {a_name} and {b} in {b_name}")
-    try:
-        return a.with_shape(meet_shapes("switch_case", a_name, a, b_name, b))
-    except ShapeError as error:
-        raise ShapeError(
-            "switch_case",
-            f"output {position} is {a} in {a_name} and {b} in {b_name}",
-            hint="give both one shape; what grows goes into a TensorArray of fixed size",
-        ) from error
-
-
-def _switch_case_reference(
-    index: Array, *operands: Array, branches: tuple[NestedGraph, ...]
-) -> tuple[Array, ...]:
-    chosen = int(index) if 0 <= index < len(branches) else len(branches) - 1
-    results, _ = evaluate(_graph(branches[chosen]), operands)
-    return tuple(results)
-
-
-def _switch_case_grad(
-    node: Node,
-    *gs: Tensor | None,
-    branches: tuple[NestedGraph, ...],
-    differentiate: Differentiate,
-    wanted: Sequence[bool],
-    arrived: Arrived,
-) -> Grads:
-    index, *operands = node.inputs
-    asked = wanted[1:]
-    graphs = [_graph(b) for b in branches]
-    found: list[list[Tensor | None]] = []
-    functions = []
-    for graph in graphs:
-        function = Traced(f"{graph.name}_grad", ())
-        functions.append(function)
-        with function.open():
-            found.append(_grads_of_graph(graph, operands, gs, asked, differentiate))
-    has_path = [any(grads[i] is not None for grads in found) for i in range(len(operands))]
-    for function, grads in zip(functions, found, strict=True):
-        with function.open():
-            chosen = [
-                zeros_like(x) if g is None else g
-                for x, g, is_given in zip(operands, grads, has_path, strict=True)
-                if is_given
-            ]
-        function.give(chosen)
-    if not any(has_path):
-        return (None,) * len(node.inputs)
-    results = iter(branch(index, functions).outputs)
-    return (None, *(next(results) if is_given else None for is_given in has_path))
-
-
-def _grads_of_graph(
-    graph: Graph,
-    operands: Sequence[Tensor],
-    gs: Sequence[Tensor | None],
-    asked: Sequence[bool],
-    differentiate: Differentiate,
-    sums: Sequence[Tensor | None] = (),
-) -> list[Tensor | None]:
-    """Build `graph` again on `operands`; return the gradients with respect to those `asked` for.
-
-    `gs` are those of its outputs, None for one that is not trainable; `sums` are added to the
-    gradients of the operands.
-    """
-    arguments = [inline_argument(t) for t in operands]
-    outputs = inline(graph, arguments)
-    pairs = [(y, g) for y, g in zip(arguments, sums, strict=False) if g is not None]
-    pairs += [(y, g) for y, g in zip(outputs, gs, strict=True) if g is not None]
-    if not pairs:
-        return [None] * len(operands)
-    ys, seeds = zip(*pairs, strict=True)
-    xs = [t for t, is_asked in zip(arguments, asked, strict=True) if is_asked]
-    grads = iter(differentiate(ys, xs, seeds))
-    return [next(grads) if is_asked else None for is_asked in asked]
-
-
-def inline_argument(tensor: Tensor) -> Tensor:
-    """Return a tensor of this region that stands for `tensor` and for nothing else.
-
-    Two operands may be one tensor, and each has a gradient of its own.
-    """
-    from symgrad.graph.ops.conversion import identity
-
-    return identity(tensor)
-
-
-def _switch_case_kernel(
-    _index: TensorType, *_operands: TensorType, branches: tuple[NestedGraph, ...]
-) -> Branches:
-    return Branches(branches)
-
-
-switch_case_op = define(
-    "switch_case",
-    infer=_switch_case_infer,
-    reference=_switch_case_reference,
-    grad=_switch_case_grad,
-    kernel=_switch_case_kernel,
-)
-
-
-# --------------------------------------------------------------------------------- while_loop
+from symgrad.graph.types import UNBOUNDED, Array, Attr, NestedGraph, TensorType, static
 
 # Note [Gradient of a loop]
 # The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables
@@ -220,12 +74,12 @@ def _while_loop_infer(
     carried: int,
     capacity: Dim,
 ) -> tuple[TensorType, ...]:
-    _check_operands("while_loop", _graph(condition), operands)
-    _check_operands("while_loop", _graph(body), operands)
-    (test,) = _graph(condition).outputs
+    check_operands("while_loop", graph_of(condition), operands)
+    check_operands("while_loop", graph_of(body), operands)
+    (test,) = graph_of(condition).outputs
     if test.type != TensorType(dtypes.bool_, ()):
         raise DTypeError("while_loop", f"the condition gives {test.type}, not bool[]")
-    results = [t.type for t in _graph(body).outputs]
+    results = [t.type for t in graph_of(body).outputs]
     carried_types = []
     for position, (before, after) in enumerate(
         zip(operands[:carried], results[:carried], strict=True)
@@ -256,11 +110,11 @@ def _while_loop_reference(
     capacity: Dim,
 ) -> tuple[Array, ...]:
     values, invariants = list(operands[:carried]), operands[carried:]
-    results = _graph(body).outputs[carried:]
+    results = graph_of(body).outputs[carried:]
     slices: list[dict[int, Array]] = [{} for _ in results]
     count = 0
-    while bool(evaluate(_graph(condition), [*values, *invariants])[0][0]):
-        given, _ = evaluate(_graph(body), [*values, *invariants])
+    while bool(evaluate(graph_of(condition), [*values, *invariants])[0][0]):
+        given, _ = evaluate(graph_of(body), [*values, *invariants])
         values = given[:carried]
         for stack, item in zip(slices, given[carried:], strict=True):
             stack[count] = item
@@ -293,7 +147,7 @@ def _while_loop_grad(
     wanted: Sequence[bool],
     arrived: Arrived,
 ) -> Grads:
-    graph = _graph(body)
+    graph = graph_of(body)
     capacity = capacity or UNBOUNDED
     backward = _Backward(
         body=graph,
@@ -421,19 +275,11 @@ class _Backward:
         gs += [None if g is None else next(seeds) for g in self.stacked]
         operands = [*given[:width], *self.invariants]
         is_asked = [i in asked for i in range(len(operands))]
-        return _grads_of_graph(self.body, operands, gs, is_asked, differentiate, sums)
+        return grads_of_graph(self.body, operands, gs, is_asked, differentiate, sums)
 
 
 def _is_wanted(operand: Tensor, is_asked: bool) -> bool:
     return is_asked and operand.dtype.is_trainable
-
-
-def is_zero(g: Tensor) -> bool:
-    """Return whether `g` is the zeros that stand for a gradient that did not arrive."""
-    while g.node.op == "broadcast_to":
-        (g,) = g.node.inputs
-    value = g.node.attrs.get("value")
-    return isinstance(value, Literal) and not value.array.any()
 
 
 def _present(g: Tensor | None) -> Tensor:
@@ -504,8 +350,8 @@ def _scan_infer(
         raise DTypeError("scan", f"the number of iterations is {count}, not i64[]")
     width = carried + scanned
     slices = [t.with_shape(t.shape[1:]) for t in operands[carried:width]]
-    _check_operands("scan", _graph(body), [*operands[:carried], *slices, *operands[width:]])
-    results = [t.type for t in _graph(body).outputs]
+    check_operands("scan", graph_of(body), [*operands[:carried], *slices, *operands[width:]])
+    results = [t.type for t in graph_of(body).outputs]
     pairs = enumerate(zip(operands[:carried], results[:carried], strict=True))
     carried_types = [_kept(position, before, after) for position, (before, after) in pairs]
     stacks = (t.with_shape((capacity, *t.shape)) for t in results[carried:])
@@ -523,11 +369,11 @@ def _scan_reference(
 ) -> tuple[Array, ...]:
     width = carried + scanned
     values, stacks, fixed = operands[:carried], operands[carried:width], operands[width:]
-    results = _graph(body).outputs[carried:]
+    results = graph_of(body).outputs[carried:]
     collected: list[dict[int, Array]] = [{} for _ in results]
     order = range(int(count) - 1, -1, -1) if reverse else range(int(count))
     for i in order:
-        given, _ = evaluate(_graph(body), [*values, *(s[i] for s in stacks), *fixed])
+        given, _ = evaluate(graph_of(body), [*values, *(s[i] for s in stacks), *fixed])
         values = tuple(given[:carried])
         for stack, item in zip(collected, given[carried:], strict=True):
             stack[i] = item
@@ -548,7 +394,7 @@ def _scan_grad(
 ) -> Grads:
     width = carried + scanned
     operands = node.inputs[1:]
-    graph = _graph(body)
+    graph = graph_of(body)
     backward = _Backward(
         body=graph,
         count=node.inputs[0],

@@ -1,0 +1,122 @@
+"""Branches: the op that runs one of several graphs, and its gradient.
+
+A branch sees the world through its inputs only: what it captures is an operand of the op. What
+users call is in `symgrad/graph/control.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.errors import DTypeError, ShapeError
+from symgrad.graph import dtypes
+from symgrad.graph.build import apply_node
+from symgrad.graph.creation import zeros_like
+from symgrad.graph.kernel_spec import Branches
+from symgrad.graph.nested import Traced, union_of_captures
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.subgraph import (
+    Arrived,
+    Differentiate,
+    check_operands,
+    grads_of_graph,
+    graph_of,
+)
+from symgrad.graph.reference import evaluate
+from symgrad.graph.types import Array, NestedGraph, TensorType
+
+
+def branch(index: Tensor, functions: Sequence[Traced], name: str | None = None) -> Node:
+    """Make the node that runs one of `functions`, traced without parameters."""
+    captures = union_of_captures(functions)
+    graphs = tuple(f.graph(captures) for f in functions)
+    return apply_node(switch_case_op, (index, *captures), {"branches": graphs}, name=name)
+
+
+def _switch_case_infer(
+    index: TensorType, *operands: TensorType, branches: tuple[NestedGraph, ...]
+) -> tuple[TensorType, ...]:
+    if index != TensorType(dtypes.int64, ()):
+        raise DTypeError("switch_case", f"the index is {index}, not {dtypes.int64.short}[]")
+    graphs = [graph_of(b) for b in branches]
+    for graph in graphs:
+        check_operands("switch_case", graph, operands)
+    first, *others = graphs
+    results = [t.type for t in first.outputs]
+    for other in others:
+        results = [
+            _met(position, first.name, a, other.name, b.type)
+            for position, (a, b) in enumerate(zip(results, other.outputs, strict=True))
+        ]
+    return tuple(results)
+
+
+def _met(position: int, a_name: str, a: TensorType, b_name: str, b: TensorType) -> TensorType:
+    if a.dtype != b.dtype:
+        raise DTypeError("switch_case", f"output {position} is {a} in {a_name} and {b} in {b_name}")
+    try:
+        return a.with_shape(meet_shapes("switch_case", a_name, a, b_name, b))
+    except ShapeError as error:
+        raise ShapeError(
+            "switch_case",
+            f"output {position} is {a} in {a_name} and {b} in {b_name}",
+            hint="give both one shape; what grows goes into a TensorArray of fixed size",
+        ) from error
+
+
+def _switch_case_reference(
+    index: Array, *operands: Array, branches: tuple[NestedGraph, ...]
+) -> tuple[Array, ...]:
+    chosen = int(index) if 0 <= index < len(branches) else len(branches) - 1
+    results, _ = evaluate(graph_of(branches[chosen]), operands)
+    return tuple(results)
+
+
+def _switch_case_grad(
+    node: Node,
+    *gs: Tensor | None,
+    branches: tuple[NestedGraph, ...],
+    differentiate: Differentiate,
+    wanted: Sequence[bool],
+    arrived: Arrived,
+) -> Grads:
+    index, *operands = node.inputs
+    asked = wanted[1:]
+    graphs = [graph_of(b) for b in branches]
+    found: list[list[Tensor | None]] = []
+    functions = []
+    for graph in graphs:
+        function = Traced(f"{graph.name}_grad", ())
+        functions.append(function)
+        with function.open():
+            found.append(grads_of_graph(graph, operands, gs, asked, differentiate))
+    has_path = [any(grads[i] is not None for grads in found) for i in range(len(operands))]
+    for function, grads in zip(functions, found, strict=True):
+        with function.open():
+            chosen = [
+                zeros_like(x) if g is None else g
+                for x, g, is_given in zip(operands, grads, has_path, strict=True)
+                if is_given
+            ]
+        function.give(chosen)
+    if not any(has_path):
+        return (None,) * len(node.inputs)
+    results = iter(branch(index, functions).outputs)
+    return (None, *(next(results) if is_given else None for is_given in has_path))
+
+
+def _switch_case_kernel(
+    _index: TensorType, *_operands: TensorType, branches: tuple[NestedGraph, ...]
+) -> Branches:
+    return Branches(branches)
+
+
+switch_case_op = define(
+    "switch_case",
+    infer=_switch_case_infer,
+    reference=_switch_case_reference,
+    grad=_switch_case_grad,
+    kernel=_switch_case_kernel,
+)
