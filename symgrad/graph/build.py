@@ -208,11 +208,15 @@ def rebuild(
     inputs: tuple[Tensor, ...],
     rename: Callable[[Attr], Attr] = lambda attr: attr,
 ) -> Node:
-    """Apply the op of `node` to other inputs, keeping its name, line and origin.
+    """Apply the op of `node` to other inputs, with attributes renamed; see `with_attrs`."""
+    return with_attrs(node, inputs, {key: rename(value) for key, value in node.attrs.items()})
+
+
+def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> Node:
+    """Apply the op of `node` to other inputs and attributes, keeping its name, line and origin.
 
     The types are inferred anew, and an error points at the user's line of the first building.
     """
-    attrs = {key: rename(value) for key, value in node.attrs.items()}
     try:
         types = node.definition.infer(*(t.type for t in inputs), **attrs)
     except SymgradError as error:

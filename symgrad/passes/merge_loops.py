@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.graph.build import rebuild
+from symgrad.graph.build import rebuild, with_attrs
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
-from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.loops import scan_op, while_loop_op
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, Attr
@@ -197,19 +197,3 @@ def count_of_results(loop: Node) -> int:
 def stacked(loop: Node) -> tuple[Tensor, ...]:
     """Return what the body gives for each stack."""
     return body_of(loop).outputs[carried_of(loop) :]
-
-
-def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Mapping[str, Attr]) -> Node:
-    """Return the node that stands for `node`, with other operands, attributes and results."""
-    types = node.definition.infer(*(t.type for t in inputs), **attrs)
-    return make_node(
-        node.definition,
-        inputs,
-        attrs,
-        types if isinstance(types, tuple) else (types,),
-        name=node.name,
-        source=node.source,
-        origin=node.origin,
-        region=node.region,
-        gradient_key=node.gradient_key,
-    )

@@ -24,11 +24,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from symgrad.graph.build import with_attrs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Attrs, Node, Tensor
 from symgrad.graph.ops.branches import switch_case_op
 from symgrad.graph.ops.stand_in import stands_for
-from symgrad.passes.merge_loops import LOOPS, body_of, carried_of, count_of_results, with_attrs
+from symgrad.passes.merge_loops import LOOPS, body_of, carried_of, count_of_results
 from symgrad.passes.rewrites import with_inputs
 
 
