@@ -107,9 +107,6 @@ class Node:
         return f"<{self.op} {self.name or ''}: {types}>".replace(" :", ":")
 
 
-NO_ATTRS: Attrs = MappingProxyType({})
-
-
 def make_node(
     definition: OpDef,
     inputs: tuple[Tensor, ...],
@@ -145,11 +142,6 @@ def provide(name: str, function: PublicOp) -> None:
 def public_op(name: str) -> PublicOp:
     """Return the function provided under `name`."""
     return _PUBLIC_OPS[name]
-
-
-def is_provided(name: str) -> bool:
-    """Return whether a function is provided under `name`."""
-    return name in _PUBLIC_OPS
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -22,10 +22,6 @@ class Unknown:
 
     name: str
 
-    @property
-    def is_named(self) -> bool:
-        return not self.name.startswith("?")
-
     def __str__(self) -> str:
         return self.name
 

@@ -50,12 +50,3 @@ def topological(
                 done.add(node)
                 order.append(node)
     return order
-
-
-def users(nodes: Iterable[Node]) -> dict[Tensor, list[Node]]:
-    """Return for every tensor the nodes among `nodes` that use it, once for each use."""
-    found: dict[Tensor, list[Node]] = {}
-    for node in nodes:
-        for operand in node.inputs:
-            found.setdefault(operand, []).append(node)
-    return found
