@@ -2,6 +2,7 @@
 
 from symgrad import nn, optim, testing
 from symgrad.errors import (
+    CheckpointError,
     CompileError,
     DTypeError,
     GraphError,
@@ -9,6 +10,7 @@ from symgrad.errors import (
     NoGradientError,
     ShapeError,
     SymgradError,
+    TapeError,
 )
 from symgrad.functional import function
 from symgrad.graph import protocols as protocols
@@ -155,10 +157,12 @@ from symgrad.passes.gradient_registry import (
 )
 from symgrad.passes.gradients import gradients
 from symgrad.passes.jacobian import hessians, jacobian
+from symgrad.runtime.checkpoint import restore, save
 from symgrad.runtime.function import Step, compile, run
 
 __all__ = [
     "AggregationMethod",
+    "CheckpointError",
     "CompileError",
     "DType",
     "DTypeError",
@@ -170,6 +174,7 @@ __all__ = [
     "ShapeError",
     "Step",
     "SymgradError",
+    "TapeError",
     "Tensor",
     "TensorArray",
     "UnconnectedGradients",
@@ -283,10 +288,12 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "restore",
     "roll",
     "round",
     "rsqrt",
     "run",
+    "save",
     "scan",
     "scatter_add",
     "sigmoid",

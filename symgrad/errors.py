@@ -96,3 +96,7 @@ class TapeError(SymgradError, MemoryError):
 
 class CompileError(SymgradError, RuntimeError):
     """A program that cannot be compiled as asked."""
+
+
+class CheckpointError(SymgradError, ValueError):
+    """A file of saved variables that is damaged, or does not fit the variables."""
