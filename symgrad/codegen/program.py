@@ -157,8 +157,12 @@ class Program:
 
     def __str__(self) -> str:
         body = "\n".join(print_kernel(k) for k in self.kernels)
+        return f"{body}\n{self.text_of_steps()}"
+
+    def text_of_steps(self) -> str:
+        """Return the text of the program without that of the kernels it calls."""
         head = f"program @{self.partition.graph.name} arena({self.arena_bytes})"
-        return f"{body}\n{head} {{\n{self._print(self.steps, '  ')}}}\n"
+        return f"{head} {{\n{self._print(self.steps, '  ')}}}\n"
 
     def _print(self, steps: Sequence[Step], indent: str) -> str:
         return "".join(self._print_step(step, indent) for step in steps)

@@ -60,6 +60,9 @@ RESERVED = frozenset(
 )
 LISTED = 16  # a literal of more elements prints as its bytes
 
+# A line of text, and the node it is the line of, if it is the line of one.
+Line = tuple[str, Node | None]
+
 
 def print_graph(graph: Graph, *, locations: bool = False, elide: int | None = None) -> str:
     """Return the text of `graph`.
@@ -67,12 +70,20 @@ def print_graph(graph: Graph, *, locations: bool = False, elide: int | None = No
     `locations` ends each line with the line of the user's code it came from. `elide` leaves out
     the values of constants with more elements than that: such text cannot be parsed.
     """
+    return "".join(f"{line}\n" for line, _ in graph_lines(graph, locations=locations, elide=elide))
+
+
+def graph_lines(
+    graph: Graph, *, locations: bool = False, elide: int | None = None
+) -> Iterator[Line]:
+    """Yield the lines of `print_graph`, each with the node it is about."""
     nodes = statements(graph)
     names = _names(graph, nodes, elide)
     results = ", ".join(names.type(t.type) for t in graph.outputs) or "()"
     name = graph.name if re.fullmatch(NAME, graph.name) else json.dumps(graph.name)
-    lines = "".join(f"  {line}\n" for line in names.body(graph, nodes, locations=locations))
-    return f"graph @{name}({names.arguments(graph)}) -> {results} {{\n{lines}}}\n"
+    yield f"graph @{name}({names.arguments(graph)}) -> {results} {{", None
+    yield from _indented(names.body(graph, nodes, locations=locations))
+    yield "}", None
 
 
 def describe_graph(
@@ -85,6 +96,10 @@ def describe_graph(
     nodes = statements(graph)
     names = _names(graph, nodes, elide)
     return names.results, {node: names.line(node) for node in nodes}
+
+
+def _indented(lines: Iterable[Line]) -> Iterator[Line]:
+    return ((f"  {line}", node) for line, node in lines)
 
 
 def _location(node: Node) -> str:
@@ -103,34 +118,35 @@ class _Names:
     def arguments(self, graph: Graph) -> str:
         return ", ".join(f"{self.results[t]}: {self.type(t.type)}" for t in graph.inputs)
 
-    def body(self, graph: Graph, nodes: Iterable[Node], *, locations: bool) -> Iterator[str]:
+    def body(self, graph: Graph, nodes: Iterable[Node], *, locations: bool) -> Iterator[Line]:
         """Yield the lines between the braces of `graph`."""
         for node in nodes:
             if node.definition is not placeholder_op:
                 yield from self.statement(node, locations=locations)
         for update in graph.updates:
-            yield f"update {self.results[update.variable]} = {self.results[update.value]}"
-        yield f"return {self.operands(graph.outputs)}".rstrip()
+            text = f"update {self.results[update.variable]} = {self.results[update.value]}"
+            yield text, update.value.node
+        yield f"return {self.operands(graph.outputs)}".rstrip(), None
 
-    def statement(self, node: Node, *, locations: bool) -> Iterator[str]:
+    def statement(self, node: Node, *, locations: bool) -> Iterator[Line]:
         """Yield the lines of `node`: one, and those of its blocks."""
         location = _location(node) if locations else ""
         if not graphs_of(node):
-            yield self.line(node) + location
+            yield self.line(node) + location, node
             return
-        yield f"{self._left(node)} {{{location}"
+        yield f"{self._left(node)} {{{location}", node
         for label, graph in graphs_of(node):
-            yield from (f"  {line}" for line in self.block(label, graph, locations=locations))
-        yield f"}}{self._right(node)}"
+            yield from _indented(self.block(label, graph, locations=locations))
+        yield f"}}{self._right(node)}", None
 
-    def block(self, label: str, graph: Graph, *, locations: bool) -> Iterator[str]:
+    def block(self, label: str, graph: Graph, *, locations: bool) -> Iterator[Line]:
         """Yield the lines of a nested graph."""
         assert not graph.updates, f"nested graph {label} updates variables"
         nodes = statements(graph)
         inner = replace(self, results=_name_results(nodes))
-        yield f"{label}({inner.arguments(graph)}) {{"
-        yield from (f"  {line}" for line in inner.body(graph, nodes, locations=locations))
-        yield "}"
+        yield f"{label}({inner.arguments(graph)}) {{", None
+        yield from _indented(inner.body(graph, nodes, locations=locations))
+        yield "}", None
 
     def line(self, node: Node) -> str:
         """Return the line of `node`, without what its blocks hold."""

@@ -7,7 +7,7 @@ buffer of the tensor it comes from; everything else lives in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph, Update
@@ -73,24 +73,34 @@ class Partition:
           return %0
         }
         """
+        return "".join(f"{line}\n" for line, _ in self.lines())
+
+    def lines(self) -> Iterator[tuple[str, Group | None]]:
+        """Yield the lines of the text, each with the group it is part of."""
         names, lines = describe_graph(self.graph, elide=_ELIDE)
         arguments = ", ".join(f"{names[t]}: {t.type}" for t in self.graph.inputs)
-        text = [f"partition @{self.graph.name}({arguments}) {{"]
+        yield f"partition @{self.graph.name}({arguments}) {{", None
         given = {t.node for t in self.graph.inputs}
         leaves = (n for n in lines if n.definition.is_leaf and n not in given)
-        text += [f"  {lines[node]}" for node in leaves]
+        yield from ((f"  {lines[node]}", None) for node in leaves)
         for number, group in enumerate(self.groups):
-            text.append(f"  group {number} ({_listed(group.inputs, names)}) {{")
-            text += [f"    {lines[node]}" for node in group.nodes]
-            text.append(f"  }} -> {_listed(group.outputs, names)}")
-            kept = [t for t in group.outputs if t in self.reasons]
-            text += [f"  // {names[t]} is in memory: {self.reasons[t]}" for t in kept]
-        text += [f"  {lines[t.node]}  // in the memory of {names[s]}" for t, s in self._shared()]
+            yield from ((f"  {line}", group) for line in self._group(number, group, names, lines))
+        for tensor, stored in self._shared():
+            yield f"  {lines[tensor.node]}  // in the memory of {names[stored]}", None
         for update in self.graph.updates:
             place = "update in place" if update in self.in_place else "update"
-            text.append(f"  {place} {names[update.variable]} = {names[update.value]}")
-        text.append(f"  return {_listed(self.graph.outputs, names)}".rstrip())
-        return "\n".join(text) + "\n}\n"
+            yield f"  {place} {names[update.variable]} = {names[update.value]}", None
+        yield f"  return {_listed(self.graph.outputs, names)}".rstrip(), None
+        yield "}", None
+
+    def _group(
+        self, number: int, group: Group, names: Mapping[Tensor, str], lines: Mapping[Node, str]
+    ) -> Iterator[str]:
+        yield f"group {number} ({_listed(group.inputs, names)}) {{"
+        yield from (f"  {lines[node]}" for node in group.nodes)
+        yield f"}} -> {_listed(group.outputs, names)}"
+        kept = [t for t in group.outputs if t in self.reasons]
+        yield from (f"// {names[t]} is in memory: {self.reasons[t]}" for t in kept)
 
     def _shared(self) -> list[tuple[Tensor, Tensor]]:
         """Return the tensors in the memory of another one, in the order of the graph."""

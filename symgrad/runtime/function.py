@@ -16,7 +16,6 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.sizes import unknowns_of
-from symgrad.graph.text_print import print_graph
 from symgrad.graph.types import Array
 from symgrad.passes.merge_loops import merge_loops
 from symgrad.passes.prune_loops import prune_loops
@@ -31,8 +30,8 @@ from symgrad.runtime.inspection import (
     describe_memory,
     profile,
 )
-
-STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
+from symgrad.runtime.provenance import Provenance
+from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
 
 UpdateLike = Update | tuple[Variable, Any]
 
@@ -269,41 +268,30 @@ class Step:
     def ir(self, stage: str, kernel: str | None = None) -> str:
         """Return the text of a stage, one of `STAGES`.
 
-        With `kernel`, a name as the loops stage shows it, only that kernel at that stage and the
-        ones after it. Raises `CompileError` for another stage or kernel.
+        With `kernel`, a name as the loops stage shows it, only what that kernel is made of at that
+        stage: its ops in the first two, its functions in the last three. Raises `CompileError`
+        for another stage or kernel.
         """
         if stage not in STAGES:
             raise CompileError(
                 self.name, f"stage {stage!r} is none of {', '.join(STAGES)}", source=user_source()
             )
+        if stage == "graph" and kernel is None:
+            return "".join(part.text for part in graph_parts(self.graph))
+        parts = self._parts(stage)
+        if kernel is not None:
+            parts = [part for part in parts if kernel in part.kernels]
+        if not parts:
+            raise CompileError(
+                self.name, f"there is no kernel {kernel!r} at stage {stage!r}", source=user_source()
+            )
+        return "".join(part.text for part in parts)
+
+    def _parts(self, stage: str) -> list[Part]:
+        """Return the parts of a stage, which say what kernels they belong to."""
         if stage == "graph":
-            return print_graph(self.graph, elide=64)
-        executable = self.executable
-        texts: dict[str, Callable[[], str]] = {
-            "optimized": lambda: str(executable.partition),
-            "loops": lambda: str(executable.program),
-            "llvm": lambda: executable.llvm,
-            "llvm-opt": lambda: executable.optimized_llvm,
-            "asm": lambda: executable.assembly,
-        }
-        text = texts[stage]()
-        return text if kernel is None else _kernel_part(self.name, text, stage, kernel)
-
-
-def _kernel_part(step: str, text: str, stage: str, kernel: str) -> str:
-    """Return the part of a stage's text that is about one kernel."""
-    starts = {"loops": f"kernel @{kernel}(", "asm": f"{kernel}:"}
-    start = starts.get(stage, f"@{kernel}(")
-    lines = text.splitlines(keepends=True)
-    heads = ("define ", "kernel ", f"{kernel}:", '"')
-    for number, line in enumerate(lines):
-        if start in line.replace('"', "") and line.startswith(heads):
-            ends = ("}",) if stage != "asm" else (".Lfunc_end", "\t.size")
-            stop = next(i for i in range(number, len(lines)) if lines[i].startswith(ends))
-            return "".join(lines[number : stop + 1])
-    raise CompileError(
-        step, f"there is no kernel {kernel!r} at stage {stage!r}", source=user_source()
-    )
+            return graph_parts(self.graph, Provenance(self.executable.program.calls))
+        return stage_parts(stage, self.executable)
 
 
 def _unknowns(graph: Graph) -> list[str]:

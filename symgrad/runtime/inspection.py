@@ -12,11 +12,10 @@ from tabulate import tabulate
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, schedule_text
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.program import Call
-from symgrad.errors import Source
-from symgrad.graph.node import Node
 from symgrad.graph.types import Array, aligned_empty
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.jit import emit_object, load_object, optimize
+from symgrad.runtime.provenance import lines_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +55,15 @@ def describe_kernels(executable: Executable) -> Kernels:
 
 def _record(call: Call) -> KernelRecord:
     nodes = call.group.nodes if call.group is not None else ()
-    sources = dict.fromkeys(str(s) for n in nodes if (s := _source(n)) is not None)
     return KernelRecord(
         call.kernel.name,
         call.label,
         tuple(n.op for n in nodes),
-        tuple(sources),
+        lines_of(nodes),
         kernel_flops(call.kernel),
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
     )
-
-
-def _source(node: Node) -> Source | None:
-    return node.source if node.origin is None else node.origin.source
 
 
 # ------------------------------------------------------------------------------------- memory

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.runtime.function import STAGES
+from symgrad.runtime.stages import STAGES
 
 F32 = np.float32
 
@@ -31,20 +31,47 @@ def test_every_stage_has_its_text():
     assert "step:" in texts["asm"]
 
 
-def test_a_kernel_has_its_own_text_from_the_loops_on():
+def test_a_kernel_has_its_own_text_at_every_stage():
     x = sg.placeholder((64, 64), name="x")
-    step = sg.compile([x], sg.tanh(x @ x) @ x)
+    inner = sg.tanh(x @ x)
+    step = sg.compile([x], inner @ x)
     assert [k.name for k in step.kernels] == ["k0", "k1"]
     for stage, start, other in (
+        ("graph", "%2 = einsum %1, %x", "tanh"),
+        ("optimized", "group 1 (%1, %x) {", "tanh"),
         ("loops", "kernel @k1(", "@k0"),
         ("llvm", 'define internal void @"k1"(', '@"k0"'),
         ("llvm-opt", "define internal ", "@k0("),
         ("asm", "k1:", "k0:"),
     ):
         text = step.ir(stage, kernel="k1")
-        assert text.startswith(start)
+        assert start in text
         assert other not in text
-        assert text in step.ir(stage)
+        assert all(line in step.ir(stage) for line in text.splitlines())
+
+
+def test_a_kernel_says_what_it_computes_and_where_that_comes_from():
+    x = sg.placeholder((64, 64), name="x")
+    step = sg.compile([x], sg.tanh(x @ x), target="x86-64-v3")
+    line = user_line(step)
+    for stage, mark in (("loops", "//"), ("llvm", ";"), ("llvm-opt", ";"), ("asm", "#")):
+        assert f"{mark} computes einsum, tanh\n{mark} from {line}\n" in step.ir(stage, kernel="k0")
+
+
+def user_line(step: sg.Step) -> str:
+    (record,) = step.kernels
+    (line,) = record.lines
+    return line
+
+
+def test_what_a_kernel_calls_is_part_of_it_and_what_calls_it_is_not():
+    x = sg.placeholder((64, 64), name="x")
+    step = sg.compile([x], sg.tanh(x @ x) @ x)
+    for stage in ("llvm", "llvm-opt", "asm"):
+        text = step.ir(stage, kernel="k1")
+        assert "contract.tile" in text
+        assert "k0" not in text
+        assert not re.search(r"@\"?step\b|^step:", text, re.MULTILINE)
 
 
 def test_a_kernel_has_a_record_of_what_it_computes():

@@ -1,0 +1,61 @@
+"""Which kernels compute an op, and which of the user's lines a kernel comes from.
+
+A pass makes nodes anew and keeps the user's line and the node a gradient was taken of. An op is
+recognised by these, by its name and its type; where several are alike in all of that, an op stands
+for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from symgrad.codegen.program import Call
+from symgrad.errors import Source
+from symgrad.graph.node import Node
+
+
+class Provenance:
+    """The way from the ops of any stage to the kernels of a program."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+        self._by_op: dict[Hashable, dict[str, None]] = {}
+        self._by_line: dict[Hashable, dict[str, None]] = {}
+        for call in calls:
+            for node in call.group.nodes if call.group is not None else ():
+                self._by_op.setdefault(_op_key(node), {})[call.kernel.name] = None
+                self._by_line.setdefault(_line_key(node), {})[call.kernel.name] = None
+
+    def kernels_of(self, node: Node) -> tuple[str, ...]:
+        """Return the kernels that compute `node`.
+
+        Of an op that passes have replaced, these are the kernels of what comes from the same line
+        for the same reason.
+        """
+        if node.definition.is_leaf:
+            return ()
+        found = self._by_op.get(_op_key(node)) or self._by_line.get(_line_key(node), {})
+        return tuple(found)
+
+    def nodes_of(self, kernel: str) -> list[Node]:
+        """Return the nodes that a kernel computes, in the order of its calls."""
+        groups = (c.group for c in self.calls if c.kernel.name == kernel and c.group is not None)
+        return [node for group in groups for node in group.nodes]
+
+
+def _line_key(node: Node) -> Hashable:
+    return node.source, node.origin
+
+
+def _op_key(node: Node) -> Hashable:
+    return node.op, node.source, node.origin, tuple(t.type for t in node.outputs)
+
+
+def source_of(node: Node) -> Source | None:
+    """Return the user's line of `node`; for what a gradient made, that of the op it is of."""
+    return node.source if node.origin is None else node.origin.source
+
+
+def lines_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the user's lines that `nodes` come from, each once."""
+    return tuple(dict.fromkeys(str(s) for n in nodes if (s := source_of(n)) is not None))

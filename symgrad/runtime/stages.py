@@ -1,0 +1,190 @@
+"""The text of every stage of a step, in parts that know which kernels they belong to.
+
+    graph       what the user built
+    optimized   the same after the passes, in groups: each becomes a kernel
+    loops       kernels in the loop language, and the program that calls them
+    llvm        LLVM IR as it is emitted
+    llvm-opt    LLVM IR as LLVM's passes leave it
+    asm         machine code
+
+Kernels carry comments that say what they compute and which lines of the user they come from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from symgrad.codegen.loops_print import print_kernel
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node
+from symgrad.graph.text_print import graph_lines
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.provenance import Provenance, lines_of, source_of
+
+STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
+
+_ELIDED = 64  # elements: the values of a larger constant are left out of the text
+_NAMED = 6  # ops, and lines, that the comment of a kernel names
+_FUNCTION = re.compile(r'^define .*?@"?([\w.$-]+)"?\(')
+_CALL = re.compile(r"^ +call @([\w.]+)\(")
+_SYMBOL = re.compile(r'@"?([\w.$-]+)')  # in LLVM IR
+_CALLEE = re.compile(r"\t(?:callq?|jmp|bl?)\t([\w.$-]+)")  # in assembly
+_SIZE = re.compile(r"^\t\.size\t([\w.$-]+),")  # the end of a function in assembly
+
+
+_Function = tuple[str | None, str]  # name and text; None for text between functions
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some lines of a stage.
+
+    `kernels` are those that the lines are part of: none for what surrounds them all. `place` is
+    the user's line, where one line of text comes from one.
+    """
+
+    text: str
+    kernels: tuple[str, ...] = ()
+    place: str | None = None
+
+
+def graph_parts(graph: Graph, provenance: Provenance | None = None) -> list[Part]:
+    """Return the parts of the graph as it was built, a line each."""
+    return [
+        _line_of_node(f"{line}\n", n, provenance) for line, n in graph_lines(graph, elide=_ELIDED)
+    ]
+
+
+def _line_of_node(text: str, node: Node | None, provenance: Provenance | None) -> Part:
+    if node is None:
+        return Part(text)
+    source = source_of(node)
+    kernels = () if provenance is None else provenance.kernels_of(node)
+    return Part(text, kernels, None if source is None else str(source))
+
+
+def stage_parts(stage: str, executable: Executable) -> list[Part]:
+    """Return the parts of a stage after the first."""
+    match stage:
+        case "optimized":
+            return _optimized_parts(executable)
+        case "loops":
+            return _loops_parts(executable)
+        case "llvm":
+            return _function_parts(_llvm_functions(executable.llvm), _SYMBOL, executable, ";")
+        case "llvm-opt":
+            return _function_parts(
+                _llvm_functions(executable.optimized_llvm), _SYMBOL, executable, ";"
+            )
+        case "asm":
+            mark = "//" if executable.options.target.triple.startswith("aarch64") else "#"
+            return _function_parts(
+                _assembly_functions(executable.assembly), _CALLEE, executable, mark
+            )
+        case _:
+            raise AssertionError(f"{stage} is no stage after the first")
+
+
+def kernel_comment(nodes: Iterable[Node], mark: str) -> str:
+    """Return lines of comment: the ops that a kernel computes, and where they come from."""
+    nodes = list(nodes)
+    ops = list(dict.fromkeys(node.op for node in nodes))
+    if not nodes:
+        return ""
+    text = f"{mark} computes {_listed(ops)}\n"
+    lines = lines_of(nodes)
+    return text + (f"{mark} from {_listed(list(lines))}\n" if lines else "")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+# -------------------------------------------------------------------------------------- stages
+
+
+def _optimized_parts(executable: Executable) -> list[Part]:
+    kernels = {c.group: c.kernel.name for c in executable.program.calls if c.group is not None}
+    parts = []
+    for line, group in executable.partition.lines():
+        names = (kernels[group],) if group in kernels else ()
+        parts.append(Part(f"{line}\n", names))
+    return parts
+
+
+def _loops_parts(executable: Executable) -> list[Part]:
+    program = executable.program
+    provenance = Provenance(program.calls)
+    parts = []
+    for kernel in program.kernels:
+        comment = kernel_comment(provenance.nodes_of(kernel.name), "//")
+        parts += [Part(f"{comment}{print_kernel(kernel)}", (kernel.name,)), Part("\n")]
+    for line in program.text_of_steps().splitlines(keepends=True):
+        called = _CALL.search(line)
+        parts.append(Part(line, () if called is None else (called[1],)))
+    return parts
+
+
+def _llvm_functions(text: str) -> Iterator[_Function]:
+    """Yield the functions of LLVM IR with their names, and what is between them."""
+    name: str | None = None
+    lines = ""
+    for line in text.splitlines(keepends=True):
+        found = _FUNCTION.match(line)
+        if found is not None:
+            yield None, lines
+            name, lines = found[1], ""
+        lines += line
+        if line.startswith("}"):
+            yield name, lines
+            name, lines = None, ""
+    yield None, lines
+
+
+def _assembly_functions(text: str) -> Iterator[_Function]:
+    """Yield the functions of ELF assembly with their names, each after the constants it loads."""
+    lines = ""
+    for line in text.splitlines(keepends=True):
+        lines += line
+        found = _SIZE.match(line)
+        if found is not None:
+            yield found[1], lines
+            lines = ""
+    yield None, lines
+
+
+def _function_parts(
+    functions: Iterable[_Function], called: re.Pattern[str], executable: Executable, mark: str
+) -> list[Part]:
+    """Return a part for each function, which belongs to the kernels that reach it.
+
+    `called` finds the functions that a function names, `mark` begins a comment.
+    """
+    listed = [(name, text) for name, text in functions if text]
+    texts = {name: text for name, text in listed if name is not None}
+    calls = {name: set(called.findall(text)) & texts.keys() for name, text in texts.items()}
+    provenance = Provenance(executable.program.calls)
+    kernels = [k.name for k in executable.program.kernels if k.name in texts]
+    users: dict[str, list[str]] = {}
+    for kernel in kernels:
+        for name in _reached(kernel, calls):
+            users.setdefault(name, []).append(kernel)
+    parts = []
+    for function, text in listed:
+        known = function or ""
+        nodes = provenance.nodes_of(known) if known in kernels else []
+        parts.append(Part(kernel_comment(nodes, mark) + text, tuple(users.get(known, ()))))
+    return parts
+
+
+def _reached(start: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """Return `start` and the functions that it calls at any distance."""
+    reached, pending = {start}, [start]
+    while pending:
+        new = calls[pending.pop()] - reached
+        reached |= new
+        pending += new
+    return reached
