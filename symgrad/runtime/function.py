@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,7 @@ from symgrad.runtime.inspection import (
     profile,
 )
 from symgrad.runtime.provenance import Provenance
+from symgrad.runtime.report.page import write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
 
 UpdateLike = Update | tuple[Variable, Any]
@@ -264,6 +266,18 @@ class Step:
         sizes = resolve_sizes(self.name, self.graph.inputs, flat)
         executable, _ = self._specialized(sizes)
         return profile(executable, flat, repeat)
+
+    def report(self, path: str | os.PathLike[str], *arrays: Any, repeat: int = 20) -> None:
+        """Write a page of HTML to `path` that shows the step: stages, kernels, memory, profile.
+
+        With `arrays`, as in a call, or if there are no inputs, the step is run `repeat` times for
+        its profile; the state is as it was before. Raises `CompileError` if the library jinja2 is
+        not installed, or if sizes are not known yet.
+        """
+        is_run = bool(arrays) or not self.graph.inputs
+        measured = self.profile(*arrays, repeat=repeat) if is_run else None
+        stages = {stage: self._parts(stage) for stage in STAGES}
+        write_report(path, self.name, self.executable, stages, measured)
 
     def ir(self, stage: str, kernel: str | None = None) -> str:
         """Return the text of a stage, one of `STAGES`.
