@@ -139,10 +139,7 @@ class Step:
         self._run: Callable[..., Any] = self._run_any
         self._run_single_into: Callable[..., None] | None = None
         if not self._unknowns:
-            _, entry = self._specialized({})
-            if self._takes_flat and self._is_direct:
-                self._run = entry.call
-                self._run_single_into = entry.into if self._is_single else None
+            self._specialized({})
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
@@ -229,7 +226,11 @@ class Step:
                 into_slow_path=self._slow_into,
             )
             self._compiled[key] = (executable, entry)
-        self._latest = self._compiled[key][0]
+        self._latest, entry = self._compiled[key]
+        if self._takes_flat and self._is_direct:
+            # What fits these sizes takes the short way from now on; the entry sends others here.
+            self._run = entry.call
+            self._run_single_into = entry.into if self._is_single else None
         return self._compiled[key]
 
     @property

@@ -75,6 +75,11 @@ def target_named(name: str) -> Target:
     raise CompileError("compile", f"target {name!r} is none of {known}", source=user_source())
 
 
+def llvm_version() -> str:
+    """Return the version of the LLVM that generates the code, like "22.1.0"."""
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
 @cache
 def _initialize() -> None:
     llvm.initialize_all_targets()

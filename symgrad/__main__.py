@@ -1,0 +1,140 @@
+"""The command line: `python -m symgrad COMMAND`. What the commands do is in `symgrad/commands`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from symgrad.commands.inspecting import (
+    diff_text,
+    inspect_text,
+    passes_text,
+    profile_text,
+    write_page,
+)
+from symgrad.commands.loading import load
+from symgrad.commands.measuring import bench_text, info_text
+from symgrad.errors import SymgradError
+from symgrad.runtime.stages import STAGES
+
+DESCRIPTION = """\
+Show, measure and export what symgrad makes of a program.
+
+A PROGRAM is module:function or file.py:function. The function takes nothing and returns a compiled
+step, or a pair of a step and a list of arrays to call it with.
+"""
+EXIT_CODES = """\
+exit codes: 0 all went well, 1 inspect --diff found differences, 2 what was asked cannot be done
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        return int(_COMMANDS[chosen.command](chosen))
+    except SymgradError as error:
+        if error.source is not None and error.source.file.startswith("<frozen"):
+            error.source = None  # the way Python runs a module: no line of the user
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m symgrad",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_inspect(commands)
+    profile = commands.add_parser("profile", help="run a step and show the time of each kernel")
+    profile.add_argument("program", metavar="PROGRAM")
+    profile.add_argument("--repeat", type=_positive, default=20, help="steps (default: 20)")
+    report = commands.add_parser("report", help="write a page of HTML that shows everything")
+    report.add_argument("program", metavar="PROGRAM")
+    report.add_argument("path", type=Path, metavar="PAGE", help="the file to write")
+    bench = commands.add_parser("bench", help="time steps, which take turns, against each other")
+    bench.add_argument("program", nargs="+", metavar="PROGRAM")
+    bench.add_argument("--rounds", type=_positive, default=21, help="turns each (default: 21)")
+    bench.add_argument("--seconds", type=float, default=0.05, help="a turn (default: 0.05)")
+    commands.add_parser("info", help="show versions, targets and settings")
+    return parser
+
+
+def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    inspect = commands.add_parser("inspect", help="show kernels and memory, or the text of a stage")
+    inspect.add_argument("program", nargs="?", metavar="PROGRAM")
+    inspect.add_argument("--stage", choices=STAGES, help="show the text of this stage")
+    inspect.add_argument("--kernel", metavar="NAME", help="only what this kernel is made of")
+    inspect.add_argument(
+        "--passes", action="store_true", help="show the graph after each pass that changes it"
+    )
+    inspect.add_argument(
+        "--diff", nargs=2, metavar=("A", "B"),
+        help="show how two programs differ at a stage (default: loops)",
+    )  # fmt: skip
+    inspect.set_defaults(usage=inspect.error)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+# ------------------------------------------------------------------------------------- commands
+
+
+def _inspect(chosen: argparse.Namespace) -> int:
+    if (chosen.program is None) == (chosen.diff is None):
+        chosen.usage("give one PROGRAM, or two after --diff")
+    if chosen.passes and (chosen.stage or chosen.kernel or chosen.diff):
+        chosen.usage("--passes stands alone")
+    if chosen.diff is not None:
+        a, b = map(load, chosen.diff)
+        text = diff_text(a, b, chosen.stage, chosen.kernel)
+        print(text, end="")
+        return 1 if text else 0
+    loaded = load(chosen.program)
+    if chosen.passes:
+        print(passes_text(loaded), end="")
+    else:
+        print(inspect_text(loaded, chosen.stage, chosen.kernel), end="")
+    return 0
+
+
+def _profile(chosen: argparse.Namespace) -> int:
+    print(profile_text(load(chosen.program), chosen.repeat), end="")
+    return 0
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    print(write_page(load(chosen.program), chosen.path), end="")
+    return 0
+
+
+def _bench(chosen: argparse.Namespace) -> int:
+    print(bench_text([load(p) for p in chosen.program], chosen.rounds, chosen.seconds), end="")
+    return 0
+
+
+def _info(_chosen: argparse.Namespace) -> int:
+    print(info_text(), end="")
+    return 0
+
+
+_COMMANDS = {
+    "inspect": _inspect,
+    "profile": _profile,
+    "report": _report,
+    "bench": _bench,
+    "info": _info,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

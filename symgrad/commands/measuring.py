@@ -1,0 +1,58 @@
+"""The commands that are about a machine: how long steps take on it, and what it is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from importlib import metadata
+
+from tabulate import tabulate
+
+from symgrad.codegen.llvm.target import TARGET_NAMES, llvm_version, target_named
+from symgrad.commands.loading import Loaded
+from symgrad.config import settings
+from symgrad.testing.timing import interleave
+
+_LIBRARIES = ("numpy", "llvmlite", "networkx", "ml_dtypes", "optree", "safetensors", "jinja2")
+
+
+def bench_text(programs: Sequence[Loaded], rounds: int, seconds: float) -> str:
+    """Return the time of a call of each step; they take turns."""
+    # Numbered, since one step may be timed against itself.
+    calls = {str(i): partial(p.step, *p.arguments()) for i, p in enumerate(programs)}
+    times = list(interleave(calls, rounds=rounds, seconds=seconds).values())
+    rows = [
+        (program.name, t.median * 1e6, t.best * 1e6, t.ratio(times[0]))
+        for program, t in zip(programs, times, strict=True)
+    ]
+    headers = ("step", "median us", "best us", "times the first")
+    return f"{tabulate(rows, headers=headers, floatfmt=('', '.3f', '.3f', '.3f'))}\n"
+
+
+def info_text() -> str:
+    """Return what this installation is and what it would generate code for."""
+    target = target_named("native")
+    rows = [
+        ("symgrad", _version("symgrad")),
+        ("Python", f"{platform.python_version()} on {platform.platform()}"),
+        ("LLVM", llvm_version()),
+        *((name, _version(name)) for name in _LIBRARIES),
+        ("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}"),
+        ("native target", f"{target.cpu}, {target.triple}"),
+        ("vectors", f"{target.vector_registers} registers of {target.vector_bytes} bytes"),
+        ("other targets", ", ".join(name for name in TARGET_NAMES if name != "native")),
+        ("linker", shutil.which("cc") or "no cc is on the path"),
+        *((f"setting {name}", str(value)) for name, value in asdict(settings()).items()),
+    ]
+    return f"{tabulate(rows, tablefmt='plain', disable_numparse=True)}\n"
+
+
+def _version(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "not installed"

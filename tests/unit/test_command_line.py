@@ -1,0 +1,262 @@
+"""The command line: what it prints, what it exits with, what it says of a wrong one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.__main__ import main
+from symgrad.runtime.stages import STAGES
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = """
+    import numpy as np
+    import symgrad as sg
+
+    def build(function):
+        x = sg.placeholder((4, 8), name="x")
+        w = sg.variable(np.ones((8, 3), np.float32), name="w")
+        return sg.compile([x], function(x @ w), name="program")
+
+    def with_tanh():
+        return build(sg.tanh), [np.ones((4, 8), np.float32)]
+
+    def with_exp():
+        return build(sg.exp), [np.ones((4, 8), np.float32)]
+
+    def without_arrays():
+        return build(sg.tanh)
+
+    def without_sizes():
+        x = sg.placeholder((None,), name="x")
+        return sg.compile([x], sg.tanh(x))
+
+    def folded():
+        x = sg.placeholder((4,), name="x")
+        return sg.compile([x], x * (sg.constant(1.0) + 2.0))
+
+    def number():
+        return 3
+
+    def wrong():
+        return sg.compile([], sg.zeros((2,)) + sg.zeros((3,)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the programs in the current folder, as a module of a name of its own."""
+    (tmp_path / f"programs_{tmp_path.name}.py").write_text(textwrap.dedent(PROGRAMS))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def program(folder: Path, function: str) -> str:
+    return f"programs_{folder.name}:{function}"
+
+
+def run(*arguments: str) -> int:
+    """Return the exit code of a command line, also where the parser ends the program."""
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+Output = pytest.CaptureFixture[str]
+
+
+# --------------------------------------------------------------------------------------- inspect
+
+
+def test_inspect_shows_kernels_and_memory(tmp_path: Path, capsys: Output) -> None:
+    assert run("inspect", program(tmp_path, "with_tanh")) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("<Step program(f32[4, 8]) -> (f32[4, 3])>\n")
+    assert "k0        einsum tanh" in text
+    assert "state           96" in text
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_is_shown_as_the_step_tells_it(tmp_path: Path, capsys: Output, stage: str) -> None:
+    assert run("inspect", program(tmp_path, "with_tanh"), "--stage", stage) == 0
+    text = capsys.readouterr().out
+    x = sg.placeholder((4, 8), name="x")
+    w = sg.variable(np.ones((8, 3), np.float32), name="w")
+    step = sg.compile([x], sg.tanh(x @ w), name="program")
+    assert len(text) > 50
+    assert _without_comments(text) == _without_comments(step.ir(stage))
+
+
+def _without_comments(text: str) -> list[str]:
+    """Return the lines but for those that say which line of the user a kernel comes from."""
+    return [line for line in text.splitlines() if line[:7] not in ("// from", "; from ", "# from ")]
+
+
+def test_a_kernel_is_shown_alone(tmp_path: Path, capsys: Output) -> None:
+    assert run("inspect", program(tmp_path, "with_tanh"), "--stage", "llvm", "--kernel", "k0") == 0
+    text = capsys.readouterr().out
+    assert '@"k0"' in text
+    assert 'define i32 @"step"' not in text
+
+
+def test_passes_show_what_each_changes(tmp_path: Path, capsys: Output) -> None:
+    assert run("inspect", program(tmp_path, "folded"), "--passes") == 0
+    text = capsys.readouterr().out
+    assert text.startswith("// as it was built\ngraph @")
+    before, _, after = text.partition("// after fold-constants\n")
+    assert " = add " in before
+    assert " = add " not in after
+    assert "3.0" in after
+    assert "// after merge-common: nothing changed" in after
+
+
+def test_two_programs_are_compared(tmp_path: Path, capsys: Output) -> None:
+    names = program(tmp_path, "with_tanh"), program(tmp_path, "with_exp")
+    assert run("inspect", "--diff", *names) == 1
+    text = capsys.readouterr().out
+    assert text.startswith(f"--- {names[0]}\n+++ {names[1]}\n")
+    lines = text.splitlines()
+    assert any(line.startswith("-") and "= tanh(" in line for line in lines)
+    assert any(line.startswith("+") and "= exp(" in line for line in lines)
+
+
+def test_equal_programs_do_not_differ(tmp_path: Path, capsys: Output) -> None:
+    names = program(tmp_path, "with_tanh"), program(tmp_path, "without_arrays")
+    assert run("inspect", "--diff", *names, "--stage", "asm") == 0
+    assert capsys.readouterr().out == ""
+
+
+# -------------------------------------------------------------------------- profile, report, bench
+
+
+def test_profile_shows_a_row_a_kernel(tmp_path: Path, capsys: Output) -> None:
+    assert run("profile", program(tmp_path, "with_tanh"), "--repeat", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:2] == ["kernel", "computes"]
+    assert lines[2].startswith("k0")
+
+
+def test_report_writes_a_page(tmp_path: Path, capsys: Output) -> None:
+    assert run("report", program(tmp_path, "with_tanh"), "page.html") == 0
+    size = (tmp_path / "page.html").stat().st_size
+    assert capsys.readouterr().out == f"page.html: {size:,} bytes\n"
+
+
+def test_bench_times_steps_in_turns(tmp_path: Path, capsys: Output) -> None:
+    names = program(tmp_path, "with_tanh"), program(tmp_path, "with_exp")
+    assert run("bench", *names, "--rounds", "2", "--seconds", "0.001") == 0
+    header, _, first, second = capsys.readouterr().out.splitlines()
+    assert header.split() == ["step", "median", "us", "best", "us", "times", "the", "first"]
+    assert first.split()[0] == names[0]
+    assert first.split()[-1] == "1.000"
+    assert float(second.split()[-1]) > 0
+
+
+def test_info_names_the_machine(capsys: Output) -> None:
+    assert run("info") == 0
+    text = capsys.readouterr().out
+    assert f"numpy           {np.__version__}" in text
+    assert "native target" in text
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        ("number", "it returned int, not a compiled step"),
+        ("nothing", "has no function 'nothing'"),
+    ],
+)
+def test_what_is_no_program_is_refused(
+    tmp_path: Path, capsys: Output, function: str, problem: str
+) -> None:
+    assert run("inspect", program(tmp_path, function)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"error: {program(tmp_path, function)}: ")
+    assert problem in captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("just_a_word", "this names no function"),
+        ("no_such_module:f", "there is no module 'no_such_module'"),
+        ("json.no_such_part:f", "there is no module 'json.no_such_part'"),
+        ("no_such_file.py:f", "there is no file no_such_file.py"),
+    ],
+)
+def test_what_cannot_be_found_is_named(capsys: Output, text: str, problem: str) -> None:
+    assert run("inspect", text) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_module_that_fails_to_import_another_says_which(tmp_path: Path) -> None:
+    (tmp_path / "importing.py").write_text("import no_such_library\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        main(["inspect", "importing:f"])
+
+
+def test_a_step_without_arrays_is_not_run(tmp_path: Path, capsys: Output) -> None:
+    for command in ("profile", "bench"):
+        assert run(command, program(tmp_path, "without_arrays")) == 2
+        assert "there are no arrays to run it on" in capsys.readouterr().err
+    assert run("inspect", program(tmp_path, "without_sizes")) == 2
+    assert "not known until it is called" in capsys.readouterr().err
+
+
+def test_the_errors_of_a_program_name_its_line(tmp_path: Path, capsys: Output) -> None:
+    assert run("inspect", program(tmp_path, "wrong")) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: add: ")
+    assert f"--> programs_{tmp_path.name}.py:31 in wrong" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("inspect",),
+        ("inspect", "a:b", "--diff", "a:b", "a:c"),
+        ("inspect", "a:b", "--passes", "--stage", "loops"),
+        ("inspect", "a:b", "--stage", "no-stage"),
+        ("profile", "a:b", "--repeat", "0"),
+        ("no-command",),
+    ],
+)
+def test_a_line_that_makes_no_sense_shows_the_usage(
+    capsys: Output, arguments: tuple[str, ...]
+) -> None:
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err.startswith("usage: python -m symgrad")
+
+
+def test_help_lists_the_commands(capsys: Output) -> None:
+    assert run("--help") == 0
+    text = capsys.readouterr().out
+    for command in ("inspect", "profile", "report", "bench", "info", "exit codes"):
+        assert command in text
+
+
+def test_it_is_run_as_a_module(tmp_path: Path) -> None:
+    name = f"programs_{tmp_path.name}.py:with_tanh"
+    command = [sys.executable, "-m", "symgrad", "inspect", name, "--kernel", "k7"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "error: program: there is no kernel 'k7' at stage 'loops'\n"
