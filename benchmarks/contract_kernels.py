@@ -13,7 +13,7 @@ import argparse
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,16 +24,10 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from benchmarks.peak import peak_call
+from benchmarks.timing import Call
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
-from symgrad.codegen.contract.elements import (
-    INDEX,
-    POINTER,
-    add_elements,
-    counted_loop,
-    index,
-    multiply_add,
-    scalar_type,
-)
+from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
 from symgrad.codegen.llvm.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -69,7 +63,6 @@ EXTREMES = (
     (64, 64, 65536, "NT"),
     (1, 1, 10000, "NN"),
 )
-CHAINS, TURNS = 12, 100_000
 
 
 @dataclass(frozen=True)
@@ -134,46 +127,13 @@ def emit_repeated(plan: ContractPlan, target: Target) -> ir.Module:
     return module
 
 
-def emit_peak(dtype: DType, target: Target) -> ir.Module:
-    """Emit `repeat`, a loop of multiply-adds on registers alone."""
-    module = ir.Module("peak")
-    kind = ir.FunctionType(ir.VoidType(), [*[POINTER] * 4, INDEX])
-    function = ir.Function(module, kind, "repeat")
-    entry = function.append_basic_block("entry")
-    loop, done = function.append_basic_block("loop"), function.append_basic_block("done")
-    builder = ir.IRBuilder(entry)
-    vector = ir.VectorType(scalar_type(dtype), target.lanes(dtype.itemsize))
-    factor = builder.load(function.args[0], typ=vector, align=64)
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    turn = builder.phi(INDEX)
-    totals = [builder.phi(vector) for _ in range(CHAINS)]
-    added = [multiply_add(builder, dtype, factor, factor, total) for total in totals]
-    following = builder.add(turn, index(1))
-    turn.add_incoming(index(0), entry)
-    turn.add_incoming(following, loop)
-    for total, value in zip(totals, added, strict=True):
-        total.add_incoming(factor, entry)
-        total.add_incoming(value, loop)
-    builder.cbranch(builder.icmp_signed("<", following, function.args[4]), loop, done)
-    builder.position_at_end(done)
-    result = added[0]
-    for value in added[1:]:
-        result = add_elements(builder, dtype, result, value)
-    builder.store(result, function.args[0], align=64)
-    builder.ret_void()
-    return module
-
-
 def measure_peak(dtype: DType, target: Target) -> float:
     """Return the multiply-add peak in GFLOP/s."""
-    code, memory = load(emit_peak(dtype, target), target), aligned((8,), dtypes.float64)
-    address = memory.ctypes.data
-    seconds = best_of({"peak": lambda: code.repeat(address, 0, 0, 0, TURNS)}, 0.3)["peak"]
-    return 2 * CHAINS * target.lanes(dtype.itemsize) * TURNS / seconds / 1e9
+    call, flops = peak_call(dtype, target)
+    return flops / best_of({"peak": call}, 0.3)["peak"] / 1e9
 
 
-def best_of(contestants: dict[str, Callable[[], None]], seconds: float) -> dict[str, float]:
+def best_of(contestants: Mapping[str, Call], seconds: float) -> dict[str, float]:
     """Call the contestants in turns and return the shortest time of each."""
     best = dict.fromkeys(contestants, float("inf"))
     end = time.perf_counter() + seconds * len(contestants)

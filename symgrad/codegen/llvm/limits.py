@@ -1,0 +1,84 @@
+"""Code that does nothing but what a machine is best at, to measure how fast that is.
+
+flops(memory, vectors, times)     multiply-adds on registers alone
+stream(memory, vectors, times)    reads a piece of memory, changes it and writes it back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from symgrad.codegen.contract.elements import (
+    INDEX,
+    POINTER,
+    add_elements,
+    counted_loop,
+    index,
+    multiply_add,
+    scalar_type,
+)
+from symgrad.codegen.llvm.target import Target
+from symgrad.graph.dtypes import DType
+
+FLOPS, STREAM = "flops", "stream"
+CHAINS = 12  # multiply-adds under way at once: more than two units need for a latency of four
+
+_Emit = Callable[[ir.IRBuilder, ir.Function, DType, ir.Type], None]
+
+
+def emit_limits(dtype: DType, target: Target) -> ir.Module:
+    """Emit both functions for elements of `dtype`, a float that the target computes with."""
+    module = ir.Module("limits")
+    vector = ir.VectorType(scalar_type(dtype), target.lanes(dtype.itemsize))
+    functions: tuple[tuple[str, _Emit], ...] = ((FLOPS, _emit_flops), (STREAM, _emit_stream))
+    for name, emit in functions:
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, INDEX, INDEX])
+        function = ir.Function(module, kind, name)
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        emit(builder, function, dtype, vector)
+        builder.ret_void()
+    return module
+
+
+def flops_of(dtype: DType, target: Target, times: int) -> int:
+    """Return the operations of `flops(memory, vectors, times)`."""
+    return 2 * CHAINS * target.lanes(dtype.itemsize) * times
+
+
+def _emit_flops(
+    builder: ir.IRBuilder, function: ir.Function, dtype: DType, vector: ir.Type
+) -> None:
+    memory, _, times = function.args
+    entry = builder.block
+    loop, done = function.append_basic_block("loop"), function.append_basic_block("done")
+    factor = builder.load(memory, typ=vector, align=64)
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    turn = builder.phi(INDEX)
+    totals = [builder.phi(vector) for _ in range(CHAINS)]
+    added = [multiply_add(builder, dtype, factor, factor, total) for total in totals]
+    following = builder.add(turn, index(1))
+    turn.add_incoming(index(0), entry)
+    turn.add_incoming(following, loop)
+    for total, value in zip(totals, added, strict=True):
+        total.add_incoming(factor, entry)
+        total.add_incoming(value, loop)
+    builder.cbranch(builder.icmp_signed("<", following, times), loop, done)
+    builder.position_at_end(done)
+    result = added[0]
+    for value in added[1:]:
+        result = add_elements(builder, dtype, result, value)
+    builder.store(result, memory, align=64)
+
+
+def _emit_stream(
+    builder: ir.IRBuilder, function: ir.Function, dtype: DType, vector: ir.Type
+) -> None:
+    memory, vectors, times = function.args
+    added = builder.load(memory, typ=vector, align=64)
+    with counted_loop(builder, index(0), times), counted_loop(builder, index(0), vectors) as i:
+        place = builder.gep(memory, [i], source_etype=vector)
+        changed = add_elements(builder, dtype, builder.load(place, typ=vector, align=64), added)
+        builder.store(changed, place, align=64)

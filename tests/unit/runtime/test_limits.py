@@ -1,0 +1,59 @@
+"""The limits of the machine: what the measured code does, and how the rates are used."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from symgrad.codegen.llvm.limits import CHAINS, FLOPS, STREAM, emit_limits, flops_of
+from symgrad.codegen.llvm.target import target_named
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.types import aligned_empty
+from symgrad.runtime.jit import emit_object, load_object, optimize
+from symgrad.runtime.limits import WORKING_SETS, Limits, machine_limits
+
+LIMITS = Limits({"float32": 100.0, "float64": 50.0}, {1000: 80.0, 10_000: 20.0})
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("name", ["native", "x86-64-v2"])
+def test_the_code_does_the_arithmetic_that_is_counted(dtype: DType, name: str) -> None:
+    target = target_named(name)
+    module = optimize(str(emit_limits(dtype, target)), target, 3)
+    code = load_object(emit_object(module, target, 3), [FLOPS, STREAM])
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    lanes = target.lanes(dtype.itemsize)
+    memory = aligned_empty((8 * lanes,), dtype.numpy)
+    # Each of the chains starts at 1 and adds 1 * 1 in each turn; the sum of all is stored.
+    memory[...] = 1
+    kind(code.address(FLOPS))(memory.ctypes.data, 0, 10)
+    np.testing.assert_array_equal(memory[:lanes], CHAINS * (1 + 10))
+    assert flops_of(dtype, target, 10) == 2 * CHAINS * lanes * 10
+    # The first vector is added to every vector, itself included: twice, as it was at first.
+    memory[...] = 1
+    kind(code.address(STREAM))(memory.ctypes.data, 8, 2)
+    np.testing.assert_array_equal(memory, 3)
+
+
+def test_the_measured_rates_are_rates_of_this_machine():
+    limits = machine_limits()
+    assert limits is machine_limits()
+    assert limits.gflops.keys() == {"float32", "float64"}
+    assert tuple(limits.gbytes) == WORKING_SETS
+    assert all(rate > 0.1 for rate in (*limits.gflops.values(), *limits.gbytes.values()))
+
+
+def test_traffic_is_held_to_the_cache_it_fits():
+    assert LIMITS.bandwidth(1000) == 80.0
+    assert LIMITS.bandwidth(1001) == 20.0
+    assert LIMITS.bandwidth(10**9) == 20.0
+
+
+def test_the_slower_of_arithmetic_and_traffic_is_the_limit():
+    assert LIMITS.seconds(dtypes.float32, 1000, 80) == pytest.approx(10e-9)
+    assert LIMITS.seconds(dtypes.float64, 1000, 80) == pytest.approx(20e-9)
+    assert LIMITS.seconds(dtypes.int64, 1000, 80) == pytest.approx(10e-9)
+    assert LIMITS.seconds(dtypes.float32, 10, 800) == pytest.approx(10e-9)
