@@ -44,7 +44,9 @@ class Accesses:
             match statement:
                 case Let(_, Load() as load):
                     self._indices.append(load.index)
-                    self._sizes.add(load.dtype.itemsize if load.dtype.is_float else 1)
+                    # One element for all lanes is in no vector that is read.
+                    is_vector = load.dtype.is_float and load.index.terms
+                    self._sizes.add(load.dtype.itemsize if is_vector else 1)
                 case Let(_, IndexValue() as value):
                     self._operations += 1 if value.index.terms else 0
                 case Let():
@@ -94,7 +96,7 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
     for statement in body:
         match statement:
             case Let(name, value):
-                if not found.isdisjoint(_names_used(value)):
+                if not found.isdisjoint(names_used(value)):
                     found.add(name)
             case Check(name, Ref(used, _), _, _):
                 found.update({name} if used in found else ())
@@ -109,7 +111,8 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
                 pass
 
 
-def _names_used(value: Expr) -> set[str]:
+def names_used(value: Expr) -> set[str]:
+    """Return the names and loop variables that an expression is computed from."""
     names = {a.name for a in arguments(value) if isinstance(a, Ref)}
     if isinstance(value, Load | IndexValue):
         names.update(index_names(value.index))

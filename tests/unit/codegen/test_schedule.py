@@ -297,3 +297,18 @@ def test_a_schedule_changes_no_result(dtype, vector_bytes):
                     assert_equal_arrays(found[1], wanted[1])
                     compared += 1
     assert compared > 30
+
+
+def test_a_scalar_of_a_wider_dtype_does_not_make_vectors_narrower():
+    kernel = scheduled("""
+        kernel @k(in x: f32[64], in r: f64[1], out y: f32[64]) {
+          for i in 0..64 {
+            t0: f64 = r[0]
+            t1: f32 = f32(t0)
+            t2: f32 = x[i]
+            t3: f32 = mul(t1, t2)
+            y[i] = t3
+          }
+        }
+    """)
+    assert loops(kernel) == [(64, 16)]
