@@ -1,7 +1,38 @@
 """Optimizers: from a loss, or from gradients, to the updates a compiled step carries out."""
 
+from symgrad.optim import schedules
+from symgrad.optim.accumulation import Accumulate
+from symgrad.optim.adadelta import Adadelta
+from symgrad.optim.adagrad import Adagrad
 from symgrad.optim.adam import Adam
+from symgrad.optim.adamw import AdamW
+from symgrad.optim.averaging import ExponentialMovingAverage
+from symgrad.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value, global_norm
+from symgrad.optim.lamb import LAMB
+from symgrad.optim.lars import LARS
+from symgrad.optim.lion import Lion
 from symgrad.optim.optimizer import Optimizer
+from symgrad.optim.rmsprop import RMSProp
+from symgrad.optim.rule import Group
 from symgrad.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "Optimizer"]
+__all__ = [
+    "LAMB",
+    "LARS",
+    "SGD",
+    "Accumulate",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "ExponentialMovingAverage",
+    "Group",
+    "Lion",
+    "Optimizer",
+    "RMSProp",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "global_norm",
+    "schedules",
+]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from symgrad.errors import GraphError, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
-from symgrad.graph.ops.arithmetic import square
 from symgrad.graph.ops.leaf import Variable
-from symgrad.graph.ops.transcendental import sqrt
-from symgrad.optim.optimizer import LearningRate, Optimizer, check_fraction, moved
+from symgrad.optim.hyperparameters import LearningRate
+from symgrad.optim.moments import Moments
+from symgrad.optim.rule import Group, with_decay
 
 
-class Adam(Optimizer):
+class Adam(Moments):
     """Adam as algorithm 1 of Kingma and Ba (2015) has it: epsilon is outside the square root.
 
         t += 1
@@ -23,8 +21,13 @@ class Adam(Optimizer):
         v = beta2 * v + (1 - beta2) * g**2
         w -= lr * m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + epsilon)
 
-    t is one int64 for all variables. The two corrections are scalars and computed in float64
-    whatever the variables are, since in float32 `1 - 0.999` is wrong in its fifth digit.
+    A `weight_decay` adds `weight_decay * w` to g, as in PyTorch's Adam; `AdamW` has one that does
+    not enter the averages.
+
+        updates = sg.optim.Adam(0.001).minimize(loss)
+
+    Slots: `m`, `v` and `step`. Raises `GraphError` for a beta that is not in [0, 1), and for a
+    negative epsilon or weight_decay.
     """
 
     def __init__(
@@ -33,31 +36,14 @@ class Adam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         epsilon: float = 1e-7,
+        weight_decay: float = 0,
+        *,
+        groups: Iterable[Group] = (),
     ) -> None:
-        super().__init__(lr)
-        self.beta1 = check_fraction("Adam", "beta1", beta1)
-        self.beta2 = check_fraction("Adam", "beta2", beta2)
-        if not epsilon >= 0:
-            raise GraphError(
-                "Adam", f"epsilon is {epsilon!r}, it must not be negative", source=user_source()
-            )
-        self.epsilon = epsilon
+        super().__init__(lr, beta1, beta2, epsilon, weight_decay, groups)
 
-    def _updates(self, pairs: Sequence[tuple[Tensor, Variable]]) -> list[Update]:
-        step = self._step()
-        t = step + 1
-        exact_t = cast(t, dtypes.float64)
-        rate = self._rate(dtypes.float64) / (1 - self.beta1**exact_t)
-        # = 1 / sqrt(1 - beta2**t), which is what sqrt(v) lacks
-        scale = 1 / sqrt(1 - self.beta2**exact_t)
-        updates = [Update(step, t)]
-        for g, w in pairs:
-            updates += self._updates_of(g, w, cast(rate, g.dtype), cast(scale, g.dtype))
-        return updates
+    def _decayed(self, g: Tensor, w: Variable) -> Tensor:
+        return with_decay(g, w, self.weight_decay)
 
-    def _updates_of(self, g: Tensor, w: Variable, rate: Tensor, scale: Tensor) -> list[Update]:
-        m, v = self._slot(w, "m"), self._slot(w, "v")
-        new_m = self.beta1 * m + (1 - self.beta1) * g
-        new_v = self.beta2 * v + (1 - self.beta2) * square(g)
-        by = rate * new_m / (sqrt(new_v) * scale + self.epsilon)
-        return [moved(w, by), Update(m, new_m), Update(v, new_v)]
+    def _move(self, _w: Variable, m: Tensor, gain: Tensor, scale: Tensor) -> Tensor:
+        return cast(self._rate(dtypes.float64) * gain, m.dtype) * m / scale

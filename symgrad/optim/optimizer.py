@@ -1,34 +1,29 @@
-"""What all optimizers share: finding variables, pairing them with gradients, keeping slots.
+"""What all optimizers share: finding variables and pairing them with gradients.
 
-The rule by which a variable moves is not here but in a module for each optimizer. An optimizer
-computes nothing: it builds graph, and returns updates for `compile` to put into the same program
-as the loss.
+The rule by which a variable moves is not here but in a module for each optimizer; what those
+share is in `rule.py`. An optimizer computes nothing: it builds graph, and returns updates for
+`compile` to put into the same program as the loss.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
-from symgrad.graph import dtypes
+from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.graph.build import name_scope
-from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
 from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.ops.marks import match_shape
-from symgrad.graph.state import variable
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, State
+from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients import gradients
 
-LearningRate = float | Tensor
+Pair = tuple[Tensor, Variable]
 
 
 class Optimizer(ABC):
@@ -40,24 +35,16 @@ class Optimizer(ABC):
     average that has 8 or 11 bits.
     """
 
-    def __init__(self, lr: LearningRate) -> None:
-        self.lr = _check_rate(type(self).__name__, lr)
-        self._slots: dict[tuple[State | None, str], Variable] = {}
-        self._names: dict[str, State] = {}
+    def __init__(self) -> None:
+        self._slots = Slots()
 
     @property
-    def state(self) -> MappingProxyType[str, Variable]:
+    def state(self) -> Mapping[str, Variable]:
         """The slots by name: `w/m` belongs to the variable `w`, `step` to the optimizer.
 
         As tensors they have the scopes in force before that, of which the last is the optimizer's.
         """
-        names = {state: name for name, state in self._names.items()}
-        return MappingProxyType(
-            {
-                kind if owner is None else f"{names[owner]}/{kind}": slot
-                for (owner, kind), slot in self._slots.items()
-            }
-        )
+        return self._slots.by_name
 
     def minimize(self, loss: Any, variables: Iterable[Variable] | None = None) -> list[Update]:
         """Return the updates that lower `loss`; of a loss with several elements, their sum.
@@ -71,7 +58,7 @@ class Optimizer(ABC):
             raise DTypeError(subject, f"loss: {loss.type} is no float", source=user_source())
         chosen = trainable_variables(loss) if variables is None else list(variables)
         for candidate in chosen:
-            _check_variable(subject, candidate)
+            check_variable(subject, candidate)
         if not chosen:
             raise GraphError(
                 subject,
@@ -98,55 +85,20 @@ class Optimizer(ABC):
                 hint="sg.explain_none(loss, variable) tells where it is cut" if given else None,
                 source=user_source(),
             )
-        _check_distinct(subject, [v for _, v in pairs])
+        twice = repeated([v for _, v in pairs])
+        if twice is not None:
+            raise GraphError(
+                subject, f"{twice!r} has two gradients", hint="add them", source=user_source()
+            )
         with name_scope(type(self).__name__):
             return self._updates(pairs)
 
     @abstractmethod
-    def _updates(self, pairs: Sequence[tuple[Tensor, Variable]]) -> list[Update]:
+    def _updates(self, pairs: Sequence[Pair]) -> list[Update]:
         """Return the updates of the variables and of their slots.
 
         A gradient has the shape of its variable and the dtype `slot_dtype` names.
         """
-
-    def _slot(self, owner: Variable, kind: str) -> Variable:
-        """Return the slot `kind` of `owner`, which starts as zeros."""
-        key = (owner.state, kind)
-        if key not in self._slots:
-            name = f"{self._name_of(owner)}/{kind}"
-            zeros = np.zeros(owner.type.static_shape, slot_dtype(owner).numpy)
-            self._slots[key] = variable(zeros, trainable=False, name=name)
-        return self._slots[key]
-
-    def _step(self) -> Variable:
-        """Return the number of updates made so far: an int64, so that it counts without end."""
-        key = (None, "step")
-        if key not in self._slots:
-            self._slots[key] = variable(np.int64(0), trainable=False, name="step")
-        return self._slots[key]
-
-    def _rate(self, dtype: DType) -> LearningRate:
-        """Return the learning rate, to be multiplied with a tensor of `dtype`."""
-        return cast(self.lr, dtype) if isinstance(self.lr, Tensor) else self.lr
-
-    def _name_of(self, owner: Variable) -> str:
-        """Return the name of `owner`, numbered if an earlier variable has the same."""
-        name = base = owner.state.name
-        number = 0
-        while self._names.setdefault(name, owner.state) is not owner.state:
-            number += 1
-            name = f"{base}_{number}"
-        return name
-
-
-def slot_dtype(owner: Variable) -> DType:
-    """Return the dtype in which `owner` is moved: its own, float32 for a 16-bit float."""
-    return dtypes.float32 if owner.dtype.is_half else owner.dtype
-
-
-def moved(owner: Variable, by: Tensor) -> Update:
-    """Return the update of `owner` to `owner - by`, where `by` has the dtype of its slots."""
-    return Update(owner, cast(cast(owner, by.dtype) - by, owner.dtype))
 
 
 def trainable_variables(loss: Tensor) -> list[Variable]:
@@ -159,30 +111,8 @@ def trainable_variables(loss: Tensor) -> list[Variable]:
     ]
 
 
-def check_fraction(subject: str, name: str, value: float) -> float:
-    """Return `value`; raises `GraphError` unless it is at least 0 and less than 1."""
-    if not 0 <= value < 1:
-        raise GraphError(subject, f"{name} is {value!r}, not in [0, 1)", source=user_source())
-    return value
-
-
-def _check_rate(subject: str, lr: Any) -> LearningRate:
-    if isinstance(lr, Tensor):
-        if not lr.dtype.is_float:
-            raise DTypeError(subject, f"lr: {lr.type} is no float", source=user_source())
-        if lr.ndim:
-            raise ShapeError(subject, f"lr: {lr.type} is no scalar", source=user_source())
-        return lr
-    if isinstance(lr, bool) or not isinstance(lr, int | float | np.floating | np.integer):
-        raise DTypeError(
-            subject, f"lr is {lr!r}, neither a number nor a tensor", source=user_source()
-        )
-    if not lr >= 0:
-        raise GraphError(subject, f"lr is {lr!r}, it must not be negative", source=user_source())
-    return float(lr)
-
-
-def _check_variable(subject: str, candidate: Any) -> None:
+def check_variable(subject: str, candidate: Any) -> None:
+    """Raise `DTypeError` unless `candidate` is a variable of a float dtype."""
     if not isinstance(candidate, Variable):
         raise DTypeError(subject, f"{candidate!r} is no variable", source=user_source())
     if not candidate.dtype.is_float:
@@ -191,9 +121,19 @@ def _check_variable(subject: str, candidate: Any) -> None:
         )
 
 
-def _read_pair(subject: str, g: Tensor | Array, owner: Any) -> tuple[Tensor, Variable]:
+def repeated(variables: Iterable[Variable]) -> Variable | None:
+    """Return the first of `variables` that came before, None if each comes once."""
+    seen: set[State] = set()
+    for owner in variables:
+        if owner.state in seen:
+            return owner
+        seen.add(owner.state)
+    return None
+
+
+def _read_pair(subject: str, g: Tensor | Array, owner: Any) -> Pair:
     """Return `g` with the shape of `owner` and the dtype of its slots, and `owner`."""
-    _check_variable(subject, owner)
+    check_variable(subject, owner)
     g = as_tensor(g, owner.dtype)
     if not g.dtype.is_float:
         raise DTypeError(
@@ -205,16 +145,3 @@ def _read_pair(subject: str, g: Tensor | Array, owner: Any) -> tuple[Tensor, Var
         error.source = user_source()
         raise
     return cast(match_shape(g, owner.shape), slot_dtype(owner)), owner
-
-
-def _check_distinct(subject: str, variables: Sequence[Variable]) -> None:
-    seen: set[State] = set()
-    for owner in variables:
-        if owner.state in seen:
-            raise GraphError(
-                subject,
-                f"{owner!r} has two gradients",
-                hint="add them",
-                source=user_source(),
-            )
-        seen.add(owner.state)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import Variable
-from symgrad.optim.optimizer import LearningRate, Optimizer, check_fraction, moved
+from symgrad.optim.hyperparameters import LearningRate, check_fraction, check_not_negative
+from symgrad.optim.optimizer import Pair
+from symgrad.optim.rule import Group, Rule, moved, with_decay
 
 
-class SGD(Optimizer):
+class SGD(Rule):
     """Move against the gradient: `w -= lr * g`.
 
     With a momentum mu, against a sum of gradients in which older ones count less:
@@ -18,22 +20,38 @@ class SGD(Optimizer):
         u = mu * u + g
         w -= lr * u                    nesterov: w -= lr * (g + mu * u)
 
-    As in PyTorch, lr does not enter u, so a change of lr acts at once on all of it.
+    as in Sutskever, Martens, Dahl and Hinton, "On the importance of initialization and momentum in
+    deep learning" (2013). As in PyTorch, lr does not enter u, so a change of lr acts at once on all
+    of it, and a `weight_decay` adds `weight_decay * w` to g.
+
+        updates = sg.optim.SGD(0.1, momentum=0.9).minimize(loss)
+
+    Slots: `momentum`, if there is one. Raises `GraphError` for a momentum that is not in [0, 1).
     """
 
-    def __init__(self, lr: LearningRate, momentum: float = 0, nesterov: bool = False) -> None:
-        super().__init__(lr)
+    def __init__(
+        self,
+        lr: LearningRate,
+        momentum: float = 0,
+        nesterov: bool = False,
+        weight_decay: float = 0,
+        *,
+        groups: Iterable[Group] = (),
+    ) -> None:
         self.momentum = check_fraction("SGD", "momentum", momentum)
         self.nesterov = nesterov
+        self.weight_decay = check_not_negative("SGD", "weight_decay", weight_decay)
+        super().__init__(lr, groups)
 
-    def _updates(self, pairs: Sequence[tuple[Tensor, Variable]]) -> list[Update]:
+    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
         return [update for g, w in pairs for update in self._updates_of(g, w)]
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
         lr = self._rate(g.dtype)
+        g = with_decay(g, w, self.weight_decay)
         if self.momentum == 0:
             return [moved(w, lr * g)]
-        u = self._slot(w, "momentum")
+        u = self._slots.of(w, "momentum")
         new_u = self.momentum * u + g
         direction = g + self.momentum * new_u if self.nesterov else new_u
         return [moved(w, lr * direction), Update(u, new_u)]

@@ -1,6 +1,7 @@
 """Adam against algorithm 1 of the paper written in NumPy, over a hundred compiled steps."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -121,7 +122,7 @@ def test_the_correction_ends_where_the_count_is_huge():
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_16_bit_variables_have_float32_slots_and_are_rounded_once(dtype):
-    settings = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
+    settings: dict[str, Any] = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
     w = variable(np.full(3, 2.0, dtype), name="w")
     optimizer = Adam(**settings)
     g = np.array([1e-3, 0.5, -3.0], dtype)

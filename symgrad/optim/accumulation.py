@@ -1,0 +1,69 @@
+"""Gradients gathered over several calls of a step, and one update by their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from symgrad.errors import DTypeError, user_source
+from symgrad.graph.graph import Update
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.comparison import equal, where
+from symgrad.graph.ops.leaf import Variable
+from symgrad.optim.hyperparameters import check_count
+from symgrad.optim.optimizer import Optimizer, Pair
+from symgrad.optim.rule import Rule
+
+
+class Accumulate(Optimizer):
+    """Let `optimizer` move once in `every` calls of a step, by the mean of their gradients.
+
+    So a batch that is too large is taken as `every` smaller ones of equal size, with the same
+    result up to rounding if the loss is a mean over the batch.
+
+        optimizer = sg.optim.Accumulate(sg.optim.Adam(), every=4)
+        step = sg.compile([x, y], loss, optimizer.minimize(loss))
+        for part in range(4):
+            step(x_parts[part], y_parts[part])    # moves the weights at the fourth
+
+    The choice is made element by element where the new values are stored: the rule is computed in
+    each call, which costs less than the copies of all state that a branch would need. In the other
+    calls neither the variables nor the slots of `optimizer` change, its `step` and
+    so its schedule included. Slots: `gradient`, the sum so far, and `part`, the number of gradients
+    in it, besides those of `optimizer`. Raises `DTypeError` for what is no optimizer, and for an
+    `every` that is no int; `GraphError` if it is less than 1.
+    """
+
+    def __init__(self, optimizer: Any, every: int) -> None:
+        super().__init__()
+        if not isinstance(optimizer, Rule):
+            raise DTypeError(
+                "Accumulate", f"{optimizer!r} is no rule such as sg.optim.Adam()",
+                source=user_source(),
+            )  # fmt: skip
+        self.optimizer: Rule = optimizer
+        self.every = check_count("Accumulate", "every", every)
+
+    @property
+    def state(self) -> Mapping[str, Variable]:
+        """The slots by name, with those of the optimizer."""
+        return MappingProxyType({**self.optimizer.state, **self._slots.by_name})
+
+    @property
+    def is_due(self) -> Tensor:
+        """Whether the variables move in this call: a bool scalar to build from."""
+        return equal(self._slots.count("part"), self.every - 1)
+
+    def _updates(self, pairs: Sequence[Pair]) -> list[Update]:
+        part, is_due = self._slots.count("part"), self.is_due
+        sums = [self._slots.of(w, "gradient") for _, w in pairs]
+        totals = [s + g for s, (g, _) in zip(sums, pairs, strict=True)]
+        means = [total / self.every for total in totals]
+        owners = [w for _, w in pairs]
+        moves = self.optimizer.apply_gradients(zip(means, owners, strict=True))
+        return [
+            *(Update(u.variable, where(is_due, u.value, u.variable)) for u in moves),
+            *(Update(s, where(is_due, 0, t)) for s, t in zip(sums, totals, strict=True)),
+            Update(part, where(is_due, 0, part + 1)),
+        ]

@@ -1,0 +1,55 @@
+"""Adagrad: steps scaled by the sum of all squared gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from symgrad.graph.graph import Update
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import square
+from symgrad.graph.ops.leaf import Variable
+from symgrad.graph.ops.transcendental import sqrt
+from symgrad.optim.hyperparameters import LearningRate, check_not_negative
+from symgrad.optim.optimizer import Pair
+from symgrad.optim.rule import Group, Rule, moved, with_decay
+
+
+class Adagrad(Rule):
+    """Adagrad of Duchi, Hazan and Singer (2011), with a diagonal matrix.
+
+        s += g**2
+        w -= lr * g / (sqrt(s) + epsilon)
+
+    s starts as `initial_accumulator`. Defaults are PyTorch's. A `weight_decay` adds
+    `weight_decay * w` to g.
+
+        updates = sg.optim.Adagrad(0.1).minimize(loss)
+
+    Slots: `sum`, that is s. Raises `GraphError` for a negative argument.
+    """
+
+    def __init__(
+        self,
+        lr: LearningRate = 0.01,
+        epsilon: float = 1e-10,
+        initial_accumulator: float = 0,
+        weight_decay: float = 0,
+        *,
+        groups: Iterable[Group] = (),
+    ) -> None:
+        self.epsilon = check_not_negative("Adagrad", "epsilon", epsilon)
+        self.initial_accumulator = check_not_negative(
+            "Adagrad", "initial_accumulator", initial_accumulator
+        )
+        self.weight_decay = check_not_negative("Adagrad", "weight_decay", weight_decay)
+        super().__init__(lr, groups)
+
+    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
+        return [update for g, w in pairs for update in self._updates_of(g, w)]
+
+    def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
+        g = with_decay(g, w, self.weight_decay)
+        s = self._slots.of(w, "sum", self.initial_accumulator)
+        new_s = s + square(g)
+        by = self._rate(g.dtype) * g / (sqrt(new_s) + self.epsilon)
+        return [moved(w, by), Update(s, new_s)]

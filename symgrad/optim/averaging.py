@@ -1,0 +1,155 @@
+"""Running averages of weights, to be evaluated in the place of the weights themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from symgrad.errors import GraphError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.build import name_scope
+from symgrad.graph.control import require_bool, scalar_tensor
+from symgrad.graph.graph import Update
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import cast
+from symgrad.graph.ops.comparison import greater, where
+from symgrad.graph.ops.leaf import Variable
+from symgrad.graph.types import Array, State
+from symgrad.optim.hyperparameters import check_fraction
+from symgrad.optim.optimizer import check_variable, repeated
+from symgrad.optim.slots import Slots, slot_dtype
+
+
+class ExponentialMovingAverage:
+    """Averages in which a value that is n steps old has the weight `(1 - decay) * decay**n`.
+
+        average += (1 - decay) * (new value - average)
+
+    An average starts as the value its variable has when it is first met. With `correct_bias` it
+    starts as 0 and is divided by `1 - decay**t` when it is read, as Adam's are, so that what the
+    weights were before training has no share in it.
+
+        ema = sg.optim.ExponentialMovingAverage(0.999)
+        train = sg.compile([x, y], loss, ema.apply(sg.optim.Adam().minimize(loss)))
+        evaluate = sg.compile([x, y], loss)
+        with ema.swapped():
+            evaluate(x_test, y_test)
+
+    Averages of float16 and bfloat16 variables are float32. Raises `GraphError` for a decay that is
+    not in [0, 1).
+    """
+
+    def __init__(self, decay: float, correct_bias: bool = False) -> None:
+        self.decay = check_fraction("ExponentialMovingAverage", "decay", decay)
+        self.correct_bias = correct_bias
+        self._slots = Slots()
+        self._averaged: dict[State, Variable] = {}
+
+    @property
+    def state(self) -> Mapping[str, Variable]:
+        """The slots by name: `w/average`, and `step` if the bias is corrected."""
+        return self._slots.by_name
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables that are averaged, in the order in which they were met."""
+        return list(self._averaged.values())
+
+    def apply(
+        self,
+        updates: Sequence[Update],
+        variables: Iterable[Variable] | None = None,
+        *,
+        when: Tensor | None = None,
+    ) -> list[Update]:
+        """Return `updates`, and after them those of the averages.
+
+        What is averaged is the new value of this very step: what `updates` gives a variable, or
+        its value where they leave it alone. Without `variables` these are the trainable ones among
+        `updates`. Where `when`, a scalar bool tensor, does not hold, the averages stay as they are.
+        """
+        new = {update.variable.state: update.value for update in updates}
+        chosen = self._chosen(updates, variables)
+        if when is not None:
+            when = scalar_tensor("ExponentialMovingAverage.apply", "when", when)
+            require_bool("ExponentialMovingAverage.apply", "when", when)
+        with name_scope("ExponentialMovingAverage"):
+            made = [self._update(owner, new.get(owner.state, owner)) for owner in chosen]
+            if self.correct_bias:
+                step = self._slots.count("step")
+                made.append(Update(step, step + 1))
+            if when is not None:
+                made = [Update(u.variable, where(when, u.value, u.variable)) for u in made]
+        return [*updates, *made]
+
+    def _chosen(
+        self, updates: Sequence[Update], variables: Iterable[Variable] | None
+    ) -> list[Variable]:
+        subject = "ExponentialMovingAverage.apply"
+        if variables is None:
+            variables = [u.variable for u in updates if u.variable.trainable]
+        chosen = list(variables)
+        for owner in chosen:
+            check_variable(subject, owner)
+        if not chosen:
+            raise GraphError(subject, "there is no variable to average", source=user_source())
+        twice = repeated(chosen)
+        if twice is not None:
+            raise GraphError(subject, f"{twice!r} is given twice", source=user_source())
+        return chosen
+
+    def _update(self, owner: Variable, new: Tensor) -> Update:
+        average = self._slot(owner)
+        return Update(average, average + (1 - self.decay) * (cast(new, average.dtype) - average))
+
+    def _slot(self, owner: Variable) -> Variable:
+        self._averaged.setdefault(owner.state, owner)
+        start = 0.0 if self.correct_bias else owner.value.astype(slot_dtype(owner).numpy)
+        return self._slots.of(owner, "average", start)
+
+    def average(self, owner: Variable) -> Tensor:
+        """Return the average of `owner` as a tensor of its dtype, to build an evaluation from.
+
+        Before the first step it is the value of `owner`. Raises `GraphError` for a variable that is
+        not averaged.
+        """
+        self._require_averaged(owner)
+        average: Tensor = self._slots.of(owner, "average")
+        if self.correct_bias:
+            step = self._slots.count("step")
+            lacking = cast(1 - self.decay ** cast(step, dtypes.float64), average.dtype)
+            average = where(greater(step, 0), average / lacking, cast(owner, average.dtype))
+        return cast(average, owner.dtype)
+
+    def _require_averaged(self, owner: Variable) -> None:
+        if owner.state not in self._averaged:
+            raise GraphError(
+                "ExponentialMovingAverage.average", f"{owner!r} is not averaged",
+                source=user_source(),
+            )  # fmt: skip
+
+    @contextmanager
+    def swapped(self) -> Iterator[None]:
+        """Give the variables the values of their averages, until the block ends.
+
+        All programs over the variables see it. What a step does to them inside is lost.
+        """
+        kept = [(owner, owner.value) for owner in self.variables]
+        try:
+            for owner in self.variables:
+                owner.value = self._average_now(owner)
+            yield
+        finally:
+            for owner, value in kept:
+                owner.value = value
+
+    def _average_now(self, owner: Variable) -> Array:
+        average = self._slots.of(owner, "average").value
+        if self.correct_bias:
+            step = int(self._slots.count("step").value)
+            if step == 0:
+                return owner.value
+            average = average / average.dtype.type(1 - self.decay**step)
+        return np.asarray(average).astype(owner.dtype.numpy)

@@ -1,0 +1,118 @@
+"""Limits on gradients, to be put between `gradients` and `apply_gradients`.
+
+    grads = sg.gradients(loss, variables)
+    grads = sg.optim.clip_by_global_norm(grads, 1.0)
+    updates = sg.optim.Adam().apply_gradients(zip(grads, variables))
+
+All take a list as `sg.gradients` returns it, with None where there is no gradient, and return one
+of the same length and dtypes. Limits may be scalar tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.ops.arithmetic import add, clip, isfinite
+from symgrad.graph.ops.comparison import greater, where
+from symgrad.graph.ops.transcendental import sqrt
+from symgrad.optim.hyperparameters import Rate, check_positive, check_rate
+from symgrad.optim.norms import norm, sum_of_squares
+
+
+def clip_by_value(
+    grads: Sequence[Tensor | None], min: Rate | None = None, max: Rate | None = None
+) -> list[Tensor | None]:
+    """Limit every element to `min` below and `max` above; a limit of None is none.
+
+    Raises `GraphError` if `min` is greater than `max`.
+    """
+    subject = "clip_by_value"
+    if isinstance(min, int | float) and isinstance(max, int | float) and min > max:
+        raise GraphError(subject, f"min {min!r} is greater than max {max!r}", source=user_source())
+    return [
+        None if g is None else cast(clip(g, min=_limit(min, g), max=_limit(max, g)), g.dtype)
+        for g in _read(subject, grads)
+    ]
+
+
+def _limit(limit: Rate | None, g: Tensor) -> Rate | None:
+    return cast(limit, g.dtype) if isinstance(limit, Tensor) else limit
+
+
+def clip_by_norm(grads: Sequence[Tensor | None], max_norm: Rate) -> list[Tensor | None]:
+    """Scale each gradient whose norm is above `max_norm` down to that norm.
+
+    A gradient whose norm is not finite becomes NaN as a whole.
+    """
+    max_norm = _read_max_norm("clip_by_norm", max_norm)
+    return [
+        None if g is None else _scaled(g, _scale(norm(_wide(g)), max_norm))
+        for g in _read("clip_by_norm", grads)
+    ]
+
+
+def clip_by_global_norm(grads: Sequence[Tensor | None], max_norm: Rate) -> list[Tensor | None]:
+    """Scale all gradients by one factor, so that their norm together is at most `max_norm`.
+
+    This is the clipping of Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent
+    neural networks" (2013). Where the norm is not finite all gradients become NaN, as in
+    TensorFlow: scaling by 0 would hide it. The norm itself is `global_norm(grads)`; compiled
+    together with this it is computed once.
+    """
+    max_norm = _read_max_norm("clip_by_global_norm", max_norm)
+    given = _read("clip_by_global_norm", grads)
+    if all(g is None for g in given):
+        return given
+    scale = _scale(global_norm(given), max_norm)
+    return [None if g is None else _scaled(g, scale) for g in given]
+
+
+def global_norm(grads: Sequence[Tensor | None]) -> Tensor:
+    """Return the norm of all gradients together, a scalar of their widest dtype.
+
+    It is float32 for 16-bit gradients. Raises `GraphError` if there is no gradient.
+    """
+    given = [_wide(g) for g in _read("global_norm", grads) if g is not None]
+    if not given:
+        raise GraphError("global_norm", "there is no gradient", source=user_source())
+    return sqrt(functools.reduce(add, map(sum_of_squares, given)))
+
+
+def _read(subject: str, grads: Any) -> list[Tensor | None]:
+    if isinstance(grads, Tensor | np.ndarray):
+        raise DTypeError(
+            subject, f"grads is {grads!r}, not a list of gradients", source=user_source()
+        )
+    given = [None if g is None else as_tensor(g) for g in grads]
+    for i, g in enumerate(given):
+        if g is not None and not g.dtype.is_float:
+            raise DTypeError(subject, f"grads[{i}] is {g.type}, no float", source=user_source())
+    return given
+
+
+def _read_max_norm(subject: str, max_norm: Any) -> Rate:
+    rate = check_rate(subject, "max_norm", max_norm)
+    return rate if isinstance(rate, Tensor) else float(check_positive(subject, "max_norm", rate))
+
+
+def _wide(g: Tensor) -> Tensor:
+    """Return `g` in a dtype that holds the sum of its squares."""
+    return cast(g, dtypes.float32) if g.dtype.is_half else g
+
+
+def _scale(length: Tensor, max_norm: Rate) -> Tensor:
+    most = cast(as_tensor(max_norm, length.dtype), length.dtype)
+    scale = where(greater(length, most), most / length, 1)
+    return where(isfinite(length), scale, np.nan)
+
+
+def _scaled(g: Tensor, scale: Tensor) -> Tensor:
+    return cast(_wide(g) * cast(scale, _wide(g).dtype), g.dtype)

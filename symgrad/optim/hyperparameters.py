@@ -1,0 +1,77 @@
+"""What an optimizer is told: the kinds of learning rate, and checks of single numbers.
+
+A check returns the value it was given, or raises with the optimizer and the argument named. What
+the numbers mean is said where the rule is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, cast
+
+Rate = float | Tensor
+Schedule = Callable[[Tensor], Any]
+LearningRate = Rate | Schedule
+
+
+def check_learning_rate(subject: str, lr: Any) -> LearningRate:
+    """Return `lr`: a number that is not negative, a scalar float tensor, or a schedule."""
+    return lr if callable(lr) else check_rate(subject, "lr", lr)
+
+
+def check_rate(subject: str, name: str, rate: Any) -> Rate:
+    """Return `rate`: a number that is not negative, as a float, or a scalar float tensor."""
+    if isinstance(rate, Tensor):
+        if not rate.dtype.is_float:
+            raise DTypeError(subject, f"{name}: {rate.type} is no float", source=user_source())
+        if rate.ndim:
+            raise ShapeError(subject, f"{name}: {rate.type} is no scalar", source=user_source())
+        return rate
+    if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating | np.integer):
+        raise DTypeError(
+            subject, f"{name} is {rate!r}, neither a number nor a tensor", source=user_source()
+        )
+    return float(check_not_negative(subject, name, rate))
+
+
+def check_fraction(subject: str, name: str, value: float) -> float:
+    """Return `value`; raises `GraphError` unless it is at least 0 and less than 1."""
+    if not 0 <= value < 1:
+        raise GraphError(subject, f"{name} is {value!r}, not in [0, 1)", source=user_source())
+    return value
+
+
+def check_not_negative(subject: str, name: str, value: Any) -> Any:
+    """Return `value`; raises `GraphError` if it is negative or NaN."""
+    if not value >= 0:
+        raise GraphError(
+            subject, f"{name} is {value!r}, it must not be negative", source=user_source()
+        )
+    return value
+
+
+def check_positive(subject: str, name: str, value: Any) -> Any:
+    """Return `value`; raises `GraphError` unless it is greater than 0."""
+    if not value > 0:
+        raise GraphError(subject, f"{name} is {value!r}, it must be positive", source=user_source())
+    return value
+
+
+def check_count(subject: str, name: str, value: Any) -> int:
+    """Return `value`; raises `DTypeError` if it is no int and `GraphError` if it is less than 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise DTypeError(subject, f"{name} is {value!r}, not an int", source=user_source())
+    return int(check_positive(subject, name, value))
+
+
+def rate_at(subject: str, schedule: Schedule, step: Tensor) -> Tensor:
+    """Return the rate that `schedule` gives at `step`, in float64."""
+    rate = check_rate(subject, "the result of the schedule", schedule(step))
+    return cast(as_tensor(rate, dtypes.float64), dtypes.float64)

@@ -1,0 +1,28 @@
+"""Euclidean norms of tensors, and the ratio by which LARS and LAMB scale the step of a tensor."""
+
+from __future__ import annotations
+
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import square
+from symgrad.graph.ops.comparison import greater, logical_and, where
+from symgrad.graph.ops.reduction import sum as sum_of
+from symgrad.graph.ops.transcendental import sqrt
+
+
+def sum_of_squares(x: Tensor) -> Tensor:
+    """Return the sum of the squares of all elements, a scalar."""
+    return sum_of(square(x))
+
+
+def norm(x: Tensor) -> Tensor:
+    """Return the root of the sum of the squares of all elements, a scalar."""
+    return sqrt(sum_of_squares(x))
+
+
+def trust_ratio(w_norm: Tensor, step_norm: Tensor, coefficient: float = 1) -> Tensor:
+    """Return `coefficient * w_norm / step_norm`; 1 where either norm is 0.
+
+    A ratio of 0 would keep weights that start as 0 there for ever.
+    """
+    is_defined = logical_and(greater(w_norm, 0), greater(step_norm, 0))
+    return where(is_defined, coefficient * w_norm / step_norm, 1)

@@ -1,0 +1,73 @@
+"""The variables an optimizer keeps between steps, by owner and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from symgrad.graph import dtypes
+from symgrad.graph.build import inside
+from symgrad.graph.dtypes import DType
+from symgrad.graph.ops.leaf import Variable
+from symgrad.graph.state import variable
+from symgrad.graph.types import Array, State
+
+
+class Slots:
+    """Variables that belong to a variable, or to no variable: made when first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[State | None, str], Variable] = {}
+        self._names: dict[str, State] = {}
+
+    @property
+    def by_name(self) -> Mapping[str, Variable]:
+        """The slots by name: `w/m` belongs to the variable `w`, `step` to none."""
+        names = {state: name for name, state in self._names.items()}
+        return MappingProxyType(
+            {
+                kind if owner is None else f"{names[owner]}/{kind}": slot
+                for (owner, kind), slot in self._made.items()
+            }
+        )
+
+    def get(self, kind: str, owner: Variable | None = None) -> Variable | None:
+        """Return the slot, None if nobody has asked for it yet."""
+        return self._made.get((None if owner is None else owner.state, kind))
+
+    def of(self, owner: Variable, kind: str, start: float | Array = 0.0) -> Variable:
+        """Return the slot `kind` of `owner`, which has its shape and starts as `start`."""
+        key = (owner.state, kind)
+        if key not in self._made:
+            value = np.full(owner.type.static_shape, start, slot_dtype(owner).numpy)
+            self._made[key] = _made_outside(value, f"{self._name_of(owner)}/{kind}")
+        return self._made[key]
+
+    def count(self, kind: str) -> Variable:
+        """Return a counter that belongs to no variable: an int64, so that it counts without end."""
+        key = (None, kind)
+        if key not in self._made:
+            self._made[key] = _made_outside(np.asarray(0, np.int64), kind)
+        return self._made[key]
+
+    def _name_of(self, owner: Variable) -> str:
+        """Return the name of `owner`, numbered if an earlier variable has the same."""
+        name = base = owner.state.name
+        number = 0
+        while self._names.setdefault(name, owner.state) is not owner.state:
+            number += 1
+            name = f"{base}_{number}"
+        return name
+
+
+def _made_outside(value: Array, name: str) -> Variable:
+    # A rule may be built in a branch, and a variable made there would be one at each run.
+    with inside(None):
+        return variable(value, trainable=False, name=name)
+
+
+def slot_dtype(owner: Variable) -> DType:
+    """Return the dtype in which `owner` is moved: its own, float32 for a 16-bit float."""
+    return dtypes.float32 if owner.dtype.is_half else owner.dtype
