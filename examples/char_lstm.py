@@ -89,9 +89,8 @@ def main() -> None:
     weights = make_weights(rng, len(alphabet))
     text = sg.placeholder((LENGTH + 1, BATCH), "int64", name="text")
     loss, variables = build_loss(weights, text), list(weights.values())
-    gradients: Any = sg.gradients(loss, variables)
-    norm = sg.sqrt(sg.sum(sg.stack([sg.sum(g * g) for g in gradients])))
-    clipped = [g * sg.minimum(1.0, CLIP / norm) for g in gradients]
+    gradients = sg.gradients(loss, variables)
+    clipped = sg.optim.clip_by_global_norm(gradients, CLIP)
     updates = sg.optim.Adam(0.01).apply_gradients(zip(clipped, variables, strict=True))
     step, evaluate = sg.compile([text], loss, updates), sg.compile([text], loss)
     noise = sg.placeholder(("n", 1, len(alphabet)), name="noise")

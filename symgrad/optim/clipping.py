@@ -23,12 +23,15 @@ from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import add, clip, isfinite
 from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.types import Array
 from symgrad.optim.hyperparameters import Rate, check_positive, check_rate
 from symgrad.optim.norms import norm, sum_of_squares
 
+Gradients = Sequence[Tensor | Array | None]
+
 
 def clip_by_value(
-    grads: Sequence[Tensor | None], min: Rate | None = None, max: Rate | None = None
+    grads: Gradients, min: Rate | None = None, max: Rate | None = None
 ) -> list[Tensor | None]:
     """Limit every element to `min` below and `max` above; a limit of None is none.
 
@@ -47,7 +50,7 @@ def _limit(limit: Rate | None, g: Tensor) -> Rate | None:
     return cast(limit, g.dtype) if isinstance(limit, Tensor) else limit
 
 
-def clip_by_norm(grads: Sequence[Tensor | None], max_norm: Rate) -> list[Tensor | None]:
+def clip_by_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
     """Scale each gradient whose norm is above `max_norm` down to that norm.
 
     A gradient whose norm is not finite becomes NaN as a whole.
@@ -59,7 +62,7 @@ def clip_by_norm(grads: Sequence[Tensor | None], max_norm: Rate) -> list[Tensor 
     ]
 
 
-def clip_by_global_norm(grads: Sequence[Tensor | None], max_norm: Rate) -> list[Tensor | None]:
+def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
     """Scale all gradients by one factor, so that their norm together is at most `max_norm`.
 
     This is the clipping of Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent
@@ -75,7 +78,7 @@ def clip_by_global_norm(grads: Sequence[Tensor | None], max_norm: Rate) -> list[
     return [None if g is None else _scaled(g, scale) for g in given]
 
 
-def global_norm(grads: Sequence[Tensor | None]) -> Tensor:
+def global_norm(grads: Gradients) -> Tensor:
     """Return the norm of all gradients together, a scalar of their widest dtype.
 
     It is float32 for 16-bit gradients. Raises `GraphError` if there is no gradient.

@@ -99,6 +99,7 @@ import sys
 import numpy as np
 import symgrad as sg
 from symgrad.runtime.executable import Executable
+from tests.support.optimizers import RULES
 
 counter = ctypes.PyDLL(sys.argv[1])  # which keeps the lock that calls of Python need
 counter.count_in_step.restype = counter.count_in_call.restype = ctypes.c_long
@@ -124,8 +125,24 @@ def training_step():
         updates += [(m, new_m), (v, new_v), (w, w - 0.01 * new_m / (sg.sqrt(new_v) + 1e-7))]
     return sg.compile([x, labels], [loss, h], updates)
 
+def every_update():
+    g, updates = sg.placeholder((19, 37), name="g"), []
+    for make in [*RULES.values(), lambda: sg.optim.Accumulate(sg.optim.Adam(), 3)]:
+        w = sg.variable(np.ones((19, 37), np.float32), name="w")
+        clipped = sg.optim.clip_by_global_norm([g], 1.0)
+        updates += make().apply_gradients(zip(clipped, [w]))
+    updates = sg.optim.ExponentialMovingAverage(0.9).apply(updates)
+    return sg.compile([g], [], updates)
+
 def table(arrays):
     return np.array([a.ctypes.data for a in arrays], np.int64)
+
+update = every_update()
+gradient = np.ones((19, 37), np.float32)
+tables = table([gradient]), table([gradient]), update.executable.table
+pointers = [ctypes.c_void_p(t.ctypes.data) for t in tables]
+raw = ctypes.c_void_p(update.executable.code.address("step"))
+print("updates", counter.count_in_step(raw, *pointers, 200))
 
 step = training_step()
 program = step.executable
@@ -172,7 +189,9 @@ def test_a_training_step_allocates_nothing(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     found = dict(line.split() for line in done.stdout.splitlines())
-    assert found == {"step": "0", "learnt": "True", "call": "0", "allocating": "14"}
+    assert found == {
+        "updates": "0", "step": "0", "learnt": "True", "call": "0", "allocating": "14"
+    }  # fmt: skip
 
 
 # What LLVM may make of a loop that copies or fills, and what the linker adds.
