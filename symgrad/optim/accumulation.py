@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from symgrad.errors import DTypeError, user_source
+from symgrad.graph.build import name_scope
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.comparison import equal, where
@@ -27,6 +28,11 @@ class Accumulate(Optimizer):
         for part in range(4):
             step(x_parts[part], y_parts[part])    # moves the weights at the fourth
 
+    `clip` is a function that is given the means as a list and returns what the optimizer is to
+    take in their place, such as
+
+        clip=lambda grads: sg.optim.clip_by_global_norm(grads, 1.0)
+
     The choice is made element by element where the new values are stored: the rule is computed in
     each call, which costs less than the copies of all state that a branch would need. In the other
     calls neither the variables nor the slots of `optimizer` change, its `step` and
@@ -35,7 +41,9 @@ class Accumulate(Optimizer):
     `every` that is no int; `GraphError` if it is less than 1.
     """
 
-    def __init__(self, optimizer: Any, every: int) -> None:
+    def __init__(
+        self, optimizer: Any, every: int, *, clip: Callable[[list[Tensor]], Any] | None = None
+    ) -> None:
         super().__init__()
         if not isinstance(optimizer, Rule):
             raise DTypeError(
@@ -44,6 +52,9 @@ class Accumulate(Optimizer):
             )  # fmt: skip
         self.optimizer: Rule = optimizer
         self.every = check_count("Accumulate", "every", every)
+        self.clip = clip
+        with name_scope("Accumulate"):
+            self._part = self._slots.count("part")
 
     @property
     def state(self) -> Mapping[str, Variable]:
@@ -53,17 +64,19 @@ class Accumulate(Optimizer):
     @property
     def is_due(self) -> Tensor:
         """Whether the variables move in this call: a bool scalar to build from."""
-        return equal(self._slots.count("part"), self.every - 1)
+        return equal(self._part, self.every - 1)
 
     def _updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        part, is_due = self._slots.count("part"), self.is_due
+        is_due = self.is_due
         sums = [self._slots.of(w, "gradient") for _, w in pairs]
         totals = [s + g for s, (g, _) in zip(sums, pairs, strict=True)]
-        means = [total / self.every for total in totals]
+        means: Iterable[Any] = [total / self.every for total in totals]
+        if self.clip is not None:
+            means = self.clip(list(means))
         owners = [w for _, w in pairs]
         moves = self.optimizer.apply_gradients(zip(means, owners, strict=True))
         return [
             *(Update(u.variable, where(is_due, u.value, u.variable)) for u in moves),
             *(Update(s, where(is_due, 0, t)) for s, t in zip(sums, totals, strict=True)),
-            Update(part, where(is_due, 0, part + 1)),
+            Update(self._part, where(is_due, 0, self._part + 1)),
         ]

@@ -28,47 +28,58 @@ def check_learning_rate(subject: str, lr: Any) -> LearningRate:
 
 def check_rate(subject: str, name: str, rate: Any) -> Rate:
     """Return `rate`: a number that is not negative, as a float, or a scalar float tensor."""
-    if isinstance(rate, Tensor):
-        if not rate.dtype.is_float:
-            raise DTypeError(subject, f"{name}: {rate.type} is no float", source=user_source())
-        if rate.ndim:
-            raise ShapeError(subject, f"{name}: {rate.type} is no scalar", source=user_source())
-        return rate
-    if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating | np.integer):
-        raise DTypeError(
-            subject, f"{name} is {rate!r}, neither a number nor a tensor", source=user_source()
-        )
-    return float(check_not_negative(subject, name, rate))
+    if not isinstance(rate, Tensor):
+        if not _is_number(rate):
+            raise DTypeError(
+                subject, f"{name} is {rate!r}, neither a number nor a tensor", source=user_source()
+            )
+        return float(check_not_negative(subject, name, rate))
+    if not rate.dtype.is_float:
+        raise DTypeError(subject, f"{name}: {rate.type} is no float", source=user_source())
+    if rate.ndim:
+        raise ShapeError(subject, f"{name}: {rate.type} is no scalar", source=user_source())
+    return rate
 
 
-def check_fraction(subject: str, name: str, value: float) -> float:
+def check_fraction(subject: str, name: str, value: Any) -> float:
     """Return `value`; raises `GraphError` unless it is at least 0 and less than 1."""
-    if not 0 <= value < 1:
+    if not 0 <= _number(subject, name, value) < 1:
         raise GraphError(subject, f"{name} is {value!r}, not in [0, 1)", source=user_source())
-    return value
+    return float(value)
 
 
-def check_not_negative(subject: str, name: str, value: Any) -> Any:
+def check_not_negative(subject: str, name: str, value: Any) -> float:
     """Return `value`; raises `GraphError` if it is negative or NaN."""
-    if not value >= 0:
+    if not _number(subject, name, value) >= 0:
         raise GraphError(
             subject, f"{name} is {value!r}, it must not be negative", source=user_source()
         )
-    return value
+    return float(value)
 
 
-def check_positive(subject: str, name: str, value: Any) -> Any:
+def check_positive(subject: str, name: str, value: Any) -> float:
     """Return `value`; raises `GraphError` unless it is greater than 0."""
-    if not value > 0:
+    if not _number(subject, name, value) > 0:
         raise GraphError(subject, f"{name} is {value!r}, it must be positive", source=user_source())
+    return float(value)
+
+
+def _number(subject: str, name: str, value: Any) -> Any:
+    if not _is_number(value):
+        raise DTypeError(subject, f"{name} is {value!r}, not a number", source=user_source())
     return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
 
 
 def check_count(subject: str, name: str, value: Any) -> int:
     """Return `value`; raises `DTypeError` if it is no int and `GraphError` if it is less than 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise DTypeError(subject, f"{name} is {value!r}, not an int", source=user_source())
-    return int(check_positive(subject, name, value))
+    check_positive(subject, name, value)
+    return int(value)
 
 
 def rate_at(subject: str, schedule: Schedule, step: Tensor) -> Tensor:

@@ -59,6 +59,12 @@ def test_a_training_step_is_measured(reports):
     assert rows["symgrad"]["steps/s"] > 0
 
 
+def test_every_rule_is_measured_alone_and_accumulated(reports):
+    rows = {row["rule"]: row for row in reports["optimizers"]["rows"]}
+    assert {"SGD", "Adam", "AdamW", "RMSProp", "Lion", "LARS", "LAMB"} <= set(rows)
+    assert all(row["symgrad us"] > 0 and row["accumulated us"] > 0 for row in rows.values())
+
+
 def test_a_loop_is_measured_beside_c_both_ways(reports):
     rows = {row["pass"]: row for row in reports["loops"]["rows"]}
     assert set(rows) == {"forward", "forward and backward"} or "compiler" in str(reports["loops"])

@@ -115,7 +115,16 @@ def test_gradients_of_16_bit_variables_are_summed_in_float32(dtype):
     assert optimizer.state["w/gradient"].dtype == sg.float32
 
 
-def test_groups_and_16_bit_slots_are_those_of_the_rule():
+def test_the_mean_is_clipped_and_not_its_parts():
+    w, g = sg.variable(np.zeros(2), name="w"), sg.placeholder((2,), "float64", name="g")
+    optimizer = Accumulate(SGD(1.0), 2, clip=lambda gs: sg.optim.clip_by_global_norm(gs, 1.0))
+    step = sg.compile([g], [], optimizer.apply_gradients([(g, w)]))
+    step(np.array([100.0, 0.0]))
+    step(np.array([-94.0, 8.0]))
+    np.testing.assert_allclose(w.value, [-0.6, -0.8])
+
+
+def test_groups_are_those_of_the_rule():
     a, b = sg.variable(np.float64(0), name="a"), sg.variable(np.float64(0), name="b")
     rule = SGD(1.0, groups=[sg.optim.Group([b], lr=2.0)])
     step = sg.compile([], [], Accumulate(rule, 2).apply_gradients([(np.float64(1), a), (1.0, b)]))

@@ -165,6 +165,17 @@ def test_settings_out_of_range_are_refused(optimizer, arguments, problem):
         getattr(sg.optim, optimizer)(**arguments)
 
 
+def test_settings_of_another_type_are_refused():
+    word: Any = "0.9"
+    tensor: Any = sg.placeholder(())
+    with pytest.raises(DTypeError, match=r"^SGD: momentum is '0.9', not a number\n.*test_rule.py"):
+        sg.optim.SGD(0.1, momentum=word)
+    with pytest.raises(DTypeError, match=r"^AdamW: weight_decay is <.*>, not a number\n"):
+        sg.optim.AdamW(weight_decay=tensor)
+    with pytest.raises(DTypeError, match=r"^LAMB: max_trust_ratio is True, not a number\n"):
+        sg.optim.LAMB(max_trust_ratio=True)
+
+
 def test_a_schedule_that_gives_no_rate_is_refused():
     w = sg.variable(np.zeros(2, np.float32), name="w")
     for schedule, problem in (
