@@ -28,17 +28,19 @@ class Accumulate(Optimizer):
         for part in range(4):
             step(x_parts[part], y_parts[part])    # moves the weights at the fourth
 
+    In the other calls neither the variables nor the slots of `optimizer` change, its `step` and so
+    its schedule included. The choice is made element by element where the new values are stored:
+    the rule is computed in each call, which costs less than the copies of all state that a branch
+    would need.
+
     `clip` is a function that is given the means as a list and returns what the optimizer is to
     take in their place, such as
 
         clip=lambda grads: sg.optim.clip_by_global_norm(grads, 1.0)
 
-    The choice is made element by element where the new values are stored: the rule is computed in
-    each call, which costs less than the copies of all state that a branch would need. In the other
-    calls neither the variables nor the slots of `optimizer` change, its `step` and
-    so its schedule included. Slots: `gradient`, the sum so far, and `part`, the number of gradients
-    in it, besides those of `optimizer`. Raises `DTypeError` for what is no optimizer, and for an
-    `every` that is no int; `GraphError` if it is less than 1.
+    Slots: `gradient`, the sum so far, and `part`, the number of gradients in it, besides those of
+    `optimizer`. Raises `DTypeError` for what is no optimizer, and for an `every` that is no int;
+    `GraphError` if it is less than 1.
     """
 
     def __init__(
