@@ -49,7 +49,10 @@ class ExponentialMovingAverage:
 
     @property
     def state(self) -> Mapping[str, Variable]:
-        """The slots by name: `w/average`, and `step` if the bias is corrected."""
+        """The slots by name: `w/average`, and the count `averaged` if the bias is corrected.
+
+        None has the name of a slot of an optimizer, so both fit in one file.
+        """
         return self._slots.by_name
 
     @property
@@ -78,8 +81,8 @@ class ExponentialMovingAverage:
         with name_scope("ExponentialMovingAverage"):
             made = [self._update(owner, new.get(owner.state, owner)) for owner in chosen]
             if self.correct_bias:
-                step = self._slots.count("step")
-                made.append(Update(step, step + 1))
+                count = self._slots.count("averaged")
+                made.append(Update(count, count + 1))
             if when is not None:
                 made = [Update(u.variable, where(when, u.value, u.variable)) for u in made]
         return [*updates, *made]
@@ -118,9 +121,9 @@ class ExponentialMovingAverage:
         self._require_averaged(owner)
         average: Tensor = self._slots.of(owner, "average")
         if self.correct_bias:
-            step = self._slots.count("step")
-            lacking = cast(1 - self.decay ** cast(step, dtypes.float64), average.dtype)
-            average = where(greater(step, 0), average / lacking, cast(owner, average.dtype))
+            count = self._slots.count("averaged")
+            lacking = cast(1 - self.decay ** cast(count, dtypes.float64), average.dtype)
+            average = where(greater(count, 0), average / lacking, cast(owner, average.dtype))
         return cast(average, owner.dtype)
 
     def _require_averaged(self, owner: Variable) -> None:
@@ -148,8 +151,8 @@ class ExponentialMovingAverage:
     def _average_now(self, owner: Variable) -> Array:
         average = self._slots.of(owner, "average").value
         if self.correct_bias:
-            step = int(self._slots.count("step").value)
-            if step == 0:
+            count = int(self._slots.count("averaged").value)
+            if count == 0:
                 return owner.value
-            average = average / average.dtype.type(1 - self.decay**step)
+            average = average / average.dtype.type(1 - self.decay**count)
         return np.asarray(average).astype(owner.dtype.numpy)

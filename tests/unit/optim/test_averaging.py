@@ -55,7 +55,7 @@ def test_a_corrected_average_knows_nothing_of_the_start():
     assert read() == 99.75
     step()
     np.testing.assert_allclose(read(), (99.75 + 2 * 99.5) / 3, rtol=1e-15)
-    assert set(ema.state) == {"w/average", "step"}
+    assert set(ema.state) == {"w/average", "averaged"}
 
 
 def test_an_evaluation_may_be_built_from_averages():
@@ -138,12 +138,12 @@ def test_averages_wait_for_an_accumulated_update():
     for _ in range(2):
         step()
         np.testing.assert_array_equal(
-            [ema.state["w/average"].value, ema.state["step"].value], [0, 0]
+            [ema.state["w/average"].value, ema.state["averaged"].value], [0, 0]
         )
     step()
     assert w.value == 0.75
     np.testing.assert_array_equal(
-        [ema.state["w/average"].value, ema.state["step"].value], [0.375, 1]
+        [ema.state["w/average"].value, ema.state["averaged"].value], [0.375, 1]
     )
 
 
