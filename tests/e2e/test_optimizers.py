@@ -1,6 +1,7 @@
 """Everything of `sg.optim` in one compiled step: it learns, and every floor agrees on it."""
 
 import numpy as np
+
 import symgrad as sg
 from symgrad.graph.types import Array
 from symgrad.runtime.function import Step
