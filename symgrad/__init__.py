@@ -15,6 +15,7 @@ from symgrad.errors import (
 from symgrad.functional import function
 from symgrad.graph import protocols as protocols
 from symgrad.graph.build import name_scope
+from symgrad.graph.container import Container, map_ops_over_containers
 from symgrad.graph.control import cond, switch_case
 from symgrad.graph.creation import (
     arange,
@@ -164,6 +165,7 @@ __all__ = [
     "AggregationMethod",
     "CheckpointError",
     "CompileError",
+    "Container",
     "DType",
     "DTypeError",
     "Graph",
@@ -331,3 +333,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+map_ops_over_containers(globals())

@@ -10,6 +10,7 @@ from math import e, inf, nan, pi
 from types import ModuleType
 
 from symgrad.errors import GraphError, user_source
+from symgrad.graph.container import map_ops_over_containers
 from symgrad.graph.creation import (
     arange,
     asarray,
@@ -206,3 +207,4 @@ def _array_namespace(api_version: str | None) -> ModuleType:
 
 
 provide("array_namespace", _array_namespace)
+map_ops_over_containers(globals())

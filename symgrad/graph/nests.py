@@ -6,25 +6,25 @@ what a tree of one leaf type is, and ours hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import optree
 
 Nest = optree.PyTreeSpec
 _NAMESPACE = "symgrad"
-_SUFFIX = f", namespace={_NAMESPACE!r}"
 
 
 def register(
     cls: type,
-    take_apart: Callable[[Any], tuple[tuple[Any, ...], Any]],
+    take_apart: Callable[[Any], tuple[Any, ...]],
     put_together: Callable[[Any, Any], Any],
 ) -> None:
     """Make `cls` a kind of nest.
 
-    `take_apart` gives the children, and what nests of one kind must have in common;
-    `put_together` takes the two in the other order.
+    `take_apart` gives the children, what nests of one kind must have in common, and, where paths
+    are not to say 0, 1, ..., the keys of the children; `put_together` takes the first two in the
+    other order.
     """
     optree.register_pytree_node(cls, take_apart, put_together, namespace=_NAMESPACE)
 
@@ -47,7 +47,14 @@ def flatten_with_nones(tree: Any) -> list[Any]:
 
 def describe(nest: Nest) -> str:
     """Return text with `*` for each leaf: `({'a': *}, [*, *])`."""
-    return str(nest).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(_SUFFIX)
+    return repr(unflatten(nest, [_Leaf()] * nest.num_leaves))
+
+
+class _Leaf:
+    """What stands for any leaf in a text."""
+
+    def __repr__(self) -> str:
+        return "*"
 
 
 def unflatten(nest: Nest, leaves: Iterable[Any]) -> Any:
@@ -58,3 +65,35 @@ def unflatten(nest: Nest, leaves: Iterable[Any]) -> Any:
 def is_leaf(nest: Nest) -> bool:
     """Return whether `nest` is that of a single leaf."""
     return bool(optree.treespec_is_leaf(nest))
+
+
+def join(trees: Sequence[Any]) -> tuple[Nest, list[list[Any]]]:
+    """Return the largest nest of `trees`, and the leaves of each of them at the leaves of it.
+
+    A leaf of a tree stands for all leaves that the largest has in its place: an array beside a
+    nest, for instance, belongs to every leaf. Raises `ValueError` for a tree that does not fit.
+    """
+    nests = [flatten(tree)[1] for tree in trees]
+    sizes = [(not is_leaf(nest), nest.num_leaves) for nest in nests]
+    largest = sizes.index(max(sizes))
+    full, nest = trees[largest], nests[largest]
+    return nest, [leaves_beside(tree, full) for tree in trees]
+
+
+def leaves_beside(tree: Any, full: Any) -> list[Any]:
+    """Return the leaves of `tree` at the leaves of `full`, as `join` does."""
+    return list(optree.broadcast_prefix(tree, full, namespace=_NAMESPACE))
+
+
+def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
+    """Return the nest that `trees` join to, with what `function` gives for the leaves of each.
+
+    Raises `ValueError` for trees that do not fit.
+    """
+    nest, columns = join(trees)
+    return unflatten(nest, (function(*leaves) for leaves in zip(*columns, strict=True)))
+
+
+def paths(tree: Any) -> list[tuple[Any, ...]]:
+    """Return for each leaf the keys and numbers that lead to it."""
+    return [tuple(path) for path in optree.tree_paths(tree, namespace=_NAMESPACE)]

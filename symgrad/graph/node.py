@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
+from symgrad.graph.container import leafwise
 from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.types import Array, Attr, Shape, TensorType
@@ -134,9 +135,12 @@ _PUBLIC_OPS: dict[str, PublicOp] = {}
 
 
 def provide(name: str, function: PublicOp) -> None:
-    """Make `function` what the operators and methods of `Tensor` call under `name`."""
+    """Make `function` what the operators and methods of `Tensor` call under `name`.
+
+    It then maps over the leaves of a container: `tensor + container` is one.
+    """
     assert name not in _PUBLIC_OPS, f"{name} is provided twice"
-    _PUBLIC_OPS[name] = function
+    _PUBLIC_OPS[name] = leafwise(function)
 
 
 def public_op(name: str) -> PublicOp:

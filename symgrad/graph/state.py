@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import operator
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
 
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.build import scoped
+from symgrad.graph.container import Container
 from symgrad.graph.dtypes import DTypeLike
 from symgrad.graph.graph import Update
+from symgrad.graph.nests import describe, flatten, is_leaf, leaves_beside, map_leaves, unflatten
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import constant
-from symgrad.graph.ops.arithmetic import add, subtract
+from symgrad.graph.operands import as_tensor, constant
 from symgrad.graph.ops.leaf import Variable, variable_node
 from symgrad.graph.types import Array, Literal, State
 
 _unnamed = itertools.count()
 
 
+@overload
+def variable(
+    value: Container,
+    dtype: DTypeLike | None = None,
+    trainable: bool = True,
+    name: str | None = None,
+) -> Container: ...
+
+
+@overload
+def variable(
+    value: Any,
+    dtype: DTypeLike | None = None,
+    trainable: bool = True,
+    name: str | None = None,
+) -> Variable: ...
+
+
 def variable(
     value: Any, dtype: DTypeLike | None = None, trainable: bool = True, name: str | None = None
-) -> Variable:
-    """Make a variable that holds `value`.
+) -> Any:
+    """Make a `Variable` that holds `value`; of a container, a container of them.
 
     Python floats become float32 and ints int32 unless `dtype` says otherwise; NumPy arrays keep
-    their dtype. Without a name it is called `variable`, with a number from the second on.
+    their dtype. Without a name it is called `variable`, with a number from the second on. In a
+    container the keys are names, within that of the container if it is given one.
     """
+    if isinstance(value, Container):
+        prefix = f"{name}/" if name else ""
+        return value.map(lambda leaf, chain: _variable(leaf, dtype, trainable, prefix + chain))
+    return _variable(value, dtype, trainable, name)
+
+
+def _variable(value: Any, dtype: DTypeLike | None, trainable: bool, name: str | None) -> Variable:
     if isinstance(value, Tensor):
         raise DTypeError(
             "variable",
@@ -48,64 +77,108 @@ def _unused_name() -> str:
     return f"variable_{number}" if number else "variable"
 
 
-def is_variable(x: Any, exclusive: bool = False) -> bool:
-    """Return whether `x` is a variable.
+def is_variable(x: Any, exclusive: bool = False) -> Any:
+    """Return whether `x` is a variable; of a nest, a nest that says so of each leaf.
 
     `exclusive` asks for a variable that is not something else as well; none here is.
     """
-    return isinstance(x, Variable)
+    return False if x is None else map_leaves(lambda leaf: isinstance(leaf, Variable), x)
 
 
 def variable_data(x: Any) -> Any:
-    """Return a copy of the value of a variable; what is no variable is returned as it is."""
-    return x.value if isinstance(x, Variable) else x
+    """Return a copy of the value of a variable; what is no variable is returned as it is.
+
+    Of a nest, the nest of these.
+    """
+    return map_leaves(lambda leaf: leaf.value if isinstance(leaf, Variable) else leaf, x)
 
 
 def inplace_update(x: Any, value: Any) -> Any:
     """Set `x` to `value`.
 
     With a variable and a tensor this is an `Update` for a program to carry out. With a value that
-    is known, or an array `x`, it is done at once and `x` is returned.
+    is known, or an array `x`, it is done at once and `x` is returned. Of a nest `x` every leaf is
+    set, to the leaf of `value` in its place, or to `value` where that is no nest. If a leaf is
+    refused none is set: `DTypeError` for what cannot be set or takes no such dtype, `ShapeError`
+    for a shape that does not broadcast to that of `x`.
     """
-    if isinstance(value, Tensor):
-        return _update("inplace_update", x, value)
-    return _store("inplace_update", x, np.asarray(value))
+    return _change("inplace_update", x, value, lambda _old, new: new)
 
 
 def inplace_increment(x: Any, value: Any) -> Any:
     """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does."""
-    if isinstance(value, Tensor):
-        return _update("inplace_increment", x, add(x, value))
-    return _store("inplace_increment", x, _array_of("inplace_increment", x) + np.asarray(value))
+    return _change("inplace_increment", x, value, operator.add)
 
 
 def inplace_decrement(x: Any, value: Any) -> Any:
     """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does."""
-    if isinstance(value, Tensor):
-        return _update("inplace_decrement", x, subtract(x, value))
-    return _store("inplace_decrement", x, _array_of("inplace_decrement", x) - np.asarray(value))
+    return _change("inplace_decrement", x, value, operator.sub)
 
 
-def _update(op: str, x: Any, value: Tensor) -> Update:
+Combine = Callable[[Any, Any], Any]
+
+
+def _change(op: str, x: Any, value: Any, combine: Combine) -> Any:
+    leaves, nest = flatten(x)
+    # Beside an array a list is what NumPy makes of it, and no nest.
+    values = [value] if is_leaf(nest) else leaves_as(op, "value", value, "x", x)
+    pairs = list(zip(leaves, values, strict=True))
+    if any(isinstance(v, Tensor) for v in values):
+        return unflatten(nest, [_update(op, leaf, v, combine) for leaf, v in pairs])
+    news = [_combined(op, leaf, np.asarray(v), combine) for leaf, v in pairs]
+    for leaf, new in zip(leaves, news, strict=True):
+        np.copyto(storage(op, leaf), new, casting="same_kind")
+    return x
+
+
+def _update(op: str, x: Any, value: Any, combine: Combine) -> Update:
     if not isinstance(x, Variable):
         raise DTypeError(
             op, f"{type(x).__name__} takes no tensor, a variable does", source=user_source()
         )
-    return Update(x, value)
+    return Update(x, combine(x, as_tensor(value, x.dtype)))
 
 
-def _array_of(op: str, x: Any) -> Array:
+def _combined(op: str, x: Any, value: Array, combine: Combine) -> Array:
+    target = storage(op, x)
+    check_storable(op, "the value", target, value)
+    return np.asarray(combine(target, value))
+
+
+def storage(op: str, x: Any) -> Array:
+    """Return the array that holds the elements of `x`, a variable or a writeable array."""
     if isinstance(x, Variable):
         return x.state.array
-    if isinstance(x, np.ndarray):
-        return x
-    raise DTypeError(op, f"{x!r} is neither a variable nor an array", source=user_source())
-
-
-def _store(op: str, x: Any, value: Array) -> Any:
-    target = _array_of(op, x)
-    if isinstance(x, Variable):
-        x.value = np.broadcast_to(value, target.shape) if value.ndim == 0 else value
-    else:
-        np.copyto(target, value, casting="same_kind")
+    if not isinstance(x, np.ndarray):
+        raise DTypeError(op, f"{x!r} is neither a variable nor an array", source=user_source())
+    if not x.flags.writeable:
+        raise GraphError(op, "the array is read-only", source=user_source())
     return x
+
+
+def check_storable(op: str, label: str, target: Array, value: Array) -> None:
+    """Raise unless `value` broadcasts to the shape of `target`, and is of no wider kind."""
+    if not np.can_cast(value.dtype, target.dtype, casting="same_kind"):
+        raise DTypeError(
+            op,
+            f"{label} is {value.dtype.name}, which {target.dtype.name} does not hold",
+            source=user_source(),
+        )
+    # From the last axis backwards; a value of more axes fits nowhere.
+    pairs = zip(reversed(value.shape), reversed(target.shape), strict=False)
+    if value.ndim > target.ndim or any(n not in (1, m) for n, m in pairs):
+        raise ShapeError(
+            op,
+            f"{label} has shape {value.shape}, which does not broadcast to {target.shape}",
+            source=user_source(),
+        )
+
+
+def leaves_as(op: str, label: str, tree: Any, wanted_label: str, wanted: Any) -> list[Any]:
+    """Return the leaves of `tree` at those of `wanted`; a leaf of `tree` may stand for many."""
+    try:
+        return leaves_beside(tree, wanted)
+    except ValueError as error:
+        given, needed = describe(flatten(tree)[1]), describe(flatten(wanted)[1])
+        problem = f"{label} is {given}, {wanted_label} is {needed}"
+        raise GraphError(op, problem, source=user_source()) from error

@@ -1,5 +1,6 @@
 """Neural networks: activations, layers and losses as functions of tensors."""
 
+from symgrad.graph.container import map_ops_over_containers
 from symgrad.graph.ops.indexing import one_hot
 from symgrad.graph.ops.transcendental import sigmoid
 from symgrad.nn.activations import (
@@ -44,3 +45,5 @@ __all__ = [
     "softmax",
     "softplus",
 ]
+
+map_ops_over_containers(globals())
