@@ -1,6 +1,19 @@
 """symgrad: a graph-mode symbolic differentiation compiler for CPUs."""
 
 from symgrad import nn, optim, testing
+from symgrad.arrays import (
+    adam_step,
+    adam_update,
+    execute_with_gradients,
+    grad,
+    gradient_descent_update,
+    jac,
+    lamb_update,
+    lars_update,
+    optimizer_update,
+    stop_gradient,
+    value_and_grad,
+)
 from symgrad.errors import (
     CheckpointError,
     CompileError,
@@ -128,7 +141,7 @@ from symgrad.graph.namespace import (
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.contraction import dot, outer
-from symgrad.graph.ops.conversion import identity, stop_gradient
+from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.indexing import one_hot, scatter_add
 from symgrad.graph.ops.leaf import Variable, placeholder
 from symgrad.graph.ops.marks import prevent_gradient
@@ -183,6 +196,8 @@ __all__ = [
     "Update",
     "Variable",
     "abs",
+    "adam_step",
+    "adam_update",
     "add",
     "all",
     "any",
@@ -210,6 +225,7 @@ __all__ = [
     "einsum",
     "equal",
     "erf",
+    "execute_with_gradients",
     "exp",
     "expand_dims",
     "explain_none",
@@ -225,7 +241,9 @@ __all__ = [
     "full",
     "full_like",
     "function",
+    "grad",
     "grad_pass_through",
+    "gradient_descent_update",
     "gradient_override_map",
     "gradients",
     "greater",
@@ -245,8 +263,11 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "jac",
     "jacobian",
     "jvp",
+    "lamb_update",
+    "lars_update",
     "less",
     "less_equal",
     "linspace",
@@ -276,6 +297,7 @@ __all__ = [
     "ones",
     "ones_like",
     "optim",
+    "optimizer_update",
     "outer",
     "pad",
     "permute_dims",
@@ -325,6 +347,7 @@ __all__ = [
     "uint32",
     "uint64",
     "unstack",
+    "value_and_grad",
     "variable",
     "variable_data",
     "vecdot",

@@ -6,7 +6,7 @@ what a tree of one leaf type is, and ours hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import optree
@@ -97,3 +97,19 @@ def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
 def paths(tree: Any) -> list[tuple[Any, ...]]:
     """Return for each leaf the keys and numbers that lead to it."""
     return [tuple(path) for path in optree.tree_paths(tree, namespace=_NAMESPACE)]
+
+
+def only(tree: Any, chains: Collection[tuple[Any, ...]], at: tuple[Any, ...] = ()) -> Any:
+    """Return `tree` without the entries on the way to no leaf of `chains`.
+
+    `chains` are paths of leaves, as `paths` has them; `at` is where `tree` itself is.
+    """
+    if at in chains:
+        return tree
+    children, _, keys, _ = optree.tree_flatten_one_level(tree, namespace=_NAMESPACE)
+    entries = {
+        key: only(child, chains, (*at, key))
+        for key, child in zip(keys, children, strict=True)
+        if any(chain[: len(at) + 1] == (*at, key) for chain in chains)
+    }
+    return type(tree)(entries if isinstance(tree, dict) else entries.values())

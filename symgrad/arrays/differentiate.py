@@ -1,0 +1,217 @@
+"""Functions of arrays made into functions of their derivatives: `grad`, `value_and_grad`, `jac`.
+
+The function is traced once for each signature of its arguments, differentiated there, compiled and
+kept; asking for the derivative of the same function again gives what was kept. With tensors among
+the arguments the result is graph, so derivatives of derivatives are taken like any others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.functional import Function
+from symgrad.graph.control import require_callables
+from symgrad.graph.nests import flatten, map_leaves, unflatten
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.sizes import Dim
+from symgrad.passes.gradients import gradients
+from symgrad.passes.jacobian import jacobian
+
+Func = Callable[..., Any]
+
+_CACHE_SIZE = 128  # functions of which derivatives are kept
+
+
+def grad(func: Func, argnums: int | Sequence[int] = 0) -> Func:
+    """Return a function of the same arguments that gives the gradient of `func`.
+
+    It is the gradient with respect to argument `argnums`, an array or a nest of arrays, and has
+    its nest; with a sequence of numbers it is a tuple of these. Zeros stand where the result does
+    not depend on an array. `func` must return one float element, else a call raises `ShapeError`
+    or `DTypeError`; arguments to differentiate by must be floats.
+    """
+    return _derivative("grad", func, argnums, _gradient_of)
+
+
+def value_and_grad(func: Func, argnums: int | Sequence[int] = 0) -> Func:
+    """Return a function that gives the pair of the value of `func` and of its gradient.
+
+    Both are computed by one program. Arguments are those of `grad`.
+    """
+    return _derivative("value_and_grad", func, argnums, _value_and_gradient_of)
+
+
+def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
+    """Return a function of the same arguments that gives the Jacobian of `func`.
+
+    For a result of shape `s` and an argument of shape `t` it has shape `s + t`. With nests it is
+    the nest of the results, and at each of their leaves that of the argument.
+    """
+    return _derivative("jac", func, argnums, _jacobian_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call while it is traced: what is differentiated, by which arguments, in whose name."""
+
+    subject: str
+    func: Func
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    argnums: tuple[int, ...]
+    is_single: bool
+
+    def by_argument(self, derive: Callable[[list[Tensor]], Sequence[Any]]) -> Any:
+        """Return the nest of the arguments to differentiate by, of what `derive` gives for them."""
+        chosen = tuple(self.args[number] for number in self.argnums)
+        leaves, nest = flatten(chosen)
+        derived = unflatten(nest, derive(leaves))
+        return derived[0] if self.is_single else derived
+
+    def result(self) -> Any:
+        """Return the result of the function, with numbers and arrays in it as tensors."""
+        for number in self.argnums:
+            for leaf in flatten(self.args[number])[0]:
+                require_float(self.subject, f"argument {number}", leaf)
+        return map_leaves(as_tensor, self.func(*self.args, **self.kwargs))
+
+    def scalar(self) -> Tensor:
+        """Return the result of the function, which must be one float."""
+        result = self.result()
+        if not isinstance(result, Tensor):
+            kind = type(result).__name__
+            raise DTypeError(
+                self.subject,
+                f"the function returns a {kind}, a scalar is needed",
+                hint="execute_with_gradients takes several results",
+                source=user_source(),
+            )
+        require_float(self.subject, "the result", result)
+        if not has_one_element(result):
+            raise ShapeError(
+                self.subject,
+                f"the function returns {result.type}, a scalar is needed",
+                hint="sum it, or take jac",
+                source=user_source(),
+            )
+        return result
+
+
+Derive = Callable[[Call], Any]
+
+
+def _gradient_of(call: Call) -> Any:
+    return _value_and_gradient_of(call)[1]
+
+
+def _value_and_gradient_of(call: Call) -> Any:
+    y = call.scalar()
+    return y, call.by_argument(lambda xs: gradients(y, xs, unconnected_gradients="zero"))
+
+
+def _jacobian_of(call: Call) -> Any:
+    ys = call.result()
+    for y in flatten(ys)[0]:
+        require_float(call.subject, "the result", y)
+    return map_leaves(lambda y: call.by_argument(lambda xs: [jacobian(y, x) for x in xs]), ys)
+
+
+def _derivative(subject: str, func: Func, argnums: int | Sequence[int], derive: Derive) -> Func:
+    require_callables(subject, func=func)
+    numbers = _positions(subject, argnums)
+    options = (numbers, isinstance(argnums, int))
+    return kept(_traced_derivative, subject, func, options, derive)
+
+
+def _traced_derivative(
+    subject: str, func: Func, options: tuple[tuple[int, ...], bool], derive: Derive
+) -> Func:
+    argnums, is_single = options
+
+    @functools.wraps(func)
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        return derive(Call(subject, func, args, kwargs, argnums, is_single))
+
+    compiled = Function(derivative)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return compiled(*_with_arrays(subject, args, argnums), **kwargs)
+
+    return call
+
+
+def kept(make: Callable[..., Func], *key: Any) -> Func:
+    """Return `make(*key)`, which is kept for the next call with an equal key if that has a hash."""
+    try:
+        hash(key)
+    except TypeError:
+        return make(*key)
+    return _made(make, *key)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _made(make: Callable[..., Func], *key: Hashable) -> Func:
+    return make(*key)
+
+
+def _positions(subject: str, argnums: Any) -> tuple[int, ...]:
+    given = argnums if isinstance(argnums, Sequence) else (argnums,)
+    for number in given:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise DTypeError(
+                subject,
+                f"argnums is {argnums!r}, neither an int nor a sequence of ints",
+                source=user_source(),
+            )
+    return tuple(given)
+
+
+def _with_arrays(subject: str, args: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the arguments, with Python floats to differentiate by as arrays."""
+    given = list(args)
+    for number in argnums:
+        if not -len(args) <= number < len(args):
+            raise GraphError(
+                subject,
+                f"argnums has {number}, but {len(args)} arguments are given by position",
+                source=user_source(),
+            )
+        if type(args[number]) is not np.ndarray:
+            given[number] = map_leaves(with_array, args[number])
+    return tuple(given)
+
+
+def with_array(leaf: Any) -> Any:
+    """Return `leaf`, a Python float as an array: a number would be compiled in."""
+    # Like a constant of the same number; np.float64, which is a float too, stays what it is.
+    return np.asarray(leaf, np.float32) if type(leaf) is float else leaf
+
+
+def require_float(subject: str, label: str, value: Any) -> None:
+    """Raise `DTypeError` unless `value` is a tensor of floats."""
+    if not isinstance(value, Tensor):
+        raise DTypeError(
+            subject, f"{label} is {value!r}, not an array of floats", source=user_source()
+        )
+    if not value.dtype.is_trainable:
+        raise DTypeError(
+            subject,
+            f"{label} is {value.type}, which has no derivatives",
+            hint="convert it with astype",
+            source=user_source(),
+        )
+
+
+def has_one_element(tensor: Tensor) -> bool:
+    """Return whether a tensor has one element; an unknown size is never taken to be 1."""
+    size: Dim = tensor.type.size
+    return isinstance(size, int) and size == 1

@@ -1,0 +1,242 @@
+"""The functional form of optimizers: weights, gradients and averages in, new ones out.
+
+Operands are arrays, tensors, numbers, or nests of them: an operand that is no nest belongs to every
+leaf of the others. Arrays are run by a program that is compiled once for each signature; with a
+tensor among the operands the results are tensors. The formulas are in `symgrad/arrays/formulas.py`,
+optimizers that keep their averages themselves in `symgrad/optim/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.arrays import formulas
+from symgrad.arrays.storing import finish, write_out
+from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.functional import Function
+from symgrad.graph.build import current_region
+from symgrad.graph.nests import flatten, map_leaves
+from symgrad.graph.node import Tensor
+from symgrad.graph.state import variable_data
+from symgrad.graph.types import Array
+
+_adam_step = Function(formulas.adam_step)
+_optimizer_update = Function(formulas.optimizer_update)
+_lars_update = Function(formulas.lars_update)
+_adam_update = Function(formulas.adam_update)
+_lamb_update = Function(formulas.lamb_update)
+
+
+def adam_step(
+    dcdw: Any,
+    mw: Any,
+    vw: Any,
+    step: Any,
+    /,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+    out: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Return the step of Adam for gradients `dcdw`, and the new averages: `(delta, mw, vw)`.
+
+    `mw` and `vw` are the running averages of the gradient and of its square, `step` counts from 1
+    and may be an integer or a float. Shapes broadcast; dtypes promote, and `step` takes no part in
+    that. `out` receives `delta`. See `symgrad.arrays.formulas.adam_step` for the formula.
+    """
+    numbers = _numbers("adam_step", beta1=beta1, beta2=beta2, epsilon=epsilon)
+    delta, mw, vw = _adam_step(dcdw, mw, vw, _as_arrays("adam_step", "step", step), **numbers)
+    return (delta if out is None else write_out("adam_step", out, delta)), mw, vw
+
+
+def optimizer_update(
+    w: Any,
+    effective_grad: Any,
+    lr: Any,
+    /,
+    *,
+    inplace: bool = False,
+    stop_gradients: bool = True,
+    out: Any = None,
+) -> Any:
+    """Return the new weights `w - lr * effective_grad`.
+
+    `lr` is a number, an array that broadcasts, or a nest with a rate for each leaf; it takes no
+    part in the dtype of the result. With `inplace`, arrays and variables `w` are changed and
+    returned, and a variable whose gradient is a tensor gives an `Update`; otherwise `out`, a nest
+    of arrays, may receive the result. With `stop_gradients` no gradient flows through new weights
+    that are tensors.
+    """
+    return _gradient_step("optimizer_update", w, effective_grad, lr, inplace, stop_gradients, out)
+
+
+def gradient_descent_update(
+    w: Any,
+    dcdw: Any,
+    lr: Any,
+    /,
+    *,
+    inplace: bool = False,
+    stop_gradients: bool = True,
+    out: Any = None,
+) -> Any:
+    """Return the new weights `w - lr * dcdw`; arguments are those of `optimizer_update`."""
+    return _gradient_step("gradient_descent_update", w, dcdw, lr, inplace, stop_gradients, out)
+
+
+def _gradient_step(
+    subject: str, w: Any, by: Any, lr: Any, inplace: bool, stop_gradients: bool, out: Any
+) -> Any:
+    _require_one_place(subject, inplace, out)
+    rate = _as_arrays(subject, "lr", lr)
+    start = _starting_point(w, by, rate) if inplace else w
+    new = _optimizer_update(start, by, rate)
+    return finish(subject, w, new, inplace=inplace, stop_gradients=stop_gradients, out=out)
+
+
+def lars_update(
+    w: Any,
+    dcdw: Any,
+    lr: Any,
+    /,
+    *,
+    decay_lambda: float = 0,
+    inplace: bool = False,
+    stop_gradients: bool = True,
+    out: Any = None,
+) -> Any:
+    """Return weights moved by layer-wise adaptive rate scaling (You et al. 2017).
+
+    The rate of each leaf is `lr * |w| / |dcdw|`, divided by `|w| * decay_lambda` if that is not 0.
+    Other arguments are those of `optimizer_update`.
+    """
+    _require_one_place("lars_update", inplace, out)
+    numbers = _numbers("lars_update", decay_lambda=decay_lambda)
+    rate = _as_arrays("lars_update", "lr", lr)
+    start = _starting_point(w, dcdw, rate) if inplace else w
+    new = _lars_update(start, dcdw, rate, **numbers)
+    return finish("lars_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out)
+
+
+def adam_update(
+    w: Any,
+    dcdw: Any,
+    lr: Any,
+    mw_tm1: Any,
+    vw_tm1: Any,
+    step: Any,
+    /,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+    inplace: bool = False,
+    stop_gradients: bool = True,
+    out: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Return weights moved by Adam, and the new averages: `(w, mw, vw)`.
+
+    `mw_tm1` and `vw_tm1` are the averages of the step before, zeros at first; `step` counts from 1.
+    `inplace` changes the weights, and `out` receives them; the averages are always new. Other
+    arguments are those of `adam_step` and `optimizer_update`.
+    """
+    _require_one_place("adam_update", inplace, out)
+    numbers = _numbers("adam_update", beta1=beta1, beta2=beta2, epsilon=epsilon)
+    rate, count = _as_arrays("adam_update", "lr", lr), _as_arrays("adam_update", "step", step)
+    start = _starting_point(w, dcdw, rate, mw_tm1, vw_tm1, count) if inplace else w
+    new, mw, vw = _adam_update(start, dcdw, rate, mw_tm1, vw_tm1, count, **numbers)
+    return (
+        finish("adam_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out),
+        mw,
+        vw,
+    )
+
+
+def lamb_update(
+    w: Any,
+    dcdw: Any,
+    lr: Any,
+    mw_tm1: Any,
+    vw_tm1: Any,
+    step: Any,
+    /,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-7,
+    max_trust_ratio: float = 10,
+    decay_lambda: float = 0,
+    inplace: bool = False,
+    stop_gradients: bool = True,
+    out: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Return weights moved by LAMB (You et al. 2020), and the new averages: `(w, mw, vw)`.
+
+    The rate of each leaf is `lr * min(|w| / |delta + decay_lambda * w|, max_trust_ratio)`, where
+    `delta` is the step of Adam. Other arguments are those of `adam_update`.
+    """
+    _require_one_place("lamb_update", inplace, out)
+    numbers = _numbers(
+        "lamb_update",
+        beta1=beta1,
+        beta2=beta2,
+        epsilon=epsilon,
+        max_trust_ratio=max_trust_ratio,
+        decay_lambda=decay_lambda,
+    )
+    rate, count = _as_arrays("lamb_update", "lr", lr), _as_arrays("lamb_update", "step", step)
+    start = _starting_point(w, dcdw, rate, mw_tm1, vw_tm1, count) if inplace else w
+    new, mw, vw = _lamb_update(start, dcdw, rate, mw_tm1, vw_tm1, count, **numbers)
+    return (
+        finish("lamb_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out),
+        mw,
+        vw,
+    )
+
+
+def _as_arrays(subject: str, name: str, value: Any) -> Any:
+    """Return a rate or a count with its numbers as arrays: they change, and are not compiled in."""
+    if type(value) is np.ndarray:
+        return value
+    return map_leaves(lambda leaf: _as_array(subject, name, leaf), value)
+
+
+def _as_array(subject: str, name: str, leaf: Any) -> Tensor | Array:
+    if isinstance(leaf, Tensor | np.ndarray | np.generic):
+        return leaf if isinstance(leaf, Tensor) else np.asarray(leaf)
+    if isinstance(leaf, int | float):
+        return np.asarray(leaf, np.float64)
+    raise DTypeError(
+        subject,
+        f"{name}: {leaf!r} is neither an array nor a tensor nor a number",
+        source=user_source(),
+    )
+
+
+def _numbers(subject: str, **options: Any) -> dict[str, float]:
+    for name, value in options.items():
+        if not isinstance(value, int | float):
+            options[name] = _number(subject, name, value)
+    return options
+
+
+def _number(subject: str, name: str, value: Any) -> float:
+    if isinstance(value, np.ndarray | np.generic) and value.size == 1:
+        return float(value.item())
+    raise DTypeError(subject, f"{name} is {value!r}, not a number", source=user_source())
+
+
+def _require_one_place(subject: str, inplace: bool, out: Any) -> None:
+    if inplace and out is not None:
+        raise GraphError(
+            subject, "both inplace and out say where the weights go", source=user_source()
+        )
+
+
+def _starting_point(w: Any, *others: Any) -> Any:
+    """Return the values of variables `w` that can be changed at once, else `w`."""
+    is_known = not any(isinstance(leaf, Tensor) for leaf in flatten(others)[0])
+    return variable_data(w) if is_known and current_region() is None else w
