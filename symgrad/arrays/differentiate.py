@@ -8,7 +8,8 @@ the arguments the result is graph, so derivatives of derivatives are taken like 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -81,6 +82,7 @@ class Call:
         for number in self.argnums:
             for leaf in flatten(self.args[number])[0]:
                 require_float(self.subject, f"argument {number}", leaf)
+        require_arguments(self.subject, self.func, self.args, self.kwargs)
         return map_leaves(as_tensor, self.func(*self.args, **self.kwargs))
 
     def scalar(self) -> Tensor:
@@ -194,6 +196,21 @@ def with_array(leaf: Any) -> Any:
     """Return `leaf`, a Python float as an array: a number would be compiled in."""
     # Like a constant of the same number; np.float64, which is a float too, stays what it is.
     return np.asarray(leaf, np.float32) if type(leaf) is float else leaf
+
+
+def require_arguments(
+    subject: str, func: Func, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise `DTypeError` if `func` does not take such arguments."""
+    try:
+        signature = inspect.signature(func)
+    except ValueError:  # of some functions that are not written in Python
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name = getattr(func, "__name__", "the function")
+        raise DTypeError(subject, f"{name}: {error}", source=user_source()) from error
 
 
 def require_float(subject: str, label: str, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from symgrad.arrays.differentiate import kept, require_float, with_array
+from symgrad.arrays.differentiate import kept, require_arguments, require_float, with_array
 from symgrad.arrays.storing import stop_gradient
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.functional import Function
@@ -64,6 +64,7 @@ def _traced_execution(
     def execution(xs: Any) -> Any:
         sources = _Selection("xs", "xs_grad_idxs", xs, by)
         sources.convert()
+        require_arguments(_SUBJECT, func, (sources.tree,), {})
         results = map_leaves(as_tensor, func(sources.tree))
         targets = _Selection("the result", "ret_grad_idxs", results, of)
         if not targets.chosen:

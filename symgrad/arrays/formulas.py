@@ -23,6 +23,7 @@ from symgrad.graph.nests import describe, flatten, join, map_leaves
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import minimum, square
+from symgrad.graph.ops.elementwise import common_shape
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.transcendental import sqrt
 
@@ -42,7 +43,7 @@ def adam_step(
     These are the averages of Kingma and Ba (2015), section 2, with epsilon at the place where the
     efficient form of their algorithm has it, and once more below the fraction of the corrections.
     """
-    _require_one_nest("adam_step", dcdw=dcdw, mw=mw, vw=vw, step=step)
+    _require_fitting("adam_step", dcdw=dcdw, mw=mw, vw=vw, step=step)
     g, m, v = _widen("adam_step", dcdw=dcdw, mw=mw, vw=vw)
     delta, m, v = _adam(g, m, v, step, beta1, beta2, epsilon)
     return _narrow(delta, dcdw, mw, vw), _narrow(m, dcdw, mw), _narrow(v, dcdw, vw)
@@ -50,9 +51,16 @@ def adam_step(
 
 def optimizer_update(w: Any, effective_grad: Any, lr: Any) -> Any:
     """Return `w - lr * effective_grad`."""
-    _require_one_nest("optimizer_update", w=w, effective_grad=effective_grad, lr=lr)
+    _require_fitting("optimizer_update", w=w, effective_grad=effective_grad, lr=lr)
     wide, by = _widen("optimizer_update", w=w, effective_grad=effective_grad)
     return _narrow(_moved(wide, by, lr), w, effective_grad)
+
+
+def gradient_descent_update(w: Any, dcdw: Any, lr: Any) -> Any:
+    """Return `w - lr * dcdw`."""
+    _require_fitting("gradient_descent_update", w=w, dcdw=dcdw, lr=lr)
+    wide, g = _widen("gradient_descent_update", w=w, dcdw=dcdw)
+    return _narrow(_moved(wide, g, lr), w, dcdw)
 
 
 def lars_update(w: Any, dcdw: Any, lr: Any, *, decay_lambda: float) -> Any:
@@ -63,7 +71,7 @@ def lars_update(w: Any, dcdw: Any, lr: Any, *, decay_lambda: float) -> Any:
 
     You, Gitman and Ginsburg (2017) without decay; theirs adds the decay below the fraction instead.
     """
-    _require_one_nest("lars_update", w=w, dcdw=dcdw, lr=lr)
+    _require_fitting("lars_update", w=w, dcdw=dcdw, lr=lr)
     wide, g = _widen("lars_update", w=w, dcdw=dcdw)
 
     def rate(of_w: Tensor, of_g: Tensor, given: Tensor) -> Tensor:
@@ -87,7 +95,7 @@ def adam_update(
     epsilon: float,
 ) -> tuple[Any, Any, Any]:
     """Return `w - lr * delta` and the new averages, all as `adam_step` has them."""
-    _require_one_nest("adam_update", w=w, dcdw=dcdw, lr=lr, mw_tm1=mw, vw_tm1=vw, step=step)
+    _require_fitting("adam_update", w=w, dcdw=dcdw, lr=lr, mw_tm1=mw, vw_tm1=vw, step=step)
     wide, g, m, v = _widen("adam_update", w=w, dcdw=dcdw, mw_tm1=mw, vw_tm1=vw)
     delta, m, v = _adam(g, m, v, step, beta1, beta2, epsilon)
     new = _moved(wide, delta, lr)
@@ -114,7 +122,7 @@ def lamb_update(
 
     You et al. (2020) without decay; theirs also moves the weights along the decayed direction.
     """
-    _require_one_nest("lamb_update", w=w, dcdw=dcdw, lr=lr, mw_tm1=mw, vw_tm1=vw, step=step)
+    _require_fitting("lamb_update", w=w, dcdw=dcdw, lr=lr, mw_tm1=mw, vw_tm1=vw, step=step)
     wide, g, m, v = _widen("lamb_update", w=w, dcdw=dcdw, mw_tm1=mw, vw_tm1=vw)
     delta, m, v = _adam(g, m, v, step, beta1, beta2, epsilon)
 
@@ -153,16 +161,22 @@ def _norm(x: Tensor) -> Tensor:
     return sqrt(sum_over(square(x)))
 
 
-def _require_one_nest(subject: str, **operands: Any) -> None:
-    """Raise `GraphError` unless each operand is a leaf, or fits the largest nest among them."""
+def _require_fitting(subject: str, **operands: Any) -> None:
+    """Raise unless each operand is a leaf or fits the largest nest, and the leaves broadcast."""
+    for name, operand in operands.items():
+        if operand is None:  # to nests it is one without leaves, and the result would be None
+            raise DTypeError(subject, f"{name} is None", source=user_source())
     try:
-        join(list(operands.values()))
+        _, columns = join(list(operands.values()))
     except ValueError as error:
         nests = ((name, flatten(operand)[1]) for name, operand in operands.items())
         kinds = ", ".join(f"{name} is {describe(nest)}" for name, nest in nests)
         raise GraphError(
             subject, f"nests that do not fit together: {kinds}", source=user_source()
         ) from error
+    for row in zip(*columns, strict=True):
+        leaves = zip(operands, row, strict=True)
+        common_shape(subject, **{n: leaf.type for n, leaf in leaves if isinstance(leaf, Tensor)})
 
 
 def _widen(subject: str, **operands: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.nests import describe, flatten, map_leaves
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import conversion
-from symgrad.graph.state import check_storable, inplace_update, storage
+from symgrad.graph.state import change, check_storable, storage
 
 
 def stop_gradient(x: Any, preserve_type: bool = True, *, out: Any = None) -> Any:
@@ -51,8 +51,7 @@ def _check_out(subject: str, target: Any, result: Any) -> None:
             subject, f"out takes no tensor, and the result is {result!r}", source=user_source()
         )
     if not isinstance(target, np.ndarray):
-        kind = type(target).__name__
-        raise DTypeError(subject, f"out is a {kind}, an array is needed", source=user_source())
+        raise DTypeError(subject, f"out is {target!r}, not an array", source=user_source())
     array = np.asarray(result)
     if target.shape != array.shape:
         raise ShapeError(
@@ -69,10 +68,11 @@ def finish(subject: str, w: Any, new: Any, *, inplace: bool, stop_gradients: boo
     In place, arrays and variables `w` take them at once, and a variable whose new value is a tensor
     becomes an `Update`.
     """
-    cut = map_leaves(_cut, new) if stop_gradients else new
+    is_array = isinstance(new, np.ndarray)
+    cut = map_leaves(_cut, new) if stop_gradients and not is_array else new
     if inplace:
         _require_equal_nests(subject, "w", w, "the result", cut)
-        return inplace_update(w, cut)
+        return change(subject, w, cut)
     return cut if out is None else write_out(subject, out, cut)
 
 

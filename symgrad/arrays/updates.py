@@ -24,6 +24,7 @@ from symgrad.graph.types import Array
 
 _adam_step = Function(formulas.adam_step)
 _optimizer_update = Function(formulas.optimizer_update)
+_gradient_descent_update = Function(formulas.gradient_descent_update)
 _lars_update = Function(formulas.lars_update)
 _adam_update = Function(formulas.adam_update)
 _lamb_update = Function(formulas.lamb_update)
@@ -70,7 +71,12 @@ def optimizer_update(
     of arrays, may receive the result. With `stop_gradients` no gradient flows through new weights
     that are tensors.
     """
-    return _gradient_step("optimizer_update", w, effective_grad, lr, inplace, stop_gradients, out)
+    rate = _as_arrays("optimizer_update", "lr", lr)
+    start = _start("optimizer_update", w, (effective_grad, rate), inplace, out)
+    new = _optimizer_update(start, effective_grad, rate)
+    return finish(
+        "optimizer_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out
+    )
 
 
 def gradient_descent_update(
@@ -84,17 +90,12 @@ def gradient_descent_update(
     out: Any = None,
 ) -> Any:
     """Return the new weights `w - lr * dcdw`; arguments are those of `optimizer_update`."""
-    return _gradient_step("gradient_descent_update", w, dcdw, lr, inplace, stop_gradients, out)
-
-
-def _gradient_step(
-    subject: str, w: Any, by: Any, lr: Any, inplace: bool, stop_gradients: bool, out: Any
-) -> Any:
-    _require_one_place(subject, inplace, out)
-    rate = _as_arrays(subject, "lr", lr)
-    start = _starting_point(w, by, rate) if inplace else w
-    new = _optimizer_update(start, by, rate)
-    return finish(subject, w, new, inplace=inplace, stop_gradients=stop_gradients, out=out)
+    rate = _as_arrays("gradient_descent_update", "lr", lr)
+    start = _start("gradient_descent_update", w, (dcdw, rate), inplace, out)
+    new = _gradient_descent_update(start, dcdw, rate)
+    return finish(
+        "gradient_descent_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out
+    )
 
 
 def lars_update(
@@ -113,10 +114,9 @@ def lars_update(
     The rate of each leaf is `lr * |w| / |dcdw|`, divided by `|w| * decay_lambda` if that is not 0.
     Other arguments are those of `optimizer_update`.
     """
-    _require_one_place("lars_update", inplace, out)
     numbers = _numbers("lars_update", decay_lambda=decay_lambda)
     rate = _as_arrays("lars_update", "lr", lr)
-    start = _starting_point(w, dcdw, rate) if inplace else w
+    start = _start("lars_update", w, (dcdw, rate), inplace, out)
     new = _lars_update(start, dcdw, rate, **numbers)
     return finish("lars_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out)
 
@@ -143,10 +143,9 @@ def adam_update(
     `inplace` changes the weights, and `out` receives them; the averages are always new. Other
     arguments are those of `adam_step` and `optimizer_update`.
     """
-    _require_one_place("adam_update", inplace, out)
     numbers = _numbers("adam_update", beta1=beta1, beta2=beta2, epsilon=epsilon)
     rate, count = _as_arrays("adam_update", "lr", lr), _as_arrays("adam_update", "step", step)
-    start = _starting_point(w, dcdw, rate, mw_tm1, vw_tm1, count) if inplace else w
+    start = _start("adam_update", w, (dcdw, rate, mw_tm1, vw_tm1, count), inplace, out)
     new, mw, vw = _adam_update(start, dcdw, rate, mw_tm1, vw_tm1, count, **numbers)
     return (
         finish("adam_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out),
@@ -178,7 +177,6 @@ def lamb_update(
     The rate of each leaf is `lr * min(|w| / |delta + decay_lambda * w|, max_trust_ratio)`, where
     `delta` is the step of Adam. Other arguments are those of `adam_update`.
     """
-    _require_one_place("lamb_update", inplace, out)
     numbers = _numbers(
         "lamb_update",
         beta1=beta1,
@@ -188,7 +186,7 @@ def lamb_update(
         decay_lambda=decay_lambda,
     )
     rate, count = _as_arrays("lamb_update", "lr", lr), _as_arrays("lamb_update", "step", step)
-    start = _starting_point(w, dcdw, rate, mw_tm1, vw_tm1, count) if inplace else w
+    start = _start("lamb_update", w, (dcdw, rate, mw_tm1, vw_tm1, count), inplace, out)
     new, mw, vw = _lamb_update(start, dcdw, rate, mw_tm1, vw_tm1, count, **numbers)
     return (
         finish("lamb_update", w, new, inplace=inplace, stop_gradients=stop_gradients, out=out),
@@ -199,8 +197,8 @@ def lamb_update(
 
 def _as_arrays(subject: str, name: str, value: Any) -> Any:
     """Return a rate or a count with its numbers as arrays: they change, and are not compiled in."""
-    if type(value) is np.ndarray:
-        return value
+    if isinstance(value, np.ndarray | int | float):  # most are: a nest takes as long as the call
+        return _as_array(subject, name, value)
     return map_leaves(lambda leaf: _as_array(subject, name, leaf), value)
 
 
@@ -229,14 +227,13 @@ def _number(subject: str, name: str, value: Any) -> float:
     raise DTypeError(subject, f"{name} is {value!r}, not a number", source=user_source())
 
 
-def _require_one_place(subject: str, inplace: bool, out: Any) -> None:
-    if inplace and out is not None:
+def _start(subject: str, w: Any, others: Any, inplace: bool, out: Any) -> Any:
+    """Return the weights to start from: those of variables that can be changed at once are read."""
+    if not inplace:
+        return w
+    if out is not None:
         raise GraphError(
             subject, "both inplace and out say where the weights go", source=user_source()
         )
-
-
-def _starting_point(w: Any, *others: Any) -> Any:
-    """Return the values of variables `w` that can be changed at once, else `w`."""
     is_known = not any(isinstance(leaf, Tensor) for leaf in flatten(others)[0])
     return variable_data(w) if is_known and current_region() is None else w

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any, TypeVar, cast
 
@@ -47,7 +47,7 @@ class Container(dict[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):
             raise DTypeError("Container", f"key {key!r} is no string", source=user_source())
-        is_plain = isinstance(value, Mapping) and not isinstance(value, Container)
+        is_plain = isinstance(value, dict) and not isinstance(value, Container)
         super().__setitem__(key, Container(value) if is_plain else value)
 
     def update(self, entries: Any = (), /, **more: Any) -> None:
@@ -100,7 +100,7 @@ class Container(dict[str, Any]):
         return f"Container({', '.join(f'{key}={value!r}' for key, value in self.items())})"
 
     def __or__(self, other: Any) -> Any:
-        return Container({**self, **other}) if isinstance(other, Mapping) else NotImplemented
+        return Container({**self, **other}) if isinstance(other, dict) else NotImplemented
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         return leafwise(getattr(ufunc, method))(*inputs, **options)

@@ -59,7 +59,8 @@ class _Leaf:
 
 def unflatten(nest: Nest, leaves: Iterable[Any]) -> Any:
     """Return the tree of `nest` with `leaves`."""
-    return optree.tree_unflatten(nest, leaves)
+    # As a list: a leaf that is computed only now may fail, and then our frames are innermost.
+    return optree.tree_unflatten(nest, list(leaves))
 
 
 def is_leaf(nest: Nest) -> bool:
@@ -90,8 +91,11 @@ def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
 
     Raises `ValueError` for trees that do not fit.
     """
+    if len(trees) == 1:
+        leaves, nest = flatten(trees[0])
+        return unflatten(nest, map(function, leaves))
     nest, columns = join(trees)
-    return unflatten(nest, (function(*leaves) for leaves in zip(*columns, strict=True)))
+    return unflatten(nest, map(function, *columns))
 
 
 def paths(tree: Any) -> list[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.graph import creation
+from symgrad.graph.container import Container
 from symgrad.graph.node import Tensor, provide
 from symgrad.graph.ops import (
     arithmetic,
@@ -89,6 +90,8 @@ _REDUCTIONS: dict[np.ufunc, Callable[..., Tensor]] = {
 def _array_ufunc(
     ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
+    if any(isinstance(x, Container) for x in inputs):
+        return NotImplemented  # NumPy then asks the container, which maps over its leaves
     if method == "__call__" and ufunc in _UFUNCS and not options:
         return _UFUNCS[ufunc](*inputs)
     if method == "reduce" and ufunc in _REDUCTIONS:
@@ -234,7 +237,7 @@ _FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 def _array_function(
     function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
-    if function not in _FUNCTIONS:
+    if function not in _FUNCTIONS or any(isinstance(x, Container) for x in args):
         return NotImplemented
     return _FUNCTIONS[function](*args, **options)
 

@@ -102,23 +102,24 @@ def inplace_update(x: Any, value: Any) -> Any:
     refused none is set: `DTypeError` for what cannot be set or takes no such dtype, `ShapeError`
     for a shape that does not broadcast to that of `x`.
     """
-    return _change("inplace_update", x, value, lambda _old, new: new)
+    return change("inplace_update", x, value)
 
 
 def inplace_increment(x: Any, value: Any) -> Any:
     """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does."""
-    return _change("inplace_increment", x, value, operator.add)
+    return change("inplace_increment", x, value, operator.add)
 
 
 def inplace_decrement(x: Any, value: Any) -> Any:
     """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does."""
-    return _change("inplace_decrement", x, value, operator.sub)
+    return change("inplace_decrement", x, value, operator.sub)
 
 
 Combine = Callable[[Any, Any], Any]
 
 
-def _change(op: str, x: Any, value: Any, combine: Combine) -> Any:
+def change(op: str, x: Any, value: Any, combine: Combine = lambda _old, new: new) -> Any:
+    """Set `x` to what `combine` makes of it and `value`, as `inplace_update` does."""
     leaves, nest = flatten(x)
     # Beside an array a list is what NumPy makes of it, and no nest.
     values = [value] if is_leaf(nest) else leaves_as(op, "value", value, "x", x)
@@ -152,7 +153,7 @@ def storage(op: str, x: Any) -> Array:
     if not isinstance(x, np.ndarray):
         raise DTypeError(op, f"{x!r} is neither a variable nor an array", source=user_source())
     if not x.flags.writeable:
-        raise GraphError(op, "the array is read-only", source=user_source())
+        raise GraphError(op, f"an array of shape {x.shape} is read-only", source=user_source())
     return x
 
 

@@ -182,6 +182,10 @@ class Step:
         _, entry = self._specialized(sizes)
         return entry
 
+    def _nested(self, entry: NativeEntry) -> Callable[..., Any]:
+        """Return a way to run `entry` that puts what it returns into the nest of the outputs."""
+        return lambda *arrays: self._as_nest(entry.call(*arrays))
+
     def _as_nest(self, result: Any) -> Any:
         if self._is_direct:
             return result
@@ -227,9 +231,9 @@ class Step:
             )
             self._compiled[key] = (executable, entry)
         self._latest, entry = self._compiled[key]
-        if self._takes_flat and self._is_direct:
+        if self._takes_flat:
             # What fits these sizes takes the short way from now on; the entry sends others here.
-            self._run = entry.call
+            self._run = entry.call if self._is_direct else self._nested(entry)
             self._run_single_into = entry.into if self._is_single else None
         return self._compiled[key]
 

@@ -96,3 +96,65 @@ def test_what_cannot_be_changed_is_refused():
         sg.inplace_update(np.zeros(2), x)
     with pytest.raises(sg.DTypeError, match="is neither a variable nor an array"):
         sg.inplace_update([1.0], 2.0)
+
+
+# --------------------------------------------------------------------------------------- nests
+
+
+def test_variables_of_a_container_are_named_by_their_keys():
+    start = {"w": np.ones((2, 2)), "bias": {"b": 0.5}}
+    made = sg.variable(sg.Container(start), trainable=False)
+    assert (made.w.name, made.bias.b.name) == ("w", "bias/b")
+    assert not made.w.trainable
+    assert made.bias.b.dtype.name == "float32"
+    with sg.name_scope("model"):
+        named = sg.variable(sg.Container(start), name="layer")
+    assert named.bias.b.name == "model/layer/bias/b"
+
+
+def test_questions_about_a_nest_are_answered_leaf_by_leaf():
+    w = sg.variable([1.0, 2.0])
+    nest = {"w": w, "rest": [np.zeros(1), w + 1]}
+    assert sg.is_variable(nest) == {"w": True, "rest": [False, False]}
+    found = sg.variable_data(nest)
+    np.testing.assert_array_equal(found["w"], [1, 2])
+    assert found["rest"] == nest["rest"]
+    assert sg.is_variable(None) is False
+
+
+def test_every_leaf_of_a_nest_is_changed():
+    w, array = sg.variable([1.0, 2.0]), np.array([3.0, 4.0])
+    nest = sg.Container(w=w, array=array)
+    assert sg.inplace_increment(nest, 10.0) is nest
+    np.testing.assert_array_equal(w.value, [11, 12])
+    np.testing.assert_array_equal(array, [13, 14])
+    sg.inplace_decrement(nest, sg.Container(array=np.array([3.0, 4.0]), w=np.float32(1)))
+    np.testing.assert_array_equal(w.value, [10, 11])
+    np.testing.assert_array_equal(array, [10, 10])
+    sg.inplace_update([w, array], [array, 0])
+    np.testing.assert_array_equal(w.value, [10, 10])
+    np.testing.assert_array_equal(array, [0, 0])
+
+
+def test_a_nest_with_a_tensor_becomes_a_nest_of_updates():
+    nest = sg.Container(v=sg.variable([1.0, 2.0]), w=sg.variable([3.0, 4.0]))
+    x = sg.placeholder((2,))
+    updates = sg.inplace_increment(nest, sg.Container(v=x, w=np.ones(2, np.float32)))
+    step = sg.compile([x], [], [updates.v, updates.w])
+    np.testing.assert_array_equal(nest.v.value, [1, 2])
+    step(np.array([5.0, 6.0], np.float32))
+    np.testing.assert_array_equal(nest.v.value, [6, 8])
+    np.testing.assert_array_equal(nest.w.value, [4, 5])
+
+
+@pytest.mark.parametrize("last", [np.zeros(3), np.zeros(2, complex), np.zeros((1, 2, 2))])
+def test_nothing_is_changed_if_one_leaf_is_refused(last):
+    nest = [np.ones(2), np.ones(2)]
+    with pytest.raises((sg.ShapeError, sg.DTypeError)):
+        sg.inplace_update(nest, [np.zeros(2), last])
+    np.testing.assert_array_equal(nest, np.ones((2, 2)))
+    frozen = np.ones(2)
+    frozen.setflags(write=False)
+    with pytest.raises(sg.GraphError, match="read-only"):
+        sg.inplace_increment([nest[0], frozen], 1.0)
+    np.testing.assert_array_equal(nest, np.ones((2, 2)))
