@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from benchmarks import loops, lstm, matmul, optimizers, overhead, scaling, train_step
+from benchmarks import (
+    functional_calls,
+    loops,
+    lstm,
+    matmul,
+    optimizers,
+    overhead,
+    scaling,
+    train_step,
+)
 from benchmarks.report import options, write_json
 
 # Each in the state it would find on its own: those that fill memory and caches come last.
-BENCHMARKS = (overhead, train_step, optimizers, loops, lstm, matmul, scaling)
+BENCHMARKS = (
+    overhead,
+    functional_calls,
+    train_step,
+    optimizers,
+    loops,
+    lstm,
+    matmul,
+    scaling,
+)
 
 
 def main() -> None:

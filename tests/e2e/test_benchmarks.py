@@ -33,6 +33,13 @@ def test_overhead_is_measured_beside_numpy(reports):
     assert all(row["best ns"] > 0 for row in rows.values())
 
 
+def test_functional_calls_are_measured_beside_numpy(reports):
+    rows = reports["functional calls"]["rows"]
+    assert {row["library"] for row in rows} >= {"symgrad", "NumPy"}
+    assert all(row["times symgrad"] == 1 for row in rows if row["library"] == "symgrad")
+    assert all(row["median us"] > 0 for row in rows)
+
+
 def test_every_form_of_a_product_is_measured(reports):
     rows = reports["matmul"]["rows"]
     assert {row["form"] for row in rows} == {"NN", "TN", "NT", "TT"}
