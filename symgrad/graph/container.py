@@ -10,7 +10,6 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
-from itertools import repeat
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -200,20 +199,26 @@ register(
 def leafwise(function: Function) -> Function:
     """Return `function` such that, given containers, it maps over their leaves.
 
-    What is no container, lists included, is handed to each call as it is. Raises `GraphError` for
-    containers of different keys.
+    Containers in a list or tuple of operands, as `concat` takes them, count as well; all else is
+    handed to each call as it is. Raises `GraphError` for containers of different keys.
     """
 
     @functools.wraps(function)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         for argument in args:
-            if isinstance(argument, Container):
+            if _containers_in(argument):
                 return _map(function, *args, **kwargs)
-        if kwargs and any(isinstance(argument, Container) for argument in kwargs.values()):
+        if kwargs and any(map(_containers_in, kwargs.values())):
             return _map(function, *args, **kwargs)
         return function(*args, **kwargs)
 
     return cast(Function, mapped)
+
+
+def _containers_in(argument: Any) -> list[Container]:
+    if isinstance(argument, list | tuple):
+        return [part for part in argument if isinstance(part, Container)]
+    return [argument] if isinstance(argument, Container) else []
 
 
 def map_ops_over_containers(namespace: dict[str, Any]) -> None:
@@ -228,8 +233,7 @@ def map_ops_over_containers(namespace: dict[str, Any]) -> None:
 
 
 def _map(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    arguments = [*args, *kwargs.values()]
-    containers = [a for a in arguments if isinstance(a, Container)]
+    containers = [c for argument in (*args, *kwargs.values()) for c in _containers_in(argument)]
     try:
         nest, columns = join(containers)
     except ValueError as error:
@@ -237,11 +241,19 @@ def _map(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         name = getattr(function, "__name__", "Container")
         problem = f"containers of different keys: {kinds}"
         raise GraphError(name, problem, source=user_source()) from error
-    of_containers = iter(columns)
-    rows = zip(
-        *(next(of_containers) if isinstance(a, Container) else repeat(a) for a in arguments),
-        strict=False,  # what is the same for each leaf has no end
+    leaves_of = dict(zip(map(id, containers), columns, strict=True))
+
+    def at(position: int, argument: Any) -> Any:
+        if isinstance(argument, Container):
+            return leaves_of[id(argument)][position]
+        if isinstance(argument, list | tuple) and _containers_in(argument):
+            return type(argument)(at(position, part) for part in argument)
+        return argument
+
+    return unflatten(
+        nest,
+        (
+            function(*(at(i, a) for a in args), **{key: at(i, a) for key, a in kwargs.items()})
+            for i in range(nest.num_leaves)
+        ),
     )
-    count = len(args)
-    calls = (function(*row[:count], **dict(zip(kwargs, row[count:], strict=True))) for row in rows)
-    return unflatten(nest, calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import operator
 from typing import Any
 
@@ -145,9 +146,24 @@ def test_ops_take_containers_beside_arrays_by_position_and_by_keyword(box):
     _assert_equal(sg.run(parts), Box(p=[np.array([0.0, 1.0]), np.array([2.0, 3.0])]))
 
 
+def test_containers_in_a_list_of_operands_are_taken_apart(box):
+    _assert_equal(sg.run(sg.concat([box, box * 2])), np.concatenate([box, box * 2]))
+    wanted = Box(p=np.array([[1.0], [3.0]]))
+    _assert_equal(sg.run(sg.stack((np.ones(1), Box(p=np.array([3.0]))), axis=0)), wanted)
+
+
 def test_ops_of_nn_and_of_the_array_api_map_too(box):
     _assert_equal(sg.run(sg.nn.relu(box - 2.0)), np.maximum(box - 2.0, 0.0))
     _assert_equal(sg.run(namespace.add(box, 1.0)), box + 1.0)
+
+
+@pytest.mark.parametrize("module", [sg, sg.nn, namespace], ids=lambda module: module.__name__)
+def test_every_public_op_maps(module):
+    functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
+    families = ("symgrad.graph.ops.", "symgrad.nn.")
+    ops = {n: f for n, f in functions.items() if f.__module__.startswith(families)}
+    assert len(ops) > 10
+    assert [name for name, op in ops.items() if not hasattr(op, "__wrapped__")] == []
 
 
 def test_programs_take_and_return_containers(box):
