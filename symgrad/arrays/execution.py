@@ -84,7 +84,7 @@ class _Selection:
         self, label: str, argument: str, tree: Any, chains: tuple[Chain, ...] | None
     ) -> None:
         leaves, nest = flatten(tree)
-        is_whole = isinstance(tree, dict) or not isinstance(tree, list | tuple)
+        is_whole = not isinstance(tree, list | tuple)
         self._label = label
         self._given = None if chains == _FIRST and is_whole else chains
         self._nest = nest
