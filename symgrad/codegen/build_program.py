@@ -26,6 +26,7 @@ from symgrad.codegen.program import (
     Sweep,
     buffers_of,
 )
+from symgrad.codegen.registers import schedule_registers
 from symgrad.graph.dtypes import bool_
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan, View
@@ -50,6 +51,7 @@ def build_program(partition: Partition, target: Target, nest: Nest = fuse) -> Pr
     builder = _Builder(target, nest)
     variables = assign_buffers(partition).variables
     steps = builder.steps(partition, _Surroundings((), ()))
+    steps = schedule_registers(steps, target.vector_bytes, target.vector_registers)
     offsets, lifetimes, size = lay_out(steps)
     return Program(
         partition,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from symgrad.codegen.loops import Kernel
 from symgrad.codegen.loops_print import print_kernel
 from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.node import Node
-from symgrad.graph.types import Literal, State, TensorType
+from symgrad.graph.types import Literal as ArrayLiteral
+from symgrad.graph.types import State, TensorType
 from symgrad.passes.buffers import Buffer
 from symgrad.passes.partition import Group, Partition
 
@@ -35,6 +37,21 @@ def root(argument: Argument) -> Buffer:
     while isinstance(argument, Slice):
         argument = argument.stack
     return argument
+
+
+RegisterMode = Literal["in", "inout", "local"]
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A buffer that is in registers while a loop runs.
+
+    `in` is read from memory before the loop, `inout` also written back after it; `local` is
+    nowhere in memory, since nothing around the loop reads it.
+    """
+
+    buffer: Buffer
+    mode: RegisterMode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +84,7 @@ class Repeat:
 
     `number` is that of the loop, which slices name; the number of iterations goes to `count`.
     A loop with stacks ends after `capacity` iterations at the latest. `tapes` grow with it.
+    `registers` is a schedule (`registers.py`): it changes no result.
     """
 
     number: int
@@ -76,6 +94,7 @@ class Repeat:
     count: Buffer
     capacity: int
     tapes: tuple[Slice, ...]
+    registers: tuple[Register, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +110,7 @@ class Sweep:
     capacity: int
     reverse: bool
     tapes: tuple[Slice, ...]
+    registers: tuple[Register, ...] = ()
 
 
 Step = Call | Choice | Repeat | Sweep
@@ -141,7 +161,7 @@ class Program:
 
     partition: Partition
     variables: tuple[State, ...]
-    constants: tuple[Literal, ...]
+    constants: tuple[ArrayLiteral, ...]
     kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
     offsets: dict[Buffer, int]
@@ -181,15 +201,21 @@ class Program:
                 )
                 return f"{indent}switch {self._print_argument(step.index)} {{\n{parts}{indent}}}\n"
             case Repeat():
+                head = f"while loop {step.number}{self._print_registers(step.registers)}"
                 return (
-                    f"{indent}while loop {step.number} {{\n{self._print(step.condition, deeper)}"
+                    f"{indent}{head} {{\n{self._print(step.condition, deeper)}"
                     f"{indent}}} {self._print_argument(step.test)} {{\n"
                     f"{self._print(step.body, deeper)}{indent}}}\n"
                 )
             case Sweep():
                 way = " backwards" if step.reverse else ""
                 head = f"repeat loop {step.number} {self._print_argument(step.trips)}{way}"
+                head += self._print_registers(step.registers)
                 return f"{indent}{head} {{\n{self._print(step.body, deeper)}{indent}}}\n"
+
+    def _print_registers(self, registers: Sequence[Register]) -> str:
+        places = (f"{r.mode} {self._print_argument(r.buffer)}" for r in registers)
+        return f" registers({', '.join(places)})" if registers else ""
 
     def _print_place(self, argument: Argument, start: int) -> str:
         if isinstance(argument, Buffer) and argument.place == "temporary":

@@ -7,7 +7,7 @@ vectorized, and how wide, the kernel says: nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -72,18 +72,31 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     function.attributes.add("noinline")
     for argument in function.args:
         argument.add_attribute("noalias")
-    _KernelEmitter(function, kernel, target).emit()
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    names = [p.name for p in kernel.params]
+    KernelEmitter(builder, kernel, dict(zip(names, function.args, strict=False)), target).emit()
+    if kernel.can_fail:
+        builder.ret(_I32(0))
+    else:
+        builder.ret_void()
     return function
 
 
-class _KernelEmitter:
-    def __init__(self, function: ir.Function, kernel: Kernel, target: Target) -> None:
-        self._function = function
+class KernelEmitter:
+    """Emits the statements of a kernel where `builder` stands; `buffers` are their addresses."""
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        kernel: Kernel,
+        buffers: Mapping[str, ir.Value],
+        target: Target,
+    ) -> None:
+        self._builder = builder
+        self._function: ir.Function = builder.function
         self._kernel = kernel
         self._target = target
-        self._builder = ir.IRBuilder(function.append_basic_block("entry"))
-        names = [p.name for p in kernel.params]
-        self._buffers = dict(zip(names, function.args, strict=False))
+        self._buffers = buffers
         self._params: dict[str, Param] = {p.name: p for p in kernel.params}
         self._indices: dict[str, ir.Value] = {}  # loop variables and checked indices, int64
         self._values: dict[str, tuple[ir.Value, int]] = {}  # value and its width, 1 or the loop's
@@ -91,11 +104,8 @@ class _KernelEmitter:
         self._inline_math = _count_calls(kernel.body) <= MAX_INLINE_CALLS
 
     def emit(self) -> None:
+        """Emit the statements; the builder then stands behind them."""
         self._emit_body(self._kernel.body)
-        if self._kernel.can_fail:
-            self._builder.ret(_I32(0))
-        else:
-            self._builder.ret_void()
 
     def _lanes(self, width: int) -> Lanes:
         return Lanes(self._builder, self._target, width, inline_math=self._inline_math)
@@ -260,10 +270,14 @@ class _KernelEmitter:
         failed = self._function.append_basic_block("out_of_range")
         builder.cbranch(fits, passed, failed)
         builder.position_at_end(failed)
-        builder.store(given, self._function.args[-1], align=8)
-        builder.ret(_I32(check.status))
+        self._emit_failure(given, check.status)
         builder.position_at_end(passed)
         self._indices[check.name] = index
+
+    def _emit_failure(self, given: ir.Value, status: int) -> None:
+        """Leave the kernel with `status`; `given` is the index that was out of range."""
+        self._builder.store(given, self._function.args[-1], align=8)
+        self._builder.ret(_I32(status))
 
     def _emit_for(self, loop: For) -> None:
         whole = loop.extent - loop.extent % loop.vector

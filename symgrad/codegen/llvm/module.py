@@ -15,9 +15,13 @@ from functools import partial
 
 from llvmlite import ir
 
+from symgrad.codegen.llvm.clock import Clock, declare_clock
 from symgrad.codegen.llvm.kernels import emit_kernel
-from symgrad.codegen.llvm.tape import tape_reserve
+from symgrad.codegen.llvm.lanes import Lanes
+from symgrad.codegen.llvm.register_file import RegisterFile
+from symgrad.codegen.llvm.tape import TapeInRegisters, tape_reserve
 from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.llvm.written_out import Held, WrittenOut
 from symgrad.codegen.program import (
     Argument,
     Call,
@@ -28,8 +32,8 @@ from symgrad.codegen.program import (
     Step,
     Sweep,
     buffers_of,
-    root,
 )
+from symgrad.codegen.registers import is_written_out
 from symgrad.passes.buffers import Buffer
 
 STEP = "step"
@@ -52,18 +56,20 @@ def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.
     module.triple = target.triple
     kernels = {k.name: emit_kernel(module, k, k.name, target) for k in program.kernels}
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
-    clock = _declare_clock(module) if timed else None
+    clock = declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.calls)}
     steps = program.steps
     if len(steps) <= CALLS_IN_FUNCTION:
-        _StepsEmitter(program, kernels, step, clock, numbers).emit(steps)
+        _StepsEmitter(program, kernels, step, clock, numbers, target).emit(steps)
     else:
         parts = [
             _emit_part(
                 step,
                 f"{STEP}.{start}",
                 steps[start : start + CALLS_IN_FUNCTION],
-                partial(_StepsEmitter, program, kernels, clock=clock, numbers=numbers),
+                partial(
+                    _StepsEmitter, program, kernels, clock=clock, numbers=numbers, target=target
+                ),
             )
             for start in range(0, len(steps), CALLS_IN_FUNCTION)
         ]
@@ -114,14 +120,16 @@ class _StepsEmitter:
         function: ir.Function,
         clock: ir.Function | None,
         numbers: Mapping[int, int],
+        target: Target,
     ) -> None:
         self._program = program
         self._kernels = kernels
         self._function = function
         self._numbers = numbers
+        self._target = target
         self._inputs, self._outputs, self._state = function.args[:3]
         self._builder = ir.IRBuilder(function.append_basic_block("entry"))
-        self._clock = None if clock is None else _Clock(clock, self._builder)
+        self._clock = None if clock is None else Clock(clock, self._builder)
         self._pointers: dict[Buffer, ir.Value] = {}
         self._iterations: dict[int, ir.Value] = {}
         self._failure = self._slot(self._state, FAILURE_SLOT)
@@ -133,12 +141,15 @@ class _StepsEmitter:
 
     def emit(self, steps: Sequence[Step]) -> None:
         """Emit `steps` and the return."""
-        # All pointers are read once, at the start: no call changes a table.
+        self._locate_all(steps)
+        self._emit_steps(steps)
+        self._builder.ret(_I32(0))
+
+    def _locate_all(self, steps: Sequence[Step]) -> None:
+        """Read all pointers, once, at the start: no call changes a table."""
         for buffer in buffers_of(steps):
             if buffer not in self._pointers:
                 self._pointers[buffer] = self._locate(buffer)
-        self._emit_steps(steps)
-        self._builder.ret(_I32(0))
 
     def _emit_steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -147,6 +158,8 @@ class _StepsEmitter:
                     self._emit_timed_call(step)
                 case Choice():
                     self._emit_choice(step)
+                case Repeat() | Sweep() if step.registers and self._clock is None:
+                    self._emit_in_registers(step)
                 case Repeat():
                     self._emit_repeat(step)
                 case Sweep():
@@ -159,9 +172,21 @@ class _StepsEmitter:
             table, number = self._function.args[3], self._numbers[id(call)]
             self._clock.measure(table, number, partial(self._emit_call, call))
 
+    def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
+        """Emit a loop as a function of its own, in which LLVM has the registers to itself."""
+        function = ir.Function(
+            self._function.module, self._function.function_type, f"{STEP}.loop.{loop.number}"
+        )
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        _LoopEmitter(
+            self._program, self._kernels, function, None, self._numbers, self._target
+        ).emit_loop(loop)
+        _return_failure(self._builder, self._builder.call(function, self._function.args))
+
     def _emit_choice(self, choice: Choice) -> None:
         builder = self._builder
-        index = builder.load(self._pointer(choice.index), align=8, typ=_I64)
+        index = self._scalar(choice.index)
         blocks = [self._function.append_basic_block("branch") for _ in choice.branches]
         after = self._function.append_basic_block("joined")
         table = builder.switch(index, blocks[-1])
@@ -193,7 +218,7 @@ class _StepsEmitter:
         iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
         builder.branch(head)
         builder.position_at_end(after)
-        builder.store(iteration, self._pointers[loop.count], align=8)
+        self._set_count(loop.count, iteration)
 
     def _emit_sweep(self, sweep: Sweep) -> None:
         builder = self._builder
@@ -201,7 +226,7 @@ class _StepsEmitter:
             self._function.append_basic_block(f"{name}.{sweep.number}")
             for name in ("repeat", "do", "done")
         )
-        wanted = builder.load(self._pointer(sweep.trips), align=8, typ=_I64)
+        wanted = self._scalar(sweep.trips)
         fits = builder.icmp_signed("<", wanted, _I64(sweep.capacity))
         trips = builder.select(fits, wanted, _I64(sweep.capacity))
         self._reserve(sweep.tapes, trips)
@@ -230,12 +255,20 @@ class _StepsEmitter:
 
     def _goes_on(self, loop: Repeat, iteration: ir.Value) -> ir.Value:
         builder = self._builder
-        test = builder.load(self._pointers[loop.test], align=1, typ=_BYTE)
-        holds = builder.icmp_unsigned("!=", test, _BYTE(0))
+        holds = self._scalar(loop.test)
         if not loop.capacity:
             return holds
         # Not even a condition that is wrong about its bound makes a loop write past its stacks.
         return builder.and_(holds, builder.icmp_signed("<", iteration, _I64(loop.capacity)))
+
+    def _scalar(self, argument: Argument) -> ir.Value:
+        """Return the one element of `argument`: an int64, or one bit of a bool."""
+        dtype = argument.type.dtype
+        lanes = Lanes(self._builder, self._target, 1)
+        return lanes.load(self._pointer(argument), dtype, dtype.itemsize)
+
+    def _set_count(self, count: Buffer, value: ir.Value) -> None:
+        self._builder.store(value, self._pointers[count], align=8)
 
     def _locate(self, buffer: Buffer) -> ir.Value:
         match buffer.place:
@@ -269,10 +302,16 @@ class _StepsEmitter:
             return self._pointers[argument]
         place = self._iterations[argument.loop]
         offset = self._builder.mul(place, _I64(argument.type.nbytes))
-        stack = self._pointer(argument.stack)
-        if root(argument).place == "tape":
-            stack = self._builder.load(stack, align=8, typ=_PTR)  # it moves when it grows
-        return self._builder.gep(stack, [offset], inbounds=True, source_etype=_BYTE)
+        stack = argument.stack
+        if isinstance(stack, Buffer) and stack.place == "tape":
+            memory = self._tape_memory(stack)
+        else:
+            memory = self._pointer(stack)
+        return self._builder.gep(memory, [offset], inbounds=True, source_etype=_BYTE)
+
+    def _tape_memory(self, tape: Buffer) -> ir.Value:
+        """Return where the memory of a tape is just now: it moves when it grows."""
+        return self._builder.load(self._pointers[tape], align=8, typ=_PTR)
 
     def _emit_call(self, call: Call) -> None:
         places = zip(call.arguments, call.starts, strict=True)
@@ -289,42 +328,71 @@ class _StepsEmitter:
         _return_failure(self._builder, status)
 
 
-def _declare_clock(module: ir.Module) -> ir.Function:
-    return ir.Function(module, ir.FunctionType(_I32, [_I32, _PTR]), "clock_gettime")
+class _LoopEmitter(_StepsEmitter):
+    """Emits a loop with buffers in registers: small kernels are written out, not called."""
 
+    def emit_loop(self, loop: Repeat | Sweep) -> None:
+        """Emit `loop`, and around it what is read into registers and written back."""
+        self._locate_all([loop])
+        self._tapes = {
+            buffer: TapeInRegisters(self._builder, pointer)
+            for buffer, pointer in self._pointers.items()
+            if buffer.place == "tape"
+        }
+        held = (register.buffer for register in loop.registers)
+        self._registers = RegisterFile(self._builder, self._target, held)
+        for register in loop.registers:
+            if register.mode != "local":
+                self._registers.fill(register.buffer, self._pointers[register.buffer])
+        if isinstance(loop, Repeat):
+            self._emit_repeat(loop)
+        else:
+            self._emit_sweep(loop)
+        for register in loop.registers:
+            if register.mode == "inout":
+                self._registers.spill(register.buffer, self._pointers[register.buffer])
+        self._builder.ret(_I32(0))
 
-class _Clock:
-    """Reads the C library's monotonic clock around calls."""
+    def _scalar(self, argument: Argument) -> ir.Value:
+        if isinstance(argument, Buffer) and argument in self._registers:
+            return self._registers.load(argument, [0])
+        return super()._scalar(argument)
 
-    def __init__(self, read: ir.Function, builder: ir.IRBuilder) -> None:
-        self._read = read
-        self._builder = builder
-        self._time = builder.alloca(ir.ArrayType(_I64, 2))
+    def _set_count(self, count: Buffer, value: ir.Value) -> None:
+        if count in self._registers:
+            self._registers.store(count, [0], value)
+        else:
+            super()._set_count(count, value)
 
-    def _seconds(self) -> ir.Value:
-        builder = self._builder
-        builder.call(self._read, [_I32(1), self._time])  # 1 is CLOCK_MONOTONIC on Linux
-        whole, part = (
-            builder.load(
-                builder.gep(self._time, [_I64(i)], inbounds=True, source_etype=_I64),
-                align=8,
-                typ=_I64,
-            )
-            for i in range(2)
-        )
-        nanoseconds = builder.add(builder.mul(whole, _I64(10**9)), part)
-        return builder.fmul(
-            builder.sitofp(nanoseconds, ir.DoubleType()), ir.Constant(ir.DoubleType(), 1e-9)
-        )
+    def _emit_call(self, call: Call) -> None:
+        if not is_written_out(call.kernel, self._target.vector_bytes):
+            super()._emit_call(call)
+            return
+        held: dict[str, Held] = {}
+        places: dict[str, ir.Value] = {}
+        for param, argument, start in zip(
+            call.kernel.params, call.arguments, call.starts, strict=True
+        ):
+            if isinstance(argument, Buffer) and argument in self._registers:
+                held[param.name] = Held(argument, start)
+            else:
+                places[param.name] = self._place(argument, start)
 
-    def measure(self, table: ir.Value, number: int, emit: Callable[[], None]) -> None:
-        before = self._seconds()
-        emit()
-        self._add(table, 2 * number, self._builder.fsub(self._seconds(), before))
-        self._add(table, 2 * number + 1, ir.Constant(ir.DoubleType(), 1.0))
+        def fail(given: ir.Value, status: int) -> None:
+            self._builder.store(given, self._failure, align=8)
+            self._builder.ret(_I32(call.statuses[status - 1]))
 
-    def _add(self, table: ir.Value, number: int, value: ir.Value) -> None:
-        builder, double = self._builder, ir.DoubleType()
-        place = builder.gep(table, [_I64(number)], inbounds=True, source_etype=double)
-        old = builder.load(place, align=8, typ=double)
-        builder.store(builder.fadd(old, value), place, align=8)
+        WrittenOut(
+            self._builder, call.kernel, places, held, self._registers, self._target, fail
+        ).emit()
+
+    def _tape_memory(self, tape: Buffer) -> ir.Value:
+        return self._tapes[tape].memory()
+
+    def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:
+        for tape in tapes:
+            assert isinstance(tape.stack, Buffer), "a tape is a buffer"
+            size = self._builder.mul(slices, _I64(tape.type.nbytes))
+            with self._builder.if_then(self._tapes[tape.stack].is_too_small(size), likely=False):
+                super()._reserve([tape], slices)
+                self._tapes[tape.stack].read()

@@ -50,6 +50,35 @@ def tape_reserve(module: ir.Module) -> ir.Function:
     return function
 
 
+class TapeInRegisters:
+    """The two words of a tape, kept out of memory while a loop runs that grows it.
+
+    Made in the first block of a function; `read` again after each `tape_reserve`.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, tape: ir.Value) -> None:
+        self._builder = builder
+        self._tape = tape
+        self._memory, self._capacity = builder.alloca(_PTR), builder.alloca(_I64)
+        self.read()
+
+    def read(self) -> None:
+        """Take over what is in memory."""
+        builder = self._builder
+        builder.store(builder.load(self._tape, align=8, typ=_PTR), self._memory)
+        place = builder.gep(self._tape, [_I64(1)], inbounds=True, source_etype=_I64)
+        builder.store(builder.load(place, align=8, typ=_I64), self._capacity)
+
+    def memory(self) -> ir.Value:
+        """Return where the elements are."""
+        return self._builder.load(self._memory, typ=_PTR)
+
+    def is_too_small(self, size: ir.Value) -> ir.Value:
+        """Return whether the tape has less than `size` bytes."""
+        capacity = self._builder.load(self._capacity, typ=_I64)
+        return self._builder.icmp_signed(">", size, capacity)
+
+
 def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 

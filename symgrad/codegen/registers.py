@@ -1,0 +1,255 @@
+"""Schedules of loops over steps: which buffers are in registers while a loop runs.
+
+Small kernels are written out in the loop rather than called, without loops of their own, and what
+only they touch need not be in memory: a loop variable that goes through memory costs the time from
+a store to a load of it in every iteration.
+
+    while loop 0 {                             while loop 0 registers(inout arena[0], ...) {
+      call @k1(arena[0], input1, arena[64])      call @k1(arena[0], input1, arena[64])
+    } arena[64] {                       ->     } arena[64] {
+      call @k2(arena[0])                         call @k2(arena[0])
+    }                                          }
+
+The schedule changes no result: in registers, the same operations are done in the same lanes. How
+much fits depends on the machine. What is left over is for `llvm/module.py` to emit as calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from symgrad.codegen.loops import (
+    Check,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Product,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.program import (
+    Call,
+    Choice,
+    Register,
+    RegisterMode,
+    Repeat,
+    Slice,
+    Step,
+    Sweep,
+    buffers_of,
+    calls_of,
+    root,
+)
+from symgrad.codegen.rewrite_loops import index_names, mentions
+from symgrad.graph.dtypes import DType
+from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.passes.buffers import Buffer
+
+MAX_KERNEL = 512  # instructions of a kernel that is written out: beyond, a call costs nothing
+MAX_LOOP = 2048  # of a loop: what it executes has to fit the cache of decoded instructions
+
+
+def schedule_registers(
+    steps: Sequence[Step], vector_bytes: int, vector_registers: int
+) -> tuple[Step, ...]:
+    """Return `steps` with the loops marked that have something to gain from registers."""
+    return _Registers(steps, vector_bytes, vector_registers).schedule(steps)
+
+
+def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
+    """Return whether `kernel` is written out in a loop with registers, rather than called."""
+    return _instructions(kernel.body, _Lanes(None, 1, vector_bytes)) <= MAX_KERNEL
+
+
+class _Registers:
+    def __init__(self, steps: Sequence[Step], vector_bytes: int, vector_registers: int) -> None:
+        self._vector_bytes = vector_bytes
+        self._capacity = vector_bytes * vector_registers
+        self._mentions = Counter(buffers_of(steps))
+
+    def schedule(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        return tuple(map(self._step, steps))
+
+    def _step(self, step: Step) -> Step:
+        match step:
+            case Call():
+                return step
+            case Choice():
+                return replace(step, branches=tuple(map(self.schedule, step.branches)))
+            case Repeat() | Sweep():
+                registers = self._of_loop(step)
+                if registers:
+                    return replace(step, registers=registers)
+                # Too much to write out, or nothing to gain: perhaps a loop inside of it has.
+                step = replace(step, body=self.schedule(step.body))
+                if isinstance(step, Repeat):
+                    step = replace(step, condition=self.schedule(step.condition))
+                return step
+
+    def _of_loop(self, loop: Repeat | Sweep) -> tuple[Register, ...]:
+        """Return the registers of `loop`; none if nothing would be written there."""
+        inside = [c for c in calls_of([loop]) if is_written_out(c.kernel, self._vector_bytes)]
+        scalar = _Lanes(None, 1, self._vector_bytes)
+        if sum(_instructions(call.kernel.body, scalar) for call in inside) > MAX_LOOP:
+            return ()
+        in_memory = set(_in_memory([loop], self._vector_bytes))
+        written = set(_written([loop]))
+        mentions = Counter(buffers_of([loop]))
+        candidates = [b for b in mentions if b not in in_memory]
+        candidates.sort(key=lambda b: (b not in written, b.type.nbytes))
+        chosen = self._fitting(candidates)
+        if written.isdisjoint(chosen):
+            return ()
+        return tuple(Register(b, self._mode(b, b in written, mentions[b])) for b in chosen)
+
+    def _mode(self, buffer: Buffer, is_written: bool, mentions: int) -> RegisterMode:
+        if not is_written:
+            return "in"
+        is_local = buffer.place == "temporary" and mentions == self._mentions[buffer]
+        return "local" if is_local else "inout"
+
+    def _fitting(self, candidates: Iterable[Buffer]) -> list[Buffer]:
+        """Return the first candidates the vector registers have room for, and single elements."""
+        room = self._capacity
+        chosen = []
+        for buffer in candidates:
+            taken = buffer.type.nbytes if buffer.type.count > 1 else 0
+            if taken <= room:
+                chosen.append(buffer)
+                room -= taken
+        return chosen
+
+
+# -------------------------------------------------------------------------- what a loop touches
+
+
+def _in_memory(steps: Sequence[Step], vector_bytes: int) -> Iterator[Buffer]:
+    """Yield the buffers that must have an address: called kernels and slices take part of it."""
+    for step in _nested(steps):
+        match step:
+            case Call(kernel=kernel, arguments=arguments):
+                names = {param.name for param in kernel.params}
+                if is_written_out(kernel, vector_bytes):
+                    names = set(_indexed_by_values(kernel.body, set()))
+                for param, argument in zip(kernel.params, arguments, strict=True):
+                    if param.name in names or isinstance(argument, Slice):
+                        yield root(argument)
+            case Choice(index=Slice() as control) | Sweep(trips=Slice() as control):
+                yield root(control)
+            case Choice() | Repeat() | Sweep():
+                pass
+
+
+def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]:
+    """Yield the buffers of which an index names a `Check`; `checked` grows by those in `body`."""
+    for statement in body:
+        match statement:
+            case Check():
+                checked.add(statement.name)
+            case Let(_, Load(buffer, index, _)) | Store(buffer, index, _):
+                if not checked.isdisjoint(index_names(index)):
+                    yield buffer
+            case For() | Fold() | Product():
+                yield from _indexed_by_values(statement.body, checked)
+            case Let():
+                pass
+
+
+def _written(steps: Sequence[Step]) -> Iterator[Buffer]:
+    """Yield the buffers that `steps` write to."""
+    for step in _nested(steps):
+        match step:
+            case Call(kernel=kernel, arguments=arguments):
+                pairs = zip(kernel.params, arguments, strict=True)
+                yield from (root(argument) for param, argument in pairs if param.mode != "in")
+            case Repeat():
+                yield step.count
+            case Choice() | Sweep():
+                pass
+
+
+def _nested(steps: Sequence[Step]) -> Iterator[Step]:
+    """Yield `steps` and those inside of them."""
+    for step in steps:
+        yield step
+        match step:
+            case Call():
+                pass
+            case Choice():
+                yield from (inner for branch in step.branches for inner in _nested(branch))
+            case Repeat():
+                yield from _nested((*step.condition, *step.body))
+            case Sweep():
+                yield from _nested(step.body)
+
+
+# ------------------------------------------------------------------------------ how much it is
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """The loop whose iterations lie side by side, how many, and the bytes of a register."""
+
+    variable: str | None
+    width: int
+    vector_bytes: int
+
+    def registers(self, dtype: DType) -> int:
+        """Return how many registers a value takes."""
+        return max(1, self.width * dtype.itemsize // self.vector_bytes)
+
+    def accesses(self, index: Index, dtype: DType) -> int:
+        """Return how many loads or stores `index` takes: one a lane if they are not in a row."""
+        if self.variable is None:
+            return 1
+        rest = Index(0, tuple(term for term in index.terms if term[0] != self.variable))
+        is_even = not mentions(rest, self.variable) and index.coefficient(self.variable) in (0, 1)
+        return self.registers(dtype) if is_even else self.width
+
+
+def _instructions(body: Sequence[Stmt], lanes: _Lanes) -> float:
+    """Return about how many instructions `body` is, without loops."""
+    return sum(_of_statement(statement, lanes) for statement in body)
+
+
+def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
+    match statement:
+        case Let(_, Load(_, index, dtype)):
+            return lanes.accesses(index, dtype)
+        case Store(_, index, value):
+            return lanes.accesses(index, value.dtype)
+        case Let(_, Op(name, (first, *_), _)):
+            return max(1, SCALAR_OPS[name].flops) * lanes.registers(first.dtype)
+        case Let(_, value):
+            return lanes.registers(value.dtype)
+        case Check():
+            return 1
+        case For():
+            many, rest = divmod(statement.extent, statement.vector)
+            side_by_side = lanes
+            if statement.vector > 1:
+                side_by_side = replace(lanes, variable=statement.var, width=statement.vector)
+            inside = _instructions(statement.body, side_by_side) if many else 0
+            single = _instructions(statement.body, lanes) if rest else 0
+            return many * inside + rest * single
+        case Fold():
+            return _of_fold(statement, lanes)
+        case Product():
+            return float("inf")
+
+
+def _of_fold(fold: Fold, lanes: _Lanes) -> float:
+    many, rest = divmod(fold.extent, fold.lanes) if fold.lanes > 1 else (0, fold.extent)
+    step = (*fold.body, *fold.combine)
+    total = rest * _instructions(step, lanes)
+    if many:
+        side_by_side = replace(lanes, variable=fold.var, width=fold.lanes)
+        halves = fold.lanes.bit_length() * _instructions(fold.combine, side_by_side)
+        total += many * _instructions(step, side_by_side) + halves
+    return total
