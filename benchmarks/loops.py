@@ -76,7 +76,7 @@ def measure(quick: bool = False) -> Report:
         ratio = mine.ratio(c)
         cells = (mine.median * 1e6, c.median * 1e6, mine.median * 1e9 / trips, ratio)
         report.rows.append((name, *(round(cell, 2) for cell in cells)))
-        report.bars.append(Bar(f"{name}: times C", ratio, 2.0))
+        report.bars.append(Bar(f"{name}: times C", ratio, 1.5))
     return report
 
 

@@ -67,6 +67,17 @@ def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
     return _instructions(kernel.body, _Lanes(None, 1, vector_bytes)) <= MAX_KERNEL
 
 
+def written_out(steps: Sequence[Step], vector_bytes: int) -> dict[int, tuple[str, ...]]:
+    """Return, for the number of each loop with registers, the names of the kernels in its code."""
+    found = {}
+    for loop in _nested(steps):
+        if isinstance(loop, Repeat | Sweep) and loop.registers:
+            kernels = (call.kernel for call in calls_of([loop]))
+            names = (k.name for k in kernels if is_written_out(k, vector_bytes))
+            found[loop.number] = tuple(dict.fromkeys(names))
+    return found
+
+
 class _Registers:
     def __init__(self, steps: Sequence[Step], vector_bytes: int, vector_registers: int) -> None:
         self._vector_bytes = vector_bytes

@@ -16,7 +16,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from symgrad.codegen.llvm.module import loop_function
 from symgrad.codegen.loops_print import print_kernel
+from symgrad.codegen.registers import written_out
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.text_print import graph_lines
@@ -159,7 +161,7 @@ def _assembly_functions(text: str) -> Iterator[_Function]:
 def _function_parts(
     functions: Iterable[_Function], called: re.Pattern[str], executable: Executable, mark: str
 ) -> list[Part]:
-    """Return a part for each function, which belongs to the kernels that reach it.
+    """Return a part for each function, which belongs to the kernels that reach it or are in it.
 
     `called` finds the functions that a function names, `mark` begins a comment.
     """
@@ -172,12 +174,22 @@ def _function_parts(
     for kernel in kernels:
         for name in _reached(kernel, calls):
             users.setdefault(name, []).append(kernel)
+    contents = {kernel: (kernel,) for kernel in kernels} | _loops(executable)
+    for loop, inside in _loops(executable).items():
+        users.setdefault(loop, []).extend(inside)
     parts = []
     for function, text in listed:
         known = function or ""
-        nodes = provenance.nodes_of(known) if known in kernels else []
+        nodes = [n for kernel in contents.get(known, ()) for n in provenance.nodes_of(kernel)]
         parts.append(Part(kernel_comment(nodes, mark) + text, tuple(users.get(known, ()))))
     return parts
+
+
+def _loops(executable: Executable) -> dict[str, tuple[str, ...]]:
+    """Return the functions that are loops, and the kernels whose code is in each."""
+    width = executable.options.target.vector_bytes
+    loops = written_out(executable.program.steps, width)
+    return {loop_function(number): kernels for number, kernels in loops.items()}
 
 
 def _reached(start: str, calls: Mapping[str, set[str]]) -> set[str]:

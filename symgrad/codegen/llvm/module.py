@@ -21,7 +21,8 @@ from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.llvm.tape import TapeInRegisters, tape_reserve
 from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.llvm.written_out import Held, WrittenOut
+from symgrad.codegen.llvm.written_out import emit_written_out
+from symgrad.codegen.loops import Kernel
 from symgrad.codegen.program import (
     Argument,
     Call,
@@ -46,15 +47,20 @@ CALLS_IN_FUNCTION = 32
 _I32, _I64, _PTR, _BYTE = ir.IntType(32), ir.IntType(64), ir.PointerType(), ir.IntType(8)
 
 
+def loop_function(number: int) -> str:
+    """Return the name of the function that is a loop with registers."""
+    return f"{STEP}.loop.{number}"
+
+
 def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.Module:
-    """Emit all kernels of `program` and the function that calls them.
+    """Emit the function of `program`, and the kernels that it calls.
 
     With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
     which it adds the seconds the call took, and 1; it then needs the C library's clock.
     """
     module = ir.Module(program.partition.graph.name)
     module.triple = target.triple
-    kernels = {k.name: emit_kernel(module, k, k.name, target) for k in program.kernels}
+    kernels: dict[str, ir.Function] = {}
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.calls)}
@@ -116,7 +122,7 @@ class _StepsEmitter:
     def __init__(
         self,
         program: Program,
-        kernels: Mapping[str, ir.Function],
+        kernels: dict[str, ir.Function],
         function: ir.Function,
         clock: ir.Function | None,
         numbers: Mapping[int, int],
@@ -174,9 +180,8 @@ class _StepsEmitter:
 
     def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
         """Emit a loop as a function of its own, in which LLVM has the registers to itself."""
-        function = ir.Function(
-            self._function.module, self._function.function_type, f"{STEP}.loop.{loop.number}"
-        )
+        outer = self._function
+        function = ir.Function(outer.module, outer.function_type, loop_function(loop.number))
         function.linkage = "internal"
         function.attributes.add("noinline")
         _LoopEmitter(
@@ -313,10 +318,17 @@ class _StepsEmitter:
         """Return where the memory of a tape is just now: it moves when it grows."""
         return self._builder.load(self._pointers[tape], align=8, typ=_PTR)
 
+    def _kernel(self, kernel: Kernel) -> ir.Function:
+        """Return the function of a kernel, which is emitted when it is called first."""
+        if kernel.name not in self._kernels:
+            module, name = self._function.module, kernel.name
+            self._kernels[name] = emit_kernel(module, kernel, name, self._target)
+        return self._kernels[kernel.name]
+
     def _emit_call(self, call: Call) -> None:
         places = zip(call.arguments, call.starts, strict=True)
         arguments = [self._place(argument, start) for argument, start in places]
-        kernel = self._kernels[call.kernel.name]
+        kernel = self._kernel(call.kernel)
         if not call.kernel.can_fail:
             self._builder.call(kernel, arguments)
             return
@@ -368,23 +380,9 @@ class _LoopEmitter(_StepsEmitter):
         if not is_written_out(call.kernel, self._target.vector_bytes):
             super()._emit_call(call)
             return
-        held: dict[str, Held] = {}
-        places: dict[str, ir.Value] = {}
-        for param, argument, start in zip(
-            call.kernel.params, call.arguments, call.starts, strict=True
-        ):
-            if isinstance(argument, Buffer) and argument in self._registers:
-                held[param.name] = Held(argument, start)
-            else:
-                places[param.name] = self._place(argument, start)
-
-        def fail(given: ir.Value, status: int) -> None:
-            self._builder.store(given, self._failure, align=8)
-            self._builder.ret(_I32(call.statuses[status - 1]))
-
-        WrittenOut(
-            self._builder, call.kernel, places, held, self._registers, self._target, fail
-        ).emit()
+        emit_written_out(
+            self._builder, call, self._place, self._registers, self._failure, self._target
+        )
 
     def _tape_memory(self, tape: Buffer) -> ir.Value:
         return self._tapes[tape].memory()

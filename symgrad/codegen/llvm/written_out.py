@@ -15,23 +15,49 @@ from symgrad.codegen.llvm.kernels import KernelEmitter
 from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import Index, IndexAtom, Kernel, Load, Quotient, Store
+from symgrad.codegen.program import Argument, Call
 from symgrad.passes.buffers import Buffer
 
-_I64 = ir.IntType(64)
-
-# Emits the way out of the program: from the index out of range, and the status of the kernel.
-Fail = Callable[[ir.Value, int], None]
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class _Held:
     """A parameter of a kernel that is in registers: from element `start` of `buffer` on."""
 
     buffer: Buffer
     start: int
 
 
-class WrittenOut(KernelEmitter):
+def emit_written_out(
+    builder: ir.IRBuilder,
+    call: Call,
+    place: Callable[[Argument, int], ir.Value],
+    registers: RegisterFile,
+    failure: ir.Value,
+    target: Target,
+) -> None:
+    """Emit the kernel of `call` in place of the call.
+
+    `place` gives the address of an element of an argument that is not in registers. A kernel that
+    fails stores at `failure` the index that was out of range, and ends the function.
+    """
+    held: dict[str, _Held] = {}
+    pointers: dict[str, ir.Value] = {}
+    for param, argument, start in zip(call.kernel.params, call.arguments, call.starts, strict=True):
+        if isinstance(argument, Buffer) and argument in registers:
+            held[param.name] = _Held(argument, start)
+        else:
+            pointers[param.name] = place(argument, start)
+
+    def fail(given: ir.Value, status: int) -> None:
+        builder.store(given, failure, align=8)
+        builder.ret(_I32(call.statuses[status - 1]))
+
+    _WrittenOut(builder, call.kernel, pointers, held, registers, target, fail).emit()
+
+
+class _WrittenOut(KernelEmitter):
     """Emits a kernel without loops; `held` are its parameters that are not in `buffers`."""
 
     def __init__(
@@ -39,10 +65,10 @@ class WrittenOut(KernelEmitter):
         builder: ir.IRBuilder,
         kernel: Kernel,
         buffers: Mapping[str, ir.Value],
-        held: Mapping[str, Held],
+        held: Mapping[str, _Held],
         registers: RegisterFile,
         target: Target,
-        fail: Fail,
+        fail: Callable[[ir.Value, int], None],
     ) -> None:
         super().__init__(builder, kernel, buffers, target)
         self._held = held
@@ -84,7 +110,7 @@ class WrittenOut(KernelEmitter):
     def _emit_failure(self, given: ir.Value, status: int) -> None:
         self._fail(given, status)
 
-    def _elements(self, held: Held, index: Index, width: int) -> list[int]:
+    def _elements(self, held: _Held, index: Index, width: int) -> list[int]:
         """Return which element of the buffer each lane is."""
         return [held.start + self._number(index, lane) for lane in range(width)]
 

@@ -68,6 +68,15 @@ def test_outputs_come_back_in_their_nest(nest):
     assert flatten(found)[1] == flatten(wanted)[1]
 
 
+def test_a_nest_of_outputs_takes_no_conversion_of_arguments_that_fit(monkeypatch):
+    x, y = make()
+    step = sg.compile([x, y], [x + y, {"twice": x * 2}])
+    monkeypatch.setattr(function, "convert", None)
+    first, second = step(A, B)
+    np.testing.assert_array_equal(first, A + B)
+    np.testing.assert_array_equal(second["twice"], A * 2)
+
+
 def test_arguments_may_be_nests():
     x, y = make()
     step = sg.compile([{"x": x, "more": [y, {"scale": sg.placeholder((), name="s")}]}], x + y)

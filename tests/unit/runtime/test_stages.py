@@ -74,6 +74,16 @@ def test_what_a_kernel_calls_is_part_of_it_and_what_calls_it_is_not():
         assert not re.search(r"@\"?step\b|^step:", text, re.MULTILINE)
 
 
+def test_a_kernel_that_is_written_out_in_a_loop_has_the_code_of_the_loop():
+    x = sg.placeholder((8,), name="x")
+    step = sg.compile([x], sg.fori_loop(0, 5, lambda _i, v: v * 2, x) + 1)
+    for stage, loop, mark in (("llvm", '"step.loop.0"', ";"), ("asm", "step.loop.0:", "#")):
+        text = step.ir(stage, kernel="k1")
+        assert loop in text
+        assert f"{mark} computes multiply\n" in text
+        assert "step.loop" not in step.ir(stage, kernel="k2")
+
+
 def test_a_kernel_has_a_record_of_what_it_computes():
     x, y = make()
     step = sg.compile([x, y], sg.exp(sg.sum(x * y, axis=1)))

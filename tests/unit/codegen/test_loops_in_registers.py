@@ -1,0 +1,218 @@
+"""Loops whose buffers are in registers: the same results to the bit, and no memory in between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen import build_program
+from symgrad.codegen.program import Program, Repeat, Sweep
+from symgrad.graph.graph import Graph
+from symgrad.graph.types import Array
+from symgrad.runtime.executable import Executable
+from tests.support.control_programs import gradient, run
+from tests.support.floors import compile_for, run_everywhere, run_native
+from tests.support.loop_programs import random_loop
+
+TARGETS = [
+    "native",
+    pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")),
+    pytest.param("x86-64", marks=pytest.mark.isa("sse2")),
+]
+SEEDS = range(24)
+MORE_SEEDS = range(24, 224)
+
+
+def in_memory(graph: Graph, target: str) -> Executable:
+    """Compile without any buffer in registers."""
+    with patch.object(build_program, "schedule_registers", lambda steps, *_machine: tuple(steps)):
+        executable = compile_for(graph, target)
+    assert not registers_of(executable.program)
+    return executable
+
+
+def registers_of(program: Program) -> list[Repeat | Sweep]:
+    """Return the outermost loops of a program that have registers."""
+    loops = [s for s in program.steps if isinstance(s, Repeat | Sweep)]
+    return [loop for loop in loops if loop.registers]
+
+
+def assert_same_bits(graph: Graph, inputs: Sequence[Array], target: str = "native") -> Executable:
+    executable = compile_for(graph, target)
+    found = run_native(executable, inputs).outputs
+    wanted = run_native(in_memory(graph, target), inputs).outputs
+    assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
+    return executable
+
+
+# ------------------------------------------------------------------------------------ results
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_registers_change_no_bit_of_a_random_loop(seed, target):
+    graph, inputs = random_loop(seed)
+    assert_same_bits(graph, inputs, target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_registers_change_no_bit_of_many_more_loops(target):
+    for seed in MORE_SEEDS:
+        graph, inputs = random_loop(seed)
+        assert_same_bits(graph, inputs, target)
+
+
+@pytest.mark.parametrize("seed", range(0, 24, 4))
+def test_random_loops_give_the_same_on_all_floors(seed):
+    graph, inputs = random_loop(seed)
+    assert run_everywhere(graph, inputs) is None
+
+
+def test_the_random_loops_have_registers():
+    marked = [bool(registers_of(compile_for(random_loop(s)[0]).program)) for s in SEEDS]
+    assert sum(marked) > len(SEEDS) / 2
+
+
+def test_a_branch_in_a_loop_keeps_what_it_computes_in_registers():
+    v, n = sg.placeholder((20,), "float64"), sg.placeholder((), "int64")
+    result = sg.fori_loop(
+        0, n, lambda i, v: sg.cond(v[0] > 0.0, lambda: v * 0.5 - 0.1, lambda: v + 1.0), v
+    )
+    graph = Graph([result, gradient(result, v)], [v, n])
+    executable = assert_same_bits(graph, [np.linspace(0.1, 2.0, 20), np.array(11)])
+    assert registers_of(executable.program)
+
+
+def test_a_loop_in_a_loop_has_its_loop_variables_in_the_same_registers():
+    v, n = sg.placeholder((12,), "float32"), sg.placeholder((), "int64")
+    result = sg.fori_loop(0, n, lambda i, v: sg.fori_loop(0, i, lambda j, w: w * 0.5 + v, v), v)
+    graph = Graph(result, [v, n])
+    executable = assert_same_bits(graph, [np.arange(12, dtype=np.float32), np.array(5)])
+    (outer,) = registers_of(executable.program)
+    (inner,) = (s for s in outer.body if isinstance(s, Sweep))
+    assert not inner.registers
+    assert len(registers_of(executable.program)) == 1
+
+
+@pytest.mark.parametrize("wrong", [0, 3, 7])
+def test_an_index_out_of_range_ends_a_loop_in_registers(wrong):
+    table, n = sg.placeholder((8,), "int64"), sg.placeholder((), "int64")
+    index = sg.fori_loop(0, n, lambda _i, index: sg.take(table, index), sg.constant(0, "int64"))
+    step = sg.compile([table, n], index)
+    assert registers_of(step.executable.program)
+    following = np.arange(1, 9)
+    following[wrong] = 99
+    with pytest.raises(sg.IndexOutOfRangeError, match="index 99 is out of range") as caught:
+        step(following, np.array(9))
+    assert caught.value.source is not None
+    assert step(np.arange(1, 9) % 8, np.array(11)) == 3
+
+
+def test_a_loop_that_fails_leaves_the_state_as_it_was():
+    table, n = sg.placeholder((4,), "int64"), sg.placeholder((), "int64")
+    state = sg.variable(np.int64(1), name="state")
+    new = sg.fori_loop(0, n, lambda _i, index: sg.take(table, index) + 1, state)
+    step = sg.compile([table, n], new, [(state, new)])
+    with pytest.raises(sg.IndexOutOfRangeError):
+        step(np.arange(4), np.array(4))
+    assert state.value == 1
+    assert step(np.arange(4), np.array(2)) == 3
+    assert state.value == 3
+
+
+def test_a_loop_over_slices_of_a_loop_variable_has_a_gradient():
+    """The inner loop reads slices of a slice of a tape."""
+    rows, limit = sg.placeholder((3, 4), "float64"), sg.placeholder((), "float64")
+
+    def body(rows: sg.Tensor, i: sg.Tensor) -> tuple[sg.Tensor, sg.Tensor]:
+        carry, _ = sg.scan(lambda c, x: (c * sg.sin(x), c), sg.ones((4,), "float64"), rows)
+        return rows * 0.9 + carry * 0.01, i + 1.0
+
+    last, _ = sg.while_loop(lambda _rows, i: i < limit, body, (rows, sg.constant(0.0, "float64")))
+    given = {rows: np.arange(12.0).reshape(3, 4) / 7, limit: np.array(3.0)}
+    run([last, gradient(last, rows)], given)
+
+
+# --------------------------------------------------------------------------------------- code
+
+
+def decaying(width: int) -> tuple[list[sg.Tensor], sg.Tensor]:
+    """Return the inputs and the result of a loop that ends when an element is large enough."""
+    start, decay, drive = (sg.placeholder((width,)) for _ in range(3))
+    limit, bound = sg.placeholder(()), sg.placeholder((), "int64")
+    _, last = sg.while_loop(
+        lambda i, v: sg.logical_and(i < bound, v[0] < limit),
+        lambda i, v: (i + 1, v * decay + drive),
+        (sg.constant(0, "int64"), start),
+    )
+    return [start, decay, drive, limit, bound], last
+
+
+def code_of(step: sg.Step, number: int, stage: str = "llvm-opt") -> str:
+    """Return the code of the function that is loop `number`."""
+    head = (
+        rf"^define [^\n]*step\.loop\.{number}\W" if stage != "asm" else rf"^step\.loop\.{number}:"
+    )
+    end = r"^}" if stage != "asm" else r"^\.Lfunc_end"
+    found = re.search(rf"{head}.*?{end}", step.ir(stage), re.MULTILINE | re.DOTALL)
+    assert found, f"loop {number} has no function of its own"
+    return found[0]
+
+
+def test_the_loop_variables_of_a_loop_are_in_memory_only_before_and_after_it():
+    inputs, last = decaying(64)
+    code = code_of(sg.compile(inputs, last, target="x86-64-v4"), 0)
+    assert "alloca" not in code
+    assert "call" not in code
+    assert len(re.findall(r"load <16 x float>", code)) == 3 * 4  # start, decay and drive, once
+    assert len(re.findall(r"store <16 x float>", code)) == 4
+    assert _in_a_cycle(code, "store") == []
+
+
+def test_a_loop_that_is_recorded_stores_nothing_but_the_record():
+    inputs, last = decaying(64)
+    both = sg.compile(inputs, [last, *sg.gradients(last, inputs[:3])], target="x86-64-v4")
+    forward, backward = code_of(both, 0), code_of(both, 1)
+    stores = [line for line in _in_a_cycle(forward, "store") if "<16 x float>" in line]
+    assert len(stores) == 4
+    assert _in_a_cycle(backward, "store") == []
+    loads = [line for line in _in_a_cycle(backward, "load") if "<16 x float>" in line]
+    assert len(loads) == 4
+
+
+def test_loop_variables_that_fit_the_registers_are_not_spilled():
+    inputs, last = decaying(64)
+    outputs = [last, *sg.gradients(last, inputs[:3])]
+    forward = code_of(sg.compile(inputs, last, target="x86-64-v4"), 0, "asm")
+    backward = code_of(sg.compile(inputs, outputs, target="x86-64-v4"), 1, "asm")
+    for code in (forward, backward):
+        assert "%zmm" in code
+        assert not re.search(r"%zmm\d+, -?\d*\(%rsp\)", code)
+
+
+def _in_a_cycle(code: str, instruction: str) -> list[str]:
+    """Return the instructions of a kind in the blocks that reach themselves."""
+    blocks = _blocks(code)
+    after = {name: set(re.findall(r"label %([\w.]+)", text)) for name, text in blocks.items()}
+    looped = [name for name in blocks if name in _reached(after, after[name])]
+    lines = (line for name in looped for line in blocks[name].splitlines())
+    return [line for line in lines if re.search(rf"(^|= ){instruction} ", line.strip())]
+
+
+def _blocks(code: str) -> dict[str, str]:
+    parts = re.split(r"^([\w.]+):.*$", code, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _reached(after: dict[str, set[str]], pending: set[str]) -> set[str]:
+    found: set[str] = set()
+    while pending - found:
+        found |= pending
+        pending = set().union(*(after[name] for name in pending))
+    return found
