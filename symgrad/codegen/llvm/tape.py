@@ -28,6 +28,7 @@ def tape_reserve(module: ir.Module) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(_I32, [_PTR, _I64]), _NAME)
     function.linkage = "internal"
     function.attributes.add("nounwind")
+    function.attributes.add("noinline")  # once in a program, and out of the way of its loops
     tape, size = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     capacity_place = builder.gep(tape, [_I64(1)], inbounds=True, source_etype=_I64)
