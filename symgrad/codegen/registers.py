@@ -34,6 +34,7 @@ from symgrad.codegen.loops import (
     Store,
 )
 from symgrad.codegen.program import (
+    Argument,
     Call,
     Choice,
     Register,
@@ -53,6 +54,7 @@ from symgrad.passes.buffers import Buffer
 
 MAX_KERNEL = 512  # instructions of a kernel that is written out: beyond, a call costs nothing
 MAX_LOOP = 2048  # of a loop: what it executes has to fit the cache of decoded instructions
+MAX_PROGRAM = 8192  # of all loops of a program: they take time to compile
 
 
 def schedule_registers(
@@ -65,6 +67,14 @@ def schedule_registers(
 def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
     """Return whether `kernel` is written out in a loop with registers, rather than called."""
     return _instructions(kernel.body, _Lanes(None, 1, vector_bytes)) <= MAX_KERNEL
+
+
+def loops_around(loop: Repeat | Sweep) -> list[int]:
+    """Return the numbers of the loops around `loop` of whose slices it takes some."""
+    nested = list(_nested([loop]))
+    inside = {step.number for step in nested if isinstance(step, Repeat | Sweep)}
+    slices = (s for step in nested for argument in _arguments(step) for s in _slices(argument))
+    return [n for n in dict.fromkeys(s.loop for s in slices) if n not in inside]
 
 
 def written_out(steps: Sequence[Step], vector_bytes: int) -> dict[int, tuple[str, ...]]:
@@ -83,6 +93,7 @@ class _Registers:
         self._vector_bytes = vector_bytes
         self._capacity = vector_bytes * vector_registers
         self._mentions = Counter(buffers_of(steps))
+        self._instructions_left: float = MAX_PROGRAM
 
     def schedule(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         return tuple(map(self._step, steps))
@@ -107,7 +118,8 @@ class _Registers:
         """Return the registers of `loop`; none if nothing would be written there."""
         inside = [c for c in calls_of([loop]) if is_written_out(c.kernel, self._vector_bytes)]
         scalar = _Lanes(None, 1, self._vector_bytes)
-        if sum(_instructions(call.kernel.body, scalar) for call in inside) > MAX_LOOP:
+        instructions = sum(_instructions(call.kernel.body, scalar) for call in inside)
+        if instructions > min(MAX_LOOP, self._instructions_left):
             return ()
         in_memory = set(_in_memory([loop], self._vector_bytes))
         written = set(_written([loop]))
@@ -117,6 +129,7 @@ class _Registers:
         chosen = self._fitting(candidates)
         if written.isdisjoint(chosen):
             return ()
+        self._instructions_left -= instructions
         return tuple(Register(b, self._mode(b, b in written, mentions[b])) for b in chosen)
 
     def _mode(self, buffer: Buffer, is_written: bool, mentions: int) -> RegisterMode:
@@ -155,6 +168,25 @@ def _in_memory(steps: Sequence[Step], vector_bytes: int) -> Iterator[Buffer]:
                 yield root(control)
             case Choice() | Repeat() | Sweep():
                 pass
+
+
+def _arguments(step: Step) -> tuple[Argument, ...]:
+    match step:
+        case Call():
+            return step.arguments
+        case Choice():
+            return (step.index,)
+        case Repeat():
+            return step.tapes
+        case Sweep():
+            return (step.trips, *step.tapes)
+
+
+def _slices(argument: Argument) -> Iterator[Slice]:
+    """Yield `argument` and what it is a slice of, as far as these are slices."""
+    while isinstance(argument, Slice):
+        yield argument
+        argument = argument.stack
 
 
 def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]:
@@ -236,7 +268,9 @@ def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
         case Store(_, index, value):
             return lanes.accesses(index, value.dtype)
         case Let(_, Op(name, (first, *_), _)):
-            return max(1, SCALAR_OPS[name].flops) * lanes.registers(first.dtype)
+            flops = SCALAR_OPS[name].flops
+            # What a function of many operations does beside them is about as much again.
+            return (max(1, flops) if flops < 10 else 2 * flops) * lanes.registers(first.dtype)
         case Let(_, value):
             return lanes.registers(value.dtype)
         case Check():

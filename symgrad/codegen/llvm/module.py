@@ -34,7 +34,7 @@ from symgrad.codegen.program import (
     Sweep,
     buffers_of,
 )
-from symgrad.codegen.registers import is_written_out
+from symgrad.codegen.registers import is_written_out, loops_around
 from symgrad.passes.buffers import Buffer
 
 STEP = "step"
@@ -180,14 +180,19 @@ class _StepsEmitter:
 
     def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
         """Emit a loop as a function of its own, in which LLVM has the registers to itself."""
+        around = loops_around(loop)
         outer = self._function
-        function = ir.Function(outer.module, outer.function_type, loop_function(loop.number))
+        takes = [*outer.function_type.args, *([_I64] * len(around))]
+        kind = ir.FunctionType(_I32, takes)
+        function = ir.Function(outer.module, kind, loop_function(loop.number))
         function.linkage = "internal"
         function.attributes.add("noinline")
-        _LoopEmitter(
+        emitter = _LoopEmitter(
             self._program, self._kernels, function, None, self._numbers, self._target
-        ).emit_loop(loop)
-        _return_failure(self._builder, self._builder.call(function, self._function.args))
+        )
+        emitter.emit_loop(loop, dict(zip(around, function.args[3:], strict=True)))
+        given = [*outer.args[:3], *(self._iterations[number] for number in around)]
+        _return_failure(self._builder, self._builder.call(function, given))
 
     def _emit_choice(self, choice: Choice) -> None:
         builder = self._builder
@@ -343,8 +348,12 @@ class _StepsEmitter:
 class _LoopEmitter(_StepsEmitter):
     """Emits a loop with buffers in registers: small kernels are written out, not called."""
 
-    def emit_loop(self, loop: Repeat | Sweep) -> None:
-        """Emit `loop`, and around it what is read into registers and written back."""
+    def emit_loop(self, loop: Repeat | Sweep, iterations: Mapping[int, ir.Value]) -> None:
+        """Emit `loop`, and around it what is read into registers and written back.
+
+        `iterations` are those of the loops around it.
+        """
+        self._iterations.update(iterations)
         self._locate_all([loop])
         self._tapes = {
             buffer: TapeInRegisters(self._builder, pointer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen import build_program
 from symgrad.codegen.program import Program, Repeat, Sweep
+from symgrad.codegen.registers import loops_around
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
@@ -137,6 +139,28 @@ def test_a_loop_over_slices_of_a_loop_variable_has_a_gradient():
     last, _ = sg.while_loop(lambda _rows, i: i < limit, body, (rows, sg.constant(0.0, "float64")))
     given = {rows: np.arange(12.0).reshape(3, 4) / 7, limit: np.array(3.0)}
     run([last, gradient(last, rows)], given)
+
+
+def test_a_loop_in_registers_takes_slices_of_the_loops_around_it():
+    """The outer loop has too many instructions, the inner one reads and writes slices of its."""
+    rows, xs = sg.placeholder((6, 64), "float64"), sg.placeholder((3, 4, 64), "float64")
+
+    def outer(carry: sg.Tensor, slices: tuple[sg.Tensor, sg.Tensor]) -> Any:
+        row, block = slices
+        for number in range(30):
+            row = sg.exp(sg.mean(row) * row * 0.1) - number * 0.01
+        return sg.scan(lambda c, x: (c * 0.5 + x * row, c * x), carry, block)
+
+    carry, ys = sg.scan(outer, sg.ones((64,), "float64"), (rows[:3], xs))
+    graph = Graph([carry, ys, gradient(ys, xs), gradient(carry, rows)], [rows, xs])
+    random = np.random.default_rng(0)
+    inputs = [random.uniform(0, 1, t.type.static_shape) for t in graph.inputs]
+    executable = assert_same_bits(graph, inputs)
+    loops = [s for s in executable.program.steps if isinstance(s, Repeat | Sweep)]
+    inner = [s for loop in loops for s in loop.body if isinstance(s, Sweep) and s.registers]
+    assert not registers_of(executable.program)
+    assert any(loops_around(loop) for loop in inner)
+    assert run_everywhere(graph, inputs, targets=["native"]) is None
 
 
 # --------------------------------------------------------------------------------------- code
