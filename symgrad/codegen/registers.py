@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from symgrad.codegen.equal_loops import canonical_text
 from symgrad.codegen.loops import (
     Check,
     Fold,
@@ -54,7 +55,7 @@ from symgrad.passes.buffers import Buffer
 
 MAX_KERNEL = 512  # instructions of a kernel that is written out: beyond, a call costs nothing
 MAX_LOOP = 2048  # of a loop: what it executes has to fit the cache of decoded instructions
-MAX_PROGRAM = 8192  # of all loops of a program: they take time to compile
+MAX_PROGRAM = 8192  # of all different loops of a program: they take time to compile
 
 
 def schedule_registers(
@@ -94,6 +95,7 @@ class _Registers:
         self._capacity = vector_bytes * vector_registers
         self._mentions = Counter(buffers_of(steps))
         self._instructions_left: float = MAX_PROGRAM
+        self._written_out: set[str] = set()  # canonical text of the loops that are marked
 
     def schedule(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         return tuple(map(self._step, steps))
@@ -105,22 +107,32 @@ class _Registers:
             case Choice():
                 return replace(step, branches=tuple(map(self.schedule, step.branches)))
             case Repeat() | Sweep():
-                registers = self._of_loop(step)
-                if registers:
-                    return replace(step, registers=registers)
+                marked = replace(step, registers=self._of_loop(step))
+                if marked.registers and self._has_room(marked):
+                    return marked
                 # Too much to write out, or nothing to gain: perhaps a loop inside of it has.
                 step = replace(step, body=self.schedule(step.body))
                 if isinstance(step, Repeat):
                     step = replace(step, condition=self.schedule(step.condition))
                 return step
 
+    def _has_room(self, loop: Repeat | Sweep) -> bool:
+        """Return whether `loop` is not too long to write out; equal ones are written once."""
+        text = canonical_text(loop)
+        if text in self._written_out:
+            return True
+        lanes = _Lanes(None, 1, self._vector_bytes)
+        kernels = (call.kernel for call in calls_of([loop]))
+        inside = [k for k in kernels if is_written_out(k, self._vector_bytes)]
+        instructions = sum(_instructions(kernel.body, lanes) for kernel in inside)
+        if instructions > min(MAX_LOOP, self._instructions_left):
+            return False
+        self._instructions_left -= instructions
+        self._written_out.add(text)
+        return True
+
     def _of_loop(self, loop: Repeat | Sweep) -> tuple[Register, ...]:
         """Return the registers of `loop`; none if nothing would be written there."""
-        inside = [c for c in calls_of([loop]) if is_written_out(c.kernel, self._vector_bytes)]
-        scalar = _Lanes(None, 1, self._vector_bytes)
-        instructions = sum(_instructions(call.kernel.body, scalar) for call in inside)
-        if instructions > min(MAX_LOOP, self._instructions_left):
-            return ()
         in_memory = set(_in_memory([loop], self._vector_bytes))
         written = set(_written([loop]))
         mentions = Counter(buffers_of([loop]))
@@ -129,7 +141,6 @@ class _Registers:
         chosen = self._fitting(candidates)
         if written.isdisjoint(chosen):
             return ()
-        self._instructions_left -= instructions
         return tuple(Register(b, self._mode(b, b in written, mentions[b])) for b in chosen)
 
     def _mode(self, buffer: Buffer, is_written: bool, mentions: int) -> RegisterMode:

@@ -15,6 +15,7 @@ from functools import partial
 
 from llvmlite import ir
 
+from symgrad.codegen.equal_loops import canonical_text
 from symgrad.codegen.llvm.clock import Clock, declare_clock
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.lanes import Lanes
@@ -60,13 +61,13 @@ def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.
     """
     module = ir.Module(program.partition.graph.name)
     module.triple = target.triple
-    kernels: dict[str, ir.Function] = {}
+    functions: dict[str, ir.Function] = {}  # kernels by name, loops by what they do
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.calls)}
     steps = program.steps
     if len(steps) <= CALLS_IN_FUNCTION:
-        _StepsEmitter(program, kernels, step, clock, numbers, target).emit(steps)
+        _StepsEmitter(program, functions, step, clock, numbers, target).emit(steps)
     else:
         parts = [
             _emit_part(
@@ -74,7 +75,7 @@ def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.
                 f"{STEP}.{start}",
                 steps[start : start + CALLS_IN_FUNCTION],
                 partial(
-                    _StepsEmitter, program, kernels, clock=clock, numbers=numbers, target=target
+                    _StepsEmitter, program, functions, clock=clock, numbers=numbers, target=target
                 ),
             )
             for start in range(0, len(steps), CALLS_IN_FUNCTION)
@@ -122,14 +123,14 @@ class _StepsEmitter:
     def __init__(
         self,
         program: Program,
-        kernels: dict[str, ir.Function],
+        functions: dict[str, ir.Function],
         function: ir.Function,
         clock: ir.Function | None,
         numbers: Mapping[int, int],
         target: Target,
     ) -> None:
         self._program = program
-        self._kernels = kernels
+        self._functions = functions
         self._function = function
         self._numbers = numbers
         self._target = target
@@ -180,19 +181,34 @@ class _StepsEmitter:
 
     def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
         """Emit a loop as a function of its own, in which LLVM has the registers to itself."""
-        around = loops_around(loop)
-        outer = self._function
-        takes = [*outer.function_type.args, *([_I64] * len(around))]
+        around, text = loops_around(loop), canonical_text(loop)
+        if text not in self._functions:
+            self._functions[text] = self._loop_function(loop, around)
+        buffers = dict.fromkeys(buffers_of([loop]))
+        pointers = [self._pointers[buffer] for buffer in buffers]
+        iterations = [self._iterations[number] for number in around]
+        # It needs no tables of inputs and outputs: it is given all addresses.
+        given = [_PTR(None), _PTR(None), self._state, *pointers, *iterations]
+        _return_failure(self._builder, self._builder.call(self._functions[text], given))
+
+    def _loop_function(self, loop: Repeat | Sweep, around: Sequence[int]) -> ir.Function:
+        """Emit a function that takes the addresses of buffers, and the iterations around."""
+        outer, buffers = self._function, dict.fromkeys(buffers_of([loop]))
+        takes = [*[_PTR] * (3 + len(buffers)), *[_I64] * len(around)]
         kind = ir.FunctionType(_I32, takes)
         function = ir.Function(outer.module, kind, loop_function(loop.number))
         function.linkage = "internal"
         function.attributes.add("noinline")
         emitter = _LoopEmitter(
-            self._program, self._kernels, function, None, self._numbers, self._target
+            self._program, self._functions, function, None, self._numbers, self._target
         )
-        emitter.emit_loop(loop, dict(zip(around, function.args[3:], strict=True)))
-        given = [*outer.args[:3], *(self._iterations[number] for number in around)]
-        _return_failure(self._builder, self._builder.call(function, given))
+        values = function.args[3:]
+        emitter.emit_loop(
+            loop,
+            dict(zip(buffers, values, strict=False)),
+            dict(zip(around, values[len(buffers) :], strict=True)),
+        )
+        return function
 
     def _emit_choice(self, choice: Choice) -> None:
         builder = self._builder
@@ -325,10 +341,10 @@ class _StepsEmitter:
 
     def _kernel(self, kernel: Kernel) -> ir.Function:
         """Return the function of a kernel, which is emitted when it is called first."""
-        if kernel.name not in self._kernels:
+        if kernel.name not in self._functions:
             module, name = self._function.module, kernel.name
-            self._kernels[name] = emit_kernel(module, kernel, name, self._target)
-        return self._kernels[kernel.name]
+            self._functions[name] = emit_kernel(module, kernel, name, self._target)
+        return self._functions[kernel.name]
 
     def _emit_call(self, call: Call) -> None:
         places = zip(call.arguments, call.starts, strict=True)
@@ -348,13 +364,18 @@ class _StepsEmitter:
 class _LoopEmitter(_StepsEmitter):
     """Emits a loop with buffers in registers: small kernels are written out, not called."""
 
-    def emit_loop(self, loop: Repeat | Sweep, iterations: Mapping[int, ir.Value]) -> None:
+    def emit_loop(
+        self,
+        loop: Repeat | Sweep,
+        pointers: Mapping[Buffer, ir.Value],
+        iterations: Mapping[int, ir.Value],
+    ) -> None:
         """Emit `loop`, and around it what is read into registers and written back.
 
-        `iterations` are those of the loops around it.
+        `pointers` are those of all its buffers, `iterations` those of the loops around it.
         """
+        self._pointers.update(pointers)
         self._iterations.update(iterations)
-        self._locate_all([loop])
         self._tapes = {
             buffer: TapeInRegisters(self._builder, pointer)
             for buffer, pointer in self._pointers.items()

@@ -240,3 +240,17 @@ def _reached(after: dict[str, set[str]], pending: set[str]) -> set[str]:
         found |= pending
         pending = set().union(*(after[name] for name in pending))
     return found
+
+
+def test_equal_loops_share_their_code():
+    v, n = sg.placeholder((16,)), sg.placeholder((), "int64")
+    x = v
+    for _ in range(30):
+        x = sg.fori_loop(0, n, lambda _i, x: sg.tanh(x) * v, x)
+    x = sg.fori_loop(0, n, lambda _i, x: sg.tanh(x) + v, x)
+    step = sg.compile([v, n], [x, gradient(x, v)])
+    assert len(registers_of(step.executable.program)) >= 60
+    found = re.findall(r"^define .*step\.loop\.\d+\"", step.ir("llvm"), re.MULTILINE)
+    assert len(found) <= 6
+    graph = Graph([x, gradient(x, v)], [v, n])
+    assert_same_bits(graph, [np.linspace(0.5, 1.5, 16, dtype=np.float32), np.array(3)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -134,3 +134,21 @@ def test_a_loop_of_too_many_instructions_is_left_to_the_loops_in_it():
 def test_small_kernels_without_products_are_written_out(result, expected):
     (call,) = program_from(result).calls
     assert is_written_out(call.kernel, 64) == expected
+
+
+def test_the_loops_of_a_program_write_out_so_much_and_no_more():
+    """Loops that differ are marked up to a limit; equal ones are written out once."""
+    v, n = sg.placeholder((64,)), sg.placeholder((), "int64")
+
+    def marked(factor: Callable[[int], float]) -> list[bool]:
+        x = v
+        for number in range(80):
+            f = factor(number)
+            x = sg.fori_loop(0, n, lambda _i, x, f=f: sg.sin(x) * f + v, x)
+        program = program_for(Graph(x, [v, n]), TARGET)
+        return [bool(loop.registers) for loop in loops_of(program.steps)]
+
+    assert all(marked(lambda _number: 0.5))
+    different = marked(lambda number: number / 100)
+    assert different[0]
+    assert not different[-1]
