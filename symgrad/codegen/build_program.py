@@ -27,6 +27,7 @@ from symgrad.codegen.program import (
     buffers_of,
 )
 from symgrad.codegen.registers import schedule_registers
+from symgrad.codegen.share_work import ONE_THREAD, Threads
 from symgrad.graph.dtypes import bool_
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan, View
@@ -43,12 +44,14 @@ _COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has
 Nest = Callable[[Graph, int, Sequence[tuple[int, int]]], Partition]
 
 
-def build_program(partition: Partition, target: Target, nest: Nest = fuse) -> Program:
+def build_program(
+    partition: Partition, target: Target, nest: Nest = fuse, threads: Threads = ONE_THREAD
+) -> Program:
     """Lower and schedule every group, share equal kernels and lay out the arena.
 
     `nest` turns the graph of a branch or of a body into groups.
     """
-    builder = _Builder(target, nest)
+    builder = _Builder(target, nest, threads)
     variables = assign_buffers(partition).variables
     steps = builder.steps(partition, _Surroundings((), ()))
     steps = schedule_registers(steps, target.vector_bytes, target.vector_registers)
@@ -78,8 +81,8 @@ class _Surroundings:
 class _Builder:
     """Builds the steps of a program; numbers what is global to it."""
 
-    def __init__(self, target: Target, nest: Nest) -> None:
-        self.pool = KernelPool(target)
+    def __init__(self, target: Target, nest: Nest, threads: Threads) -> None:
+        self.pool = KernelPool(target, threads)
         self.constants: dict[Literal, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self._nest = nest

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.codegen.loops import Fold, For, Kernel, Let, Op, Product, Stmt
+from symgrad.codegen.loops import Fold, For, Kernel, Let, Load, Op, Product, Stmt, Store
 from symgrad.graph.scalars import SCALAR_OPS
+
+# A nominal core, for estimates that must not depend on the machine: what vector code reaches.
+FLOPS_A_CYCLE = 32
+BYTES_A_CYCLE = 16
 
 
 def kernel_flops(kernel: Kernel) -> int:
@@ -35,6 +39,41 @@ def _flops(body: Sequence[Stmt]) -> int:
     return total
 
 
+def statement_cycles(statement: Stmt) -> float:
+    """Return about how many cycles of a nominal core a statement takes: a function of its shape."""
+    match statement:
+        case Let(_, Op(name, _, _)):
+            return SCALAR_OPS[name].flops / FLOPS_A_CYCLE
+        case Let(_, Load() as load):
+            return load.dtype.itemsize / BYTES_A_CYCLE
+        case Store():
+            return statement.value.dtype.itemsize / BYTES_A_CYCLE
+        case For():
+            return statement.extent * _cycles(statement.body)
+        case Fold():
+            return statement.extent * (_cycles(statement.body) + _cycles(statement.combine))
+        case Product():
+            results = statement.rows[1] * statement.columns[1]
+            return results * (2 * statement.inner[1] / FLOPS_A_CYCLE + _cycles(statement.body))
+        case _:
+            return 1 / FLOPS_A_CYCLE
+
+
+def _cycles(body: Sequence[Stmt]) -> float:
+    return sum(map(statement_cycles, body))
+
+
+def kernel_parts(kernel: Kernel) -> int:
+    """Return into how many parts, each for a thread, the work is cut; 1 if it is not."""
+    return max((_parts(statement) for statement in kernel.body), default=1)
+
+
+def _parts(statement: Stmt) -> int:
+    if not isinstance(statement, For | Product):
+        return 1
+    return max([statement.parts, *map(_parts, statement.body)])
+
+
 def kernel_bytes(kernel: Kernel) -> int:
     """Return the bytes of the buffers one run reads and writes, each counted once each way."""
     ways = {"in": 1, "out": 1, "inout": 2, "scratch": 0}
@@ -51,7 +90,8 @@ def _loops(statement: Stmt) -> str:
         case For():
             inner = " ".join(text for s in statement.body if (text := _loops(s)))
             vector = f" vector({statement.vector})" if statement.vector > 1 else ""
-            return f"for {statement.extent}{vector} {inner}".rstrip()
+            cut = f" parallel({statement.parallel})" if statement.parts > 1 else ""
+            return f"for {statement.extent}{vector}{cut} {inner}".rstrip()
         case Fold():
             inner = " ".join(text for s in statement.body if (text := _loops(s)))
             lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""
@@ -59,6 +99,8 @@ def _loops(statement: Stmt) -> str:
         case Product():
             sizes = "x".join(str(axis[1]) for axis in (statement.rows, statement.columns))
             tile = "x".join(map(str, statement.blocking.tile))
-            return f"product {sizes}x{statement.inner[1]} tile({tile})"
+            share = statement.parallel
+            cut = "" if share is None else f" parallel({share.axis}, {share.tiles})"
+            return f"product {sizes}x{statement.inner[1]} tile({tile}){cut}"
         case _:
             return ""

@@ -10,14 +10,17 @@ from symgrad.codegen.loops import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops_print import canonical, print_kernel
 from symgrad.codegen.relocate import Relocated, relocate
 from symgrad.codegen.schedule import schedule_kernel
+from symgrad.codegen.share_work import Threads, share_work
+from symgrad.codegen.split_folds import split_folds
 from symgrad.graph.dtypes import uint8
 
 
 class KernelPool:
     """The kernels of a program: equal ones, up to the names in them and the place, are one."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, threads: Threads) -> None:
         self._target = target
+        self._threads = threads
         self._by_text: dict[str, Relocated] = {}
         self._different: dict[str, Kernel] = {}  # by the text with canonical names
 
@@ -37,8 +40,10 @@ class KernelPool:
     def _add_relocated(self, plain: Kernel) -> Kernel:
         text = print_kernel(canonical(plain))
         if text not in self._different:
-            kernel = schedule_kernel(plain, self._target.vector_bytes)
+            kernel = split_folds(plain, self._threads.least_cycles)
+            kernel = schedule_kernel(kernel, self._target.vector_bytes)
             kernel = _with_plans(kernel, self._target)
+            kernel = share_work(kernel, self._target, self._threads)
             name = f"k{len(self._different)}"
             self._different[text] = replace(canonical(kernel), name=name)
         return self._different[text]

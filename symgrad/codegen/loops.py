@@ -3,7 +3,8 @@
 A kernel is a list of loop nests over flat buffers, in three-address form: a statement computes one
 operation of atoms (`Ref` or `Const`), so no consumer recurses over expressions. Everything is a
 frozen dataclass compared by value; each docstring shows the printed form. The language knows
-neither tensors nor machines: a schedule is written in it as `vector(16)` and `lanes(32)`.
+neither tensors nor machines: a schedule is written in it as `vector(16)`, `lanes(32)` and
+`parallel(512)`.
 """
 
 from __future__ import annotations
@@ -160,7 +161,9 @@ class For:
 
     `vector` iterations are computed side by side in vector registers; what is left over at the end
     is computed one by one. `ordered` (printed as a mark) says that iterations do depend on each
-    other and are taken one after another.
+    other and are taken one after another. With `parallel(512)` the iterations are cut into parts of
+    512, multiples of `vector`, each the work of a thread. If checks fail, what counts is the first
+    failure of the first part that has one.
     """
 
     var: str
@@ -168,6 +171,12 @@ class For:
     body: tuple[Stmt, ...]
     vector: int = 1
     ordered: bool = False
+    parallel: int | None = None
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the iterations are cut, 1 if they are not parallel."""
+        return 1 if self.parallel is None else max(1, -(-self.extent // self.parallel))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +253,14 @@ PLAIN = Blocking((1, 1), (1, 1, 1), (), "n", 0)  # one element at a time: not sc
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """`parallel(m, 12)`: the tiles of a product along one axis of its result, 12 to a part."""
+
+    axis: Literal["m", "n"]
+    tiles: int
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A matrix product, with what is done to each finished element.
 
@@ -254,7 +271,8 @@ class Product:
         }
 
     The sums are taken in `dtype` over elements of `element`; `scratch` is the buffer the product
-    works in, if it needs one.
+    works in, if it needs one. Parts of the product, or of a loop around it, are the work of a
+    thread each, and each has its own part of `scratch`.
     """
 
     name: str
@@ -268,6 +286,18 @@ class Product:
     blocking: Blocking
     scratch: str | None
     body: tuple[Stmt, ...]
+    parallel: Share | None = None
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the result is cut, 1 if it is not parallel."""
+        if self.parallel is None:
+            return 1
+        high, wide = self.blocking.tile
+        is_high = (self.parallel.axis == "n") == (self.blocking.along == "m")
+        extent = (self.rows if self.parallel.axis == "m" else self.columns)[1]
+        tiles = -(-extent // (high if is_high else wide))
+        return max(1, -(-tiles // self.parallel.tiles))
 
 
 Stmt = Let | Store | Check | For | Fold | Product
@@ -299,12 +329,13 @@ class Kernel:
     @property
     def can_fail(self) -> bool:
         """Whether the kernel has a `Check`, and so returns a status."""
-        return _has_check(self.body)
+        return has_check(self.body)
 
 
-def _has_check(body: tuple[Stmt, ...]) -> bool:
+def has_check(body: tuple[Stmt, ...]) -> bool:
+    """Return whether a statement, at any depth, is a `Check`."""
     return any(
-        isinstance(s, Check) or (isinstance(s, For | Fold | Product) and _has_check(s.body))
+        isinstance(s, Check) or (isinstance(s, For | Fold | Product) and has_check(s.body))
         for s in body
     )
 

@@ -31,6 +31,7 @@ from symgrad.codegen.loops import (
     Product,
     Ref,
     Select,
+    Share,
     Stmt,
     Store,
     StridedOperand,
@@ -191,7 +192,8 @@ class _Parser(TokenReader):
         var, extent = self.range()
         vector = self._marked_number("vector")
         ordered = self.accept("ordered")
-        return For(var, extent, self._block(), vector, ordered)
+        parallel = self.integers(1)[0] if self.accept("parallel") else None
+        return For(var, extent, self._block(), vector, ordered, parallel)
 
     def _accumulator(self) -> Accumulator:
         name = self.name()
@@ -274,6 +276,7 @@ class _Parser(TokenReader):
         self.take("*")
         rhs = self._operand()
         blocking, scratch = self._blocking()
+        parallel = self._share() if self.accept("parallel") else None
         self._values[name] = dtype
         return Product(
             name=name,
@@ -287,6 +290,7 @@ class _Parser(TokenReader):
             blocking=blocking,
             scratch=scratch,
             body=self._block(),
+            parallel=parallel,
         )
 
     def _blocking(self) -> tuple[Blocking, str | None]:
@@ -315,9 +319,22 @@ class _Parser(TokenReader):
 
     def _along(self) -> Literal["m", "n"]:
         self.take("along", "(")
-        along: Literal["m", "n"] = "m" if self.next_is("m") else "n"
-        self.take(along, ")")
+        along = self._axis()
+        self.take(")")
         return along
+
+    def _axis(self) -> Literal["m", "n"]:
+        axis: Literal["m", "n"] = "m" if self.next_is("m") else "n"
+        self.take(axis)
+        return axis
+
+    def _share(self) -> Share:
+        self.take("(")
+        axis = self._axis()
+        self.take(",")
+        tiles = self.integer()
+        self.take(")")
+        return Share(axis, tiles)
 
     # --------------------------------------------------------------------------------- kernels
 

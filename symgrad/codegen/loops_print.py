@@ -7,6 +7,7 @@ is checked here: a kernel that is not well formed prints too, so that it can be 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from symgrad.codegen.loops import (
@@ -166,7 +167,8 @@ class _Printer:
     def _print_for(self, loop: For) -> None:
         vector = f" vector({loop.vector})" if loop.vector != 1 else ""
         ordered = " ordered" if loop.ordered else ""
-        self.line(f"for {loop.var} in 0..{loop.extent}{vector}{ordered} {{")
+        parallel = f" parallel({loop.parallel})" if loop.parallel is not None else ""
+        self.line(f"for {loop.var} in 0..{loop.extent}{vector}{ordered}{parallel} {{")
         self.block(loop.body)
         self.line("}")
 
@@ -208,8 +210,11 @@ def _print_blocking(product: Product) -> str:
         f" pack({', '.join(blocking.pack)}) along({blocking.along})"
     )
     if product.scratch is not None:
-        return f"{text} scratch({blocking.scratch} in {product.scratch})"
-    return f"{text} scratch({blocking.scratch})" if blocking.scratch else text
+        text += f" scratch({blocking.scratch} in {product.scratch})"
+    elif blocking.scratch:
+        text += f" scratch({blocking.scratch})"
+    share = product.parallel
+    return text if share is None else f"{text} parallel({share.axis}, {share.tiles})"
 
 
 # ------------------------------------------------------------------------------- canonical names
@@ -299,8 +304,9 @@ class _Renamer:
             case Check(name, value, extent, status):
                 renamed = self._atom(value)
                 return Check(self._bind_var(name), renamed, extent, status)
-            case For(var, extent, body, vector, ordered):
-                return For(self._bind_var(var), extent, self._body(body), vector, ordered)
+            case For(var):
+                renamed_var = self._bind_var(var)
+                return replace(statement, var=renamed_var, body=self._body(statement.body))
             case Fold():
                 return self._fold(statement)
             case Product():
@@ -361,4 +367,5 @@ class _Renamer:
             blocking=product.blocking,
             scratch=None if product.scratch is None else self._buffers[product.scratch],
             body=self._body(product.body),
+            parallel=product.parallel,
         )

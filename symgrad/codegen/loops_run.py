@@ -10,8 +10,7 @@ axis of its own, in front of the axes of the loops around. Other loops go one by
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, assert_never
 
@@ -42,7 +41,7 @@ from symgrad.codegen.loops import (
     Store,
     StridedOperand,
 )
-from symgrad.graph.dtypes import DType, bfloat16, float64
+from symgrad.codegen.loops_scalars import NUMPY_OPS, constant_array, convert
 
 Array = NDArray[Any]
 Position = int | NDArray[np.int64]
@@ -111,7 +110,7 @@ class _Interpreter:
         return inner // atom.by if isinstance(atom, Quotient) else inner % atom.by
 
     def _atom(self, atom: Atom) -> Array:
-        return self._values[atom.name] if isinstance(atom, Ref) else _constant(atom)
+        return self._values[atom.name] if isinstance(atom, Ref) else constant_array(atom)
 
     def _expr(self, expr: Expr) -> Array:
         match expr:
@@ -120,13 +119,13 @@ class _Interpreter:
             case Load(buffer, index, _):
                 return np.asarray(self._buffers[buffer][self._position(index)])
             case Op(name, args, dtype):
-                result = _OPS[name](*(self._atom(arg) for arg in args))
+                result = NUMPY_OPS[name](*(self._atom(arg) for arg in args))
                 return np.asarray(result).astype(dtype.numpy, copy=False)
             case Select(condition, chosen, otherwise, _):
                 values = self._atom(chosen), self._atom(otherwise)
                 return np.where(self._atom(condition), *values)
             case Cast(value, dtype):
-                return _convert(self._atom(value), value.dtype, dtype)
+                return convert(self._atom(value), value.dtype, dtype)
             case IndexValue(index, _):
                 return np.asarray(self._position(index), np.int64)
             case _:
@@ -176,19 +175,33 @@ class _Interpreter:
             yield start, min(start + step, extent)
 
     def _for(self, loop: For) -> None:
+        if loop.parallel is None:
+            self._iterations(loop, 0, loop.extent)
+            return
+        failed: _CheckFailed | None = None
+        # The last part first: one that needed what another computes would not find it.
+        for start in reversed(range(0, loop.extent, loop.parallel)):
+            try:
+                self._iterations(loop, start, min(start + loop.parallel, loop.extent))
+            except _CheckFailed as failure:
+                failed = failure
+        if failed is not None:
+            raise failed
+
+    def _iterations(self, loop: For, first: int, last: int) -> None:
         if loop.ordered or not _is_free(loop.body, Check | Product):
-            for i in range(loop.extent):
+            for i in range(first, last):
                 self._positions[loop.var] = i
                 self.body(loop.body)
             return
-        for start, stop in self._parts(loop.extent):
-            with self._axis(loop.var, start, stop):
+        for start, stop in self._parts(last - first):
+            with self._axis(loop.var, first + start, first + stop):
                 self.body(loop.body)
 
     # ------------------------------------------------------------------------------- reduction
 
     def _fold(self, fold: Fold) -> None:
-        partials = [self._rows(_constant(a.identity), fold.lanes) for a in fold.accumulators]
+        partials = [self._rows(constant_array(a.identity), fold.lanes) for a in fold.accumulators]
         for start, stop, items in self._items(fold):
             for first in range(start, stop, fold.lanes):
                 some = [item[first - start : first - start + fold.lanes] for item in items]
@@ -263,7 +276,7 @@ class _Interpreter:
     def _sums(self, product: Product) -> Array:
         m, n, k = product.rows[1], product.columns[1], product.inner[1]
         matrices = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
-        lhs, rhs = (_convert(matrix, product.element, product.dtype) for matrix in matrices)
+        lhs, rhs = (convert(matrix, product.element, product.dtype) for matrix in matrices)
         sums = np.zeros((m, n), product.dtype.numpy)
         for i in range(k):
             sums = sums + lhs[:, i : i + 1] * rhs[i : i + 1, :]
@@ -281,120 +294,3 @@ def _is_free(body: Sequence[Stmt], of: Any) -> bool:
         isinstance(s, of) or (isinstance(s, For | Fold | Product) and not _is_free(s.body, of))
         for s in body
     )
-
-
-# ------------------------------------------------------------------------ constants and conversion
-
-
-def _constant(const: Const) -> Array:
-    if const.dtype.is_float:
-        return _convert(np.asarray(const.value, np.float64), float64, const.dtype)
-    return np.asarray(const.value, const.dtype.numpy)
-
-
-def _convert(value: Array, source: DType, to: DType) -> Array:
-    if source == to:
-        return value
-    if to.is_bool:
-        return np.asarray(value != 0)
-    if source.is_float and to.is_integer:
-        return _saturated(value.astype(np.float64), to)
-    if to == bfloat16 and source == float64:
-        value = _rounded_to_odd(value)
-    elif to.is_half and source != float64:
-        value = value.astype(np.float32)
-    return value.astype(to.numpy)
-
-
-def _saturated(value: Array, to: DType) -> Array:
-    limits = np.iinfo(to.numpy)
-    # The greatest integer may not be a float64, but the power of two above it is.
-    above, below = value >= float(limits.max) + 1, value < float(limits.min)
-    inside = np.where(above | below | np.isnan(value), 0.0, value).astype(to.numpy)
-    result = np.where(below, to.numpy.type(limits.min), inside)
-    return np.where(above, to.numpy.type(limits.max), result)
-
-
-def _rounded_to_odd(value: Array) -> Array:
-    """Round to float32 so that rounding on, to fewer bits, gives what rounding once does.
-
-    A number between two neighbours becomes the one with an odd last bit.
-    """
-    single = value.astype(np.float32)
-    back = single.astype(np.float64)
-    bits = np.asarray(single).view(np.int32) - (np.abs(back) > np.abs(value))
-    odd = np.where((back == value) | np.isnan(value), bits, bits | 1)
-    return odd.astype(np.int32).view(np.float32)
-
-
-# ------------------------------------------------------------------------------ scalar operations
-
-
-def _in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function computed in float64; the caller rounds the result."""
-    return lambda *args: function(*(arg.astype(np.float64) for arg in args))
-
-
-def _sigmoid(a: Array) -> Array:
-    decay = np.exp(-np.abs(a))
-    return np.where(a >= 0, 1.0, decay) / (1.0 + decay)
-
-
-def _erf(a: Array) -> Array:
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), np.float64)
-
-
-def _power(a: Array, b: Array) -> Array:
-    if a.dtype.kind == "f":
-        return np.asarray(_in_double(np.power)(a, b))
-    power, square, left = np.ones_like(a), a, np.maximum(b, 0)
-    while np.any(left):
-        power = np.where(left & 1, power * square, power)
-        square, left = square * square, left >> 1
-    if a.dtype.kind == "u":
-        return power
-    inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
-    return np.where(b < 0, inverse, power)
-
-
-def _first_if(wins: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that takes its first argument if that wins or is nan."""
-    return lambda a, b: np.where(wins(a, b) | (a != a), a, b)
-
-
-_OPS: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "neg": np.negative,
-    "abs": np.abs,
-    "min": _first_if(np.less),
-    "max": _first_if(np.greater),
-    "sqrt": np.sqrt,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "exp": _in_double(np.exp),
-    "expm1": _in_double(np.expm1),
-    "log": _in_double(np.log),
-    "log1p": _in_double(np.log1p),
-    "sin": _in_double(np.sin),
-    "cos": _in_double(np.cos),
-    "tanh": _in_double(np.tanh),
-    "sigmoid": _in_double(_sigmoid),
-    "erf": _in_double(_erf),
-    "pow": _power,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-    "not": np.logical_not,
-}

@@ -7,14 +7,12 @@ before it is read, and whether two iterations write the same element at indices 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from symgrad.codegen.loops import (
     Atom,
-    Blocking,
     Cast,
     Check,
     Const,
@@ -36,15 +34,23 @@ from symgrad.codegen.loops import (
     StridedOperand,
     bounds,
 )
+from symgrad.codegen.loops_facts import (
+    is_taken,
+    stores_to,
+    vars_of,
+    verify_blocking,
+    verify_bounds,
+    verify_const,
+    verify_counts,
+    verify_cut,
+    verify_name,
+    verify_power,
+    verify_product_dtypes,
+    verify_share,
+)
 from symgrad.codegen.loops_print import print_index, print_statement
 from symgrad.graph.dtypes import DType, bool_, int64
-from symgrad.graph.scalars import SCALAR_OPS, Takes
-
-MAX_LANES = 1024
-
-_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
-# Words that begin or end a statement, or are constants.
-_KEYWORDS = frozenset(("for", "fold", "check", "product", "yield", "true", "false", "inf", "nan"))
+from symgrad.graph.scalars import SCALAR_OPS
 
 
 def verify_kernel(kernel: Kernel) -> None:
@@ -64,8 +70,10 @@ class _Scope:
     """What is bound at one place of a kernel, and which loops are around it.
 
     `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
-    differs between the lanes of a vector, and `varying` the names that differ with it. In dead
-    code, where some loop around has no iterations, nothing is in bounds and nothing needs be.
+    differs between the lanes of a vector, and `varying` the names that differ with it. `parts` is
+    into how many parts a parallel loop around is cut, None outside of one, and `is_fold` says that
+    there is a fold or a product around. In dead code, where some loop around has no iterations,
+    nothing is in bounds and nothing needs be.
     """
 
     values: dict[str, DType] = field(default_factory=dict)
@@ -73,6 +81,8 @@ class _Scope:
     unordered: frozenset[str] = frozenset()
     lane: str | None = None
     varying: set[str] = field(default_factory=set)
+    parts: int | None = None
+    is_fold: bool = False
     is_dead: bool = False
 
     def inside(self, var: str, extent: int, *, ordered: bool, in_lanes: bool) -> _Scope:
@@ -84,6 +94,8 @@ class _Scope:
             self.unordered | unordered,
             var if in_lanes else self.lane,
             self.varying | {var} if in_lanes else set(self.varying),
+            self.parts,
+            self.is_fold,
             self.is_dead or extent == 0,
         )
 
@@ -97,9 +109,9 @@ class _Verifier:
         self._stored: set[str] = set()
 
     def kernel(self, kernel: Kernel) -> None:
-        _verify_name(kernel.name)
+        verify_name(kernel.name)
         for param in kernel.params:
-            _verify_name(param.name)
+            verify_name(param.name)
             assert param.name not in self._params, f"{param.name} names two parameters"
             assert param.count >= 0, f"{param.name} has {param.count} elements"
             self._params[param.name] = param
@@ -108,7 +120,7 @@ class _Verifier:
     # ----------------------------------------------------------------------------------- names
 
     def _free(self, name: str, scope: _Scope) -> None:
-        _verify_name(name)
+        verify_name(name)
         taken = name in scope.values or name in scope.extents or name in self._params
         assert not taken, f"{name} is bound already"
 
@@ -142,7 +154,7 @@ class _Verifier:
     def _element(self, param: Param, index: Index, scope: _Scope) -> bool:
         varies = self._index(index, scope)
         if not scope.is_dead:
-            _verify_bounds(param, *bounds(index, scope.extents), print_index(index))
+            verify_bounds(param, *bounds(index, scope.extents), print_index(index))
         return varies
 
     def _readable(self, name: str) -> Param:
@@ -154,7 +166,7 @@ class _Verifier:
     def _atom(self, atom: Atom, scope: _Scope, dtype: DType, what: str) -> bool:
         """Verify an atom that must be of `dtype`; return whether it varies between lanes."""
         if isinstance(atom, Const):
-            _verify_const(atom)
+            verify_const(atom)
         else:
             assert atom.name in scope.values, f"{atom.name} is not bound"
             bound = scope.values[atom.name]
@@ -194,7 +206,7 @@ class _Verifier:
         assert len(op.args) == row.arity, f"{op.name} takes {row.arity}, not {len(op.args)}"
         dtype = op.args[0].dtype
         assert not dtype.is_half, f"{op.name} of {dtype}: halves are computed in f32"
-        assert _takes(row.takes, dtype), f"{op.name} takes {row.takes}, not {dtype}"
+        assert is_taken(row.takes, dtype), f"{op.name} takes {row.takes}, not {dtype}"
         gives = dtype if row.gives == "same" else bool_
         assert op.dtype == gives, f"{op.name} gives {gives}, not {op.dtype}"
         return self._atoms([(arg, dtype, f"an argument of {op.name}") for arg in op.args], scope)
@@ -225,7 +237,7 @@ class _Verifier:
         assert param.mode != "in", f"{param.name} is an input"
         self._element(param, store.index, scope)
         self._atom(store.value, scope, param.dtype, f"what is stored to {param.name}")
-        ignored = ", ".join(sorted(scope.unordered - _vars(store.index)))
+        ignored = ", ".join(sorted(scope.unordered - vars_of(store.index)))
         assert not ignored, f"iterations over {ignored} have no order and store to one element"
         self._stored.add(param.name)
 
@@ -246,24 +258,35 @@ class _Verifier:
 
     def _for(self, loop: For, scope: _Scope) -> None:
         self._loop(loop.var, loop.extent, scope)
-        _verify_power("vector", loop.vector)
+        verify_power("vector", loop.vector)
         in_lanes = loop.vector > 1
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)
+        if loop.parallel is not None:
+            verify_cut(loop)
+            inside = self._part(inside, scope, loop.parts)
         self._body(loop.body, inside)
+
+    def _part(self, inside: _Scope, around: _Scope, parts: int) -> _Scope:
+        """Verify that a statement may be parallel; return its scope `inside` as that of a part."""
+        assert around.lane is None, f"parallel within the vector of {around.lane}"
+        assert around.parts is None, "parallel within a part"
+        assert not around.is_fold, "parallel within a fold"
+        # A part is a function of its own: it knows buffers and indices, and no value from around.
+        return replace(inside, values={}, parts=parts)
 
     def _fold(self, fold: Fold, scope: _Scope) -> None:
         self._loop(fold.var, fold.extent, scope)
-        _verify_power("lanes", fold.lanes)
+        verify_power("lanes", fold.lanes)
         in_lanes = fold.lanes > 1
         assert not (in_lanes and scope.lane), f"lanes within the vector of {scope.lane}"
-        _verify_counts(fold)
+        verify_counts(fold)
         dtypes = [accumulator.identity.dtype for accumulator in fold.accumulators]
         for accumulator in fold.accumulators:
-            _verify_const(accumulator.identity)
+            verify_const(accumulator.identity)
         inside = scope.inside(fold.var, fold.extent, ordered=not in_lanes, in_lanes=in_lanes)
-        self._body(fold.body, inside)
+        self._body(fold.body, replace(inside, is_fold=True))
         self.statement = fold
         items = [(item, dtype, "an item") for item, dtype in zip(fold.items, dtypes, strict=True)]
         varies = self._atoms(items, inside)
@@ -294,19 +317,23 @@ class _Verifier:
         for var, extent in axes:
             self._loop(var, extent, scope)
         assert len({var for var, _ in axes}) == len(axes), "the axes of a product share a name"
-        _verify_product_dtypes(product)
-        _verify_blocking(product.blocking)
+        verify_product_dtypes(product)
+        verify_blocking(product.blocking)
         m, n, k = (extent for _, extent in axes)
         self._operand(product, product.lhs, (m, k), scope)
         self._operand(product, product.rhs, (k, n), scope)
-        self._scratch(product)
         inside = scope
+        if product.parallel is not None:
+            verify_share(product)
+            inside = self._part(scope, scope, product.parts)
+        self._scratch(product, inside.parts or 1)
         for axis, (var, size) in zip("mn", axes, strict=False):
             in_lanes = axis == product.blocking.along
             inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
+        inside = replace(inside, is_fold=True)
         self._bind(product.name, product.dtype, inside, varies=True)
         for buffer in (product.lhs.buffer, product.rhs.buffer):
-            assert not _stores_to(buffer, product.body), f"{buffer} is an operand and stored to"
+            assert not stores_to(buffer, product.body), f"{buffer} is an operand and stored to"
         self._body(product.body, inside)
 
     def _operand(
@@ -321,10 +348,10 @@ class _Verifier:
             reach = stride * (extent - 1)
             low, high = low + min(reach, 0), high + max(reach, 0)
         if not scope.is_dead and product.rows[1] and product.columns[1] and product.inner[1]:
-            _verify_bounds(param, low, high, f"{print_index(operand.index)}, ...")
+            verify_bounds(param, low, high, f"{print_index(operand.index)}, ...")
 
-    def _scratch(self, product: Product) -> None:
-        needed = product.blocking.scratch
+    def _scratch(self, product: Product, parts: int) -> None:
+        needed = product.blocking.scratch * parts
         if product.scratch is None:
             assert needed == 0, f"the product needs {needed} bytes of scratch and has no buffer"
             return
@@ -332,71 +359,3 @@ class _Verifier:
         assert param.mode == "scratch", f"{param.name} is {param.mode} and not scratch"
         held = param.count * param.dtype.itemsize
         assert held >= needed, f"{param.name} has {held} bytes, the product needs {needed}"
-
-
-def _verify_name(name: str) -> None:
-    assert _NAME.fullmatch(name), f"{name!r} is no name"
-    assert name not in _KEYWORDS, f"{name} is a word of the language"
-
-
-def _verify_bounds(param: Param, low: int, high: int, text: str) -> None:
-    is_inside = low >= 0 and high < param.count
-    assert is_inside, f"{param.name}[{text}] reaches {low}..{high}, of {param.count} elements"
-
-
-def _verify_const(const: Const) -> None:
-    dtype, value = const.dtype, const.value
-    if dtype.is_float:
-        return
-    assert not isinstance(value, float), f"{value} is no constant of {dtype}"
-    low = -(1 << (dtype.bits - 1)) if dtype.kind == "signed" else 0
-    assert low <= value < low + (1 << dtype.bits), f"{value} does not fit {dtype}"
-
-
-def _verify_power(what: str, number: int) -> None:
-    is_power = number > 0 and number & (number - 1) == 0
-    assert is_power, f"{what}({number}) is no power of two"
-    assert number <= MAX_LANES, f"{what}({number}) is above {MAX_LANES}"
-
-
-def _verify_counts(fold: Fold) -> None:
-    count = len(fold.accumulators)
-    assert count > 0, "a fold has no accumulator"
-    lengths = [len(part) for part in (fold.items, fold.left, fold.right, fold.combined)]
-    assert lengths == [count] * 4, f"{count} accumulators, but {lengths} items, sides and results"
-
-
-def _verify_product_dtypes(product: Product) -> None:
-    element, dtype = product.element, product.dtype
-    holds = dtype.kind == element.kind and dtype.bits >= element.bits and dtype.bits > 1
-    assert holds, f"sums of {element} in {dtype}"
-    assert not dtype.is_half, f"sums in {dtype}: halves are computed in f32"
-
-
-def _verify_blocking(blocking: Blocking) -> None:
-    sizes = (*blocking.tile, *blocking.block)
-    assert min(sizes) > 0, f"a size of tile{blocking.tile} block{blocking.block} is not positive"
-    assert blocking.pack in ((), ("lhs",), ("rhs",), ("lhs", "rhs")), f"pack{blocking.pack}"
-    assert blocking.along in ("m", "n"), f"along({blocking.along})"
-    assert blocking.scratch >= 0, f"scratch({blocking.scratch})"
-
-
-def _takes(takes: Takes, dtype: DType) -> bool:
-    if takes == "number":
-        return not dtype.is_bool
-    is_kind = {"float": dtype.is_float, "integer": dtype.is_integer, "bool": dtype.is_bool}
-    return takes == "any" or is_kind[takes]
-
-
-def _vars(index: Index) -> frozenset[str]:
-    """Return the variables that occur in an index, also within quotients."""
-    atoms = (atom for atom, _ in index.terms)
-    return frozenset().union(*({a} if isinstance(a, str) else _vars(a.index) for a in atoms))
-
-
-def _stores_to(buffer: str, body: tuple[Stmt, ...]) -> bool:
-    return any(
-        (isinstance(s, Store) and s.buffer == buffer)
-        or (isinstance(s, For | Fold | Product) and _stores_to(buffer, s.body))
-        for s in body
-    )

@@ -125,6 +125,27 @@ def index_names(index: Index) -> Iterator[str]:
             yield from index_names(atom.index)
 
 
+def free_indices(statement: Stmt) -> list[str]:
+    """Return the variables and checked indices that a statement uses and does not bind."""
+    used = {name for index in indices((statement,)) for name in index_names(index)}
+    return sorted(used - set(_bound_indices((statement,))))
+
+
+def _bound_indices(body: Sequence[Stmt]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case For() | Fold():
+                yield statement.var
+                yield from _bound_indices(statement.body)
+            case Product():
+                yield from (var for var, _ in (statement.rows, statement.columns, statement.inner))
+                yield from _bound_indices(statement.body)
+            case Check():
+                yield statement.name
+            case Let() | Store():
+                pass
+
+
 def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
     """Return `body` without the values nothing needs; `needed` grows by what the rest uses.
 

@@ -100,7 +100,7 @@ def merge_loops(loop: For) -> For:
             merged[-1] = replace(inner, extent=outer.extent * inner.extent)
         else:
             merged.append(outer)
-    return _nested(list(reversed(merged)), body)
+    return nested(list(reversed(merged)), body)
 
 
 def walks_on(everywhere: Iterable[Index], outer: str, inner: str, extent: int) -> bool:
@@ -118,7 +118,8 @@ def _hides(index: Index, variable: str) -> bool:
     return substitute_variable(index, variable, Index(1)) != index
 
 
-def _nested(loops: Sequence[For], body: tuple[Stmt, ...]) -> For:
+def nested(loops: Sequence[For], body: tuple[Stmt, ...]) -> For:
+    """Return the loops, one at least, around each other and the innermost around `body`."""
     for loop in reversed(loops):
         body = (replace(loop, body=body),)
     (outermost,) = body
@@ -173,7 +174,7 @@ def vectorize(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> Fo
     for i in 0..320 { y[i] = ... }   ->   for i in 0..320 vector(16) { y[i] = ... }
     """
     if any(isinstance(s, Product) for s in body):
-        return _nested(loops, body)
+        return nested(loops, body)
     accesses = Accesses(body)
     width = vector_bytes // accesses.itemsize
     folds = [s for s in body if isinstance(s, Fold)]
@@ -181,17 +182,17 @@ def vectorize(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> Fo
     choices: list[tuple[float, int, int]] = [(scalar, -1, 1)]  # cost an element, loop, width
     for number, loop in enumerate(loops):
         here = min(width, _power_of_two_below(loop.extent))
-        if not loop.ordered and here > 1 and not _checks_depend(body, loop.var):
+        if not loop.ordered and here > 1 and not checks_depend(body, loop.var):
             choices.append((accesses.cost(loop.var, here) / here, number, here))
     cost, number, chosen = min(choices)
     if folds and _fold_cost(folds, body) <= cost:
-        return _nested(loops, tuple(_with_lanes(s) if isinstance(s, Fold) else s for s in body))
+        return nested(loops, tuple(_with_lanes(s) if isinstance(s, Fold) else s for s in body))
     if number < 0:
-        return _nested(loops, body)
+        return nested(loops, body)
     loop = loops.pop(number)
     if folds:
         chosen = min(chosen * OUTER_VECTORS, _power_of_two_below(loop.extent))
-    return _nested([*loops, replace(loop, vector=chosen)], body)
+    return nested([*loops, replace(loop, vector=chosen)], body)
 
 
 def _fold_cost(folds: Sequence[Fold], body: tuple[Stmt, ...]) -> float:
@@ -200,7 +201,7 @@ def _fold_cost(folds: Sequence[Fold], body: tuple[Stmt, ...]) -> float:
     for fold in folds:
         innermost = fold_nest(fold)[-1]
         lanes = _lanes(innermost)
-        if lanes == 1 or _checks_depend(body, innermost.var):
+        if lanes == 1 or checks_depend(body, innermost.var):
             return float("inf")
         accesses = Accesses(innermost.body)
         # Combining the lanes at the end is paid for by the elements of one fold.
@@ -214,7 +215,7 @@ def _with_lanes(fold: Fold) -> Fold:
     """Give the innermost fold lanes, and leave the folds around it as they are."""
     folds = fold_nest(fold)
     body: tuple[Stmt, ...] = (replace(folds[-1], lanes=_lanes(folds[-1])),)
-    if _checks_depend(folds[-1].body, folds[-1].var) or _has_loops(folds[-1].body):
+    if checks_depend(folds[-1].body, folds[-1].var) or _has_loops(folds[-1].body):
         body = (folds[-1],)
     for outer in reversed(folds[:-1]):
         body = (replace(outer, body=body),)
@@ -245,7 +246,7 @@ def _has_loops(body: Sequence[Stmt]) -> bool:
     return any(isinstance(s, For | Fold | Product) for s in body)
 
 
-def _checks_depend(body: Sequence[Stmt], variable: str) -> bool:
+def checks_depend(body: Sequence[Stmt], variable: str) -> bool:
     """Return whether an index that is data depends on `variable`: it is then checked one by one."""
     names = dependents(body, variable)
     return any(

@@ -18,6 +18,7 @@ from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import Program
+from symgrad.codegen.share_work import ONE_THREAD, Threads
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph
@@ -30,6 +31,7 @@ from symgrad.passes.pipeline import Options
 from symgrad.passes.pipeline import optimize as optimize_graph
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
+from symgrad.runtime.openmp import runtime_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class CompileOptions:
     opt_level: int
     fast_math: bool
     cache: bool
+    threads: Threads = ONE_THREAD
 
 
 class Executable:
@@ -50,7 +53,9 @@ class Executable:
         self.options = options
         self.optimized = optimize_graph(graph, options=Options(fast_math=options.fast_math))
         self.partition = fuse(self.optimized)
-        self.program: Program = build_program(self.partition, options.target, self._nest)
+        self.program: Program = build_program(
+            self.partition, options.target, self._nest, options.threads
+        )
         self.llvm = str(emit_module(self.program, options.target))
         self.code = machine_code(self.llvm, options)
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
@@ -162,4 +167,4 @@ def machine_code(module_text: str, options: CompileOptions) -> LoadedCode:
 
 def _compiled(module_text: str, target: Target, level: int) -> LoadedCode:
     image = emit_object(optimize(module_text, target, level), target, level)
-    return load_object(image, [STEP])
+    return load_object(image, [STEP], runtime_symbols(module_text))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.share_work import Threads
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
 from symgrad.graph.graph import Graph, Update, specialize
 from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
@@ -64,7 +65,7 @@ def compile(
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
     target that is not known or an option this version does not have.
     """
-    _refuse_options(threads=threads, memory_limit=memory_limit, check_numerics=check_numerics)
+    _refuse_options(memory_limit=memory_limit, check_numerics=check_numerics)
     arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)
     flat_inputs, input_nest = flatten(tuple(arguments))
     flat_outputs, output_nest = flatten(outputs)
@@ -78,18 +79,30 @@ def compile(
         raise CompileError(
             "compile", f"opt_level {opt_level} is none of 0, 1, 2, 3", source=user_source()
         )
-    options = CompileOptions(target_named(target), opt_level, fast_math, cache)
+    options = CompileOptions(
+        target_named(target), opt_level, fast_math, cache, Threads(_thread_count(threads))
+    )
     return Step(graph, options, input_nest, output_nest)
 
 
 def _refuse_options(**options: object) -> None:
     """Refuse what is part of the interface and not of this version, rather than ignore it."""
     for option, value in options.items():
-        if value not in (None, False) and (option, value) != ("threads", 1):
+        if value not in (None, False):
             raise CompileError(
                 "compile", f"{option}={value!r} is not supported in this version",
                 source=user_source(),
             )  # fmt: skip
+
+
+def _thread_count(threads: int | None) -> int:
+    """Return how many threads a step runs on; None is one."""
+    is_count = isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1
+    if threads is None or is_count:
+        return threads or 1
+    raise CompileError(
+        "compile", f"threads={threads!r} is no positive number of threads", source=user_source()
+    )
 
 
 def _as_input(value: Any) -> Tensor:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from tabulate import tabulate
 
-from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, schedule_text
+from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.program import Call
 from symgrad.graph.types import Array, aligned_empty
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.jit import emit_object, load_object, optimize
+from symgrad.runtime.openmp import openmp, runtime_symbols
 from symgrad.runtime.provenance import lines_of
 
 
@@ -24,6 +25,8 @@ class KernelRecord:
 
     `name` is the kernel's in the text of the stages; equal kernels share it. `ops` are the ops it
     computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
+    `parts` is into how many parts its work is cut for threads, and `threads` how many take them:
+    one where no OpenMP runtime was found.
     """
 
     name: str
@@ -33,6 +36,8 @@ class KernelRecord:
     flops: int
     bytes: int
     schedule: str
+    parts: int
+    threads: int
 
 
 class Kernels(tuple[KernelRecord, ...]):
@@ -41,11 +46,16 @@ class Kernels(tuple[KernelRecord, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
+        head = ("kernel", "computes", "flops", "bytes", "threads", "schedule", "lines")
         rows = [
-            (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", r.schedule, ", ".join(r.lines[:3]))
+            (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", r.threads, r.schedule,
+             ", ".join(r.lines[:3]))
             for r in self
-        ]
-        return _table(("kernel", "computes", "flops", "bytes", "schedule", "lines"), rows)
+        ]  # fmt: skip
+        table = _table(head, rows)
+        if all(r.threads == r.parts for r in self):
+            return table
+        return f"{table}\n\nNo OpenMP runtime was found: one thread takes all parts of a kernel."
 
 
 def describe_kernels(executable: Executable) -> Kernels:
@@ -55,6 +65,7 @@ def describe_kernels(executable: Executable) -> Kernels:
 
 def _record(call: Call) -> KernelRecord:
     nodes = call.group.nodes if call.group is not None else ()
+    parts = kernel_parts(call.kernel)
     return KernelRecord(
         call.kernel.name,
         call.label,
@@ -63,6 +74,8 @@ def _record(call: Call) -> KernelRecord:
         kernel_flops(call.kernel),
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
+        parts,
+        parts if parts == 1 or openmp().name is not None else 1,
     )
 
 
@@ -164,6 +177,7 @@ class Profile:
             (
                 row.kernel.name,
                 row.kernel.label,
+                str(row.kernel.threads),
                 f"{row.runs:,}",
                 f"{row.seconds * 1e6:.2f}",
                 f"{row.share:.1%}",
@@ -172,8 +186,9 @@ class Profile:
             )
             for row in sorted(self.rows, key=lambda r: -r.seconds)
         ]
-        rows.append(("", "all", "", f"{self.seconds * 1e6:.2f}", "100.0%", "", ""))
-        return _table(("kernel", "computes", "runs", "us", "share", "GFLOP/s", "GB/s"), rows)
+        rows.append(("", "all", "", "", f"{self.seconds * 1e6:.2f}", "100.0%", "", ""))
+        head = ("kernel", "computes", "threads", "runs", "us", "share", "GFLOP/s", "GB/s")
+        return _table(head, rows)
 
 
 def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Profile:
@@ -202,7 +217,8 @@ def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callabl
     options = executable.options
     text = str(emit_module(executable.program, options.target, timed=True))
     module = optimize(text, options.target, options.opt_level)
-    code = load_object(emit_object(module, options.target, options.opt_level), [STEP])
+    image = emit_object(module, options.target, options.opt_level)
+    code = load_object(image, [STEP], runtime_symbols(text))
     step = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
     outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
     spent = np.zeros((len(executable.program.calls), 2))  # seconds and runs
@@ -224,7 +240,7 @@ def _table_of(arrays: Sequence[Array]) -> Array:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    right = {"runs", "us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
+    right = {"threads", "runs", "us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
     align = ["right" if h in right else "left" for h in headers]
     return str(
         tabulate(rows, headers=headers, colalign=align if rows else None, disable_numparse=True)

@@ -206,8 +206,16 @@ def test_an_unknown_level():
 
 
 def test_an_option_that_this_version_does_not_have():
-    assert_refused(lambda: sg.compile([X], X, threads=4), RuntimeError, """
-        compile: threads=4 is not supported in this version
+    assert_refused(lambda: sg.compile([X], X, memory_limit=4), RuntimeError, """
+        compile: memory_limit=4 is not supported in this version
+          --> <here>
+    """)  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [0, -2, 1.5, True, "2"])
+def test_a_number_of_threads_that_is_none(threads):
+    assert_refused(lambda: sg.compile([X], X, threads=threads), RuntimeError, f"""
+        compile: threads={threads!r} is no positive number of threads
           --> <here>
     """)  # fmt: skip
 

@@ -15,6 +15,7 @@ from llvmlite import ir
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.sharing import Region, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.llvm.target import Target
 
@@ -31,17 +32,20 @@ def emit_contract(
     scratch: ir.Value | None,
     target: Target,
     epilogue: Epilogue,
+    region: Region | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
     The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
-    aligned to 64. The epilogue alone writes results; it gets every element once.
+    aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
+    only that part of the result is computed, by the same operations in the same order.
     """
     if plan.m == 0 or plan.n == 0:
         return
     assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
-    _LoopNest(builder, plan, left, right, scratch, target, epilogue).emit()
+    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue)
+    nest.emit(region or whole_region(plan))
 
 
 class _LoopNest:
@@ -76,13 +80,11 @@ class _LoopNest:
                 self._tiles = builder.alloca(kind)
                 self._tiles.align = 64
 
-    def emit(self) -> None:
+    def emit(self, region: Region) -> None:
         plan = self._plan
         with (
-            self._blocks(
-                (index(0), index(plan.row_tiles)), plan.row_tiles, plan.band_tiles
-            ) as band,
-            self._blocks((index(0), index(plan.panels)), plan.panels, plan.block_panels) as panels,
+            self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,
+            self._blocks(region.panels, plan.panels, plan.block_panels) as panels,
             self._blocks((index(0), index(plan.k)), plan.k, plan.block_k) as steps,
         ):
             if plan.pack_right != "none":

@@ -1,0 +1,62 @@
+"""Sharing a contraction out to threads: along which axis of the result, and how much to a thread.
+
+Only tiles of the result are shared out, never the terms of a sum, so each element is added up in
+the one order of the plan. Each thread packs what it reads itself: what lies along the axis is
+packed once in all, the other operand once by each thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from symgrad.codegen.contract import cost
+from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.plan import Axis, ContractPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the tiles of a result: from where to where, in tiles and in panels."""
+
+    tiles: tuple[ir.Value, ir.Value]
+    panels: tuple[ir.Value, ir.Value]
+
+
+def whole_region(plan: ContractPlan) -> Region:
+    """Return all of the result."""
+    return Region((index(0), index(plan.row_tiles)), (index(0), index(plan.panels)))
+
+
+def part_region(
+    builder: ir.IRBuilder, plan: ContractPlan, axis: Axis, size: int, number: ir.Value
+) -> Region:
+    """Return part `number` of the result, cut along `axis` into parts of `size` tiles."""
+    whole = whole_region(plan)
+    is_across = axis == plan.vector_axis
+    most = plan.panels if is_across else plan.row_tiles
+    start = builder.mul(number, index(size))
+    stop = builder.add(start, index(size))
+    is_inside = builder.icmp_signed("<", stop, index(most))
+    part = start, builder.select(is_inside, stop, index(most))
+    return Region(whole.tiles, part) if is_across else Region(part, whole.panels)
+
+
+def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
+    """Return the better axis to cut the result along, the tiles of a part, and the speed-up."""
+    other: Axis = "m" if plan.vector_axis == "n" else "n"
+    multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
+    left = cost.packing_cycles(plan.pack_left, plan.rows * plan.k)
+    right = cost.packing_cycles(plan.pack_right, plan.k * plan.columns)
+    serial = multiply + left + right
+    ways: list[tuple[Axis, int, float]] = []
+    for axis, tiles, own, whole in (
+        (plan.vector_axis, plan.panels, right, left),
+        (other, plan.row_tiles, left, right),
+    ):
+        size = -(-tiles // threads)
+        longest = (multiply + own) * size / tiles + whole
+        ways.append((axis, size, serial / longest))
+    # Of equals the first: panels, whose packed block is the larger one.
+    return max(ways, key=lambda way: way[2])
