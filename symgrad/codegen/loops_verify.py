@@ -72,8 +72,8 @@ class _Scope:
     `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
     differs between the lanes of a vector, and `varying` the names that differ with it. `parts` is
     into how many parts a parallel loop around is cut, None outside of one, and `is_fold` says that
-    there is a fold or a product around. In dead code, where some loop around has no iterations,
-    nothing is in bounds and nothing needs be.
+    there is a fold around. In dead code, where some loop around has no iterations, nothing is in
+    bounds and nothing needs be.
     """
 
     values: dict[str, DType] = field(default_factory=dict)
@@ -330,7 +330,6 @@ class _Verifier:
         for axis, (var, size) in zip("mn", axes, strict=False):
             in_lanes = axis == product.blocking.along
             inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
-        inside = replace(inside, is_fold=True)
         self._bind(product.name, product.dtype, inside, varies=True)
         for buffer in (product.lhs.buffer, product.rhs.buffer):
             assert not stores_to(buffer, product.body), f"{buffer} is an operand and stored to"

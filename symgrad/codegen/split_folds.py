@@ -6,11 +6,11 @@
 becomes
 
     for k.piece in 0..32 {
-      fold s: f32 = 0.0 for k in 0..31232 { t: f32 = x[31232*k.piece + k] yield t } combine ...
-      partial1[k.piece] = s
+      fold s.piece: f32 = 0.0 for k in 0..31232 { t: f32 = x[31232*k.piece + k] yield t } ...
+      partial1[k.piece] = s.piece
     }
-    fold s: f32 = 0.0 for k in 0..576 { t: f32 = x[k + 999424] yield t } combine ...
-    partial1[32] = s
+    fold s.piece: f32 = 0.0 for k in 0..576 { t: f32 = x[k + 999424] yield t } ...
+    partial1[32] = s.piece
     fold s: f32 = 0.0 for k.piece in 0..33 { s.item: f32 = partial1[k.piece] yield s.item } ...
     y[0] = s
 
@@ -148,11 +148,13 @@ def _piece(
 
     (moved,) = map_indices((fold,), move)
     assert isinstance(moved, Fold), "a fold stays one"
+    # The names of the results are for the fold that combines them.
+    own = tuple(replace(a, name=f"{a.name}.piece") for a in fold.accumulators)
     stores = (
         Store(buffer.name, at, Ref(a.name, a.identity.dtype))
-        for a, buffer in zip(fold.accumulators, buffers, strict=True)
+        for a, buffer in zip(own, buffers, strict=True)
     )
-    return (_resized(moved, plan.var, extent), *stores)
+    return (replace(_resized(moved, plan.var, extent), accumulators=own), *stores)
 
 
 def _resized(fold: Fold, var: str, extent: int) -> Fold:

@@ -34,6 +34,7 @@ from symgrad.codegen.program import (
     Step,
     Sweep,
 )
+from symgrad.codegen.share_work import ONE_THREAD, Threads
 from symgrad.graph.dtypes import DType, as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
@@ -260,6 +261,7 @@ def run_everywhere(
     targets: Sequence[str] = TARGETS,
     opt_level: int = 1,
     slack: float = 1.0,
+    threads: Threads = ONE_THREAD,
 ) -> Disagreement | None:
     """Run `graph` on all floors; return the first that disagrees with the reference, or None.
 
@@ -268,7 +270,7 @@ def run_everywhere(
     graph = specialize(graph, bind_sizes(graph, inputs))
     wanted = run_reference(graph, inputs)
     for target in targets:
-        executable = compile_for(graph, target, opt_level=opt_level)
+        executable = compile_for(graph, target, opt_level=opt_level, threads=threads)
         for floor, run in _floors(executable, inputs):
             try:
                 found = run()
@@ -281,9 +283,15 @@ def run_everywhere(
     return None
 
 
-def compile_for(graph: Graph, target: str = "native", *, opt_level: int = 1) -> Executable:
+def compile_for(
+    graph: Graph,
+    target: str = "native",
+    *,
+    opt_level: int = 1,
+    threads: Threads = ONE_THREAD,
+) -> Executable:
     """Compile a graph of known sizes, without a share in machine code compiled before."""
-    return Executable(graph, CompileOptions(target_named(target), opt_level, False, False))
+    return Executable(graph, CompileOptions(target_named(target), opt_level, False, False, threads))
 
 
 def program_for(graph: Graph, target: str = "native") -> Program:

@@ -51,7 +51,8 @@ from symgrad.graph.scalars import SCALAR_OPS
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 INPUT_COUNT = 24
-SCRATCH_BYTES = 64
+SCRATCH_BYTES = 64  # of one part
+MOST_PARTS = 5
 # Operations whose results NumPy does not round alike for one element and for many.
 ELEMENTARY = frozenset(
     ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow")
@@ -229,7 +230,12 @@ class _Draft:
         ordered = bool(self.number(0, 1))
         vector = 1 if ordered or place.in_lanes else self.one_of((1, 4))
         inside = place.inside(var, extent, ordered=ordered, in_lanes=vector > 1)
-        return [For(var, extent, tuple(self.statements(inside)), vector, ordered)]
+        parallel = None
+        if place.depth == 0 and not ordered:
+            parallel = self.one_of((None, vector, 2 * vector))
+        if parallel is not None:
+            inside.values.clear()
+        return [For(var, extent, tuple(self.statements(inside)), vector, ordered, parallel)]
 
     def fold(self, place: _Place) -> list[Stmt]:
         var, extent = self.name("i"), self.number(0, 11)
@@ -305,7 +311,7 @@ class _Draft:
     def scratch(self) -> str | None:
         if not self.number(0, 1):
             return None
-        param = Param(self.name("w"), dtypes.uint8, SCRATCH_BYTES, "scratch")
+        param = Param(self.name("w"), dtypes.uint8, MOST_PARTS * SCRATCH_BYTES, "scratch")
         self.params.append(param)
         return param.name
 

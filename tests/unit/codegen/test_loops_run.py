@@ -306,6 +306,33 @@ def test_a_failed_check_stops_the_kernel_with_its_status(wrong):
     assert y.tolist() == [1, 2, 0, 0]
 
 
+def test_parts_of_a_loop_are_run_from_the_last_to_the_first():
+    # What a loop must not rely on if it is to be parallel: the iterations before are over.
+    text = """kernel @k(inout y: i32[6]) {
+      for i in 0..5 parallel(2) { t: i32 = y[i] y[i + 1] = t }
+    }"""
+    y = np.arange(6, dtype=np.int32)
+    assert _run(text, y) == 0
+    assert y.tolist() == [0, 0, 1, 2, 3, 4]
+    assert _run(text.replace(" parallel(2)", " ordered"), y := np.arange(6, dtype=np.int32)) == 0
+    assert y.tolist() == [0] * 6
+
+
+def test_a_part_that_fails_does_not_stop_the_others():
+    y = np.zeros(4, F32)
+    text = _GATHER.replace("0..4", "0..4 parallel(2)")
+    assert _run(text, np.array([1, 2, 3], F32), np.array([0, 9, 2, 1], np.int32), y) == 7
+    assert y.tolist() == [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize(("x", "status"), [([0, 5, 9, 0], 2), ([0, 9, 5, 0], 1), ([0] * 4, 0)])
+def test_the_first_part_that_failed_says_the_status(x, status):
+    text = """kernel @k(in x: i64[4]) {
+      for i in 0..4 parallel(1) { t: i64 = x[i] check r = t in 8 else 1 check s = t in 4 else 2 }
+    }"""
+    assert _run(text, np.array(x)) == status
+
+
 def test_a_check_in_an_empty_range_always_fails():
     text = (
         "kernel @k(in x: f32[0], out y: f32[1]) { check r = 0 in 0 else 2 t: f32 = x[r] y[0] = t }"

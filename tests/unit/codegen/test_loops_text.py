@@ -47,6 +47,9 @@ kernel @every.thing_1(in x: f32[320], in w: f32[100], inout y: f32[320], scratch
     t7: f64 = t6
     y[-i + 319] = t4
   }
+  for j in 0..320 vector(16) parallel(160) {
+    y[j] = 1.0
+  }
   for b in 0..10 ordered {
     t9: i64 = index(b - 3)
     check r = t9 in 10 else 3
@@ -60,11 +63,13 @@ kernel @every.thing_1(in x: f32[320], in w: f32[100], inout y: f32[320], scratch
     y[r] = s
   }
   product q: f32 for (m in 0..10) (n in 0..32) (l in 0..3)
-      x[0] by (3, 1) * w[1] by (32, 1) tile(14, 32) block(168, 1024, 384) pack(lhs) along(n) {
+      x[0] by (3, 1) * w[1] by (32, 1) tile(14, 32) block(168, 1024, 384) pack(lhs) along(n)\
+ parallel(m, 3) {
     y[32*m + n] = q
   }
   product u: f32 for (m in 0..10) (n in 0..32) (l in 0..3)
-      x[29] by (-3, 1) * w[1] by (32, 1) tile(4, 8) block(1, 2, 3) pack() along(m) scratch(9 in z) {
+      x[29] by (-3, 1) * w[1] by (32, 1) tile(4, 8) block(1, 2, 3) pack() along(m) scratch(9 in z)\
+ parallel(n, 2) {
   }
 }
 """
@@ -224,8 +229,8 @@ def test_canonical_names_count_in_the_order_of_the_text():
     lines = text.splitlines()
     assert lines[0].startswith("kernel @kernel(in b0: f32[320], in b1: f32[100], inout b2:")
     assert lines[3] == "    t1: f32 = b0[i0]"
-    assert "    fold t9: f32 = 0.0, t10: i64 = 0 for i3 in 0..10 lanes(32) {" in lines
-    assert "    b2[i2] = t9" in lines
+    assert "    fold t9: f32 = 0.0, t10: i64 = 0 for i4 in 0..10 lanes(32) {" in lines
+    assert "    b2[i3] = t9" in lines
 
 
 def test_kernels_equal_but_for_names_have_one_canonical_text():

@@ -1,0 +1,82 @@
+"""The same bits from any number of threads: random graphs, and each op of the table.
+
+What is small is shared too here, and cut finely. A seed is a program of `test_three_oracles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from symgrad.codegen import share_work, split_folds
+from symgrad.codegen.kernel_costs import kernel_parts
+from symgrad.codegen.share_work import Threads
+from symgrad.graph.graph import Graph
+from symgrad.graph.types import Array
+from symgrad.runtime.executable import Executable
+from tests.fuzz.test_three_oracles import random_program, random_training
+from tests.support.case import Case, draw, placeholders
+from tests.support.cases import CASES
+from tests.support.floors import compile_for, run_everywhere, run_native
+
+COUNTS = (1, 2, 3, 4)
+
+Program = tuple[Graph, list[Array]]
+
+_NETWORKS = [(random_training, 0), (random_training, 1)]
+
+
+@pytest.fixture(autouse=True)
+def cut_finely(monkeypatch):
+    monkeypatch.setattr(share_work, "UNCUT", 1)
+    monkeypatch.setattr(split_folds, "PIECES", 2)
+
+
+def differing(
+    graph: Graph, inputs: Sequence[Array], counts: Sequence[int] = COUNTS
+) -> tuple[list[int], int]:
+    """Return the numbers of threads whose bits differ from those of the first, and the parts."""
+    executables = [compile_for(graph, threads=Threads(n, least_cycles=0)) for n in counts]
+    results = [_bits(executable, inputs) for executable in executables]
+    parts = max((kernel_parts(k) for e in executables for k in e.program.kernels), default=1)
+    return [n for n, found in zip(counts, results, strict=True) if found != results[0]], parts
+
+
+def _bits(executable: Executable, inputs: Sequence[Array]) -> list[bytes]:
+    results = run_native(executable, inputs)
+    return [a.tobytes() for a in (*results.outputs, *results.state.values())]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_op_gives_the_same_bits(case: Case):
+    dtype = case.dtypes[0]
+    xs = placeholders(case, dtype)
+    assert differing(Graph([case.build(*xs)], xs), draw(case, dtype), (1, 3))[0] == []
+
+
+@pytest.mark.parametrize(("make", "seed"), [*((random_program, n) for n in range(8)), *_NETWORKS])
+def test_random_programs_give_the_same_bits(make: Callable[[int], Program], seed: int):
+    assert differing(*make(seed))[0] == []
+
+
+@pytest.mark.parametrize(("make", "seed"), [*((random_program, n) for n in range(4)), *_NETWORKS])
+def test_parts_on_all_floors_give_what_the_reference_gives(make, seed):
+    threads = Threads(3, least_cycles=0)
+    assert run_everywhere(*make(seed), targets=("native",), threads=threads) is None
+
+
+def test_there_are_parts_in_what_is_compared():
+    assert differing(*random_training(1), (1, 4)) == ([], 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 500, 50))
+def test_400_more_programs_give_the_same_bits(first):
+    wrong = [
+        f"{make.__name__}({seed}): {counts} threads differ"
+        for make in (random_program, random_training)
+        for seed in range(first, first + 50)
+        if (counts := differing(*make(seed))[0])
+    ]
+    assert wrong == []
