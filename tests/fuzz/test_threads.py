@@ -5,7 +5,7 @@ What is small is shared too here, and cut finely. A seed is a program of `test_t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,13 +16,11 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
 from tests.fuzz.test_three_oracles import random_program, random_training
-from tests.support.case import Case, draw, placeholders
+from tests.support.case import draw, placeholders
 from tests.support.cases import CASES
 from tests.support.floors import compile_for, run_everywhere, run_native
 
 COUNTS = (1, 2, 3, 4)
-
-Program = tuple[Graph, list[Array]]
 
 _NETWORKS = [(random_training, 0), (random_training, 1)]
 
@@ -49,14 +47,14 @@ def _bits(executable: Executable, inputs: Sequence[Array]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_each_op_gives_the_same_bits(case: Case):
+def test_each_op_gives_the_same_bits(case):
     dtype = case.dtypes[0]
     xs = placeholders(case, dtype)
     assert differing(Graph([case.build(*xs)], xs), draw(case, dtype), (1, 3))[0] == []
 
 
 @pytest.mark.parametrize(("make", "seed"), [*((random_program, n) for n in range(8)), *_NETWORKS])
-def test_random_programs_give_the_same_bits(make: Callable[[int], Program], seed: int):
+def test_random_programs_give_the_same_bits(make, seed):
     assert differing(*make(seed))[0] == []
 
 

@@ -208,7 +208,7 @@ def test_what_is_computed_does_not_change(threads):
             }
             assert run_kernel(candidate, buffers) == 0
             results.append(buffers["y"])
-        np.testing.assert_array_equal(*results)
+        np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_threads_without_work_change_nothing():

@@ -1,0 +1,145 @@
+"""Forks in LLVM IR, and the parts of products: what is emitted, and that parts make a whole."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen import share_work
+from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.llvm.parallel import OPENMP
+from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.share_work import Threads
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
+from symgrad.runtime.jit import optimize
+from tests.support.floors import compile_for, run_native
+from tests.unit.codegen.test_contract import Case
+
+LONG = sg.placeholder((100_000,), name="x")
+
+
+def plain_ir(*outputs: sg.Tensor, threads: int) -> str:
+    executable = compile_for(Graph(outputs), "x86-64-v3", threads=Threads(threads))
+    return str(emit_module(executable.program, target_named("x86-64-v3")))
+
+
+def functions(ir: str) -> dict[str, str]:
+    """Return the text of each function that is defined."""
+    found = re.findall(r'(?ms)^define [^@]*@"([^"]+)"(.*?)^}', ir)
+    return dict(found)
+
+
+# ------------------------------------------------------------------------------- what is emitted
+
+
+def test_a_part_is_a_function_that_a_team_calls_for_its_numbers():
+    ir = plain_ir(sg.tanh(LONG), threads=2)
+    found = functions(ir)
+    assert {"k0", "k0.part", "k0.part.team"} <= found.keys()
+    assert re.search(r'call void @"GOMP_parallel"\(.*k0.part.team.*, i32 2, i32 0\)', ir)
+    team = found["k0.part.team"]
+    assert 'call i32 @"omp_get_thread_num"()' in team
+    assert 'call i32 @"omp_get_num_threads"()' in team
+    assert 'call void @"k0.part"(' in team
+    assert re.match(r"\(ptr noalias [^,]+, ptr noalias [^,]+, i64 [^,]+\)", found["k0.part"])
+
+
+def test_what_one_thread_does_takes_nothing_of_a_runtime():
+    ir = plain_ir(sg.tanh(LONG), threads=1)
+    assert not any(symbol in ir for symbol in OPENMP)
+    assert not any(symbol in plain_ir(LONG[:100] + 1, threads=4) for symbol in OPENMP)
+
+
+def test_what_parts_share_lies_on_the_stack_once_a_call():
+    ir = plain_ir(sg.tanh(LONG), threads=2)
+    optimized = str(optimize(ir, target_named("x86-64-v3"), 2))
+    assert functions(ir)["k0"].count("alloca") == 1
+    assert "malloc" not in optimized
+
+
+def test_a_part_that_cannot_fail_returns_nothing_and_one_that_can_a_status():
+    at = sg.placeholder((100_000,), "int64")
+    assert re.search(r'define [^@]*void @"k0.part"', plain_ir(LONG + 1.5 / LONG, threads=2))
+    ir = plain_ir(sg.take(LONG, at), threads=2)
+    assert re.search(r'define [^@]*i32 @"k0.part"', ir)
+
+
+# --------------------------------------------------------------------------- parts of products
+
+
+def share(m: int, n: int, k: int, threads: int = 2, rhs: str = "rows") -> tuple[str, int, float]:
+    plan = Case(m, n, k, rhs=rhs).plan("x86-64-v4")
+    return choose_share(plan, threads)
+
+
+def test_the_axis_is_the_one_that_divides_better():
+    assert share(4096, 64, 256)[0] == "m"
+    assert share(64, 4096, 256)[0] == "n"
+
+
+def test_packing_that_each_thread_repeats_counts():
+    # Both axes divide evenly: 56 tiles and 42 panels. It is the panels that are packed.
+    assert share(504, 2016, 512, rhs="columns") == ("n", 21, 2.0)
+
+
+def test_one_tile_cannot_be_shared():
+    assert share(8, 16, 512)[2] == 1.0
+
+
+FORMS = {
+    "NN": lambda a, b: a @ b,
+    "TN": lambda a, b: a.T @ b,
+    "NT": lambda a, b: a @ b.T,
+    "TT": lambda a, b: a.T @ b.T,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("m", "n", "k", "dtype"),
+    [
+        (70, 130, 33, dtypes.float32),
+        (257, 190, 1100, dtypes.float64),  # in several blocks of k
+        (1, 500, 64, dtypes.float32),
+        (300, 3, 64, dtypes.float32),
+        (90, 100, 300, dtypes.bfloat16),  # always packed
+        (50, 60, 40, dtypes.int8),
+    ],
+)
+def test_parts_of_a_product_have_the_bits_of_the_whole(form, m, n, k, dtype, monkeypatch):
+    monkeypatch.setattr(share_work, "LEAST_SPEED_UP", 1.05)
+    assert_equal_bits(FORMS[form], (m, k), (k, n), dtype, form)
+
+
+@pytest.mark.parametrize("shape", [(6, 40, 50), (2, 3, 40, 50), (3, 150, 40)])
+def test_parts_of_many_products_have_the_bits_of_the_whole(shape):
+    assert_equal_bits(FORMS["NT"], shape, shape[::-1], dtypes.float32, "NT", batch=True)
+
+
+def assert_equal_bits(
+    multiply: object,
+    lhs: tuple[int, ...],
+    rhs: tuple[int, ...],
+    dtype: DType,
+    form: str,
+    *,
+    batch: bool = False,
+) -> None:
+    lhs, rhs = lhs[:: -1 if form[0] == "T" else 1], rhs[:: -1 if form[1] == "T" else 1]
+    a, b = sg.placeholder(lhs, dtype), sg.placeholder(lhs if batch else rhs, dtype)
+    y = a @ sg.matrix_transpose(b) if batch else multiply(a, b)  # type: ignore[operator]
+    graph = Graph([y + 1], [a, b])
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(0, 3, t.type.static_shape).astype(dtype.numpy) for t in graph.inputs]
+    found = []
+    for count in (1, 2, 3, 5):
+        executable = compile_for(graph, threads=Threads(count, least_cycles=0))
+        assert (count > 1) == ("parallel(" in str(executable.program))
+        found.append(run_native(executable, arrays).outputs[0].tobytes())
+    assert found == [found[0]] * 4
