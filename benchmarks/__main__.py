@@ -10,12 +10,15 @@ from benchmarks import (
     optimizers,
     overhead,
     scaling,
+    threads,
     train_step,
 )
 from benchmarks.report import options, write_json
 
-# Each in the state it would find on its own: those that fill memory and caches come last.
+# Each in the state it would find on its own: those that fill memory and caches come last, and what
+# needs two cores comes before those that keep to one.
 BENCHMARKS = (
+    threads,
     overhead,
     functional_calls,
     train_step,

@@ -78,6 +78,15 @@ def test_a_loop_is_measured_beside_c_both_ways(reports):
     assert all(row["times C"] > 0 for row in rows.values())
 
 
+def test_threads_are_measured_beside_one(reports):
+    rows = {row["work"]: row for row in reports["threads"]["rows"]}
+    assert len(rows) == 3
+    assert all(row["us, 1"] > 0 and row["speed-up"] > 0 for row in rows.values())
+    assert [bar["claim"].endswith("f32 product 128") for bar in reports["threads"]["bars"]] == [
+        True
+    ]
+
+
 def test_an_lstm_is_measured_and_its_largest_kernels_are_named(reports):
     rows = {row["library"]: row for row in reports["lstm"]["rows"]}
     assert rows["symgrad"]["steps/s"] > 0

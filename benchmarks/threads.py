@@ -1,0 +1,121 @@
+"""Two threads beside one: the same step, interleaved; how many times as fast two are.
+
+Both must give the same bits before anything is timed. Products are bound by arithmetic, which two
+cores have twice of. What is bound by memory gains what two cores draw from it more than one does,
+which differs from machine to machine, so it is shown and not judged. Other programs on the machine
+take one of two cores away: the best rounds say what happens without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+import symgrad as sg
+from benchmarks.report import Bar, Report, run_as_program
+from benchmarks.timing import Call, Times, interleave
+from symgrad.graph.types import Array, aligned_empty
+from symgrad.optim import Adam
+from symgrad.runtime.function import compile
+
+THREADS = 2
+PRODUCTS = (512, 1024, 2048)
+MIN_SPEED_UP = 1.7  # of products
+
+# From a number of threads to a call of the step on that many, and the state it leaves.
+Maker = Callable[[int], tuple[Call, Callable[[], Array]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something to compute, and whether its arithmetic takes longer than its memory."""
+
+    name: str
+    make: Maker
+    is_judged: bool = False
+
+
+def measure(quick: bool = False) -> Report:
+    """Return a row for each kind of work."""
+    report = Report("threads", ("work", "us, 1", f"us, {THREADS}", "speed-up", "best rounds"))
+    for work in _small() if quick else _all():
+        one, two = _times(work, rounds=3 if quick else 25)
+        best = one.best / two.best
+        numbers = one.median * 1e6, two.median * 1e6, one.ratio(two), best
+        report.rows.append((work.name, *(round(n, 2) for n in numbers)))
+        if work.is_judged:
+            claim = f"times as fast on {THREADS} threads, best rounds, {work.name}"
+            report.bars.append(Bar(claim, best, MIN_SPEED_UP, at_least=True))
+    return report
+
+
+def _times(work: Work, rounds: int) -> tuple[Times, Times]:
+    calls, results = {}, []
+    for threads in (1, THREADS):
+        call, result = work.make(threads)
+        call()
+        results.append(result().tobytes())
+        calls[str(threads)] = call
+    assert results[0] == results[1], f"{work.name}: threads change the result"
+    times = interleave(calls, rounds=rounds, seconds=0.02)
+    return times["1"], times[str(THREADS)]
+
+
+def _all() -> list[Work]:
+    products = [Work(f"f32 product {n}", partial(_product, n), is_judged=True) for n in PRODUCTS]
+    return [
+        *products,
+        Work("tanh of 1M f32", partial(_map, 1 << 20, sg.tanh)),
+        Work("x + 1 of 10M f32", partial(_map, 10_000_000, lambda x: x + 1)),
+        Work("sum of 10M f32", partial(_map, 10_000_000, sg.sum)),
+        Work("Adam, 10M parameters", partial(_adam, 10_000_000)),
+    ]
+
+
+def _small() -> list[Work]:
+    return [
+        Work("f32 product 128", partial(_product, 128), is_judged=True),
+        Work("tanh of 64k f32", partial(_map, 1 << 16, sg.tanh)),
+        Work("Adam, 100k parameters", partial(_adam, 100_000)),
+    ]
+
+
+def _product(size: int, threads: int) -> tuple[Call, Callable[[], Array]]:
+    a, b = (_random((size, size), seed) for seed in range(2))
+    x, y = sg.placeholder((size, size)), sg.placeholder((size, size))
+    return _into(compile([x, y], x @ y, threads=threads), (size, size), a, b)
+
+
+def _map(
+    count: int, function: Callable[[sg.Tensor], sg.Tensor], threads: int
+) -> tuple[Call, Callable[[], Array]]:
+    x = sg.placeholder((count,))
+    y = function(x)
+    return _into(compile([x], y, threads=threads), y.type.static_shape, _random((count,), 0))
+
+
+def _into(
+    step: sg.Step, shape: tuple[int, ...], *arrays: Array
+) -> tuple[Call, Callable[[], Array]]:
+    out = aligned_empty(shape, np.dtype(np.float32))
+    return partial(step, *arrays, out=out), lambda: out
+
+
+def _adam(count: int, threads: int) -> tuple[Call, Callable[[], Array]]:
+    w = sg.variable(_random((count,), 0))
+    g = sg.placeholder((count,))
+    step = compile([g], [], Adam(1e-3).minimize(sg.sum(w * g), [w]), threads=threads)
+    return partial(step, _random((count,), 1)), lambda: w.value
+
+
+def _random(shape: tuple[int, ...], seed: int) -> Array:
+    values = aligned_empty(shape, np.dtype(np.float32))
+    values[...] = np.random.default_rng(seed).standard_normal(shape, np.float32)
+    return values
+
+
+if __name__ == "__main__":
+    run_as_program(__doc__, measure)
