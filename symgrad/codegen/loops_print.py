@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
+from symgrad.codegen.index_arithmetic import index_of
 from symgrad.codegen.loops import (
     Accumulator,
     Atom,
@@ -35,7 +36,6 @@ from symgrad.codegen.loops import (
     Stmt,
     Store,
     StridedOperand,
-    index_of,
 )
 from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS

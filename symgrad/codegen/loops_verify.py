@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from symgrad.codegen.index_arithmetic import bounds
 from symgrad.codegen.loops import (
     Atom,
     Cast,
@@ -32,7 +33,6 @@ from symgrad.codegen.loops import (
     Stmt,
     Store,
     StridedOperand,
-    bounds,
 )
 from symgrad.codegen.loops_facts import (
     is_taken,

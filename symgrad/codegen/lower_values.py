@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from symgrad.codegen.index_arithmetic import bounds, modulus, quotient, scaled_sum
 from symgrad.codegen.loops import (
     Atom,
     Check,
@@ -22,10 +23,6 @@ from symgrad.codegen.loops import (
     Product,
     Stmt,
     Store,
-    bounds,
-    modulus,
-    quotient,
-    scaled_sum,
 )
 from symgrad.codegen.scope import Names, Scope, ValueKey, constant
 from symgrad.graph.kernel_spec import AxisMap, Gather, Iota, Map, Reshape, View

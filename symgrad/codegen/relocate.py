@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from symgrad.codegen.index_arithmetic import bounds
 from symgrad.codegen.loops import (
     Check,
     Fold,
@@ -29,7 +30,6 @@ from symgrad.codegen.loops import (
     Stmt,
     Store,
     StridedOperand,
-    bounds,
 )
 
 

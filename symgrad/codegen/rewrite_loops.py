@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from symgrad.codegen.index_arithmetic import index_of
 from symgrad.codegen.loops import (
     Atom,
     Cast,
@@ -26,7 +27,6 @@ from symgrad.codegen.loops import (
     Select,
     Stmt,
     Store,
-    index_of,
 )
 
 ReplaceIndex = Callable[[Index], Index]

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.index_arithmetic import index_of
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.llvm.products import product_plan
 from symgrad.codegen.llvm.target import Target
@@ -27,7 +28,6 @@ from symgrad.codegen.loops import (
     Product,
     Share,
     Stmt,
-    index_of,
 )
 from symgrad.codegen.rewrite_loops import drop_unused, map_indices, substitute_variable
 from symgrad.codegen.schedule import checks_depend, nested, perfect_nest

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from symgrad.codegen.index_arithmetic import index_of
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops import (
     Fold,
@@ -37,7 +38,6 @@ from symgrad.codegen.loops import (
     Ref,
     Stmt,
     Store,
-    index_of,
 )
 from symgrad.codegen.rewrite_loops import indices, map_indices, substitute_variable
 from symgrad.codegen.schedule import fold_nest, merge_folds, merge_loops, nested, perfect_nest

@@ -9,7 +9,8 @@ A compiled step is a native function of the ABI
     i32 step(ptr inputs, ptr outputs, ptr state)
 
 `inputs` and `outputs` are tables of pointers to elements, `state` is passed through, and a result
-other than 0 is a failure. It does not run Python code, and keeps the global lock.
+other than 0 is a failure. It does not run Python code, and keeps the global lock; threads that it
+forks know nothing of Python.
 """
 
 from __future__ import annotations

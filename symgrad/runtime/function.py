@@ -60,10 +60,15 @@ def compile(
     `outputs` is any nest of tensors; arrays come back in the same nest. `updates` are `Update`s or
     (variable, new value) pairs, all applied at once when the step has been computed.
 
+    `threads` is how many threads share the work of a kernel that is worth it, None for one. Results
+    have the same bits whatever it is. The threads are those of the OpenMP runtime that is found; if
+    there is none, one thread does all.
+
     `target` is "native" or an x86-64 level; `opt_level` is LLVM's, 0 to 3; `fast_math` allows
     rewrites that hold for real numbers only; `cache` shares the machine code of equal programs.
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
-    target that is not known or an option this version does not have.
+    target that is not known, a number of threads that is none, or an option this version does not
+    have.
     """
     _refuse_options(memory_limit=memory_limit, check_numerics=check_numerics)
     arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)

@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from symgrad.codegen.index_arithmetic import bounds, scaled_sum
 from symgrad.codegen.loops import (
     Accumulator,
     Atom,
@@ -41,8 +42,6 @@ from symgrad.codegen.loops import (
     Stmt,
     Store,
     StridedOperand,
-    bounds,
-    scaled_sum,
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, bool_, float32, int64

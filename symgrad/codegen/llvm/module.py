@@ -5,7 +5,8 @@
 `inputs` and `outputs` are tables of pointers to elements. `state` is a table too: the arena, an
 int64 that receives an index found out of range, then the variables, the constants and the tapes.
 The result is 0, or the status of what failed. The function calls functions of its own module and
-nothing else, except that a tape grows through the C library.
+nothing else, except that a tape grows through the C library and that parallel kernels fork through
+an OpenMP runtime.
 """
 
 from __future__ import annotations

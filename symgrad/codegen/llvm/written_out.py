@@ -107,8 +107,9 @@ class _WrittenOut(KernelEmitter):
         value = self._atom(store.value, width)
         self._registers.store(held.buffer, self._elements(held, store.index, width), value)
 
-    def _emit_failure(self, given: ir.Value, status: int) -> None:
-        self._fail(given, status)
+    def _emit_failure(self, given: ir.Value, status: ir.Value) -> None:
+        assert isinstance(status, ir.Constant), "what is written out is not cut into parts"
+        self._fail(given, status.constant)
 
     def _elements(self, held: _Held, index: Index, width: int) -> list[int]:
         """Return which element of the buffer each lane is."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symgrad.codegen.index_arithmetic import index_of
 from symgrad.codegen.loops import (
     Const,
     For,
@@ -25,7 +26,6 @@ from symgrad.codegen.loops import (
     Quotient,
     Ref,
     Store,
-    index_of,
 )
 from symgrad.codegen.loops_parse import parse_kernel
 from symgrad.codegen.loops_print import canonical, print_index, print_kernel, print_statement

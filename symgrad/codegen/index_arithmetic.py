@@ -1,0 +1,83 @@
+"""Arithmetic of indices: affine expressions of loop variables, with divisions by constants."""
+
+from __future__ import annotations
+
+from symgrad.codegen.loops import Index, IndexAtom, Modulus, Quotient
+
+
+def index_of(*terms: tuple[IndexAtom, int], const: int = 0) -> Index:
+    """Return the sum of `coefficient * atom` and `const` in normal form.
+
+    `n*(e // n) + e % n` becomes `e`, so that splitting and merging axes leaves no trace.
+    """
+    total: dict[IndexAtom, int] = {}
+    for atom, coefficient in terms:
+        total[atom] = total.get(atom, 0) + coefficient
+    for atom in list(total):
+        if isinstance(atom, Modulus) and total.get(atom):
+            const = _join_quotient(total, atom, const)
+    kept = ((a, c) for a, c in total.items() if c)
+    return Index(const, tuple(sorted(kept, key=lambda term: _atom_key(term[0]))))
+
+
+def _atom_key(atom: IndexAtom) -> tuple[int, str]:
+    return (0, atom) if isinstance(atom, str) else (1, repr(atom))
+
+
+def _join_quotient(total: dict[IndexAtom, int], modulus: Modulus, const: int) -> int:
+    quotient = Quotient(modulus.index, modulus.by)
+    scale = total[modulus]
+    if total.get(quotient) != scale * modulus.by:
+        return const
+    del total[modulus], total[quotient]
+    for atom, coefficient in modulus.index.terms:
+        total[atom] = total.get(atom, 0) + scale * coefficient
+    return const + scale * modulus.index.const
+
+
+def scaled_sum(parts: list[tuple[Index, int]], const: int = 0) -> Index:
+    """Return `const + sum(factor * part)`."""
+    terms = [(atom, c * factor) for part, factor in parts for atom, c in part.terms]
+    return index_of(*terms, const=const + sum(part.const * factor for part, factor in parts))
+
+
+def quotient(index: Index, by: int, extents: dict[str, int]) -> Index:
+    """Return `index // by`; what divides leaves, where the rest is known to stay below `by`."""
+    whole, rest = _split(index, by)
+    low, high = bounds(rest, extents)
+    if low >= 0 and high < by:
+        return whole
+    return scaled_sum([(whole, 1), (Index(0, ((Quotient(rest, by), 1),)), 1)])
+
+
+def modulus(index: Index, by: int, extents: dict[str, int]) -> Index:
+    """Return `index % by`; what divides drops out, where the rest is known to stay below `by`."""
+    _, rest = _split(index, by)
+    low, high = bounds(rest, extents)
+    return rest if low >= 0 and high < by else Index(0, ((Modulus(rest, by), 1),))
+
+
+def _split(index: Index, by: int) -> tuple[Index, Index]:
+    """Return (whole, rest) with `index == whole * by + rest`."""
+    whole = tuple((a, c // by) for a, c in index.terms if c % by == 0)
+    rest = tuple((a, c) for a, c in index.terms if c % by)
+    return Index(index.const // by, whole), Index(index.const % by, rest)
+
+
+def bounds(index: Index, extents: dict[str, int]) -> tuple[int, int]:
+    """Return the least and the greatest value; a variable v takes 0 to extents[v] - 1."""
+    low = high = index.const
+    for atom, coefficient in index.terms:
+        first, last = _atom_bounds(atom, extents)
+        low += coefficient * (first if coefficient > 0 else last)
+        high += coefficient * (last if coefficient > 0 else first)
+    return low, high
+
+
+def _atom_bounds(atom: IndexAtom, extents: dict[str, int]) -> tuple[int, int]:
+    if isinstance(atom, str):
+        return 0, max(extents[atom] - 1, 0)
+    if isinstance(atom, Modulus):
+        return 0, atom.by - 1
+    low, high = bounds(atom.index, extents)
+    return low // atom.by, high // atom.by
