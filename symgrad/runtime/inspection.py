@@ -48,7 +48,7 @@ class Kernels(tuple[KernelRecord, ...]):
     def __str__(self) -> str:
         head = ("kernel", "computes", "flops", "bytes", "threads", "schedule", "lines")
         rows = [
-            (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", r.threads, r.schedule,
+            (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", _threads(r), r.schedule,
              ", ".join(r.lines[:3]))
             for r in self
         ]  # fmt: skip
@@ -56,6 +56,11 @@ class Kernels(tuple[KernelRecord, ...]):
         if all(r.threads == r.parts for r in self):
             return table
         return f"{table}\n\nNo OpenMP runtime was found: one thread takes all parts of a kernel."
+
+
+def _threads(record: KernelRecord) -> str:
+    """Return how many threads share a call; nothing where none are to."""
+    return str(record.threads) if record.parts > 1 else ""
 
 
 def describe_kernels(executable: Executable) -> Kernels:
@@ -177,7 +182,7 @@ class Profile:
             (
                 row.kernel.name,
                 row.kernel.label,
-                str(row.kernel.threads),
+                _threads(row.kernel),
                 f"{row.runs:,}",
                 f"{row.seconds * 1e6:.2f}",
                 f"{row.share:.1%}",
@@ -240,6 +245,9 @@ def _table_of(arrays: Sequence[Array]) -> Array:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table, without the column of threads if it says nothing."""
+    kept = [i for i, h in enumerate(headers) if h != "threads" or any(row[i] for row in rows)]
+    headers, rows = [headers[i] for i in kept], [[row[i] for i in kept] for row in rows]
     right = {"threads", "runs", "us", "share", "GFLOP/s", "GB/s", "flops", "bytes", "offset"}
     align = ["right" if h in right else "left" for h in headers]
     return str(

@@ -59,7 +59,8 @@ def openmp() -> OpenMP:
     """Return the runtime of this process: one that is loaded already, or the first that loads."""
     found = next(filter(None, map(_functions, _candidates())), None)
     runtime = link_runtime(*found) if found is not None else link_runtime(None, {})
-    os.register_at_fork(after_in_child=lambda: _give_up(runtime))
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _give_up(runtime))
     return runtime
 
 

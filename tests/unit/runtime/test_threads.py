@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -136,6 +137,10 @@ def test_a_step_shows_which_kernels_are_shared():
     step = sg.compile([x], [sg.tanh(x), sg.sum(x[:5], axis=1)], threads=2)
     assert sorted(record.parts for record in step.kernels) == [1, 2]
     assert "parallel(" in str(step.kernels)
+    assert re.search(r"(?m)bytes +threads +schedule(.|\n)* 2 +for 210000", str(step.kernels))
+    assert re.search(r"computes +threads +runs", str(step.profile(M, repeat=1)))
+    alone = sg.compile([x], sg.tanh(x))
+    assert "threads" not in f"{alone.kernels} {alone.profile(M, repeat=1)}"
     assert "parallel(" in step.ir("loops")
     shared = next(record for record in step.kernels if record.parts == 2)
     for stage in ("llvm", "llvm-opt", "asm"):
