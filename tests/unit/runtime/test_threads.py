@@ -140,7 +140,8 @@ def test_a_step_shows_which_kernels_are_shared():
     assert re.search(r"(?m)bytes +threads +schedule(.|\n)* 2 +for 210000", str(step.kernels))
     assert re.search(r"computes +threads +runs", str(step.profile(M, repeat=1)))
     alone = sg.compile([x], sg.tanh(x))
-    assert "threads" not in f"{alone.kernels} {alone.profile(M, repeat=1)}"
+    assert re.search(r"bytes +schedule", str(alone.kernels))
+    assert re.search(r"computes +runs", str(alone.profile(M, repeat=1)))
     assert "parallel(" in step.ir("loops")
     shared = next(record for record in step.kernels if record.parts == 2)
     for stage in ("llvm", "llvm-opt", "asm"):
