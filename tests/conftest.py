@@ -32,6 +32,9 @@ from filecheck.parser import Parser, pattern_for_opts
 
 # Read when symgrad is imported, which nothing here has done yet.
 os.environ.setdefault("SYMGRAD_VERIFY", "1")
+# Threads that wait for work sleep: tests are rarely alone on a machine, and a thread that keeps its
+# core while it waits keeps it from the one it waits for.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # `ci` gives the same examples on each run; `explore` looks for new ones, and what it finds becomes
 # a row in a table. Chosen with --hypothesis-profile.
