@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -182,10 +181,6 @@ class Step:
         entry = self._entry_for(arrays)
         return self._as_nest(entry.call(*arrays))
 
-    def _run_nest(self, call: Callable[..., Any], *arrays: Any) -> Any:
-        """Run with arrays of the sizes there are: what does not fit, the entry has converted."""
-        return self._as_nest(call(*arrays))
-
     def _flat_arguments(self, arguments: tuple[Any, ...]) -> list[Array]:
         flat: Sequence[Any] = arguments
         if not self._takes_flat:
@@ -258,8 +253,6 @@ class Step:
             # What fits these sizes takes the short way from now on; the entry sends others here.
             self._run = entry.call if self._is_direct else self._nested(entry)
             self._run_single_into = entry.into if self._is_single else None
-        elif self._takes_flat:
-            self._run = partial(self._run_nest, entry.call)
         return self._compiled[key]
 
     @property
