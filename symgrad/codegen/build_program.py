@@ -7,7 +7,7 @@ inputs and outputs to it are buffers of the graph around it, or slices of stacks
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symgrad.codegen.arena import lay_out
@@ -39,19 +39,13 @@ from symgrad.passes.partition import Group, Partition
 
 _COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
 
-# From a nested graph, the first number its nodes may have as a status, and its carried outputs and
-# inputs, to its groups.
-Nest = Callable[[Graph, int, Sequence[tuple[int, int]]], Partition]
 
-
-def build_program(
-    partition: Partition, target: Target, nest: Nest = fuse, threads: Threads = ONE_THREAD
-) -> Program:
+def build_program(partition: Partition, target: Target, threads: Threads = ONE_THREAD) -> Program:
     """Lower and schedule every group, share equal kernels and lay out the arena.
 
-    `nest` turns the graph of a branch or of a body into groups.
+    Nested graphs, which the passes have seen too, become groups here.
     """
-    builder = _Builder(target, nest, threads)
+    builder = _Builder(target, threads)
     variables = assign_buffers(partition).variables
     steps = builder.steps(partition, _Surroundings((), ()))
     steps = schedule_registers(steps, target.vector_bytes, target.vector_registers)
@@ -81,11 +75,10 @@ class _Surroundings:
 class _Builder:
     """Builds the steps of a program; numbers what is global to it."""
 
-    def __init__(self, target: Target, nest: Nest, threads: Threads) -> None:
+    def __init__(self, target: Target, threads: Threads) -> None:
         self.pool = KernelPool(target, threads)
         self.constants: dict[Literal, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
-        self._nest = nest
         self._temporaries = itertools.count()
         self._tapes = itertools.count()
         self._loops = itertools.count()
@@ -99,7 +92,7 @@ class _Builder:
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
         assert isinstance(graph, Graph), "a nested graph is a graph"
-        return self._nest(graph, max(self.failures, default=0) + 1, carried)
+        return fuse(graph, max(self.failures, default=0) + 1, carried)
 
     def temporary(self, type_: TensorType) -> Buffer:
         """Return a new buffer of the arena; a tape for a stack without a bound."""

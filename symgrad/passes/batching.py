@@ -64,11 +64,11 @@ def _again(operands: Operands) -> Sequence[Entry]:
         control = CONTROL_RULES.get(node.definition)
         found = None
         if control is not None:
-            found = control(operands, lambda g, entries: _build(g, entries, operands.size))
+            found = control(operands, lambda g, entries: build_batched(g, entries, operands.size))
         return _one_by_one(operands) if found is None else found
 
 
-def _build(graph: Graph, arguments: Sequence[Entry], size: Dim) -> list[Entry]:
+def build_batched(graph: Graph, arguments: Sequence[Entry], size: Dim) -> list[Entry]:
     """Build the nodes of `graph` again where we are, on `arguments`; see `inline`."""
     entered = (Entry(enter(e.tensor), e.is_batched) for e in arguments)
     found = dict(zip(graph.inputs, entered, strict=True))

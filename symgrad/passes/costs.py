@@ -1,12 +1,27 @@
-"""What computing an element costs, in flops, for decisions and for reports."""
+"""What computing costs, for decisions and for reports: flops, and time as far as it can be told.
+
+The prices are those of one core of a machine of some years, and only their proportions matter.
+"""
 
 from __future__ import annotations
 
+import math
+
+from symgrad.graph.compare import graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.dtypes import bool_ as bool_dtype
-from symgrad.graph.kernel_spec import KernelSpec, Map
-from symgrad.graph.node import Node
+from symgrad.graph.kernel_spec import Contract, Iota, KernelSpec, Map, Reduce, Reshape, View
+from symgrad.graph.node import Node, Tensor
 from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.graph.types import UNBOUNDED, is_unbounded
+
+# Picoseconds.
+PER_BYTE_READ = 50
+PER_BYTE_WRITTEN = 100
+_PER_FLOP = 20  # element by element; what is not arithmetic comes with reading and writing
+_PER_FLOP_OF_PRODUCT = 5
+_PER_ELEMENT_REDUCED = 50
+_TRIPS = 8  # of a loop within a graph, if it has no bound
 
 
 class _Counter:
@@ -40,3 +55,45 @@ def flops_per_element(node: Node, spec: KernelSpec | None) -> int:
     counter = _Counter()
     spec.body(counter, *(t.dtype for t in node.inputs))
     return counter.flops
+
+
+def kernel_spec(node: Node) -> KernelSpec | None:
+    """Return the structure of `node`, whose sizes are known; None for a leaf."""
+    kernel = node.definition.kernel
+    return None if kernel is None else kernel(*(t.type for t in node.inputs), **node.attrs)
+
+
+def flops_of_contract(node: Node, spec: Contract) -> int:
+    """Return the multiplications and additions of a product."""
+    sizes: dict[str, int] = {}
+    for labels, operand in zip((spec.lhs, spec.rhs), node.inputs, strict=True):
+        sizes |= zip(labels, operand.type.static_shape, strict=True)
+    return 2 * math.prod(sizes.values())
+
+
+def picoseconds(node: Node) -> int:
+    """Return about how long `node` takes, whose sizes are known, its operands being in cache."""
+    nested = [graph for _, graph in graphs_of(node)]
+    if nested:
+        once = sum(picoseconds(inner) for graph in nested for inner in graph.nodes)
+        capacity = node.attrs.get("capacity", 1)
+        trips = capacity if isinstance(capacity, int) and 0 < capacity < UNBOUNDED else _TRIPS
+        return once * trips
+    spec = kernel_spec(node)
+    match spec:
+        case None | View() | Reshape() | Iota():
+            return 0
+        case Map():
+            return _PER_FLOP * flops_per_element(node, spec) * node.output.type.count
+        case Reduce():
+            return _PER_ELEMENT_REDUCED * node.inputs[0].type.count
+        case Contract():
+            return _PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec)
+        case _:  # what moves elements about
+            return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """Return the bytes of a tensor, of a stack without a bound those of a slice."""
+    shape = tensor.shape[1:] if is_unbounded(tensor.type) else tensor.shape
+    return tensor.type.with_shape(shape).nbytes

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Contract, Gather, KernelSpec, Map, Reshape, Scatter, View
+from symgrad.graph.kernel_spec import Contract, Gather, Map, Reshape, Scatter, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.traverse import topological
-from symgrad.passes.costs import flops_per_element
+from symgrad.passes.costs import flops_per_element, kernel_spec
 from symgrad.passes.draft import INLINE, NESTED, Draft, Drafts, only_splits
 from symgrad.passes.fuse_merge import merge_from_operands, merge_siblings
 from symgrad.passes.order_groups import order_groups
@@ -43,14 +43,6 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
     if carried:
         merge_siblings(drafts, MAX_NODES)
     return order_groups(drafts)
-
-
-def kernel_spec(node: Node) -> KernelSpec | None:
-    """Return the structure of `node`, None for a leaf."""
-    kernel = node.definition.kernel
-    if kernel is None:
-        return None
-    return kernel(*(t.type for t in node.inputs), **node.attrs)
 
 
 def _assign_from_users(drafts: Drafts) -> None:

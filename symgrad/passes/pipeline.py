@@ -8,29 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.config import settings
 from symgrad.errors import GraphError
-from symgrad.graph.build import inside
-from symgrad.graph.graph import Graph
+from symgrad.graph.build import inside, rebuild
+from symgrad.graph.compare import graphs_of
+from symgrad.graph.graph import Graph, transform
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import Attr
 from symgrad.graph.verify import verify
 from symgrad.passes.drop_dead import drop_dead
 from symgrad.passes.fold_constants import fold_constants
 from symgrad.passes.fuse import fuse
+from symgrad.passes.hoist_invariant import hoist_invariant
+from symgrad.passes.hoist_scanned import hoist_scanned
 from symgrad.passes.merge_common import merge_common
 from symgrad.passes.partition import Partition
 from symgrad.passes.plan_memory import Request, plan_memory
-from symgrad.passes.rewrites import Rewrite, Rewrites
+from symgrad.passes.rewrites import Decision, Rewrite, Rewrites
+from symgrad.passes.save_or_recompute import save_or_recompute
 from symgrad.passes.simplify import simplify
+from symgrad.passes.sink_sums import sink_sums
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPass:
-    """From a graph to a better one; none is needed for a program to be right."""
+    """From a graph to a better one; none is needed for a program to be right.
+
+    One that `needs_original` runs once, before others have changed the graphs nested in this one.
+    """
 
     name: str
     run: Callable[[Graph, Rewrites], Graph]
+    needs_original: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +63,30 @@ class MemoryPass:
 Pass = GraphPass | PartitionPass | MemoryPass
 
 PIPELINE: tuple[Pass, ...] = (
+    GraphPass("save-or-recompute", save_or_recompute, needs_original=True),
     GraphPass("simplify", simplify),
     GraphPass("fold-constants", fold_constants),
     GraphPass("merge-common", merge_common),
     GraphPass("drop-dead", drop_dead),
+    GraphPass("hoist-invariant", hoist_invariant),
+    GraphPass("hoist-scanned", hoist_scanned),
+    GraphPass("sink-sums", sink_sums),
     PartitionPass("fuse", fuse),
     MemoryPass("plan-memory", plan_memory),
 )
 
 ORDER = (
+    ("save-or-recompute", "simplify"),  # bodies are compared as they were built
     ("simplify", "fold-constants"),  # rules move ops from repeated constants to the constants
     ("fold-constants", "merge-common"),  # equal constants may be computed in different ways
     ("merge-common", "drop-dead"),  # a new value may be seen to be the old one only then
+    ("merge-common", "hoist-invariant"),  # what is computed twice would leave a loop twice
+    (
+        "hoist-invariant",
+        "hoist-scanned",
+    ),  # what is left to see is what is sliced
+    ("hoist-scanned", "sink-sums"),  # a factor that is a stack before the loop needs no new one
+    ("sink-sums", "fuse"),  # what is behind the loop takes the work of its users as an epilogue
     ("merge-common", "fuse"),  # kernels hide equal subexpressions
     ("drop-dead", "fuse"),  # an update that changes nothing would be a kernel that copies
     ("fuse", "plan-memory"),  # values inside a kernel need no memory
@@ -94,9 +117,9 @@ class Options:
 
     `skip` names passes to leave out, `stop_after` the last one to run. `print_after` is called
     with the name of a pass and the text of its result, after each pass. `bisect` is the number of
-    rewrites that are made, the first ones; `on_rewrite` is told of each. `fast_math` allows rules
-    that hold only over the reals. `verify` checks the graph after each pass; for None it is as
-    the setting says.
+    rewrites that are made, the first ones; `on_rewrite` is told of each, and `on_decision` of what
+    was weighed. `fast_math` allows rules that hold only over the reals. `verify` checks the graph
+    after each pass; for None it is as the setting says.
     """
 
     skip: Collection[str] = ()
@@ -104,6 +127,7 @@ class Options:
     print_after: Sink | None = None
     bisect: int | None = None
     on_rewrite: Callable[[Rewrite], None] | None = None
+    on_decision: Callable[[Decision], None] | None = None
     fast_math: bool = False
     verify: bool | None = None
 
@@ -116,21 +140,57 @@ class Options:
 
     def rewrites(self) -> Rewrites:
         """Return a new count of rewrites under these options."""
-        return Rewrites(fast_math=self.fast_math, limit=self.bisect, sink=self.on_rewrite)
+        return Rewrites(
+            fast_math=self.fast_math,
+            limit=self.bisect,
+            sink=self.on_rewrite,
+            on_decision=self.on_decision,
+        )
 
 
 def optimize(graph: Graph, *, options: Options = Options()) -> Graph:
-    """Run the passes over graphs until none has anything left to do."""
-    rewrites = options.rewrites()
+    """Run the passes over graphs, nested ones first, until none has anything left to do."""
+    return _optimize(graph, options.rewrites(), options)
+
+
+def _optimize(graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
     chosen = [p for p in GRAPH_PASSES if p.name not in options.skip]
+    for graph_pass in (p for p in chosen if p.needs_original):
+        graph = _run(graph_pass, graph, rewrites, options)
+        if graph_pass.name == options.stop_after:
+            return graph
+    graph = _with_nested_optimized(graph, rewrites, options)
+    repeated = [p for p in chosen if not p.needs_original]
     idle = 0  # passes in a row that found nothing to do; one that did something leaves nothing
-    for graph_pass in chosen * MAX_ROUNDS:
+    for graph_pass in repeated * MAX_ROUNDS:
         before = rewrites.count
         graph = _run(graph_pass, graph, rewrites, options)
         idle = idle + 1 if rewrites.count == before else 1
-        if graph_pass.name == options.stop_after or idle >= len(chosen):
+        if graph_pass.name == options.stop_after or idle >= len(repeated):
             break
     return graph
+
+
+def _with_nested_optimized(graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
+    """Return `graph` with its branches and bodies optimized; one that several nodes have, once."""
+    quiet = replace(options, print_after=None)
+    made: dict[Graph, Graph] = {}
+
+    def rename(attr: Attr) -> Attr:
+        if isinstance(attr, tuple):
+            return tuple(map(rename, attr))
+        if not isinstance(attr, Graph):
+            return attr
+        if attr not in made:
+            made[attr] = _optimize(attr, rewrites, quiet)
+        return made[attr]
+
+    def renamed(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
+        nested = graphs_of(node)
+        is_other = any(rename(inner) is not inner for _, inner in nested)
+        return rebuild(node, inputs, rename) if is_other else None
+
+    return transform(graph, renamed) if any(map(graphs_of, graph.nodes)) else graph
 
 
 def _run(graph_pass: GraphPass, graph: Graph, rewrites: Rewrites, options: Options) -> Graph:

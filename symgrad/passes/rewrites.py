@@ -22,14 +22,30 @@ class Rewrite:
     node: Node
 
     def __str__(self) -> str:
-        place = "" if self.node.source is None else f" ({self.node.source})"
-        return f"{self.number}: {self.rule} at {self.node!r}{place}"
+        return f"{self.number}: {self.rule} at {_described(self.node)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a pass that weighs costs has decided about `node`, and why."""
+
+    rule: str
+    node: Node
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {_described(self.node)}: {self.reason}"
+
+
+def _described(node: Node) -> str:
+    return f"{node!r}" if node.source is None else f"{node!r} ({node.source})"
 
 
 class Rewrites:
     """The changes to one program. `limit` is the most that are made; `sink` is told of each.
 
-    `fast_math` allows those that hold only over the reals.
+    `fast_math` allows those that hold only over the reals. `on_decision` is told what has been
+    weighed, whether it led to a change or not.
     """
 
     def __init__(
@@ -38,11 +54,18 @@ class Rewrites:
         fast_math: bool = False,
         limit: int | None = None,
         sink: Callable[[Rewrite], None] | None = None,
+        on_decision: Callable[[Decision], None] | None = None,
     ) -> None:
         self.fast_math = fast_math
         self.count = 0
         self._limit = limit
         self._sink = sink
+        self._on_decision = on_decision
+
+    def explain(self, rule: str, node: Node, reason: str) -> None:
+        """Tell why `rule` has changed `node`, or has not."""
+        if self._on_decision is not None:
+            self._on_decision(Decision(rule, node, reason))
 
     def allow(self, rule: str, node: Node) -> bool:
         """Return whether `rule` may change `node`, and count it as done if so."""

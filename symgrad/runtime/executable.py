@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -20,15 +20,14 @@ from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import Program
 from symgrad.codegen.share_work import ONE_THREAD, Threads
 from symgrad.errors import IndexOutOfRangeError, TapeError
-from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.fuse import fuse
-from symgrad.passes.partition import Partition
 from symgrad.passes.pipeline import Options
 from symgrad.passes.pipeline import optimize as optimize_graph
+from symgrad.passes.rewrites import Decision
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
 from symgrad.runtime.openmp import runtime_symbols
@@ -51,11 +50,11 @@ class Executable:
     def __init__(self, graph: Graph, options: CompileOptions) -> None:
         self.graph = graph
         self.options = options
-        self.optimized = optimize_graph(graph, options=Options(fast_math=options.fast_math))
+        self.decisions: list[Decision] = []  # of the passes that weigh costs, with their reasons
+        passes = Options(fast_math=options.fast_math, on_decision=self.decisions.append)
+        self.optimized = optimize_graph(graph, options=passes)
         self.partition = fuse(self.optimized)
-        self.program: Program = build_program(
-            self.partition, options.target, self._nest, options.threads
-        )
+        self.program: Program = build_program(self.partition, options.target, options.threads)
         self.llvm = str(emit_module(self.program, options.target))
         self.code = machine_code(self.llvm, options)
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
@@ -67,13 +66,6 @@ class Executable:
         weakref.finalize(self, _free_tapes, self._tapes)
         self._arrays = [*arrays, *self._constants, *self._tapes]
         self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
-
-    def _nest(
-        self, graph: Graph, first_status: int, carried: Sequence[tuple[int, int]]
-    ) -> Partition:
-        passes = Options(fast_math=self.options.fast_math)
-        with inside(graph.region):
-            return fuse(optimize_graph(graph, options=passes), first_status, carried)
 
     def entry(
         self,
