@@ -6,8 +6,8 @@ A value is there if it was kept, at a price, or if the node that gives it is com
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 from symgrad.graph.node import Node, Tensor
 
@@ -25,15 +25,20 @@ def cheapest_cut(
     """Return which results of `nodes` to keep, so that all of `needed` are there at least cost.
 
     `compute` prices a node, `keep` one of its results, and `read` an operand that none of `nodes`
-    gives. A price of `NEVER` rules a choice out.
+    gives. A price of `NEVER` rules a choice out. What nothing is to be paid for but reading, such
+    as a view, is not kept: only a part of what it is of may be read.
     """
     network = _Network()
     own = set(nodes)
+    costly: set[Node] = set()
     outside: set[Tensor] = set()
     for node in nodes:
-        network.connect(node, _SINK, compute(node))
+        price = compute(node)
+        if price or any(t.node in costly for t in node.inputs):
+            costly.add(node)
+        network.connect(node, _SINK, price)
         for tensor in node.outputs:
-            network.connect(tensor, node, keep(tensor))
+            network.connect(tensor, node, keep(tensor) if node in costly else NEVER)
         for operand in node.inputs:
             network.connect(node, operand, NEVER)
             if operand.node not in own and operand not in outside:
@@ -41,7 +46,10 @@ def cheapest_cut(
                 network.connect(operand, _SINK, read(operand))
     for tensor in needed:
         network.connect(_SOURCE, tensor, NEVER)
-    there = network.source_side()
+    # From what is needed down to what is read: a result, its node, the operands of that.
+    line = [v for n in reversed(nodes) for v in (*n.outputs, n)]
+    line = [_SOURCE, *line, *outside, _SINK]
+    there = network.source_side({v: i for i, v in enumerate(line)})
     return dict.fromkeys(t for n in nodes for t in n.outputs if t in there and n not in there)
 
 
@@ -59,10 +67,16 @@ class _Network:
         forward[end] = min(NEVER, forward.get(end, 0) + capacity)
         backward.setdefault(start, 0)
 
-    def source_side(self) -> set[Hashable]:
-        """Return the vertices before a minimum cut: what the source still reaches at the end."""
-        while _SINK in (levels := self._levels()):
+    def source_side(self, order: Mapping[Hashable, int]) -> set[Hashable]:
+        """Return the vertices before a minimum cut: what the source still reaches at the end.
+
+        Each edge goes up in `order`. So the first round may use them all, and finds almost all of
+        the flow; were it held to shortest paths, a long chain would take a round for each node.
+        """
+        levels = order
+        while _SINK in levels:
             self._block(levels)
+            levels = self._levels()
         return set(levels)
 
     def _levels(self) -> dict[Hashable, int]:
@@ -77,27 +91,36 @@ class _Network:
                     pending.append(following)
         return levels
 
-    def _block(self, levels: dict[Hashable, int]) -> None:
-        """Fill all shortest paths from source to sink: no vertex is tried again where it failed."""
-        ahead = {v: iter(list(self._left[v])) for v in levels}
-        path: list[Hashable] = [_SOURCE]
-        while path:
-            vertex = path[-1]
+    def _block(self, levels: Mapping[Hashable, int]) -> None:
+        """Send on paths that go up in `levels` until each has an edge with nothing left."""
+        exhausted: set[Hashable] = set()
+        visits = [_Visit(_SOURCE, NEVER)]
+        while visits:
+            visit = visits[-1]
+            vertex, left = visit.vertex, self._left[visit.vertex]
+            step = None
             if vertex is _SINK:  # a tensor would make a graph of ==
-                del path[self._fill(path) :]
+                visit.sent = visit.limit
+            elif visit.sent < visit.limit:
+                ways = (v for v in left if left[v] and levels.get(v, -1) > levels[vertex])
+                step = next((v for v in ways if v not in exhausted), None)
+            if step is not None:
+                visits.append(_Visit(step, min(visit.limit - visit.sent, left[step])))
                 continue
-            deeper, left = levels[vertex] + 1, self._left[vertex]
-            step = next((v for v in ahead[vertex] if left[v] and levels.get(v) == deeper), None)
-            if step is None:
-                path.pop()
-            else:
-                path.append(step)
+            visits.pop()
+            if visit.sent < visit.limit:
+                exhausted.add(vertex)
+            if visits:
+                before = visits[-1]
+                before.sent += visit.sent
+                self._left[before.vertex][vertex] -= visit.sent
+                left[before.vertex] += visit.sent
 
-    def _fill(self, path: Sequence[Hashable]) -> int:
-        """Send as much as the path bears; return the length of it that is still open."""
-        edges = list(pairwise(path))
-        least = min(self._left[start][end] for start, end in edges)
-        for start, end in edges:
-            self._left[start][end] -= least
-            self._left[end][start] += least
-        return 1 + next(i for i, (start, end) in enumerate(edges) if not self._left[start][end])
+
+@dataclass(slots=True)
+class _Visit:
+    """A vertex on the way: how much may come through, and how much has been sent on from it."""
+
+    vertex: Hashable
+    limit: int
+    sent: int = 0

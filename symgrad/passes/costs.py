@@ -16,8 +16,9 @@ from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.types import UNBOUNDED, is_unbounded
 
 # Picoseconds.
-PER_BYTE_READ = 50
-PER_BYTE_WRITTEN = 100
+PER_BYTE_READ = 30
+PER_BYTE_WRITTEN = 60
+PER_BYTE_AGAIN = 15  # of what is read in each iteration, and so stays in cache
 _PER_FLOP = 20  # element by element; what is not arithmetic comes with reading and writing
 _PER_FLOP_OF_PRODUCT = 5
 _PER_ELEMENT_REDUCED = 50
@@ -88,7 +89,8 @@ def picoseconds(node: Node) -> int:
         case Reduce():
             return _PER_ELEMENT_REDUCED * node.inputs[0].type.count
         case Contract():
-            return _PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec)
+            read = sum(map(bytes_of, node.inputs))
+            return _PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
         case _:  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
 

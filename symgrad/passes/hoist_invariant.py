@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Gather, Scatter
+from symgrad.graph.kernel_spec import Gather, Map, Scatter
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.contraction import einsum_op
 from symgrad.graph.ops.loops import while_loop_op
-from symgrad.graph.sizes import Dim
 from symgrad.graph.types import UNBOUNDED
 from symgrad.passes.cheapest_cut import cheapest_cut
 from symgrad.passes.costs import (
@@ -74,18 +74,9 @@ def _hoisted(loop: Node, nested: Graph, rewrites: Rewrites) -> dict[Tensor, Tens
     needed = dict.fromkeys(t for t in (*read, *nested.outputs) if t.node in own)
     if not needed:
         return {}
-    trips = _expected_trips(capacity_of(loop))
-
-    def keep(tensor: Tensor) -> int:
-        once = PER_BYTE_WRITTEN * bytes_of(tensor) + picoseconds(tensor.node)
-        return PER_BYTE_READ * bytes_of(tensor) + once // trips + 1
-
+    prices = _Prices(loop, nested)
     kept = cheapest_cut(
-        invariant,
-        needed,
-        compute=picoseconds,
-        keep=keep,
-        read=lambda t: PER_BYTE_READ * bytes_of(t),
+        invariant, needed, compute=prices.compute, keep=prices.keep, read=_price_of_reading
     )
     for tensor in dict.fromkeys([*needed, *kept]):
         where = "before the loop" if tensor in kept else "in the loop"
@@ -96,9 +87,31 @@ def _hoisted(loop: Node, nested: Graph, rewrites: Rewrites) -> dict[Tensor, Tens
     return dict(zip(chosen, inline(inside, operands_of_body(loop)), strict=True))
 
 
-def _expected_trips(capacity: Dim) -> int:
-    is_known = isinstance(capacity, int) and 0 < capacity < UNBOUNDED
-    return capacity if is_known and isinstance(capacity, int) else _LIKELY_TRIPS
+class _Prices:
+    """What it costs one iteration of `loop` to compute in `nested`, and to keep before the loop."""
+
+    def __init__(self, loop: Node, nested: Graph) -> None:
+        capacity = capacity_of(loop)
+        is_known = isinstance(capacity, int) and 0 < capacity < UNBOUNDED
+        self._trips = capacity if is_known and isinstance(capacity, int) else _LIKELY_TRIPS
+        products = (n for n in nested.nodes if n.definition is einsum_op)
+        self._factors = {t for n in products for t in n.inputs}
+
+    def compute(self, node: Node) -> int:
+        price = picoseconds(node)
+        if any(t in self._factors for t in node.outputs) and isinstance(kernel_spec(node), Map):
+            price += (PER_BYTE_READ + PER_BYTE_WRITTEN) * bytes_of(
+                node.output
+            )  # a factor is in memory
+        return price
+
+    def keep(self, tensor: Tensor) -> int:
+        once = PER_BYTE_WRITTEN * bytes_of(tensor) + picoseconds(tensor.node)
+        return _price_of_reading(tensor) + once // self._trips + 1
+
+
+def _price_of_reading(tensor: Tensor) -> int:
+    return PER_BYTE_READ * bytes_of(tensor)
 
 
 def _invariant(loop: Node, nested: Graph) -> list[Node]:

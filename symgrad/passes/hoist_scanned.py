@@ -38,7 +38,13 @@ from symgrad.graph.traverse import topological
 from symgrad.passes.batching import build_batched
 from symgrad.passes.batching_rules import Entry, rule_of
 from symgrad.passes.cheapest_cut import cheapest_cut
-from symgrad.passes.costs import PER_BYTE_READ, PER_BYTE_WRITTEN, bytes_of, kernel_spec
+from symgrad.passes.costs import (
+    PER_BYTE_AGAIN,
+    PER_BYTE_READ,
+    PER_BYTE_WRITTEN,
+    bytes_of,
+    kernel_spec,
+)
 from symgrad.passes.extend_loop import (
     Extension,
     allowed_bytes,
@@ -135,7 +141,7 @@ class _Scanned:
         if not isinstance(kernel_spec(node), Contract):
             return 0
         fixed = [t for t in node.inputs if t not in self._sliced]
-        return PER_BYTE_READ * sum(map(bytes_of, fixed))
+        return PER_BYTE_AGAIN * sum(map(bytes_of, fixed))
 
     def build(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Build `tensors` for all iterations at once, where the loop is."""

@@ -160,7 +160,7 @@ class _Sinking:
 
 def _is_cheaper(stacked: int, added: int) -> bool:
     """Return whether to stack so many bytes in each iteration costs less than to add to so many."""
-    return stacked <= added
+    return 2 * stacked <= added
 
 
 def _over_iterations(term: Node, stacks: Sequence[Tensor]) -> Tensor:

@@ -95,18 +95,18 @@ def test_random_choices_change_no_result_of_many_more():
 
 # -------------------------------------------------------------------------------- recurrences
 
-Cell = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+Cell = Callable[[Tensor, Tensor, Tensor, Tensor], Any]
 
 
-def _dense(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Tensor:
+def _dense(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Any:
     return sg.tanh(x @ sg.exp(w) + h @ u)
 
 
-def _branching(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Tensor:
+def _branching(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Any:
     return sg.cond(h.sum() > 0.0, lambda: sg.tanh(x @ w + h), lambda: sg.sin(h @ u + x @ w))
 
 
-def _nested(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Tensor:
+def _nested(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Any:
     """Run a loop in the loop, with products that change in neither, in one and in both."""
 
     def inner(v: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,7 +120,7 @@ def _nested(h: Tensor, x: Tensor, w: Tensor, u: Tensor) -> Tensor:
 CELLS: dict[str, Cell] = {"dense": _dense, "branching": _branching, "nested": _nested}
 
 
-def _scanned(cell: Cell, trips: int, reverse: bool, *given: Tensor) -> Tensor:
+def _scanned(cell: Cell, trips: int, reverse: bool, *given: Tensor) -> Any:
     xs, h, w, u = given
     last, ys = sg.scan(
         lambda v, x: ((after := cell(v, x, w, u)), after * x), h, xs[:trips], reverse=reverse
@@ -128,7 +128,7 @@ def _scanned(cell: Cell, trips: int, reverse: bool, *given: Tensor) -> Tensor:
     return last.sum() + (ys * ys).sum()
 
 
-def _iterated(cell: Cell, trips: int, options: dict[str, Any], *given: Tensor) -> Tensor:
+def _iterated(cell: Cell, trips: int, options: dict[str, Any], *given: Tensor) -> Any:
     xs, h, w, u = given
     _, last = sg.while_loop(
         lambda i, _: i < trips,
@@ -139,7 +139,7 @@ def _iterated(cell: Cell, trips: int, options: dict[str, Any], *given: Tensor) -
     return (last * last).sum()
 
 
-LOOPS: dict[str, Callable[..., Tensor]] = {
+LOOPS: dict[str, Callable[..., Any]] = {
     "scan": lambda cell, trips, *given: _scanned(cell, trips, False, *given),
     "reverse": lambda cell, trips, *given: _scanned(cell, trips, True, *given),
     "bounded": lambda cell, trips, *given: _iterated(

@@ -42,7 +42,7 @@ from symgrad.graph.types import UNBOUNDED, Array, Attr, NestedGraph, TensorType,
 # scans over the loop variables as each iteration found them: the forward loop is built once more
 # with these as stacks, and the body is computed again from them. What the forward loop scanned, it
 # scans too, and the gradients of the slices are its stacks. A pass makes one loop of the forward
-# loops.
+# loops, and another one keeps what would be costly to compute again.
 
 
 def loop(
