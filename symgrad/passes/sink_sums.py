@@ -86,10 +86,12 @@ class _Sinking:
         slices = self._body.inputs[self._carried : end]
         self._slices = dict(zip(slices, operands_of_body(loop)[self._carried : end], strict=True))
         self._varying = _dependents(self._body, self._body.inputs[:end])
+        self._uses = Counter(t for node in self._body.nodes for t in node.inputs)
+        self._uses.update(self._body.outputs)
         self._extension = Extension()
 
     def extension(self) -> Extension | None:
-        """Return what the loop gets; None if no sum leaves it."""
+        """Return what the loop gets, None if no sum leaves it."""
         found = [s for i in range(self._carried) if (s := self._sum_at(i)) is not None]
         chosen = [s for s in found if self._take(s)]
         if not chosen:
@@ -100,18 +102,16 @@ class _Sinking:
     def _sum_at(self, position: int) -> _Sum | None:
         """Return what is added to a loop variable, if that is all that happens to it."""
         variable, following = self._body.inputs[position], self._body.outputs[position]
-        uses = Counter(t for node in self._body.nodes for t in node.inputs)
-        uses.update(self._body.outputs)
         on_way = _dependents(self._body, [variable])
         terms: list[Node] = []
         while following is not variable:
             operands = [t for t in following.node.inputs if t in on_way]
             is_sum = following.node.definition in (add_op, identity_op)
-            if not is_sum or len(operands) != 1 or uses[following] != 1:
+            if not is_sum or len(operands) != 1 or self._uses[following] != 1:
                 return None
             terms += [t.node for t in following.node.inputs if t not in on_way]
             (following,) = operands
-        is_one = uses[variable] == 1 and bool(terms)
+        is_one = self._uses[variable] == 1 and bool(terms)
         return _Sum(position, terms) if is_one and all(map(self._is_sinkable, terms)) else None
 
     def _is_sinkable(self, term: Node) -> bool:

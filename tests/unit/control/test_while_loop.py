@@ -283,3 +283,15 @@ def test_one_step_serves_any_trip_count(x, n):
     for trips in (3, 0, 7):
         (found,) = step(POINT, np.asarray(trips, np.int32))
         np.testing.assert_allclose(found, POINT ** (trips + 1))
+
+
+def test_a_loop_within_a_loop_without_a_bound_scans_what_that_has_recorded():
+    stack, factor = sg.placeholder((3, 2), "float64"), sg.placeholder((2,), "float64")
+
+    def step(i: Tensor, v: Tensor) -> Any:
+        _, ys = sg.scan(lambda u, x: (sg.sin(u * factor) + x, u * x), v[0], v)
+        return i + 1, ys
+
+    _, last = sg.while_loop(lambda i, _: i < 5, step, (0, stack))
+    given = {stack: np.linspace(0.1, 1.0, 6).reshape(3, 2), factor: np.array([0.5, 2.0])}
+    run([last, *sg.gradients(sg.sum(last), [stack, factor])], given)

@@ -118,3 +118,6 @@ def test_the_gradient_of_weights_in_a_scan_is_one_product():
     found = ops_by_depth(step.executable.optimized)
     assert found[0, "einsum"] == 1
     assert found[1, "einsum"] == 2  # forward, and the gradient of the loop variable
+    told = [d for d in step.executable.decisions if d.rule == "sink-sums"]
+    assert ["sunk" in d.reason for d in told] == [True]
+    assert "test_sink_sums.py" in str(told[0])
