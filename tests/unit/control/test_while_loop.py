@@ -294,4 +294,4 @@ def test_a_loop_within_a_loop_without_a_bound_scans_what_that_has_recorded():
 
     _, last = sg.while_loop(lambda i, _: i < 5, step, (0, stack))
     given = {stack: np.linspace(0.1, 1.0, 6).reshape(3, 2), factor: np.array([0.5, 2.0])}
-    run([last, *sg.gradients(sg.sum(last), [stack, factor])], given)
+    run([last, gradient(sg.sum(last), stack), gradient(sg.sum(last), factor)], given)

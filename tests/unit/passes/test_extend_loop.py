@@ -54,6 +54,7 @@ def _iterated() -> Node:
         lambda i, v: (i + 1, v * 2.0 + sg.sin(W)),
         (0, sg.abs(X)),
     )
+    assert isinstance(last, Tensor)
     return last.node
 
 
