@@ -99,13 +99,23 @@ class RegisterFile:
         places, dtype = self._places[buffer], buffer.type.dtype
         if len(elements) == 1:
             return self._element(buffer, elements[0])
-        if (whole := self._whole(places, elements)) is None:
-            return self._gathered([self._element(buffer, element) for element in elements])
-        vectors = [self._read(place, dtype, places.width) for place in whole]
-        while len(vectors) > 1:
-            pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [self._joined(low, high) for low, high in pairs]
-        return vectors[0]
+        if (whole := self._whole(places, elements)) is not None:
+            vectors = [self._read(place, dtype, places.width) for place in whole]
+            while len(vectors) > 1:
+                pairs = zip(vectors[::2], vectors[1::2], strict=True)
+                vectors = [self._joined(low, high) for low, high in pairs]
+            return vectors[0]
+        first, *second = dict.fromkeys(place for place, _, _ in map(places.holding, elements))
+        if len(second) <= 1 and places.width > 1 and not places.singles:
+            vectors = [self._read(place, dtype, places.width) for place in (first, *second)]
+            return self._shuffled(vectors, [self._lane(places, first, e) for e in elements])
+        return self._gathered([self._element(buffer, element) for element in elements])
+
+    @staticmethod
+    def _lane(places: _Places, first: ir.Value, element: int) -> int:
+        """Return which lane `element` is of the vector `first` and another one behind it."""
+        place, width, lane = places.holding(element)
+        return lane if place is first else width + lane
 
     def store(self, buffer: Buffer, elements: Sequence[int], value: ir.Value) -> None:
         """Write the lanes of `value` to the given elements."""
@@ -119,7 +129,8 @@ class RegisterFile:
                 self._set_element(buffer, element, single)
             return
         for number, place in enumerate(whole):
-            part = self._part(value, number * places.width, places.width)
+            lanes = range(number * places.width, (number + 1) * places.width)
+            part = value if len(whole) == 1 else self._shuffled([value], lanes)
             self._builder.store(part, place)
 
     def _whole(self, places: _Places, elements: Sequence[int]) -> Sequence[ir.Value] | None:
@@ -155,12 +166,11 @@ class RegisterFile:
         return vector
 
     def _joined(self, low: ir.Value, high: ir.Value) -> ir.Value:
-        width = 2 * low.type.count
-        order = ir.Constant(ir.VectorType(_I32, width), list(range(width)))
-        return self._builder.shuffle_vector(low, high, order)
+        return self._shuffled([low, high], range(2 * low.type.count))
 
-    def _part(self, vector: ir.Value, start: int, width: int) -> ir.Value:
-        if width == vector.type.count:
-            return vector
-        order = ir.Constant(ir.VectorType(_I32, width), list(range(start, start + width)))
-        return self._builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), order)
+    def _shuffled(self, vectors: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
+        """Return some lanes of one or two vectors."""
+        first, *second = vectors
+        other = second[0] if second else ir.Constant(first.type, ir.Undefined)
+        order = ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))
+        return self._builder.shuffle_vector(first, other, order)
