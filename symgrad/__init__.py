@@ -20,6 +20,7 @@ from symgrad.errors import (
     DTypeError,
     GraphError,
     IndexOutOfRangeError,
+    LoadError,
     NoGradientError,
     ShapeError,
     SymgradError,
@@ -172,7 +173,9 @@ from symgrad.passes.gradient_registry import (
 from symgrad.passes.gradients import gradients
 from symgrad.passes.jacobian import hessians, jacobian
 from symgrad.runtime.checkpoint import restore, save
+from symgrad.runtime.export import export
 from symgrad.runtime.function import Step, compile, run
+from symgrad.runtime.library import Library, load
 
 __all__ = [
     "AggregationMethod",
@@ -184,6 +187,8 @@ __all__ = [
     "Graph",
     "GraphError",
     "IndexOutOfRangeError",
+    "Library",
+    "LoadError",
     "NoGradientError",
     "Node",
     "ShapeError",
@@ -230,6 +235,7 @@ __all__ = [
     "expand_dims",
     "explain_none",
     "expm1",
+    "export",
     "eye",
     "flip",
     "float16",
@@ -271,6 +277,7 @@ __all__ = [
     "less",
     "less_equal",
     "linspace",
+    "load",
     "log",
     "log1p",
     "logical_and",

@@ -100,3 +100,7 @@ class CompileError(SymgradError, RuntimeError):
 
 class CheckpointError(SymgradError, ValueError):
     """A file of saved variables that is damaged, or does not fit the variables."""
+
+
+class LoadError(SymgradError, RuntimeError):
+    """A library on disk that is missing, altered, or made for another machine or version."""

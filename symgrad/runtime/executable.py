@@ -44,17 +44,27 @@ class CompileOptions:
     threads: Threads = ONE_THREAD
 
 
+def lower(
+    graph: Graph, options: CompileOptions, on_decision: Callable[[Decision], None] | None = None
+) -> tuple[Graph, Program]:
+    """Return a graph of known sizes as the passes leave it, and its program.
+
+    `on_decision` is told what passes that weigh costs decide, and why.
+    """
+    passes = Options(fast_math=options.fast_math, on_decision=on_decision)
+    optimized = optimize_graph(graph, options=passes)
+    return optimized, build_program(fuse(optimized), options.target, options.threads)
+
+
 class Executable:
     """A graph of known sizes, compiled. Its arena and its code live as long as it does."""
 
     def __init__(self, graph: Graph, options: CompileOptions) -> None:
         self.graph = graph
         self.options = options
-        self.decisions: list[Decision] = []  # of the passes that weigh costs, with their reasons
-        passes = Options(fast_math=options.fast_math, on_decision=self.decisions.append)
-        self.optimized = optimize_graph(graph, options=passes)
-        self.partition = fuse(self.optimized)
-        self.program: Program = build_program(self.partition, options.target, options.threads)
+        self.decisions: list[Decision] = []
+        self.optimized, self.program = lower(graph, options, self.decisions.append)
+        self.partition = self.program.partition
         self.llvm = str(emit_module(self.program, options.target))
         self.code = machine_code(self.llvm, options)
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
@@ -99,7 +109,8 @@ class Executable:
                 hint="give it maximum_iterations",
             )
         node, spec = self.program.failures[status]
-        raise _index_error(node, spec, int(self._failure[0]))
+        problem = f"index {self._failure[0]} is out of range for {failing_axis(node, spec)}"
+        raise IndexOutOfRangeError(node.op, problem, source=node.source)
 
     @cached_property
     def optimized_llvm(self) -> str:
@@ -125,16 +136,15 @@ def _spec(tensor: Tensor, position: int) -> ArraySpec:
     return ArraySpec(name, tensor.type.static_shape, tensor.dtype)
 
 
-def _index_error(node: Node, spec: object, value: int) -> IndexOutOfRangeError:
+def failing_axis(node: Node, spec: object) -> str:
+    """Return the axis that an index of `node` can be out of, as messages say it."""
     assert isinstance(spec, Gather | Scatter), f"{node} cannot fail"
     operand = node.inputs[0].type
     axes = operand.static_shape[spec.axis : spec.axis + spec.count]
     where = f"axis {spec.axis} of size {axes[0]}"
     if spec.count > 1:
         where = f"axes {spec.axis} to {spec.axis + spec.count - 1} of sizes {list(axes)}"
-    return IndexOutOfRangeError(
-        node.op, f"index {value} is out of range for {where} of {operand}", source=node.source
-    )
+    return f"{where} of {operand}"
 
 
 # ----------------------------------------------------------------------------- machine code

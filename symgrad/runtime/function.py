@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array
 from symgrad.passes.merge_loops import merge_loops
 from symgrad.passes.prune_loops import prune_loops
+from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import CompileOptions, Executable
@@ -301,6 +303,37 @@ class Step:
         measured = self.profile(*arrays, repeat=repeat) if is_run else None
         stages = {stage: self._parts(stage) for stage in STAGES}
         write_report(path, self.name, self.executable, stages, measured)
+
+    def exported(
+        self, name: str | None = None, sizes: Mapping[str, int] | None = None
+    ) -> ExportedStep:
+        """Return what an export needs to know, with unknown sizes as `sizes` says."""
+        given = dict(sizes or {})
+        missing = [n for n in self._unknowns if n not in given]
+        foreign = [n for n in given if n not in self._unknowns]
+        if missing or foreign:
+            problem = f"size {missing[0]} is not known" if missing else f"no size is {foreign[0]}"
+            raise CompileError(
+                self.name,
+                problem,
+                hint="sizes={name: size} gives each unknown size" if missing else None,
+                source=user_source(),
+            )
+        graph = specialize(self._program, given)
+        nests = self._input_nest, self._output_nest
+        return ExportedStep(name or self.name, graph, self._options, *nests)
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        formats: Sequence[str] = FORMATS,
+        target: str | Sequence[str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> tuple[Path, ...]:
+        """Write the step as a library that needs no Python; `export` says what is written."""
+        of_step = self.exported(sizes=sizes)
+        return write_library(path, [of_step], formats, target or self._options.target.name)
 
     def ir(self, stage: str, kernel: str | None = None) -> str:
         """Return the text of a stage, one of `STAGES`.

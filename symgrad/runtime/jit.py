@@ -26,7 +26,7 @@ def optimize(module_text: str, target: Target, opt_level: int) -> llvm.ModuleRef
     Raises `AssertionError` with LLVM's message for a module that is not well formed.
     """
     machine = target.machine(opt_level)
-    module = _parse(module_text)
+    module = parse(module_text)
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
     passes = llvm.create_pass_builder(machine, _tuning(opt_level))
@@ -42,6 +42,21 @@ def emit_object(module: llvm.ModuleRef, target: Target, opt_level: int) -> bytes
 def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str:
     """Return the assembly of `module`, as `emit_object` would encode it."""
     return str(target.machine(opt_level).emit_assembly(module))
+
+
+def parse(module_text: str, context: llvm.ContextRef | None = None) -> llvm.ModuleRef:
+    """Parse and verify a module, in a context of its own if none is given.
+
+    Raises `AssertionError` with LLVM's message for a module that is not well formed.
+    """
+    # Not in the global context: there the types and constants of every program that was ever
+    # compiled would stay for good.
+    try:
+        module = llvm.parse_assembly(module_text, context or llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise AssertionError(f"LLVM refuses the module: {error}") from error
+    return module
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,17 +94,6 @@ def load_object(
     except RuntimeError as error:
         raise AssertionError(f"linking {', '.join(symbols)}: {error}") from error
     return LoadedCode(tracker, frozenset(symbols))
-
-
-def _parse(module_text: str) -> llvm.ModuleRef:
-    # A context of its own: in the global one the types and constants of every program that was
-    # ever compiled would stay for good.
-    try:
-        module = llvm.parse_assembly(module_text, llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        raise AssertionError(f"LLVM refuses the module: {error}") from error
-    return module
 
 
 def _tuning(opt_level: int) -> llvm.PipelineTuningOptions:

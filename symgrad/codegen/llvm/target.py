@@ -6,10 +6,13 @@ name, and none assumes a vector width.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
+from llvmlite import ir
 
 from symgrad.errors import CompileError, user_source
 
@@ -31,6 +34,19 @@ class Target:
     vector_registers: int
     has_fma: bool
     has_half: bool
+
+    @property
+    def architecture(self) -> str:
+        """The architecture: "x86_64" or "aarch64"."""
+        return self.triple.partition("-")[0]
+
+    @property
+    def level(self) -> int:
+        """The least level of the x86-64 psABI, 1 to 4, that the code needs; 0 elsewhere."""
+        if self.architecture != "x86_64":
+            return 0
+        named = re.fullmatch(r"x86-64-v([234])", self.name)
+        return int(named[1]) if named else {64: 4, 32: 3}.get(self.vector_bytes, 1)
 
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of `itemsize` bytes one vector register holds."""
@@ -100,3 +116,28 @@ def _native() -> Target:
     if has_v3:
         return Target("native", triple, cpu, features, 32, 16, True, True)
     return Target("native", triple, cpu, features, 16, 16, False, False)
+
+
+class _MachineAttributes(ir.values.FunctionAttributes):  # type: ignore[misc]
+    """The attributes of a function, with the machine it is for."""
+
+    def __init__(self, attributes: Iterable[str], target: Target) -> None:
+        super().__init__(tuple(attributes))
+        self._target = target
+
+    def __bool__(self) -> bool:
+        return True  # or nothing is printed where there is no other attribute
+
+    def _to_list(self, result: ir.Type) -> list[str]:
+        machine = {"target-cpu": self._target.cpu, "target-features": self._target.features}
+        return [*super()._to_list(result), *(f'"{k}"="{v}"' for k, v in machine.items() if v)]
+
+
+def bind_functions(module: ir.Module, target: Target) -> None:
+    """Say of each function of `module` that it is for `target`.
+
+    Functions for several machines may then be in one object.
+    """
+    for function in module.functions:
+        if not function.is_declaration:
+            function.attributes = _MachineAttributes(function.attributes, target)

@@ -1,0 +1,209 @@
+"""Ahead of time: steps as an object file, a shared library and a C header.
+
+Everything is made in a folder of its own beside the result and renamed into place when all of it
+is there. What lies where and what is called how, `codegen/abi.py` plans; `runtime/library.py`
+runs a library in Python.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from symgrad.codegen.abi import (
+    FUNCTIONS,
+    Interface,
+    StepPrograms,
+    is_identifier,
+    plan_interface,
+)
+from symgrad.codegen.llvm.abi_module import emit_interface
+from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.llvm.target import Target, bind_functions, target_named
+from symgrad.codegen.program import Program
+from symgrad.errors import CompileError, user_source
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Gather, Scatter
+from symgrad.graph.nests import Nest
+from symgrad.runtime.aot_header import print_header
+from symgrad.runtime.aot_manifest import Failure, StepRecord, make_manifest, print_manifest
+from symgrad.runtime.executable import CompileOptions, failing_axis, lower
+from symgrad.runtime.jit import emit_object, optimize, parse
+
+FORMATS = ("so", "o", "h")
+_BASES = {"x86_64": "x86-64", "aarch64": "aarch64"}
+_COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportedStep:
+    """A step to export: a graph of known sizes, and how it is called."""
+
+    name: str
+    graph: Graph
+    options: CompileOptions
+    input_nest: Nest
+    output_nest: Nest
+
+
+def write_library(
+    path: str | Path,
+    steps: Sequence[ExportedStep],
+    formats: Sequence[str],
+    target: str | Sequence[str],
+) -> tuple[Path, ...]:
+    """Write `path` with the suffix of each of `formats`, and the manifest of a library.
+
+    Returns what was written. Raises `CompileError`, with nothing written, for what `export` says.
+    """
+    stem = Path(path)
+    targets = _checked_targets(target)
+    _check_names(stem.name, [s.name for s in steps], formats)
+    interface, programs = _plan(stem.name, steps, targets)
+    folder = stem.resolve().parent
+    if not folder.is_dir():
+        raise CompileError("export", f"there is no folder {folder}", source=user_source())
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch:
+        made = Path(scratch) / stem.name
+        if "h" in formats:
+            made.with_suffix(".h").write_text(print_header(interface))
+        image = made.with_suffix(".o")
+        image.write_bytes(_object(interface, programs, targets, steps[0].options.opt_level))
+        if "so" in formats:
+            _link(made, targets[0].architecture)
+            records = [_record(s, p[0]) for s, p in zip(steps, programs, strict=True)]
+            manifest = make_manifest(interface, records, targets, made.with_suffix(".so"))
+            made.with_suffix(".json").write_text(print_manifest(manifest))
+        wanted = [s for s in (*formats, *(("json",) if "so" in formats else ()))]
+        return tuple(_moved(made.with_suffix(f".{s}"), folder) for s in wanted)
+
+
+def _moved(made: Path, folder: Path) -> Path:
+    return made.replace(folder / made.name)
+
+
+# --------------------------------------------------------------------------------- arguments
+
+
+def _refuse(problem: str, hint: str | None = None) -> CompileError:
+    return CompileError("export", problem, hint=hint, source=user_source())
+
+
+def _checked_targets(names: str | Sequence[str]) -> tuple[Target, ...]:
+    """Return the targets, ascending; several must be different levels of one architecture."""
+    listed = [names] if isinstance(names, str) else list(names)
+    if not listed:
+        raise _refuse("no target was given")
+    targets = sorted((target_named(name) for name in listed), key=lambda t: t.level)
+    levels = [t.level for t in targets]
+    if len(targets) > 1 and (0 in levels or len(set(levels)) < len(levels)):
+        raise _refuse(f"targets {', '.join(listed)} are not different levels of x86-64")
+    return tuple(targets)
+
+
+def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> None:
+    unknown = [f for f in formats if f not in FORMATS]
+    if unknown or not formats or isinstance(formats, str):
+        raise _refuse(f"formats {formats!r} are none of {', '.join(FORMATS)}")
+    for what, given in (
+        ("the name of the file", name),
+        *(("the name of a step", s) for s in steps),
+    ):
+        if not is_identifier(given):
+            raise _refuse(f"{what}, {given!r}, becomes part of names in C and is no identifier")
+    if not steps:
+        raise _refuse("no step was given")
+    taken = [s for s in steps if s.removesuffix("_run") in FUNCTIONS]
+    taken += [s for s in steps if s.removesuffix("_run") != s and s.removesuffix("_run") in steps]
+    if taken:
+        raise _refuse(f"a step cannot be called {taken[0]!r}: a function of the library is")
+
+
+# ---------------------------------------------------------------------------------- planning
+
+
+def _plan(
+    name: str, steps: Sequence[ExportedStep], targets: Sequence[Target]
+) -> tuple[Interface, list[tuple[Program, ...]]]:
+    programs, parts = [], []
+    for step in steps:
+        options = [replace(step.options, target=t) for t in targets]
+        of_step = tuple(lower(step.graph, o)[1] for o in options)
+        symbols = tuple(f"{name}.{step.name}.{number}" for number in range(len(targets)))
+        messages = {status: f.message for status, f in _failures(of_step[0]).items()}
+        programs.append(of_step)
+        parts.append(StepPrograms(step.name, of_step, symbols, messages))
+    return plan_interface(name, [t.level for t in targets], parts), programs
+
+
+def _failures(program: Program) -> dict[int, Failure]:
+    """Return what can fail, by the statuses of the program."""
+    return {
+        status: Failure(node.op, failing_axis(node, spec), node.source)
+        for status, (node, spec) in program.failures.items()
+        if isinstance(spec, Gather | Scatter)
+    }
+
+
+def _record(step: ExportedStep, program: Program) -> StepRecord:
+    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(program))
+
+
+# ----------------------------------------------------------------------------------- emitting
+
+
+def _object(
+    interface: Interface,
+    programs: Sequence[Sequence[Program]],
+    targets: Sequence[Target],
+    opt_level: int,
+) -> bytes:
+    """Return the object file of the interface and all implementations.
+
+    Each implementation is optimized by itself, as a compiled step is, so that it computes the
+    same bits; only the machine code of all is made at once.
+    """
+    base = target_named(_BASES[targets[0].architecture])
+    module = optimize(str(emit_interface(interface, base.triple)), base, 2)
+    context = llvm.create_context()  # modules that are linked share one
+    joined = parse(str(module), context)
+    for step, of_step in zip(interface.steps, programs, strict=True):
+        rows = zip(step.implementations, of_step, targets, strict=True)
+        for implementation, program, target in rows:
+            part = _optimized_step(program, target, opt_level, implementation.symbol)
+            part.triple, part.data_layout = module.triple, module.data_layout
+            joined.link_in(parse(str(part), context))
+            joined.get_function(implementation.symbol).linkage = "internal"
+    return emit_object(joined, base, opt_level)
+
+
+def _optimized_step(
+    program: Program, target: Target, opt_level: int, symbol: str
+) -> llvm.ModuleRef:
+    emitted = emit_module(program, target)
+    bind_functions(emitted, target)
+    module = optimize(str(emitted), target, opt_level)
+    module.get_function(STEP).name = symbol
+    return module
+
+
+def _link(made: Path, architecture: str) -> None:
+    """Make a shared library of the object `made`.o by the system's C compiler."""
+    is_native = target_named("native").architecture == architecture
+    compiler = "cc" if is_native else _COMPILERS[architecture]
+    if shutil.which(compiler) is None:
+        raise _refuse(
+            f"a shared library is linked by {compiler}, which is not installed",
+            hint='formats=("o", "h") needs no linker',
+        )
+    library = made.with_suffix(".so")
+    command = [compiler, "-shared", "-Wl,-z,defs", "-o", str(library), f"{made}.o", "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise _refuse(f"{compiler} failed: {done.stderr.strip()}")

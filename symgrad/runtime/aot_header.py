@@ -1,0 +1,160 @@
+"""The C header of an exported library, for C11 and C++11."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.codegen.abi import ABI_VERSION, STATUSES, Interface, Slot, StepInterface
+from symgrad.graph.dtypes import DType
+from symgrad.graph.types import ALIGNMENT
+
+_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
+
+_GENERAL = """\
+/* The version of this interface, and what an instance takes; as the constants above. */
+uint32_t {name}_abi_version(void);
+size_t {name}_size(void);
+size_t {name}_alignment(void);
+
+/* Make an instance of the memory at `self`: with the variables as they were when this was made, or
+   as a saved state has them. To release an instance frees what loops without a bound have
+   recorded; where there is no such loop, nothing has to be released. */
+int32_t {name}_init({name}_instance *self);
+int32_t {name}_init_from({name}_instance *self, const void *state, size_t bytes);
+void {name}_release({name}_instance *self);
+
+/* What a status means, and the index that was out of range when a step last failed for one. */
+const char *{name}_message(int32_t status);
+int64_t {name}_failed_index(const {name}_instance *self);
+
+/* The variables: by number from 0 (NULL if there is none), the number of a name (negative if there
+   is none), and where the value of one is in an instance (NULL if there is none). */
+int32_t {name}_variable_count(void);
+const {name}_variable *{name}_variable_at(int32_t number);
+int32_t {name}_find(const char *name);
+void *{name}_address({name}_instance *self, int32_t number);
+
+/* Copy the value of a variable to a buffer or from one, of exactly the bytes of the variable. */
+int32_t {name}_read(const {name}_instance *self, const char *name, void *to, size_t bytes);
+int32_t {name}_write({name}_instance *self, const char *name, const void *from, size_t bytes);
+
+/* Copy all variables to a buffer of exactly {name}_state_size() bytes, or from one. A buffer that
+   is not a state of these variables, or is damaged, changes nothing. */
+size_t {name}_state_size(void);
+int32_t {name}_save(const {name}_instance *self, void *state, size_t bytes);
+int32_t {name}_restore({name}_instance *self, const void *state, size_t bytes);
+"""
+
+
+def print_header(interface: Interface) -> str:
+    """Return the text of the header."""
+    name = interface.name
+    guard = f"{name.upper()}_H"
+    parts = [
+        f"/* {name}: made by symgrad. Functions return a status, {name.upper()}_OK or another.\n"
+        "   Nothing here is shared between instances: threads may run one instance each.\n"
+        "   Buffers are in row-major order and do not overlap. */",
+        f"#ifndef {guard}\n#define {guard}",
+        "#include <stddef.h>\n#include <stdint.h>",
+        '#ifdef __cplusplus\nextern "C" {\n#endif',
+        _constants(interface),
+        _structs(name),
+        _GENERAL.format(name=name).rstrip(),
+        _variables(interface),
+        *(_step(name, step) for step in interface.steps),
+        "#ifdef __cplusplus\n}\n#endif",
+        f"#endif /* {guard} */",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _constants(interface: Interface) -> str:
+    upper = interface.name.upper()
+    lines = [
+        f"#define {upper}_ABI_VERSION {ABI_VERSION}",
+        f"#define {upper}_SIZE {interface.size}",
+        f"#define {upper}_ALIGNMENT {ALIGNMENT}",
+        f"#define {upper}_STATE_SIZE {interface.state_bytes}",
+        "",
+    ]
+    for status, (word, meaning) in STATUSES.items():
+        lines.append(f"#define {upper}_{word} ({status}) /* {meaning} */")
+    return "\n".join(lines)
+
+
+def _structs(name: str) -> str:
+    upper = name.upper()
+    return (
+        "/* The memory of an instance: on the stack, static, or from aligned_alloc. */\n"
+        f"typedef struct {name}_instance {{\n"
+        "#ifdef __cplusplus\n"
+        f"    alignas({upper}_ALIGNMENT) unsigned char bytes[{upper}_SIZE];\n"
+        "#else\n"
+        f"    _Alignas({upper}_ALIGNMENT) unsigned char bytes[{upper}_SIZE];\n"
+        "#endif\n"
+        f"}} {name}_instance;\n\n"
+        "/* A variable: dtype by its name in NumPy, offset from the start of an instance. */\n"
+        f"typedef struct {name}_variable {{\n"
+        "    const char *name;\n"
+        "    const char *dtype;\n"
+        "    size_t bytes;\n"
+        "    size_t offset;\n"
+        "    int64_t dimensions;\n"
+        "    const int64_t *shape;\n"
+        f"}} {name}_variable;"
+    )
+
+
+def _variables(interface: Interface) -> str:
+    if not interface.variables:
+        return "/* There are no variables. */"
+    lines = [f"     {i} {_quoted(v.name)}: {v.type}" for i, v in enumerate(interface.variables)]
+    return "\n".join(["/* The variables:", *lines, "*/"])
+
+
+def _step(name: str, step: StepInterface) -> str:
+    outputs = [_comment(s, "gives") for s in step.outputs]
+    told = [*(_comment(s, "takes") for s in step.inputs), *outputs]
+    for status, message in step.messages.items():
+        told.append(f"     status {status}: {_quoted(message)}")
+    parameters = [
+        f"{name}_instance *self",
+        *(_parameter(s, "const ") for s in step.inputs),
+        *(_parameter(s, "") for s in step.outputs),
+    ]
+    return "\n".join(
+        [
+            f"/* The step {step.name}. `run` does the same with tables of the pointers.",
+            *told,
+            "*/",
+            f"int32_t {name}_{step.name}({', '.join(parameters)});",
+            f"int32_t {name}_{step.name}_run({name}_instance *self, const void *const *inputs,",
+            f"    void *const *outputs); /* {_counted(step.inputs)} in, {len(step.outputs)} out */",
+        ]
+    )
+
+
+def _counted(slots: Sequence[Slot]) -> str:
+    return str(len(slots))
+
+
+def _comment(slot: Slot, verb: str) -> str:
+    named = "" if slot.c_name == slot.name else f" ({_quoted(slot.name)})"
+    note = {"float16": ", as bits", "bfloat16": ", as bits", "bool": ", 0 or 1"}
+    return f"     {verb} {slot.c_name}{named}: {slot.type}{note.get(slot.type.dtype.name, '')}"
+
+
+def _parameter(slot: Slot, qualifier: str) -> str:
+    return f"{qualifier}{c_type(slot.type.dtype)} *{slot.c_name}"
+
+
+def c_type(dtype: DType) -> str:
+    """Return the type of an element in C; half floats are their bits."""
+    if dtype.is_half:
+        return "uint16_t"
+    return _TYPES.get(dtype.name, f"{dtype.name}_t")
+
+
+def _quoted(text: str) -> str:
+    """Return a user's text so that it cannot end a comment."""
+    return text.replace("*/", "* /").replace("\n", " ").replace("\\", "/")

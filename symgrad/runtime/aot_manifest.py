@@ -1,0 +1,225 @@
+"""The manifest of an exported library: JSON beside it that says what is in it.
+
+The text has one form only, and holds its own checksum and that of the library, so that no change
+of either is taken for something else. Nothing of a library is executed before that is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from symgrad.codegen.abi import ABI_VERSION, STATE_VERSION, Interface, Slot
+from symgrad.codegen.llvm.target import Target
+from symgrad.errors import CompileError, LoadError, Source, user_source
+from symgrad.graph.nests import Nest, flatten, unflatten
+from symgrad.graph.types import ALIGNMENT, TensorType
+
+FORMAT = 1
+
+# What the levels of the x86-64 psABI add, by LLVM's names of features.
+_LEVEL_FEATURES = {
+    2: ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    3: ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+    4: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an op can fail for while a step runs: an index outside of `axis`."""
+
+    op: str
+    axis: str
+    source: Source | None
+
+    @property
+    def message(self) -> str:
+        """One line of text, without the index."""
+        at = f" ({self.source})" if self.source is not None else ""
+        return f"{self.op}: an index is out of range for {self.axis}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What a manifest says of a step besides its interface; failures by the program's statuses."""
+
+    name: str
+    input_nest: Nest
+    output_nest: Nest
+    failures: Mapping[int, Failure]
+
+
+def make_manifest(
+    interface: Interface, steps: Sequence[StepRecord], targets: Sequence[Target], library: Path
+) -> dict[str, Any]:
+    """Return the manifest of `library`, which has been linked."""
+    image = library.read_bytes()
+    return {
+        "format": FORMAT,
+        "abi": ABI_VERSION,
+        "state": STATE_VERSION,
+        "name": interface.name,
+        "library": {"bytes": len(image), "sha256": hashlib.sha256(image).hexdigest()},
+        "architecture": targets[0].architecture,
+        "targets": [t.name for t in targets],
+        "features": required_features(targets[0]),
+        "instance": {"bytes": interface.size, "alignment": ALIGNMENT},
+        "state_bytes": interface.state_bytes,
+        "variables": [_typed(v.name, v.type) for v in interface.variables],
+        "steps": [
+            {
+                "name": planned.name,
+                "inputs": [_slot(s) for s in planned.inputs],
+                "outputs": [_slot(s) for s in planned.outputs],
+                "input_nest": _nest_to_json(record.input_nest),
+                "output_nest": _nest_to_json(record.output_nest),
+                "failures": [
+                    {"status": planned.status_base + status, **_failure_to_json(failure)}
+                    for status, failure in record.failures.items()
+                ],
+            }
+            for planned, record in zip(interface.steps, steps, strict=True)
+        ],
+    }
+
+
+def _slot(slot: Slot) -> dict[str, Any]:
+    return _typed(slot.name, slot.type)
+
+
+def _typed(name: str, type_: TensorType) -> dict[str, Any]:
+    return {"name": name, "dtype": type_.dtype.name, "shape": list(type_.static_shape)}
+
+
+def _failure_to_json(failure: Failure) -> dict[str, Any]:
+    source = failure.source
+    at = None if source is None else [source.file, source.line, source.function]
+    return {"op": failure.op, "axis": failure.axis, "source": at}
+
+
+def failure_from_json(record: dict[str, Any]) -> Failure:
+    """Return what a manifest says of a failure."""
+    at = record["source"]
+    return Failure(record["op"], record["axis"], None if at is None else Source(*at))
+
+
+def required_features(target: Target) -> list[str]:
+    """Return what a CPU must have to run code for `target`, by LLVM's names."""
+    if target.name == "native":
+        return sorted(f[1:] for f in target.features.split(",") if f.startswith("+"))
+    return [f for level, fs in _LEVEL_FEATURES.items() if level <= target.level for f in fs]
+
+
+# -------------------------------------------------------------------------------------- nests
+
+
+def _nest_to_json(nest: Nest) -> Any:
+    return _tree_to_json(unflatten(nest, range(nest.num_leaves)))
+
+
+def _tree_to_json(tree: Any) -> Any:
+    """Return a tree of leaf numbers as JSON can say it: a leaf is a number, a dict has pairs."""
+    if tree is None or type(tree) is int:
+        return tree
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        return {"dict": [[key, _tree_to_json(value)] for key, value in tree.items()]}
+    for kind, word in ((list, "list"), (tuple, "tuple")):
+        if type(tree) is kind:
+            return {word: [_tree_to_json(child) for child in tree]}
+    raise CompileError(
+        "export",
+        f"a nest of {type(tree).__name__} cannot be written to a manifest",
+        hint="lists, tuples and dicts with strings as keys can",
+        source=user_source(),
+    )
+
+
+def nest_from_json(record: Any) -> Nest:
+    """Return the nest that a manifest states."""
+    return flatten(_tree_from_json(record))[1]
+
+
+def _tree_from_json(record: Any) -> Any:
+    if record is None or isinstance(record, int):
+        return record
+    ((word, children),) = record.items()
+    if word == "dict":
+        return {key: _tree_from_json(child) for key, child in children}
+    return {"list": list, "tuple": tuple}[word](_tree_from_json(child) for child in children)
+
+
+# --------------------------------------------------------------------------------------- text
+
+
+def print_manifest(manifest: dict[str, Any]) -> str:
+    """Return the text of the file: the manifest and its checksum, in the one form there is."""
+    body = json.dumps(manifest, indent=1, ensure_ascii=True)
+    checksum = hashlib.sha256(body.encode()).hexdigest()
+    return f'{{"sha256": "{checksum}", "manifest":\n{body}}}\n'
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read the manifest at `path` and check that this process can run its library.
+
+    Raises `LoadError` for a file that is missing or altered, for another version of the format or
+    of the interface, and for a library for another machine.
+    """
+    manifest = _parse_manifest(path)
+    for what, expected in (("format", FORMAT), ("abi", ABI_VERSION), ("state", STATE_VERSION)):
+        if manifest.get(what) != expected:
+            raise refuse(path, f"version {manifest.get(what)} of {what}, {expected} is needed")
+    _check_machine(path, manifest)
+    return manifest
+
+
+def _parse_manifest(path: Path) -> dict[str, Any]:
+    try:
+        given = path.read_bytes()
+    except OSError as error:
+        raise refuse(path, f"the manifest cannot be read: {error.strerror}") from error
+    try:
+        manifest = json.loads(given)["manifest"]
+        is_whole = print_manifest(manifest).encode() == given
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise refuse(path, "the manifest is altered or truncated") from error
+    if not is_whole:
+        raise refuse(path, "the manifest is altered")
+    assert isinstance(manifest, dict), "what has the checksum of a manifest is one"
+    return manifest
+
+
+def _check_machine(path: Path, manifest: dict[str, Any]) -> None:
+    architecture = llvm.get_default_triple().partition("-")[0]
+    if manifest["architecture"] != architecture:
+        raise refuse(path, f"made for {manifest['architecture']}, this machine is {architecture}")
+    host = llvm.get_host_cpu_features()
+    missing = [f for f in manifest["features"] if not host.get(f, False)]
+    if missing:
+        made_for = ", ".join(manifest["targets"])
+        raise refuse(path, f"made for {made_for}, this CPU lacks {', '.join(missing)}")
+
+
+def read_image(path: Path, manifest: dict[str, Any]) -> bytes:
+    """Return the bytes of the library at `path`; raises `LoadError` unless they are those made."""
+    try:
+        image = path.read_bytes()
+    except OSError as error:
+        raise refuse(path, f"the library cannot be read: {error.strerror}") from error
+    stated = manifest["library"]
+    if len(image) != stated["bytes"]:
+        raise refuse(path, f"{len(image)} bytes, {stated['bytes']} were written")
+    if hashlib.sha256(image).hexdigest() != stated["sha256"]:
+        raise refuse(path, "the library is altered: its checksum differs")
+    return image
+
+
+def refuse(path: Path, problem: str) -> LoadError:
+    """Return the error for a library that cannot be loaded."""
+    return LoadError(f"load {path.name}", problem, source=user_source())

@@ -1,0 +1,274 @@
+"""Exported libraries in Python: steps over variables of their own, called like compiled steps.
+
+The library is machine code from a file, so everything about it is checked before the system's
+loader sees it; `aot_manifest.py` does that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from symgrad.codegen.abi import OK
+from symgrad.codegen.llvm.tape import TAPE_FULL
+from symgrad.errors import (
+    DTypeError,
+    GraphError,
+    IndexOutOfRangeError,
+    LoadError,
+    ShapeError,
+    SymgradError,
+    TapeError,
+    user_source,
+)
+from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.types import Array, TensorType, aligned_empty
+from symgrad.runtime.aot_manifest import (
+    Failure,
+    failure_from_json,
+    nest_from_json,
+    read_image,
+    read_manifest,
+    refuse,
+)
+from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
+
+_Record = Mapping[str, Any]
+
+
+def load(path: str | Path) -> Library:
+    """Load the library that was exported to `path`, with or without the suffix `.so`.
+
+    Its variables are an instance of their own, with the values they had when it was exported.
+    Raises `LoadError` for a library or a manifest that is missing, altered, truncated, or made for
+    another machine or version; nothing of it has run then.
+    """
+    stem = Path(path)
+    stem = stem.with_suffix("") if stem.suffix == ".so" else stem
+    manifest_path = stem.with_name(f"{stem.name}.json")
+    library_path = stem.with_name(f"{stem.name}.so")
+    manifest = read_manifest(manifest_path)
+    return Library(manifest, _open(library_path, read_image(library_path, manifest)))
+
+
+def _open(path: Path, image: bytes) -> ctypes.CDLL:
+    """Give `image` to the system's loader.
+
+    It gets a file of its own, that is gone when this returns: what runs is what was checked, a
+    file that is written over later takes nothing away, and a library that was exported again
+    under its old name is not taken for the one that is loaded already.
+    """
+    handle, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".so")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(image)
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise refuse(path, f"the system's loader refuses the library: {error}") from error
+    finally:
+        Path(name).unlink()
+
+
+class Library:
+    """Exported steps and the variables they share.
+
+    A library of one step is called like it; `library["name"]` is the step of that name.
+    `variables` maps names to copies of the values, and takes new ones.
+    """
+
+    def __init__(self, manifest: _Record, functions: ctypes.CDLL) -> None:
+        self.name = str(manifest["name"])
+        self._functions = functions
+        self._memory = aligned_empty((int(manifest["instance"]["bytes"]),), np.dtype(np.uint8))
+        self._instance = ctypes.c_void_p(self._memory.ctypes.data)
+        self._state_bytes = int(manifest["state_bytes"])
+        self._check(self.function("init")(self._instance))
+        weakref.finalize(self, _release, self.function("release", None), self._memory)
+        self.steps: Mapping[str, LoadedStep] = {
+            record["name"]: LoadedStep(self, record) for record in manifest["steps"]
+        }
+        self.variables: MutableMapping[str, Array] = _Variables(self, manifest["variables"])
+
+    def __repr__(self) -> str:
+        return f"<Library {self.name}: {', '.join(self.steps)}>"
+
+    def __getitem__(self, step: str) -> LoadedStep:
+        return self.steps[step]
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the only step. Raises `GraphError` if there are several."""
+        if len(self.steps) != 1:
+            raise GraphError(
+                self.name,
+                f"one of {len(self.steps)} steps has to be chosen: {', '.join(self.steps)}",
+                source=user_source(),
+            )
+        (step,) = self.steps.values()
+        return step(*arrays, out=out)
+
+    def save(self) -> bytes:
+        """Return all variables as bytes, which every build of the same steps restores."""
+        state = np.zeros(self._state_bytes, np.uint8)
+        place = ctypes.c_void_p(state.ctypes.data)
+        self._check(self.function("save")(self._instance, place, ctypes.c_size_t(state.size)))
+        return state.tobytes()
+
+    def restore(self, state: bytes) -> None:
+        """Set all variables to what `save` returned.
+
+        Raises `LoadError`, with nothing changed, for bytes that are no state of these variables.
+        """
+        size = ctypes.c_size_t(len(state))
+        self._check(self.function("restore")(self._instance, ctypes.c_char_p(state), size))
+
+    # ------------------------------------------------------------------- used by its parts
+
+    def function(self, name: str, result: Any = ctypes.c_int32) -> Callable[..., Any]:
+        """Return the function of the library that C calls by its name and `name`."""
+        found = getattr(self._functions, f"{self.name}_{name}")
+        found.restype = result
+        return found  # type: ignore[no-any-return]  # a foreign function has no type
+
+    def run(self, step: str, inputs: Array, outputs: Array) -> tuple[int, int]:
+        """Run a step on tables of pointers; return its status and the index that failed."""
+        tables = [ctypes.c_void_p(table.ctypes.data) for table in (inputs, outputs)]
+        status = self.function(f"{step}_run")(self._instance, *tables)
+        if status == OK:
+            return status, 0
+        return status, self.function("failed_index", ctypes.c_int64)(self._instance)
+
+    def view(self, number: int, type_: TensorType) -> Array:
+        """Return the memory of a variable as an array of its type."""
+        place = self.function("address", ctypes.c_void_p)(self._instance, number)
+        assert place, f"there is no variable {number}"
+        start = place - self._memory.ctypes.data
+        memory = self._memory[start : start + type_.nbytes]
+        return memory.view(type_.dtype.numpy).reshape(type_.static_shape)
+
+    def _check(self, status: int) -> None:
+        if status != OK:
+            message = self.function("message", ctypes.c_char_p)(status)
+            raise LoadError(self.name, message.decode(), source=user_source())
+
+
+def _release(release: Callable[..., Any], memory: Array) -> None:
+    release(ctypes.c_void_p(memory.ctypes.data))
+
+
+class _Variables(MutableMapping[str, Array]):
+    """The variables of a library by name: copies come out, values go in."""
+
+    def __init__(self, library: Library, records: Sequence[_Record]) -> None:
+        self._views = {
+            str(record["name"]): library.view(number, _tensor(record).type)
+            for number, record in enumerate(records)
+        }
+        self._library = library
+
+    def __getitem__(self, name: str) -> Array:
+        return self._views[name].copy()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        view, array = self._views[name], np.asarray(value)
+        if array.shape != view.shape:
+            raise ShapeError(
+                f"variable {name}",
+                f"shape {array.shape} was assigned to a variable of shape {view.shape}",
+                source=user_source(),
+            )
+        if not np.can_cast(array.dtype, view.dtype, casting="same_kind"):
+            raise DTypeError(
+                f"variable {name}",
+                f"{array.dtype.name} was assigned to a variable of {view.dtype.name}",
+                source=user_source(),
+            )
+        view[...] = array
+
+    def __delitem__(self, name: str) -> NoReturn:
+        raise GraphError(
+            self._library.name, f"variable {name} cannot be deleted", source=user_source()
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._views)
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+
+def _tensor(record: _Record) -> Tensor:
+    return placeholder(record["shape"], record["dtype"], record["name"])
+
+
+class LoadedStep:
+    """A step of a library: call it with arrays, as the compiled step it was exported from."""
+
+    def __init__(self, library: Library, record: _Record) -> None:
+        self.name = str(record["name"])
+        self._library = library
+        self._inputs = [_tensor(r) for r in record["inputs"]]
+        self._outputs = [_tensor(r) for r in record["outputs"]]
+        self._input_nest = nest_from_json(record["input_nest"])
+        self._output_nest = nest_from_json(record["output_nest"])
+        self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(str(t.type) for t in self._inputs)
+        outputs = ", ".join(str(t.type) for t in self._outputs)
+        return f"<LoadedStep {self.name}({inputs}) -> ({outputs})>"
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
+        flat = self._leaves("the inputs are", arrays, self._input_nest)
+        inputs = convert(self.name, self._inputs, flat)
+        resolve_sizes(self.name, self._inputs, inputs)
+        fresh = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in self._outputs]
+        into = [] if out is None else self._given(out)
+        self._check(*self._library.run(self.name, _table(inputs), _table(fresh)))
+        for target, result in zip(into, fresh, strict=False):
+            np.copyto(target, result)
+        return unflatten(self._output_nest, fresh) if out is None else out
+
+    def _given(self, out: Any) -> list[Array]:
+        """Return the arrays of `out`; results are copied there when the step has not failed."""
+        single = is_leaf(self._output_nest)
+        given = [out] if single else self._leaves("out is", out, self._output_nest)
+        check_outputs(self.name, self._outputs, given)
+        return given
+
+    def _leaves(self, what: str, tree: Any, nest: Nest) -> list[Any]:
+        try:
+            return flatten_as(nest, tree)
+        except ValueError as error:
+            given = describe(flatten(tree)[1])
+            problem = f"{what} {given}, {describe(nest)} is needed"
+            raise GraphError(self.name, problem, source=user_source()) from error
+
+    def _check(self, status: int, index: int) -> None:
+        if status != OK:
+            raise self._error(status, index)
+
+    def _error(self, status: int, index: int) -> SymgradError:
+        if status == TAPE_FULL:
+            return TapeError(
+                self.name,
+                "a loop without a bound ran for longer than there is memory to record it",
+                hint="give it maximum_iterations",
+            )
+        failure: Failure = self._failures[status]
+        return IndexOutOfRangeError(
+            failure.op, f"index {index} is out of range for {failure.axis}", source=failure.source
+        )
+
+
+def _table(arrays: Sequence[Array]) -> Array:
+    return np.array([a.ctypes.data for a in arrays] or [0], np.int64)
