@@ -14,6 +14,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.abi import STATE_HEAD_BYTES
+from symgrad.graph.types import Array
 
 STRICT = ("-O1", "-Wall", "-Wextra", "-Werror", "-pedantic")
 
@@ -81,3 +82,55 @@ def values_of(variables: Sequence[sg.Variable]) -> bytes:
     """Return the values of variables as a saved state has them, in words of 8 bytes."""
     parts = [np.ascontiguousarray(v.value).tobytes() for v in variables]
     return b"".join(part + bytes(-len(part) % 8) for part in parts)
+
+
+_RUN_ONCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "once.h"
+static const size_t sizes[] = {%(sizes)s};
+enum { INPUTS = %(inputs)d, BUFFERS = sizeof sizes / sizeof *sizes };
+static once_instance self;
+int main(void) {
+    void *buffers[BUFFERS];
+    const void *inputs[BUFFERS];
+    FILE *in = fopen("inputs.bin", "rb"), *out = fopen("outputs.bin", "wb");
+    int32_t status = once_init(&self);
+    if (in == NULL || out == NULL || status) return puts(once_message(status)), 1;
+    for (int i = 0; i < BUFFERS; i++) {
+        inputs[i] = buffers[i] = calloc(sizes[i] + 1, 1);
+        if (i < INPUTS && fread(buffers[i], 1, sizes[i], in) != sizes[i]) return 2;
+    }
+    status = once_step_run(&self, inputs, buffers + INPUTS);
+    if (status) return puts(once_message(status)), 3;
+    for (int i = INPUTS; i < BUFFERS; i++) fwrite(buffers[i], 1, sizes[i], out);
+    return fclose(in) | fclose(out);
+}
+"""
+
+
+def run_in_c(
+    machine: Machine,
+    folder: Path,
+    graph: sg.Graph,
+    inputs: Sequence[Array],
+    target: str | tuple[str, ...] | None = None,
+) -> list[Array]:
+    """Export `graph` for `machine`, run it in a program of C and return its outputs."""
+    step = sg.compile(list(graph.inputs), list(graph.outputs), graph.updates, opt_level=1)
+    files = sg.export(
+        {"step": step}, folder / "once", formats=("o", "h"), target=target or machine.target
+    )
+    types = [t.type for t in (*graph.inputs, *graph.outputs)]
+    sizes = ", ".join(str(t.nbytes) for t in types)
+    source = folder / "once.c"
+    source.write_text(_RUN_ONCE % {"sizes": sizes, "inputs": len(inputs)})
+    (folder / "inputs.bin").write_bytes(b"".join(np.asarray(a).tobytes() for a in inputs))
+    run(machine, build(machine, folder, "once", [source, files[0]]))
+    content, start, outputs = (folder / "outputs.bin").read_bytes(), 0, []
+    for type_ in types[len(inputs) :]:
+        found = np.frombuffer(content, type_.dtype.numpy, type_.count, start)
+        outputs.append(found.reshape(type_.static_shape))
+        start += type_.nbytes
+    assert start == len(content), "the program wrote something else"
+    return outputs

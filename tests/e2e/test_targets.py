@@ -1,0 +1,185 @@
+"""Every op on other machines: objects for aarch64 under emulation, and one object for several CPUs.
+
+What runs there is compared with machine code for x86-64-v3 in this process. Both have a fused
+multiply-add, so it is the same bit for bit, but for products: how the sums of a narrow one are cut
+into lanes follows the vectors.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
+from symgrad.graph.reference import evaluate
+from symgrad.graph.types import Array
+from tests.support.c_programs import ARM, X86, Machine, build, needs, needs_arm, run, run_in_c
+from tests.support.case import draw, placeholders
+from tests.support.cases import CASES
+from tests.support.floors import agree, compile_for, run_native, run_reference
+from tests.support.networks import random_network
+
+
+def assert_same_bits(found: list[Array], wanted: list[Array], names: list[str]) -> None:
+    """Assert that arrays are equal; one nan is as good as another."""
+    for name, a, b in zip(names, found, wanted, strict=True):
+        assert a.dtype == b.dtype, name
+        assert a.shape == b.shape, name
+        # An architecture chooses the sign and the payload of the nans it makes.
+        same = (a == b) | ((a != a) & (b != b))
+        assert same.all(), f"{name}: {a[~same][:4]} is not {b[~same][:4]}"
+
+
+def now_only(first: Any, values: Sequence[Any]) -> list[Any]:
+    """Return parameters of which one is tested always, the others with `-m slow`."""
+    slow = (pytest.param(value, marks=pytest.mark.slow) for value in values if value != first)
+    return [first, *slow]
+
+
+@needs_arm
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize("dtype", now_only(dtypes.float32, dtypes.ALL), ids=str)
+def test_every_op_computes_the_same_bits_on_aarch64(dtype: DType, tmp_path: Path):
+    cases = [case for case in CASES if dtype in case.dtypes]
+    xs, arrays, results = [], [], []
+    for case in cases:
+        of_case = placeholders(case, dtype)
+        results.append(case.build(*of_case))
+        xs += of_case
+        arrays += draw(case, dtype)
+    graph = Graph(results, xs)
+    wanted = run_native(compile_for(graph, X86.target), arrays).outputs
+    found = run_in_c(ARM, tmp_path, graph, arrays)
+    assert_same_bits(found, wanted, [case.name for case in cases])
+
+
+@needs_arm
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize("dtype", now_only(dtypes.float16, dtypes.FLOATS), ids=str)
+def test_products_agree_on_aarch64(dtype: DType, tmp_path: Path):
+    rng = np.random.default_rng(1)
+    xs, arrays, results, names = [], [], [], []
+    for m, k, n in ((1, 7, 9), (5, 64, 3), (33, 17, 65), (130, 300, 70)):
+        for lhs, rhs in (("mk", "kn"), ("km", "kn"), ("mk", "nk"), ("km", "nk")):
+            sizes = {"m": m, "k": k, "n": n}
+            pair = [sg.placeholder([sizes[c] for c in letters], dtype) for letters in (lhs, rhs)]
+            product = sg.einsum(f"{lhs},{rhs}->mn", *pair)
+            results.append(sg.maximum(product + 1, 0))
+            xs += pair
+            arrays += [rng.normal(size=t.shape).astype(dtype.numpy) for t in pair]
+            names.append(f"{lhs},{rhs} of {sizes}")
+    graph = Graph(results, xs)
+    wanted, _ = evaluate(graph, arrays)
+    for name, *pair in zip(names, run_in_c(ARM, tmp_path, graph, arrays), wanted, strict=True):
+        assert agree(*pair), name
+
+
+@needs_arm
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize("seed", now_only(0, range(4)))
+def test_networks_agree_on_aarch64(seed: int, tmp_path: Path):
+    graph, inputs = random_network(np.random.default_rng(seed), dtypes.float32)
+    outputs = [*graph.outputs, *(u.value for u in graph.updates)]
+    graph = Graph(outputs, graph.inputs)
+    wanted = run_reference(graph, inputs).outputs
+    for found, expected in zip(run_in_c(ARM, tmp_path, graph, inputs), wanted, strict=True):
+        assert agree(found, expected)
+
+
+# ------------------------------------------------------------------------- several x86 levels
+
+LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3")
+
+
+def on_cpu(cpu: str) -> Machine:
+    """Return a machine of x86-64 with an emulated CPU."""
+    return Machine("", "cc", ("qemu-x86_64", "-cpu", cpu))
+
+
+def graph_and_inputs() -> tuple[Graph, list[Array]]:
+    rng = np.random.default_rng(7)
+    xs = [sg.placeholder((33, 20), name="x"), sg.placeholder((20, 17), name="y")]
+    inputs = [rng.normal(size=t.shape).astype(np.float32) for t in xs]
+    return Graph([sg.exp(sg.tanh(xs[0] @ xs[1])), sg.sum(xs[0] * xs[0])], xs), inputs
+
+
+@needs("qemu-x86_64")
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize(
+    ("cpu", "level"), [("qemu64", "x86-64"), ("Nehalem", "x86-64-v2"), ("Haswell", "x86-64-v3")]
+)
+def test_an_object_for_several_levels_runs_the_best_its_cpu_has(cpu, level, tmp_path):
+    graph, inputs = graph_and_inputs()
+    found = run_in_c(on_cpu(cpu), tmp_path, graph, inputs, LEVELS)
+    wanted = run_native(compile_for(graph, level), inputs).outputs
+    assert_same_bits(found, wanted, [f"output {i}" for i in range(len(wanted))])
+    # Without a fused multiply-add other bits come out, so this tells levels 2 and 3 apart.
+    other = "x86-64" if level == "x86-64-v3" else "x86-64-v3"
+    others = run_native(compile_for(graph, other), inputs).outputs
+    assert any(a.tobytes() != b.tobytes() for a, b in zip(wanted, others, strict=True))
+
+
+@needs("qemu-x86_64")
+def test_a_cpu_that_lacks_instructions_is_refused_before_it_meets_them(tmp_path):
+    graph, inputs = graph_and_inputs()
+    with pytest.raises(AssertionError, match="this CPU lacks instructions"):
+        run_in_c(on_cpu("Nehalem"), tmp_path, graph, inputs, ("x86-64-v3",))
+
+
+_CHOICE = r"""
+#include <stdio.h>
+#include "net.h"
+static net_instance self;
+int main(void) {
+    int32_t status = net_init(&self);
+    printf("%d %d", status, *(int32_t *)(self.bytes + 16));
+    return 0;
+}
+"""
+
+
+@needs("qemu-x86_64")
+def test_the_choice_is_made_when_an_instance_is(tmp_path):
+    x = sg.placeholder((40,), name="x")
+    step = sg.compile([x], sg.tanh(x), name="net")
+    step.export(tmp_path / "net", formats=("o", "h"), target=(*LEVELS, "x86-64-v4"))
+    source = tmp_path / "main.c"
+    source.write_text(_CHOICE)
+    program = build(X86, tmp_path, "main", [source, tmp_path / "net.o"])
+    cpus = {"qemu64": "0 0", "Nehalem": "0 1", "Haswell": "0 2"}
+    assert {cpu: run(on_cpu(cpu), program).stdout for cpu in cpus} == cpus
+
+
+def test_a_library_for_several_levels_is_loaded(tmp_path):
+    graph, inputs = graph_and_inputs()
+    step = sg.compile(list(graph.inputs), list(graph.outputs), name="net")
+    step.export(tmp_path / "net", target=("x86-64", "x86-64-v3", "x86-64-v4"))
+    library = sg.load(tmp_path / "net")
+    for found, wanted in zip(library(*inputs), step(*inputs), strict=True):
+        assert np.array_equal(found, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.bfloat16, dtypes.float64], ids=str)
+def test_an_object_for_aarch64_takes_the_c_library_only(dtype, tmp_path):
+    cases = [case for case in CASES if dtype in case.dtypes]
+    xs = [placeholders(case, dtype) for case in cases]
+    results = [case.build(*of_case) for case, of_case in zip(cases, xs, strict=True)]
+    step = sg.compile([x for of_case in xs for x in of_case], results, name="net", opt_level=0)
+    (image,) = step.export(tmp_path / "net", formats=("o",), target="aarch64")
+    listed = subprocess.run(
+        ["readelf", "-hsW", str(image)], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert "AArch64" in listed
+    undefined = {
+        line.split()[-1] for line in listed.splitlines() if " GLOBAL " in line and " UND " in line
+    }
+    assert "memset" in undefined
+    assert undefined <= {"memcpy", "memset", "strcmp"}
