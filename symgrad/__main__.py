@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from symgrad.commands.exporting import export_text
 from symgrad.commands.inspecting import (
     diff_text,
     inspect_text,
@@ -17,6 +18,7 @@ from symgrad.commands.inspecting import (
 from symgrad.commands.loading import load
 from symgrad.commands.measuring import bench_text, info_text
 from symgrad.errors import SymgradError
+from symgrad.runtime.aot import FORMATS
 from symgrad.runtime.stages import STAGES
 
 DESCRIPTION = """\
@@ -57,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="write a page of HTML that shows everything")
     report.add_argument("program", metavar="PROGRAM")
     report.add_argument("path", type=Path, metavar="PAGE", help="the file to write")
+    _add_export(commands)
     bench = commands.add_parser("bench", help="time steps, which take turns, against each other")
     bench.add_argument("program", nargs="+", metavar="PROGRAM")
     bench.add_argument("--rounds", type=_positive, default=21, help="turns each (default: 21)")
@@ -78,6 +81,21 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="show how two programs differ at a stage (default: loops)",
     )  # fmt: skip
     inspect.set_defaults(usage=inspect.error)
+
+
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = commands.add_parser("export", help="write an object, a library and a header for C")
+    export.add_argument("program", metavar="PROGRAM")
+    export.add_argument("path", type=Path, metavar="PATH", help="the files to write, no suffix")
+    export.add_argument(
+        "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="(default: all)"
+    )
+    export.add_argument(
+        "--target", nargs="+", metavar="TARGET", help="a machine, or several levels of x86-64"
+    )
+    export.add_argument(
+        "--size", nargs="+", default=[], metavar="NAME=N", help="sizes that the inputs leave open"
+    )
 
 
 def _positive(text: str) -> int:
@@ -118,6 +136,12 @@ def _report(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _export(chosen: argparse.Namespace) -> int:
+    step = load(chosen.program)
+    print(export_text(step, chosen.path, chosen.formats, chosen.target, chosen.size), end="")
+    return 0
+
+
 def _bench(chosen: argparse.Namespace) -> int:
     print(bench_text([load(p) for p in chosen.program], chosen.rounds, chosen.seconds), end="")
     return 0
@@ -132,6 +156,7 @@ _COMMANDS = {
     "inspect": _inspect,
     "profile": _profile,
     "report": _report,
+    "export": _export,
     "bench": _bench,
     "info": _info,
 }

@@ -7,6 +7,7 @@ runs a library in Python.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -53,7 +54,7 @@ class ExportedStep:
 
 
 def write_library(
-    path: str | Path,
+    path: str | os.PathLike[str],
     steps: Sequence[ExportedStep],
     formats: Sequence[str],
     target: str | Sequence[str],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
+from symgrad.errors import CompileError, DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.sizes import Dim, Size, Unknown, substitute
@@ -133,6 +133,29 @@ def _lone_unknown(dim: Dim) -> str | None:
             return name
         case _:
             return None
+
+
+def check_sizes(name: str, unknowns: Sequence[str], sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Return `sizes`, by the names of unknowns; raises `CompileError` unless they are all there."""
+    missing = [unknown for unknown in unknowns if unknown not in sizes]
+    if missing:
+        raise CompileError(
+            name,
+            f"size {missing[0]} is not known",
+            hint="sizes={name: size} gives each unknown size",
+            source=user_source(),
+        )
+    for unknown, size in sizes.items():
+        if unknown not in unknowns:
+            problem = f"no unknown size is called {unknown}"
+            raise CompileError(name, problem, source=user_source())
+        if not _is_size(size):
+            raise CompileError(name, f"{size!r} is no size for {unknown}", source=user_source())
+    return sizes
+
+
+def _is_size(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
 
 
 def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from symgrad.runtime.function import Step
 
 def export(
     steps: Mapping[str, Step],
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     formats: Sequence[str] = FORMATS,
     target: str | Sequence[str] | None = None,
@@ -40,5 +41,5 @@ def export(
             "export", f"sizes are given for {foreign[0]!r}, which is no step", source=user_source()
         )
     parts = [step.exported(name, given.get(name)) for name, step in steps.items()]
-    chosen = target or parts[0].options.target.name
+    chosen = parts[0].options.target.name if target is None else target
     return write_library(path, parts, formats, chosen)

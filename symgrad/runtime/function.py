@@ -23,7 +23,7 @@ from symgrad.graph.types import Array
 from symgrad.passes.merge_loops import merge_loops
 from symgrad.passes.prune_loops import prune_loops
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
-from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
+from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import CompileOptions, Executable
 from symgrad.runtime.inspection import (
@@ -308,24 +308,14 @@ class Step:
         self, name: str | None = None, sizes: Mapping[str, int] | None = None
     ) -> ExportedStep:
         """Return what an export needs to know, with unknown sizes as `sizes` says."""
-        given = dict(sizes or {})
-        missing = [n for n in self._unknowns if n not in given]
-        foreign = [n for n in given if n not in self._unknowns]
-        if missing or foreign:
-            problem = f"size {missing[0]} is not known" if missing else f"no size is {foreign[0]}"
-            raise CompileError(
-                self.name,
-                problem,
-                hint="sizes={name: size} gives each unknown size" if missing else None,
-                source=user_source(),
-            )
+        given = check_sizes(self.name, self._unknowns, sizes or {})
         graph = specialize(self._program, given)
         nests = self._input_nest, self._output_nest
         return ExportedStep(name or self.name, graph, self._options, *nests)
 
     def export(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         formats: Sequence[str] = FORMATS,
         target: str | Sequence[str] | None = None,
@@ -333,7 +323,8 @@ class Step:
     ) -> tuple[Path, ...]:
         """Write the step as a library that needs no Python; `export` says what is written."""
         of_step = self.exported(sizes=sizes)
-        return write_library(path, [of_step], formats, target or self._options.target.name)
+        chosen = self._options.target.name if target is None else target
+        return write_library(path, [of_step], formats, chosen)
 
     def ir(self, stage: str, kernel: str | None = None) -> str:
         """Return the text of a stage, one of `STAGES`.

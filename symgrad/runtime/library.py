@@ -45,7 +45,7 @@ from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
 _Record = Mapping[str, Any]
 
 
-def load(path: str | Path) -> Library:
+def load(path: str | os.PathLike[str]) -> Library:
     """Load the library that was exported to `path`, with or without the suffix `.so`.
 
     Its variables are an instance of their own, with the values they had when it was exported.

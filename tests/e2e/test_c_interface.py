@@ -46,7 +46,7 @@ int main(void) {
 """
 
 
-def lstm(weights: Any, x: sg.Tensor) -> sg.Tensor:
+def lstm(weights: Any, x: sg.Tensor) -> Any:
     """Return the hidden states of an LSTM, by `scan`."""
 
     def step(carry: Any, row: sg.Tensor) -> Any:
@@ -60,7 +60,7 @@ def lstm(weights: Any, x: sg.Tensor) -> sg.Tensor:
     return sg.scan(step, (zeros, zeros), x)[1]
 
 
-def settle(weights: Any, given: sg.Tensor) -> sg.Tensor:
+def settle(weights: Any, given: sg.Tensor) -> Any:
     """Return a fixed point, by a loop without a bound: its gradient needs a tape."""
 
     def body(z: sg.Tensor, _: sg.Tensor) -> Any:

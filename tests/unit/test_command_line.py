@@ -143,6 +143,25 @@ def test_profile_shows_a_row_a_kernel(tmp_path: Path, capsys: Output) -> None:
     assert lines[2].startswith("k0")
 
 
+def test_export_writes_what_is_loaded_again(tmp_path: Path, capsys: Output) -> None:
+    assert run("export", program(tmp_path, "without_sizes"), "net", "--size", "?0=3") == 0
+    text = capsys.readouterr().out
+    assert [line.partition(":")[0] for line in text.splitlines()] == [
+        str(tmp_path / name) for name in ("net.so", "net.o", "net.h", "net.json")
+    ]
+    assert np.allclose(sg.load(tmp_path / "net")(np.ones(3, np.float32)), np.tanh(1))
+
+
+def test_export_says_what_it_cannot_do(tmp_path: Path, capsys: Output) -> None:
+    named = program(tmp_path, "with_tanh")
+    assert run("export", named, "net", "--size", "n=x") == 2
+    assert "'n=x' gives no size\n  hint: write name=3" in capsys.readouterr().err
+    assert run("export", named, "net", "--target", "x86-64-v2", "aarch64") == 2
+    assert "are not different levels of x86-64" in capsys.readouterr().err
+    assert run("export", named, "net", "--formats", "dll") == 2
+    assert not list(tmp_path.glob("net.*"))
+
+
 def test_report_writes_a_page(tmp_path: Path, capsys: Output) -> None:
     assert run("report", program(tmp_path, "with_tanh"), "page.html") == 0
     size = (tmp_path / "page.html").stat().st_size
@@ -243,7 +262,7 @@ def test_a_line_that_makes_no_sense_shows_the_usage(
 def test_help_lists_the_commands(capsys: Output) -> None:
     assert run("--help") == 0
     text = capsys.readouterr().out
-    for command in ("inspect", "profile", "report", "bench", "info", "exit codes"):
+    for command in ("inspect", "profile", "report", "export", "bench", "info", "exit codes"):
         assert command in text
 
 

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.runtime import aot_manifest
 from symgrad.runtime.aot_manifest import print_manifest
 from tests.support.c_programs import ARM, needs, values_of, values_of_state
 
@@ -230,7 +230,7 @@ def test_a_library_for_another_architecture_is_refused(tmp_path):
 
 
 def test_a_cpu_of_another_level_is_refused(exported, monkeypatch):
-    monkeypatch.setattr(aot_manifest.llvm, "get_host_cpu_features", lambda: {"sse2": True})
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {"sse2": True})
     with pytest.raises(sg.LoadError, match="this CPU lacks "):
         sg.load(exported)
 
