@@ -259,6 +259,10 @@ static int steps(void) {
     float two[2], sum;
     int64_t at = 1;
     EXPECT(lib_look(&self, &at, two) == LIB_OK && two[0] == 2 && two[1] == 3);
+    other = self; /* an instance without tapes is copied as bytes */
+    EXPECT(lib_grow(&other, &sum) == LIB_OK && lib_look(&other, &at, two) == LIB_OK && two[0] == 3);
+    EXPECT(lib_look(&self, &at, two) == LIB_OK && two[0] == 2);
+    lib_release(&other);
     EXPECT(lib_grow(&self, &sum) == LIB_OK && lib_look(&self, &at, two) == LIB_OK && two[0] == 3);
     const void *inputs[] = {&at};
     void *outputs[] = {two};
