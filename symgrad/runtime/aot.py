@@ -35,7 +35,7 @@ from symgrad.graph.nests import Nest
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import Failure, StepRecord, make_manifest, print_manifest
 from symgrad.runtime.executable import CompileOptions, failing_axis, lower
-from symgrad.runtime.jit import emit_object, optimize, parse
+from symgrad.runtime.jit import emit_object, optimize
 
 FORMATS = ("so", "o", "h")
 _BASES = {"x86_64": "x86-64", "aarch64": "aarch64"}
@@ -171,27 +171,19 @@ def _object(
     same bits; only the machine code of all is made at once.
     """
     base = target_named(_BASES[targets[0].architecture])
-    module = optimize(str(emit_interface(interface, base.triple)), base, 2)
-    context = llvm.create_context()  # modules that are linked share one
-    joined = parse(str(module), context)
+    context = llvm.create_context()
+    joined = optimize(str(emit_interface(interface, base.triple)), base, 2, context)
     for step, of_step in zip(interface.steps, programs, strict=True):
         rows = zip(step.implementations, of_step, targets, strict=True)
         for implementation, program, target in rows:
-            part = _optimized_step(program, target, opt_level, implementation.symbol)
-            part.triple, part.data_layout = module.triple, module.data_layout
-            joined.link_in(parse(str(part), context))
+            emitted = emit_module(program, target)
+            bind_functions(emitted, target)
+            part = optimize(str(emitted), target, opt_level, context)
+            part.triple, part.data_layout = joined.triple, joined.data_layout
+            part.get_function(STEP).name = implementation.symbol
+            joined.link_in(part)
             joined.get_function(implementation.symbol).linkage = "internal"
     return emit_object(joined, base, opt_level)
-
-
-def _optimized_step(
-    program: Program, target: Target, opt_level: int, symbol: str
-) -> llvm.ModuleRef:
-    emitted = emit_module(program, target)
-    bind_functions(emitted, target)
-    module = optimize(str(emitted), target, opt_level)
-    module.get_function(STEP).name = symbol
-    return module
 
 
 def _link(made: Path, architecture: str) -> None:

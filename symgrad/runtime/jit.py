@@ -20,13 +20,16 @@ _LINKER_LOCK = threading.Lock()
 _library_numbers = itertools.count()
 
 
-def optimize(module_text: str, target: Target, opt_level: int) -> llvm.ModuleRef:
+def optimize(
+    module_text: str, target: Target, opt_level: int, context: llvm.ContextRef | None = None
+) -> llvm.ModuleRef:
     """Parse and verify `module_text`, then run LLVM's pipeline of `opt_level` (0 to 3) on it.
 
+    The module is in a context of its own if none is given; modules that are linked share one.
     Raises `AssertionError` with LLVM's message for a module that is not well formed.
     """
     machine = target.machine(opt_level)
-    module = parse(module_text)
+    module = _parse(module_text, context)
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
     passes = llvm.create_pass_builder(machine, _tuning(opt_level))
@@ -42,21 +45,6 @@ def emit_object(module: llvm.ModuleRef, target: Target, opt_level: int) -> bytes
 def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str:
     """Return the assembly of `module`, as `emit_object` would encode it."""
     return str(target.machine(opt_level).emit_assembly(module))
-
-
-def parse(module_text: str, context: llvm.ContextRef | None = None) -> llvm.ModuleRef:
-    """Parse and verify a module, in a context of its own if none is given.
-
-    Raises `AssertionError` with LLVM's message for a module that is not well formed.
-    """
-    # Not in the global context: there the types and constants of every program that was ever
-    # compiled would stay for good.
-    try:
-        module = llvm.parse_assembly(module_text, context or llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        raise AssertionError(f"LLVM refuses the module: {error}") from error
-    return module
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +82,17 @@ def load_object(
     except RuntimeError as error:
         raise AssertionError(f"linking {', '.join(symbols)}: {error}") from error
     return LoadedCode(tracker, frozenset(symbols))
+
+
+def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
+    # Never in the global context: there the types and constants of every program that was ever
+    # compiled would stay for good.
+    try:
+        module = llvm.parse_assembly(module_text, context or llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise AssertionError(f"LLVM refuses the module: {error}") from error
+    return module
 
 
 def _tuning(opt_level: int) -> llvm.PipelineTuningOptions:

@@ -48,8 +48,10 @@ def read_only(module: ir.Module, value: ir.Constant, *, align: int = 8) -> ir.Gl
 
 def read_only_bytes(module: ir.Module, content: bytes, *, align: int = 1) -> ir.GlobalVariable:
     """Return where `content` lies among the constants of the object."""
-    kind = ir.ArrayType(I8, len(content))
-    return read_only(module, ir.Constant(kind, bytearray(content)), align=align)
+    # Written here, since llvmlite writes byte by byte, and weights are many.
+    escaped = f"\\{content.hex(chr(92))}" if content else ""
+    value = ir.FormattedConstant(ir.ArrayType(I8, len(content)), f'c"{escaped}"')
+    return read_only(module, value, align=align)
 
 
 def text(module: ir.Module, content: str) -> ir.GlobalVariable:
