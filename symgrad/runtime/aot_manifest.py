@@ -100,7 +100,8 @@ def _typed(name: str, type_: TensorType) -> dict[str, Any]:
 
 def _failure_to_json(failure: Failure) -> dict[str, Any]:
     source = failure.source
-    at = None if source is None else [source.file, source.line, source.function]
+    # Messages show no folder, so an export does not depend on where it was made.
+    at = None if source is None else [Path(source.file).name, source.line, source.function]
     return {"op": failure.op, "axis": failure.axis, "source": at}
 
 

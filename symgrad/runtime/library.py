@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -82,7 +83,8 @@ class Library:
     """Exported steps and the variables they share.
 
     A library of one step is called like it; `library["name"]` is the step of that name.
-    `variables` maps names to copies of the values, and takes new ones.
+    `variables` maps names to copies of the values, and takes new ones. Threads may use one library;
+    what they do with it happens one after another.
     """
 
     def __init__(self, manifest: _Record, functions: ctypes.CDLL) -> None:
@@ -91,6 +93,7 @@ class Library:
         self._memory = aligned_empty((int(manifest["instance"]["bytes"]),), np.dtype(np.uint8))
         self._instance = ctypes.c_void_p(self._memory.ctypes.data)
         self._state_bytes = int(manifest["state_bytes"])
+        self.lock = threading.Lock()  # held by whoever reads or writes the instance
         self._check(self.function("init")(self._instance))
         weakref.finalize(self, _release, self.function("release", None), self._memory)
         self.steps: Mapping[str, LoadedStep] = {
@@ -119,7 +122,9 @@ class Library:
         """Return all variables as bytes, which every build of the same steps restores."""
         state = np.zeros(self._state_bytes, np.uint8)
         place = ctypes.c_void_p(state.ctypes.data)
-        self._check(self.function("save")(self._instance, place, ctypes.c_size_t(state.size)))
+        with self.lock:
+            status = self.function("save")(self._instance, place, ctypes.c_size_t(state.size))
+        self._check(status)
         return state.tobytes()
 
     def restore(self, state: bytes) -> None:
@@ -128,7 +133,9 @@ class Library:
         Raises `LoadError`, with nothing changed, for bytes that are no state of these variables.
         """
         size = ctypes.c_size_t(len(state))
-        self._check(self.function("restore")(self._instance, ctypes.c_char_p(state), size))
+        with self.lock:
+            status = self.function("restore")(self._instance, ctypes.c_char_p(state), size)
+        self._check(status)
 
     # ------------------------------------------------------------------- used by its parts
 
@@ -141,10 +148,11 @@ class Library:
     def run(self, step: str, inputs: Array, outputs: Array) -> tuple[int, int]:
         """Run a step on tables of pointers; return its status and the index that failed."""
         tables = [ctypes.c_void_p(table.ctypes.data) for table in (inputs, outputs)]
-        status = self.function(f"{step}_run")(self._instance, *tables)
-        if status == OK:
-            return status, 0
-        return status, self.function("failed_index", ctypes.c_int64)(self._instance)
+        with self.lock:
+            status = self.function(f"{step}_run")(self._instance, *tables)
+            if status == OK:
+                return status, 0
+            return status, self.function("failed_index", ctypes.c_int64)(self._instance)
 
     def view(self, number: int, type_: TensorType) -> Array:
         """Return the memory of a variable as an array of its type."""
@@ -175,7 +183,8 @@ class _Variables(MutableMapping[str, Array]):
         self._library = library
 
     def __getitem__(self, name: str) -> Array:
-        return self._views[name].copy()
+        with self._library.lock:
+            return self._views[name].copy()
 
     def __setitem__(self, name: str, value: Any) -> None:
         view, array = self._views[name], np.asarray(value)
@@ -191,7 +200,8 @@ class _Variables(MutableMapping[str, Array]):
                 f"{array.dtype.name} was assigned to a variable of {view.dtype.name}",
                 source=user_source(),
             )
-        view[...] = array
+        with self._library.lock:
+            view[...] = array
 
     def __delitem__(self, name: str) -> NoReturn:
         raise GraphError(

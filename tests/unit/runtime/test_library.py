@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -152,6 +153,38 @@ def test_what_is_exported_again_under_its_name_is_loaded_anew(tmp_path):
         loaded.append(sg.load(tmp_path / "scale"))
     ones = np.ones(2, np.float32)
     assert [float(library(ones)[0]) for library in loaded] == [2.0, 3.0]
+
+
+def test_threads_that_use_one_library_take_turns(tmp_path):
+    v = sg.variable(np.zeros(4_000_000, np.float32), name="v")
+    sg.compile([], [], [(v, v + 1.0)], name="count").export(tmp_path / "count")
+    library = sg.load(tmp_path / "count")
+
+    def count() -> None:
+        for _ in range(20):
+            library()
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (library.variables["v"] == 80).all()
+
+
+@pytest.mark.parametrize(
+    ("target", "feature"),
+    [("x86-64-v2", "sse4.2"), ("x86-64-v3", "avx2"), ("x86-64-v4", "avx512vl")],
+)
+def test_a_level_is_loaded_where_the_cpu_has_it(target, feature, tmp_path):
+    x = sg.placeholder((40,), name="x")
+    sg.compile([x], x * 2.0, name="net").export(tmp_path / "net", target=target)
+    if llvm.get_host_cpu_features().get(feature, False):
+        twice = sg.load(tmp_path / "net")(np.ones(40, np.float32))
+        assert (twice == 2).all()
+    else:
+        with pytest.raises(sg.LoadError, match=f"this CPU lacks .*{feature}"):
+            sg.load(tmp_path / "net")
 
 
 # ------------------------------------------------------------------------ altered artifacts
