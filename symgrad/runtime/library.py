@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -18,30 +17,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from symgrad.codegen.abi import OK
-from symgrad.codegen.llvm.tape import TAPE_FULL
-from symgrad.errors import (
-    DTypeError,
-    GraphError,
-    IndexOutOfRangeError,
-    LoadError,
-    ShapeError,
-    SymgradError,
-    TapeError,
-    user_source,
-)
-from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
-from symgrad.graph.node import Tensor
-from symgrad.graph.ops.leaf import placeholder
+from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.types import Array, TensorType, aligned_empty
-from symgrad.runtime.aot_manifest import (
-    Failure,
-    failure_from_json,
-    nest_from_json,
-    read_image,
-    read_manifest,
-    refuse,
-)
-from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
+from symgrad.runtime.aot_manifest import read_image, read_manifest, refuse
+from symgrad.runtime.loaded_step import LoadedStep, reorder_arguments, tensor_from_json
 
 _Record = Mapping[str, Any]
 
@@ -61,7 +40,7 @@ def load(path: str | os.PathLike[str]) -> Library:
     return Library(manifest, _open(library_path, read_image(library_path, manifest)))
 
 
-def _open(path: Path, image: bytes) -> ctypes.CDLL:
+def _open(path: Path, image: bytes) -> ctypes.PyDLL:
     """Give `image` to the system's loader.
 
     It gets a file of its own, that is gone when this returns: what runs is what was checked, a
@@ -72,7 +51,7 @@ def _open(path: Path, image: bytes) -> ctypes.CDLL:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(image)
-        return ctypes.CDLL(name)
+        return ctypes.PyDLL(name)  # its functions keep the global lock
     except OSError as error:
         raise refuse(path, f"the system's loader refuses the library: {error}") from error
     finally:
@@ -84,22 +63,29 @@ class Library:
 
     A library of one step is called like it; `library["name"]` is the step of that name.
     `variables` maps names to copies of the values, and takes new ones. Threads may use one library;
-    what they do with it happens one after another.
+    what they do with it happens one after another, since it keeps the global lock.
     """
 
-    def __init__(self, manifest: _Record, functions: ctypes.CDLL) -> None:
+    def __init__(self, manifest: _Record, functions: ctypes.PyDLL) -> None:
         self.name = str(manifest["name"])
         self._functions = functions
         self._memory = aligned_empty((int(manifest["instance"]["bytes"]),), np.dtype(np.uint8))
         self._instance = ctypes.c_void_p(self._memory.ctypes.data)
         self._state_bytes = int(manifest["state_bytes"])
-        self.lock = threading.Lock()  # held by whoever reads or writes the instance
         self._check(self.function("init")(self._instance))
         weakref.finalize(self, _release, self.function("release", None), self._memory)
-        self.steps: Mapping[str, LoadedStep] = {
-            record["name"]: LoadedStep(self, record) for record in manifest["steps"]
-        }
+        self.steps = self._load_steps(manifest["steps"])
         self.variables: MutableMapping[str, Array] = _Variables(self, manifest["variables"])
+
+    def _load_steps(self, records: Sequence[_Record]) -> Mapping[str, LoadedStep]:
+        names = [str(record["name"]) for record in records]
+        runs = {name: ctypes.cast(self.function(f"{name}_run"), ctypes.c_void_p) for name in names}
+        code = reorder_arguments({name: run.value or 0 for name, run in runs.items()})
+        instance, owner = self._memory.ctypes.data, (self, code)
+        return {
+            name: LoadedStep(record, code.address(name), instance, self.failed_index, owner)
+            for name, record in zip(names, records, strict=True)
+        }
 
     def __repr__(self) -> str:
         return f"<Library {self.name}: {', '.join(self.steps)}>"
@@ -122,9 +108,7 @@ class Library:
         """Return all variables as bytes, which every build of the same steps restores."""
         state = np.zeros(self._state_bytes, np.uint8)
         place = ctypes.c_void_p(state.ctypes.data)
-        with self.lock:
-            status = self.function("save")(self._instance, place, ctypes.c_size_t(state.size))
-        self._check(status)
+        self._check(self.function("save")(self._instance, place, ctypes.c_size_t(state.size)))
         return state.tobytes()
 
     def restore(self, state: bytes) -> None:
@@ -133,26 +117,19 @@ class Library:
         Raises `LoadError`, with nothing changed, for bytes that are no state of these variables.
         """
         size = ctypes.c_size_t(len(state))
-        with self.lock:
-            status = self.function("restore")(self._instance, ctypes.c_char_p(state), size)
-        self._check(status)
+        self._check(self.function("restore")(self._instance, ctypes.c_char_p(state), size))
 
     # ------------------------------------------------------------------- used by its parts
 
-    def function(self, name: str, result: Any = ctypes.c_int32) -> Callable[..., Any]:
+    def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
         """Return the function of the library that C calls by its name and `name`."""
         found = getattr(self._functions, f"{self.name}_{name}")
         found.restype = result
-        return found  # type: ignore[no-any-return]  # a foreign function has no type
+        return found
 
-    def run(self, step: str, inputs: Array, outputs: Array) -> tuple[int, int]:
-        """Run a step on tables of pointers; return its status and the index that failed."""
-        tables = [ctypes.c_void_p(table.ctypes.data) for table in (inputs, outputs)]
-        with self.lock:
-            status = self.function(f"{step}_run")(self._instance, *tables)
-            if status == OK:
-                return status, 0
-            return status, self.function("failed_index", ctypes.c_int64)(self._instance)
+    def failed_index(self) -> int:
+        """Return the index that was out of range when a step last failed."""
+        return int(self.function("failed_index", ctypes.c_int64)(self._instance))
 
     def view(self, number: int, type_: TensorType) -> Array:
         """Return the memory of a variable as an array of its type."""
@@ -177,14 +154,13 @@ class _Variables(MutableMapping[str, Array]):
 
     def __init__(self, library: Library, records: Sequence[_Record]) -> None:
         self._views = {
-            str(record["name"]): library.view(number, _tensor(record).type)
+            str(record["name"]): library.view(number, tensor_from_json(record).type)
             for number, record in enumerate(records)
         }
         self._library = library
 
     def __getitem__(self, name: str) -> Array:
-        with self._library.lock:
-            return self._views[name].copy()
+        return self._views[name].copy()
 
     def __setitem__(self, name: str, value: Any) -> None:
         view, array = self._views[name], np.asarray(value)
@@ -200,8 +176,7 @@ class _Variables(MutableMapping[str, Array]):
                 f"{array.dtype.name} was assigned to a variable of {view.dtype.name}",
                 source=user_source(),
             )
-        with self._library.lock:
-            view[...] = array
+        view[...] = array
 
     def __delitem__(self, name: str) -> NoReturn:
         raise GraphError(
@@ -213,72 +188,3 @@ class _Variables(MutableMapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._views)
-
-
-def _tensor(record: _Record) -> Tensor:
-    return placeholder(record["shape"], record["dtype"], record["name"])
-
-
-class LoadedStep:
-    """A step of a library: call it with arrays, as the compiled step it was exported from."""
-
-    def __init__(self, library: Library, record: _Record) -> None:
-        self.name = str(record["name"])
-        self._library = library
-        self._inputs = [_tensor(r) for r in record["inputs"]]
-        self._outputs = [_tensor(r) for r in record["outputs"]]
-        self._input_nest = nest_from_json(record["input_nest"])
-        self._output_nest = nest_from_json(record["output_nest"])
-        self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
-
-    def __repr__(self) -> str:
-        inputs = ", ".join(str(t.type) for t in self._inputs)
-        outputs = ", ".join(str(t.type) for t in self._outputs)
-        return f"<LoadedStep {self.name}({inputs}) -> ({outputs})>"
-
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
-        flat = self._leaves("the inputs are", arrays, self._input_nest)
-        inputs = convert(self.name, self._inputs, flat)
-        resolve_sizes(self.name, self._inputs, inputs)
-        fresh = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in self._outputs]
-        into = [] if out is None else self._given(out)
-        self._check(*self._library.run(self.name, _table(inputs), _table(fresh)))
-        for target, result in zip(into, fresh, strict=False):
-            np.copyto(target, result)
-        return unflatten(self._output_nest, fresh) if out is None else out
-
-    def _given(self, out: Any) -> list[Array]:
-        """Return the arrays of `out`; results are copied there when the step has not failed."""
-        single = is_leaf(self._output_nest)
-        given = [out] if single else self._leaves("out is", out, self._output_nest)
-        check_outputs(self.name, self._outputs, given)
-        return given
-
-    def _leaves(self, what: str, tree: Any, nest: Nest) -> list[Any]:
-        try:
-            return flatten_as(nest, tree)
-        except ValueError as error:
-            given = describe(flatten(tree)[1])
-            problem = f"{what} {given}, {describe(nest)} is needed"
-            raise GraphError(self.name, problem, source=user_source()) from error
-
-    def _check(self, status: int, index: int) -> None:
-        if status != OK:
-            raise self._error(status, index)
-
-    def _error(self, status: int, index: int) -> SymgradError:
-        if status == TAPE_FULL:
-            return TapeError(
-                self.name,
-                "a loop without a bound ran for longer than there is memory to record it",
-                hint="give it maximum_iterations",
-            )
-        failure: Failure = self._failures[status]
-        return IndexOutOfRangeError(
-            failure.op, f"index {index} is out of range for {failure.axis}", source=failure.source
-        )
-
-
-def _table(arrays: Sequence[Array]) -> Array:
-    return np.array([a.ctypes.data for a in arrays] or [0], np.int64)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -121,6 +123,9 @@ def test_results_go_into_the_arrays_of_out(exported):
     rows = np.ones((3, 6), np.float32)
     assert library["predict"](rows, out=into) is into
     assert np.array_equal(into, library["predict"](rows))
+    overlapping = np.ones((6, 6), np.float32)
+    library["predict"](overlapping[:3], out=overlapping[1:4, :4])
+    assert np.array_equal(overlapping[1:4, :4], into)
     with pytest.raises(sg.DTypeError, match="out 0: float64"):
         library["predict"](rows, out=np.empty((3, 4)))
 
@@ -170,6 +175,18 @@ def test_threads_that_use_one_library_take_turns(tmp_path):
     for thread in threads:
         thread.join()
     assert (library.variables["v"] == 80).all()
+
+
+def test_a_library_is_gone_with_its_last_step(exported):
+    library = sg.load(exported)
+    known, predict = weakref.ref(library), library["predict"]
+    del library
+    gc.collect()
+    assert known() is not None
+    assert predict(np.ones((3, 6), np.float32)).shape == (3, 4)
+    del predict
+    gc.collect()
+    assert known() is None
 
 
 @pytest.mark.parametrize(

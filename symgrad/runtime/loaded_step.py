@@ -1,0 +1,155 @@
+"""A step of an exported library, called like the compiled step it was exported from.
+
+It has the same native entry: the library's function takes its tables in another order, so a few
+instructions lie between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from llvmlite import ir
+
+from symgrad.codegen.llvm.tape import TAPE_FULL
+from symgrad.codegen.llvm.target import target_named
+from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
+from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.types import Array
+from symgrad.runtime.aot_manifest import failure_from_json, nest_from_json
+from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
+from symgrad.runtime.entry import ArraySpec, build_entry
+from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
+
+_PTR, _I32 = ir.PointerType(), ir.IntType(32)
+
+
+def reorder_arguments(functions: Mapping[str, int]) -> LoadedCode:
+    """Make `step(inputs, outputs, instance)` of each function `run(instance, inputs, outputs)`.
+
+    `functions` maps names to addresses; what is made has the same names.
+    """
+    module = ir.Module("reorder")
+    imports = {}
+    kind = ir.FunctionType(_I32, [_PTR] * 3)
+    for name, address in functions.items():
+        run = ir.Function(module, kind, f"run.{name}")
+        imports[run.name] = address
+        step = ir.Function(module, kind, name)
+        inputs, outputs, instance = step.args
+        builder = ir.IRBuilder(step.append_basic_block("entry"))
+        builder.ret(builder.call(run, [instance, inputs, outputs], tail=True))
+    target = target_named("native")
+    image = emit_object(optimize(str(module), target, 1), target, 1)
+    return load_object(image, list(functions), imports)
+
+
+def tensor_from_json(record: Mapping[str, Any]) -> Tensor:
+    """Return a placeholder of the name and type that a manifest states."""
+    return placeholder(record["shape"], record["dtype"], record["name"])
+
+
+class LoadedStep:
+    """A step of a library: call it with arrays, as the compiled step it was exported from."""
+
+    def __init__(
+        self,
+        record: Mapping[str, Any],
+        step_address: int,
+        instance_address: int,
+        failed_index: Callable[[], int],
+        owner: object,
+    ) -> None:
+        self.name = str(record["name"])
+        self._inputs = [tensor_from_json(r) for r in record["inputs"]]
+        self._outputs = [tensor_from_json(r) for r in record["outputs"]]
+        self._input_nest = nest_from_json(record["input_nest"])
+        self._output_nest = nest_from_json(record["output_nest"])
+        self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
+        self._failed_index = failed_index
+        self._is_single = is_leaf(self._output_nest)
+        as_tuple = flatten((0,) * len(self._outputs) or None)[1]
+        self._is_direct = self._is_single or self._output_nest == as_tuple
+        takes_flat = self._input_nest == flatten((0,) * len(self._inputs))[1]
+        self._entry = build_entry(
+            name=self.name,
+            step_address=step_address,
+            state_address=instance_address,
+            inputs=_specs(self._inputs),
+            outputs=_specs(self._outputs),
+            single=self._is_single,
+            slow_path=self._slow_call,
+            on_failure=self._raise_failure,
+            target=target_named("native"),
+            into_slow_path=self._slow_into,
+            owner=owner,
+        )
+        self._run = self._entry.call if takes_flat and self._is_direct else self._run_nests
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(str(t.type) for t in self._inputs)
+        outputs = ", ".join(str(t.type) for t in self._outputs)
+        return f"<LoadedStep {self.name}({inputs}) -> ({outputs})>"
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
+        if out is None:
+            return self._run(*arrays)
+        outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
+        self._entry.into(*self._leaves("the inputs are", arrays, self._input_nest), *outputs)
+        return out
+
+    def _run_nests(self, *arrays: Any) -> Any:
+        result = self._entry.call(*self._leaves("the inputs are", arrays, self._input_nest))
+        if self._is_direct:
+            return result
+        return unflatten(self._output_nest, () if result is None else result)
+
+    def _slow_call(self, *arguments: Any) -> Any:
+        """Take a call whose arguments do not fit as they are: convert, or say what is wrong."""
+        return self._entry.call(*self._converted(arguments))
+
+    def _slow_into(self, *arguments: Any) -> None:
+        """Take a call with outputs, which may overlap: compute into fresh arrays."""
+        count = len(arguments) - len(self._outputs)
+        outputs = arguments[count:]
+        arrays = self._converted(arguments[:count])
+        check_outputs(self.name, self._outputs, outputs)
+        results = self._entry.call(*arrays)
+        for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
+            np.copyto(target, result)
+
+    def _converted(self, arguments: Sequence[Any]) -> list[Array]:
+        arrays = convert(self.name, self._inputs, arguments)
+        resolve_sizes(self.name, self._inputs, arrays)
+        return arrays
+
+    def _leaves(self, what: str, tree: Any, nest: Nest) -> list[Any]:
+        try:
+            return flatten_as(nest, tree)
+        except ValueError as error:
+            given = describe(flatten(tree)[1])
+            problem = f"{what} {given}, {describe(nest)} is needed"
+            raise GraphError(self.name, problem, source=user_source()) from error
+
+    def _raise_failure(self, status: int, *_arguments: object) -> NoReturn:
+        if status == TAPE_FULL:
+            raise TapeError(
+                self.name,
+                "a loop without a bound ran for longer than there is memory to record it",
+                hint="give it maximum_iterations",
+            )
+        failure = self._failures[status]
+        problem = f"index {self._failed_index()} is out of range for {failure.axis}"
+        raise IndexOutOfRangeError(failure.op, problem, source=failure.source)
+
+
+def _specs(tensors: Sequence[Tensor]) -> list[ArraySpec]:
+    named = (t.name or f"{i}" for i, t in enumerate(tensors))
+    return [
+        ArraySpec(name, t.type.static_shape, t.dtype)
+        for name, t in zip(named, tensors, strict=True)
+    ]
