@@ -66,27 +66,25 @@ def write_library(
     stem = Path(path)
     targets = _checked_targets(target)
     _check_names(stem.name, [s.name for s in steps], formats)
-    interface, programs = _plan(stem.name, steps, targets)
     folder = stem.resolve().parent
     if not folder.is_dir():
-        raise CompileError("export", f"there is no folder {folder}", source=user_source())
+        raise _refuse(f"there is no folder {folder}")
+    interface, programs = _plan(stem.name, steps, targets)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch:
         made = Path(scratch) / stem.name
         if "h" in formats:
             made.with_suffix(".h").write_text(print_header(interface))
-        image = made.with_suffix(".o")
-        image.write_bytes(_object(interface, programs, targets, steps[0].options.opt_level))
+        if "o" in formats or "so" in formats:
+            image = _object(interface, steps, programs, targets)
+            made.with_suffix(".o").write_bytes(image)
         if "so" in formats:
             _link(made, targets[0].architecture)
             records = [_record(s, p[0]) for s, p in zip(steps, programs, strict=True)]
             manifest = make_manifest(interface, records, targets, made.with_suffix(".so"))
             made.with_suffix(".json").write_text(print_manifest(manifest))
-        wanted = [s for s in (*formats, *(("json",) if "so" in formats else ()))]
-        return tuple(_moved(made.with_suffix(f".{s}"), folder) for s in wanted)
-
-
-def _moved(made: Path, folder: Path) -> Path:
-    return made.replace(folder / made.name)
+        wanted = (*formats, "json") if "so" in formats else formats
+        files = [made.with_suffix(f".{suffix}") for suffix in wanted]
+        return tuple(file.replace(folder / file.name) for file in files)
 
 
 # --------------------------------------------------------------------------------- arguments
@@ -118,8 +116,6 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
     ):
         if not is_identifier(given):
             raise _refuse(f"{what}, {given!r}, becomes part of names in C and is no identifier")
-    if not steps:
-        raise _refuse("no step was given")
     taken = [s for s in steps if s.removesuffix("_run") in FUNCTIONS]
     taken += [s for s in steps if s.removesuffix("_run") != s and s.removesuffix("_run") in steps]
     if taken:
@@ -137,6 +133,9 @@ def _plan(
         options = [replace(step.options, target=t) for t in targets]
         of_step = tuple(lower(step.graph, o)[1] for o in options)
         symbols = tuple(f"{name}.{step.name}.{number}" for number in range(len(targets)))
+        assert all(p.failures.keys() == of_step[0].failures.keys() for p in of_step), (
+            f"the statuses of {step.name} depend on the target"
+        )
         messages = {status: f.message for status, f in _failures(of_step[0]).items()}
         programs.append(of_step)
         parts.append(StepPrograms(step.name, of_step, symbols, messages))
@@ -161,9 +160,9 @@ def _record(step: ExportedStep, program: Program) -> StepRecord:
 
 def _object(
     interface: Interface,
+    steps: Sequence[ExportedStep],
     programs: Sequence[Sequence[Program]],
     targets: Sequence[Target],
-    opt_level: int,
 ) -> bytes:
     """Return the object file of the interface and all implementations.
 
@@ -173,8 +172,9 @@ def _object(
     base = target_named(_BASES[targets[0].architecture])
     context = llvm.create_context()
     joined = optimize(str(emit_interface(interface, base.triple)), base, 2, context)
-    for step, of_step in zip(interface.steps, programs, strict=True):
-        rows = zip(step.implementations, of_step, targets, strict=True)
+    opt_levels = [step.options.opt_level for step in steps]
+    for planned, of_step, opt_level in zip(interface.steps, programs, opt_levels, strict=True):
+        rows = zip(planned.implementations, of_step, targets, strict=True)
         for implementation, program, target in rows:
             emitted = emit_module(program, target)
             bind_functions(emitted, target)
@@ -183,7 +183,7 @@ def _object(
             part.get_function(STEP).name = implementation.symbol
             joined.link_in(part)
             joined.get_function(implementation.symbol).linkage = "internal"
-    return emit_object(joined, base, opt_level)
+    return emit_object(joined, base, max(opt_levels))
 
 
 def _link(made: Path, architecture: str) -> None:
