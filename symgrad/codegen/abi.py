@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program import Program
 from symgrad.graph.types import ALIGNMENT, Literal, State, TensorType
@@ -108,7 +109,8 @@ class Interface:
     """The whole interface of a library called `name`.
 
     `levels` are the x86-64 levels its implementations need, ascending; (0,) where none is checked.
-    `tapes` are the offsets of all tapes; `size` is that of an instance.
+    `tapes` are the offsets of all tapes; `size` is that of an instance. `is_threaded` says that a
+    kernel is shared by threads, for which an OpenMP runtime is needed.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Interface:
     variables: tuple[Stored, ...]
     tapes: tuple[int, ...]
     size: int
+    is_threaded: bool
     steps: tuple[StepInterface, ...]
 
     @property
@@ -151,7 +154,8 @@ class StepPrograms:
 
 def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepPrograms]) -> Interface:
     """Lay out the instance of a library and give everything in it a name."""
-    states = dict.fromkeys(s for step in steps for p in step.programs for s in p.variables)
+    programs = [p for step in steps for p in step.programs]
+    states = dict.fromkeys(state for p in programs for state in p.variables)
     tape_counts = [max(p.tapes for p in step.programs) for step in steps]
     first_variable = _aligned(HEAD_BYTES + TAPE_BYTES * sum(tape_counts))
     names = distinct([state.name for state in states])
@@ -159,7 +163,8 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
     for state, unique in zip(states, names, strict=True):
         variables.append(Stored(unique, state, arena))
         arena = _aligned(arena + state.type.nbytes)
-    size = _aligned(arena + max(p.arena_bytes for step in steps for p in step.programs))
+    size = _aligned(arena + max(p.arena_bytes for p in programs))
+    is_threaded = any(kernel_parts(kernel) > 1 for p in programs for kernel in p.kernels)
     offsets = {stored.state: stored.offset for stored in variables}
     planned, first_tape, status_base = [], HEAD_BYTES, 0
     for step, count in zip(steps, tape_counts, strict=True):
@@ -168,7 +173,9 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
         first_tape += TAPE_BYTES * count
         status_base += max(step.messages, default=0)
     tapes = tuple(range(HEAD_BYTES, first_tape, TAPE_BYTES))
-    return Interface(name, tuple(levels), tuple(variables), tapes, size, tuple(planned))
+    return Interface(
+        name, tuple(levels), tuple(variables), tapes, size, is_threaded, tuple(planned)
+    )
 
 
 def _table(

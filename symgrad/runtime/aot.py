@@ -78,7 +78,7 @@ def write_library(
             image = _object(interface, steps, programs, targets)
             made.with_suffix(".o").write_bytes(image)
         if "so" in formats:
-            _link(made, targets[0].architecture)
+            _link(made, targets[0].architecture, is_threaded=interface.is_threaded)
             records = [_record(s, p[0]) for s, p in zip(steps, programs, strict=True)]
             manifest = make_manifest(interface, records, targets, made.with_suffix(".so"))
             made.with_suffix(".json").write_text(print_manifest(manifest))
@@ -186,7 +186,7 @@ def _object(
     return emit_object(joined, base, max(opt_levels))
 
 
-def _link(made: Path, architecture: str) -> None:
+def _link(made: Path, architecture: str, *, is_threaded: bool) -> None:
     """Make a shared library of the object `made`.o by the system's C compiler."""
     is_native = target_named("native").architecture == architecture
     compiler = "cc" if is_native else _COMPILERS[architecture]
@@ -197,6 +197,8 @@ def _link(made: Path, architecture: str) -> None:
         )
     library = made.with_suffix(".so")
     command = [compiler, "-shared", "-Wl,-z,defs", "-o", str(library), f"{made}.o", "-lm"]
+    if is_threaded:
+        command.append("-fopenmp")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _refuse(f"{compiler} failed: {done.stderr.strip()}")

@@ -10,6 +10,8 @@ from symgrad.graph.types import ALIGNMENT
 
 _TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 
+_THREADED = "\n   Kernels are shared by threads of an OpenMP runtime: link with -fopenmp."
+
 _GENERAL = """\
 /* The version of this interface, and what an instance takes; as the constants above. */
 uint32_t {name}_abi_version(void);
@@ -49,11 +51,12 @@ int32_t {name}_restore({name}_instance *self, const void *state, size_t bytes);
 def print_header(interface: Interface) -> str:
     """Return the text of the header."""
     name = interface.name
+    threaded = _THREADED if interface.is_threaded else ""
     guard = f"{name.upper()}_H"
     parts = [
         f"/* {name}: made by symgrad. Functions return a status, {name.upper()}_OK or another.\n"
         "   Nothing here is shared between instances: threads may run one instance each.\n"
-        "   Buffers are in row-major order and do not overlap. */",
+        f"   Buffers are in row-major order and do not overlap.{threaded} */",
         f"#ifndef {guard}\n#define {guard}",
         "#include <stddef.h>\n#include <stdint.h>",
         '#ifdef __cplusplus\nextern "C" {\n#endif',

@@ -203,6 +203,27 @@ def test_two_instances_in_two_threads_share_nothing(threads_program):
     assert "Possible data race" in shared.stderr
 
 
+@pytest.mark.isa("avx2")
+def test_a_kernel_that_threads_share_computes_the_same_bits(tmp_path):
+    rng = np.random.default_rng(2)
+    x = sg.placeholder((600, 700), name="x")
+    w = sg.variable(np.zeros((600, 700), np.float32), name="w")
+    given = rng.normal(size=(600, 700)).astype(np.float32)
+    outputs = [sg.tanh(x), sg.sum(sg.exp(x), axis=1), x @ w.T]
+    one, two = (sg.compile([x], outputs, target="x86-64-v3", threads=n) for n in (1, 2))
+    assert any(record.parts > 1 for record in two.kernels)
+    libraries = []
+    for name, step in (("one", one), ("two", two)):
+        step.export(tmp_path / name)
+        libraries.append(sg.load(tmp_path / name))
+    assert "link with -fopenmp" in (tmp_path / "two.h").read_text()
+    assert "-fopenmp" not in (tmp_path / "one.h").read_text()
+    assert "GOMP_parallel" in undefined(tmp_path / "two.o")
+    assert "GOMP_parallel" not in undefined(tmp_path / "one.o")
+    for found, wanted, plain in zip(libraries[1](given), two(given), one(given), strict=True):
+        assert found.tobytes() == wanted.tobytes() == plain.tobytes()
+
+
 # ------------------------------------------------------------------------- names and statuses
 
 _STATUSES = r"""

@@ -46,11 +46,13 @@ MACHINES = [
 ]
 
 
-def build(machine: Machine, folder: Path, name: str, sources: Sequence[Path | str]) -> Path:
-    """Compile `sources`, of C or objects, against the headers in `folder`."""
+def build(
+    machine: Machine, folder: Path, name: str, sources: Sequence[Path | str], *more: str
+) -> Path:
+    """Compile `sources`, of C or objects, against the headers in `folder`, with `more` flags."""
     program = folder / name
     flags = [*STRICT, "-std=c11", f"-I{folder}", "-pthread"]
-    command = [machine.compiler, *flags, *map(str, sources), "-lm", "-o", str(program)]
+    command = [machine.compiler, *flags, *map(str, sources), "-lm", *more, "-o", str(program)]
     subprocess.run(command, check=True, timeout=120)
     return program
 
