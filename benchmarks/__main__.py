@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import (
+    calls,
     functional_calls,
     loops,
     lstm,
@@ -26,6 +27,7 @@ BENCHMARKS = (
     loops,
     lstm,
     matmul,
+    calls,
     scaling,
 )
 

@@ -1,21 +1,23 @@
 """Functions that are traced: on arrays they are compiled and run, on tensors they build a graph.
 
-A trace is a nested graph, kept for each signature; calling it on tensors builds its nodes once
-more where the call is. Equal parts of a program share their kernels, so that calls after the first
-one add little code. Gradients pass such nodes like any others.
+A trace is a nested graph, kept for each signature; calling it on tensors makes one node, a call.
+Whether a compiled program has the code of a function once for all calls or puts it where the calls
+are is for `symgrad/passes/inline_calls.py` to say.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, SymgradError, user_source
+from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.graph.build import current_region
 from symgrad.graph.control import require_callables
 from symgrad.graph.dtypes import as_dtype
@@ -24,12 +26,16 @@ from symgrad.graph.nested import Traced, inline
 from symgrad.graph.nests import Nest, flatten, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.calls import call, with_intermediates
 from symgrad.graph.ops.leaf import placeholder, placeholder_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import TensorType
 from symgrad.runtime.function import Step, compile
 
 _CACHE_SIZE = 128  # signatures of one function
+
+# What is being traced: functions, by their ids, and signatures.
+_open_traces: ContextVar[frozenset[Hashable]] = ContextVar("open_traces", default=frozenset())
 
 
 def function(func: Callable[..., Any]) -> Function:
@@ -39,6 +45,9 @@ def function(func: Callable[..., Any]) -> Function:
     arrays come back. Given a tensor, if it uses a placeholder from outside, or within a branch, a
     body or another such function, its results are tensors. Arguments and results may be nests.
     A number of Python is part of the signature, like anything else that is no array.
+
+    A function may call itself with another signature, not with its own: that is a `GraphError`,
+    since tracing it would not end.
     """
     require_callables("function", func=func)
     return Function(func)
@@ -89,17 +98,40 @@ class Function:
         return trace
 
     def _traced(self, leaves: Sequence[Any], nest: Nest, signature: Sequence[Hashable]) -> _Trace:
+        key = (id(self), nest, tuple(signature))
+        self._require_not_open(key)
         traced = Traced(self._name, [part for part in signature if isinstance(part, TensorType)])
         params = iter(traced.params)
         arguments = [next(params) if _is_operand(leaf) else leaf for leaf in leaves]
         args, kwargs = unflatten(nest, arguments)
-        with traced.open():
+        with traced.open(), _tracing(key):
             results, result_nest = flatten(self._func(*args, **kwargs))
             tensors = [as_tensor(result) for result in results]
         traced.give(tensors)
         captures = traced.captures
         is_open = any(node.definition is placeholder_op for node in topological(captures))
         return _Trace(traced.graph(captures), tuple(captures), result_nest, is_open)
+
+    def _require_not_open(self, key: Hashable) -> None:
+        """Raise if the function is being traced for this signature already."""
+        if key in _open_traces.get():
+            raise GraphError(
+                self._name,
+                "the function calls itself with arguments of the types it was called with, and "
+                "tracing it would not end",
+                hint="use sg.while_loop, or make the depth an argument that is a number of Python",
+                source=user_source(),
+            )
+
+
+@contextmanager
+def _tracing(key: Hashable) -> Iterator[None]:
+    """Note that a function is traced for a signature while the block runs."""
+    token = _open_traces.set(_open_traces.get() | {key})
+    try:
+        yield
+    finally:
+        _open_traces.reset(token)
 
 
 def _is_operand(leaf: Any) -> bool:
@@ -137,16 +169,23 @@ class _Trace:
     captures: tuple[Tensor, ...]
     nest: Nest
     is_open: bool
+    callee: Graph | None = None
     step: Step | None = None
 
     def build(self, operands: Sequence[Tensor]) -> Any:
-        """Build the nodes of the graph on `operands`."""
-        return unflatten(self.nest, inline(self.graph, [*operands, *self.captures]))
+        """Call the function on `operands`."""
+        if not self.graph.outputs:
+            return unflatten(self.nest, ())
+        if self.callee is None:
+            self.callee = with_intermediates(self.graph)
+        node = call(self.callee, [*operands, *self.captures])
+        return unflatten(self.nest, node.outputs[: len(self.graph.outputs)])
 
     def run(self, arrays: Sequence[Any]) -> Any:
         """Compute the results for arrays; compiled at the first call."""
         if self.step is None:
             params = [placeholder(t.shape, t.dtype) for t in self.graph.inputs]
             params = params[: len(arrays)]
-            self.step = compile(params, self.build(params), name=self.graph.name)
+            results = inline(self.graph, [*params, *self.captures])
+            self.step = compile(params, unflatten(self.nest, results), name=self.graph.name)
         return self.step(*arrays)

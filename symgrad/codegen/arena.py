@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from symgrad.codegen.program import Argument, Call, Choice, Repeat, Step, Sweep, root
+from symgrad.codegen.program import (
+    Argument,
+    Call,
+    Choice,
+    Invoke,
+    Repeat,
+    Routine,
+    Step,
+    Sweep,
+    root,
+)
 from symgrad.passes.buffers import Buffer
 from symgrad.passes.plan_memory import Request, plan_memory
 
 
 def lay_out(
-    steps: Sequence[Step],
+    steps: Sequence[Step], routines: Sequence[Routine]
 ) -> tuple[dict[Buffer, int], dict[Buffer, tuple[int, int]], int]:
-    """Return the offset and the lifetime of each temporary, and the size of the arena."""
-    lifetimes = _Lifetimes()
+    """Return the offset and the lifetime of each temporary, and the size of the arena.
+
+    The memory of one of `routines` is kept from its first run to its last, and what lies in it is
+    alive for as long. That of other routines is not part of this arena.
+    """
+    lifetimes = _Lifetimes({routine.scratch for routine in routines})
     lifetimes.visit(steps)
     requests = [Request(b.type.nbytes, *life) for b, life in lifetimes.of.items()]
-    offsets, size = plan_memory(requests)
-    return dict(zip(lifetimes.of, offsets, strict=True)), lifetimes.of, size
+    places, size = plan_memory(requests)
+    offsets, lives = dict(zip(lifetimes.of, places, strict=True)), dict(lifetimes.of)
+    for routine in routines:
+        start, life = offsets[routine.scratch], lives[routine.scratch]
+        offsets |= {buffer: start + offset for buffer, offset in routine.offsets.items()}
+        lives |= dict.fromkeys(routine.offsets, life)
+    return offsets, lives, size
 
 
 class _Lifetimes:
     """From when to when each temporary is needed, in positions of the text of the program."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Collection[Buffer]) -> None:
+        self._scratch = scratch
         self.of: dict[Buffer, tuple[int, int]] = {}
         self._now = -1
 
@@ -42,6 +62,8 @@ class _Lifetimes:
                     self._visit_loop(step)
                 case Sweep():
                     self._visit_sweep(step)
+                case Invoke():
+                    self._visit_invoke(step)
 
     def _visit_loop(self, loop: Repeat) -> None:
         """Visit a loop: what it uses from before is needed until its last iteration."""
@@ -59,6 +81,13 @@ class _Lifetimes:
         self.visit(sweep.body)
         self._now += 1
         self._extend(start)
+
+    def _visit_invoke(self, invoke: Invoke) -> None:
+        for argument in (*invoke.inputs, *invoke.outputs):
+            self._touch(argument)
+        for routine in (*invoke.routine.inner, invoke.routine):
+            if routine.scratch in self._scratch:
+                self._touch(routine.scratch)
 
     def _extend(self, start: int) -> None:
         for buffer, (first, last) in self.of.items():

@@ -7,6 +7,7 @@ inputs and outputs to it are buffers of the graph around it, or slices of stacks
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,18 +20,20 @@ from symgrad.codegen.program import (
     Argument,
     Call,
     Choice,
+    Invoke,
     Program,
     Repeat,
+    Routine,
     Slice,
     Step,
     Sweep,
-    buffers_of,
+    routines_of,
 )
 from symgrad.codegen.registers import schedule_registers
 from symgrad.codegen.share_work import ONE_THREAD, Threads
-from symgrad.graph.dtypes import bool_
+from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Branches, KernelSpec, Loop, Reshape, Scan, View
+from symgrad.graph.kernel_spec import Branches, Callee, KernelSpec, Loop, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.buffers import Buffer, assign_buffers
@@ -48,19 +51,21 @@ def build_program(partition: Partition, target: Target, threads: Threads = ONE_T
     builder = _Builder(target, threads)
     variables = assign_buffers(partition).variables
     steps = builder.steps(partition, _Surroundings((), ()))
-    steps = schedule_registers(steps, target.vector_bytes, target.vector_registers)
-    offsets, lifetimes, size = lay_out(steps)
+    steps = builder.scheduled(steps)
+    routines = routines_of(steps)
+    offsets, lifetimes, size = lay_out(steps, routines)
     return Program(
         partition,
         variables,
         tuple(builder.constants),
         tuple(builder.pool.kernels),
         steps,
+        routines,
         offsets,
         lifetimes,
         size,
         builder.failures,
-        len({b for b in buffers_of(steps) if b.place == "tape"}),
+        builder.tapes,
     )
 
 
@@ -79,15 +84,22 @@ class _Builder:
         self.pool = KernelPool(target, threads)
         self.constants: dict[Literal, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
+        self._target = target
         self._temporaries = itertools.count()
-        self._tapes = itertools.count()
+        self.tapes = 0
         self._loops = itertools.count()
+        self._routines: dict[Graph, Routine] = {}
+        self._names: list[str] = []  # of the functions whose routines are being built
 
     def steps(self, partition: Partition, around: _Surroundings) -> tuple[Step, ...]:
         """Return the steps of a graph between `around.inputs` and `around.outputs`."""
         names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
         self.failures |= names
         return _GraphSteps(self, partition, around).build()
+
+    def scheduled(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """Return the steps of the program or of a routine with the registers of their loops."""
+        return schedule_registers(steps, self._target.vector_bytes, self._target.vector_registers)
 
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
@@ -97,8 +109,28 @@ class _Builder:
     def temporary(self, type_: TensorType) -> Buffer:
         """Return a new buffer of the arena; a tape for a stack without a bound."""
         if is_unbounded(type_):
-            return Buffer("tape", next(self._tapes), type_)
+            self.tapes += 1
+            return Buffer("tape", self.tapes - 1, type_)
         return Buffer("temporary", next(self._temporaries), type_)
+
+    def routine(self, callee: NestedGraph) -> Routine:
+        """Return the routine of a function; all calls of one graph share it."""
+        assert isinstance(callee, Graph), "a function is a graph"
+        if callee not in self._routines:
+            self._names.append(callee.name)
+            steps = self.scheduled(self.steps(self.nested(callee), _Surroundings((), ())))
+            self._names.pop()
+            offsets, _, size = lay_out(steps, ())
+            scratch = self.temporary(TensorType(uint8, (size,)))
+            name = re.sub(r"\W", "_", callee.name) + f".{len(self._routines)}"
+            arity = len(callee.inputs), len(callee.outputs)
+            routine = Routine(name, arity, steps, scratch, offsets, routines_of(steps))
+            self._routines[callee] = routine
+        return self._routines[callee]
+
+    def label(self, text: str) -> str:
+        """Return what a call is named in reports: within a function, its name comes first."""
+        return f"{self._names[-1]}: {text}" if self._names else text
 
     def loop(self) -> int:
         """Return the number of a new loop."""
@@ -119,7 +151,7 @@ class _Builder:
 
     def _plain(self, label: str, kernel: Kernel, *arguments: Argument) -> Call:
         shared = self.pool.add(kernel)
-        return Call(label, shared.kernel, arguments, shared.starts, (), None)
+        return Call(self.label(label), shared.kernel, arguments, shared.starts, (), None)
 
 
 class _GraphSteps:
@@ -146,6 +178,9 @@ class _GraphSteps:
                 case Scan() as scan:
                     assert anchor is not None, "only an anchor has a body"
                     steps += self._sweep(anchor, scan)
+                case Callee(graph):
+                    assert anchor is not None, "only an anchor calls"
+                    steps += self._invoke(anchor, graph)
                 case _:
                     steps.append(self._call(group))
         for source, to in self._buffers.late:
@@ -176,7 +211,7 @@ class _GraphSteps:
             scratch = TensorType(param.dtype, (param.count,))
             arguments.append(self._builder.temporary(scratch))
             starts.append(0)
-        label = _label(self._partition, group)
+        label = self._builder.label(_label(self._partition, group))
         kernel, statuses = shared.kernel, shared.statuses
         return Call(label, kernel, tuple(arguments), tuple(starts), statuses, group)
 
@@ -208,6 +243,11 @@ class _GraphSteps:
             self._builder.steps(self._builder.nested(graph), around) for graph in graphs
         )
         return [Choice(index, branches), *copies]
+
+    def _invoke(self, anchor: Node, callee: NestedGraph) -> list[Step]:
+        inputs = tuple(self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        return [Invoke(self._builder.routine(callee), inputs, tuple(results)), *copies]
 
     def _repeat(self, anchor: Node, loop: Loop) -> list[Step]:
         """Lay out a loop with a condition."""

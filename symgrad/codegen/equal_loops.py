@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.codegen.program import Argument, Call, Choice, Register, Repeat, Slice, Step, Sweep
+from symgrad.codegen.program import (
+    Argument,
+    Call,
+    Choice,
+    Invoke,
+    Register,
+    Repeat,
+    Slice,
+    Step,
+    Sweep,
+)
 from symgrad.passes.buffers import Buffer
 
 
@@ -45,6 +55,8 @@ class _Canonical:
         match step:
             case Call(_, kernel, arguments, starts, statuses):
                 return f"{kernel.name}({self._arguments(arguments)}) {starts} {statuses}"
+            case Invoke(routine, inputs, outputs):
+                return f"{routine.name}({self._arguments((*inputs, *outputs))})"
             case Choice(index, branches):
                 parts = " or ".join(f"{{{self._steps(branch)}}}" for branch in branches)
                 return f"switch {self._argument(index)} {parts}"

@@ -1,7 +1,7 @@
 """A program in the loop language: the order in which kernels are called, and the memory they use.
 
 A program is a list of steps. A step calls a kernel, or runs other steps: one of several branches,
-or a body again and again.
+a body again and again, or a routine that is run from other places too.
 """
 
 from __future__ import annotations
@@ -113,7 +113,41 @@ class Sweep:
     registers: tuple[Register, ...] = ()
 
 
-Step = Call | Choice | Repeat | Sweep
+@dataclass(frozen=True, slots=True, eq=False)
+class Routine:
+    """Steps that are in a program once and run from several places.
+
+    Their inputs and outputs are what an `Invoke` gives. Their temporaries lie in the buffer
+    `scratch`, at `offsets` from its start: no two runs of a routine overlap, so one piece of memory
+    serves all. `inner` are the routines it runs, those that these run among them. `arity` is how
+    many inputs and outputs there are.
+    """
+
+    name: str
+    arity: tuple[int, int]
+    steps: tuple[Step, ...]
+    scratch: Buffer
+    offsets: dict[Buffer, int]
+    inner: tuple[Routine, ...]
+
+    @property
+    def can_fail(self) -> bool:
+        """Return whether it may end early: by a kernel, or since there is no memory for a tape."""
+        is_fallible = any(call.kernel.can_fail for call in calls_of(self.steps))
+        has_tape = any(buffer.place == "tape" for buffer in buffers_of(self.steps))
+        return is_fallible or has_tape or any(routine.can_fail for routine in self.inner)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Invoke:
+    """Runs a routine on `inputs`; its results go to `outputs`."""
+
+    routine: Routine
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
+
+Step = Call | Choice | Repeat | Sweep | Invoke
 
 
 def calls_of(steps: Sequence[Step]) -> Iterator[Call]:
@@ -130,6 +164,31 @@ def calls_of(steps: Sequence[Step]) -> Iterator[Call]:
                 yield from calls_of(step.body)
             case Sweep():
                 yield from calls_of(step.body)
+            case Invoke():
+                pass  # the calls of a routine are its own
+
+
+def routines_of(steps: Sequence[Step]) -> tuple[Routine, ...]:
+    """Return the routines that `steps` run, each once, after those it runs itself."""
+    direct = dict.fromkeys(step.routine for step in invokes_of(steps))
+    return tuple(dict.fromkeys(r for routine in direct for r in (*routine.inner, routine)))
+
+
+def invokes_of(steps: Sequence[Step]) -> Iterator[Invoke]:
+    """Yield the runs of routines in `steps`, nested ones in their place."""
+    for step in steps:
+        match step:
+            case Call():
+                pass
+            case Choice():
+                for branch in step.branches:
+                    yield from invokes_of(branch)
+            case Repeat():
+                yield from invokes_of((*step.condition, *step.body))
+            case Sweep():
+                yield from invokes_of(step.body)
+            case Invoke():
+                yield step
 
 
 def buffers_of(steps: Sequence[Step]) -> Iterator[Buffer]:
@@ -149,6 +208,8 @@ def buffers_of(steps: Sequence[Step]) -> Iterator[Buffer]:
             case Sweep():
                 yield root(step.trips)
                 yield from buffers_of(step.body)
+            case Invoke():
+                yield from map(root, (*step.inputs, *step.outputs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +217,8 @@ class Program:
     """A compiled graph in the loop language.
 
     `kernels` are the different ones; calls of equal kernels share one. `offsets` says where in the
-    arena of `arena_bytes` each temporary lies; `failures` which node each status stands for.
+    arena of `arena_bytes` each temporary lies, those of `routines` too; `failures` which node each
+    status stands for.
     """
 
     partition: Partition
@@ -164,6 +226,7 @@ class Program:
     constants: tuple[ArrayLiteral, ...]
     kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
+    routines: tuple[Routine, ...]
     offsets: dict[Buffer, int]
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
@@ -173,7 +236,12 @@ class Program:
     @property
     def calls(self) -> tuple[Call, ...]:
         """Every call of a kernel, in the order of the text."""
-        return tuple(calls_of(self.steps))
+        return tuple(calls_of(self.all_steps))
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The steps of the routines, then those of the program."""
+        return (*(step for routine in self.routines for step in routine.steps), *self.steps)
 
     def __str__(self) -> str:
         body = "\n".join(print_kernel(k) for k in self.kernels)
@@ -181,8 +249,11 @@ class Program:
 
     def text_of_steps(self) -> str:
         """Return the text of the program without that of the kernels it calls."""
+        routines = "".join(
+            f"routine @{r.name} {{\n{self._print(r.steps, '  ')}}}\n" for r in self.routines
+        )
         head = f"program @{self.partition.graph.name} arena({self.arena_bytes})"
-        return f"{head} {{\n{self._print(self.steps, '  ')}}}\n"
+        return f"{routines}{head} {{\n{self._print(self.steps, '  ')}}}\n"
 
     def _print(self, steps: Sequence[Step], indent: str) -> str:
         return "".join(self._print_step(step, indent) for step in steps)
@@ -212,6 +283,10 @@ class Program:
                 head = f"repeat loop {step.number} {self._print_argument(step.trips)}{way}"
                 head += self._print_registers(step.registers)
                 return f"{indent}{head} {{\n{self._print(step.body, deeper)}{indent}}}\n"
+            case Invoke():
+                given = ", ".join(map(self._print_argument, step.inputs))
+                results = ", ".join(map(self._print_argument, step.outputs))
+                return f"{indent}invoke @{step.routine.name}({given}) -> ({results})\n"
 
     def _print_registers(self, registers: Sequence[Register]) -> str:
         places = (f"{r.mode} {self._print_argument(r.buffer)}" for r in registers)

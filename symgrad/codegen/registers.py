@@ -38,6 +38,7 @@ from symgrad.codegen.program import (
     Argument,
     Call,
     Choice,
+    Invoke,
     Register,
     RegisterMode,
     Repeat,
@@ -102,7 +103,7 @@ class _Registers:
 
     def _step(self, step: Step) -> Step:
         match step:
-            case Call():
+            case Call() | Invoke():
                 return step
             case Choice():
                 return replace(step, branches=tuple(map(self.schedule, step.branches)))
@@ -177,6 +178,8 @@ def _in_memory(steps: Sequence[Step], vector_bytes: int) -> Iterator[Buffer]:
                         yield root(argument)
             case Choice(index=Slice() as control) | Sweep(trips=Slice() as control):
                 yield root(control)
+            case Invoke():
+                yield from map(root, _arguments(step))
             case Choice() | Repeat() | Sweep():
                 pass
 
@@ -191,6 +194,8 @@ def _arguments(step: Step) -> tuple[Argument, ...]:
             return step.tapes
         case Sweep():
             return (step.trips, *step.tapes)
+        case Invoke():
+            return (*step.inputs, *step.outputs)
 
 
 def _slices(argument: Argument) -> Iterator[Slice]:
@@ -224,6 +229,8 @@ def _written(steps: Sequence[Step]) -> Iterator[Buffer]:
                 yield from (root(argument) for param, argument in pairs if param.mode != "in")
             case Repeat():
                 yield step.count
+            case Invoke():
+                yield from map(root, step.outputs)
             case Choice() | Sweep():
                 pass
 
@@ -233,8 +240,8 @@ def _nested(steps: Sequence[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
         match step:
-            case Call():
-                pass
+            case Call() | Invoke():
+                pass  # a routine is scheduled by itself
             case Choice():
                 yield from (inner for branch in step.branches for inner in _nested(branch))
             case Repeat():

@@ -66,6 +66,11 @@ def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
         _gradient_keys.reset(token)
 
 
+def gradient_keys_in_force() -> Mapping[str, str]:
+    """Return which gradient nodes are given that are built now, by the names of ops."""
+    return _gradient_keys.get()
+
+
 @contextmanager
 def inside(opened: Region | None) -> Iterator[None]:
     """Go on building in a region that was opened before, or at the top level for None."""
@@ -235,13 +240,16 @@ def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> Node:
     )
 
 
-def rebuild_here(node: Node, inputs: tuple[Tensor, ...]) -> Node:
-    """Make the node `node` again on operands of the region that is open."""
+def rebuild_here(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs | None = None) -> Node:
+    """Make the node `node` again on operands of the region that is open.
+
+    `attrs` are attributes with which it has results of the same types.
+    """
     origin = _origin.get()
     return make_node(
         node.definition,
         inputs,
-        node.attrs,
+        node.attrs if attrs is None else attrs,
         tuple(t.type for t in node.outputs),
         name=node.name,
         source=node.source,

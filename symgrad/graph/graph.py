@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,8 @@ class Graph(NestedGraph):
     """A program over tensors.
 
     `inputs` are placeholders, in the order in which they are given; `nodes` is everything the
-    outputs and updates depend on, each node after its operands.
+    outputs and updates depend on, each node after its operands. `derived` is for whoever makes
+    other graphs of this one, such as its gradient, and wants to make each only once.
     """
 
     outputs: tuple[Tensor, ...]
@@ -50,6 +51,7 @@ class Graph(NestedGraph):
     updates: tuple[Update, ...] = ()
     name: str = "graph"
     nodes: tuple[Node, ...] = field(init=False)
+    derived: dict[Hashable, Any] = field(init=False)
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class Graph(NestedGraph):
         object.__setattr__(self, "updates", tuple(updates))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "nodes", tuple(nodes))
+        object.__setattr__(self, "derived", {})
 
     @property
     def roots(self) -> tuple[Tensor, ...]:
@@ -202,9 +205,13 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     if not sizes:
         return graph
 
+    nested: dict[Graph, Graph] = {}  # what several nodes have stays one
+
     def rename(attr: Attr) -> Attr:
         if isinstance(attr, Graph):
-            return specialize(attr, sizes)
+            if attr not in nested:
+                nested[attr] = specialize(attr, sizes)
+            return nested[attr]
         if isinstance(attr, tuple):
             return tuple(rename(part) for part in attr)
         return substitute_sizes(attr, sizes)

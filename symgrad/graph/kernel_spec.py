@@ -185,6 +185,13 @@ class Scan:
     reverse: bool
 
 
-Nested = Branches | Loop | Scan
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """Operands: those of `graph`, whose results are the results. All calls of it share its code."""
+
+    graph: NestedGraph
+
+
+Nested = Branches | Loop | Scan | Callee
 Scatter = ScatterAdd | ScatterSet
 KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | Scatter | Nested

@@ -1,4 +1,4 @@
-"""How branches and loops take operands with one more axis in front.
+"""How branches, calls and loops take operands with one more axis in front.
 
 All cases must take the same branch and run as often: then the branches, or the body, are built
 with the axis, on the operands and loop variables that depend on the case. Where the cases differ
@@ -14,6 +14,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import OpDef, Tensor
 from symgrad.graph.ops.branches import branch, switch_case_op
+from symgrad.graph.ops.calls import call, call_op, callee_of
 from symgrad.graph.ops.loops import loop, scan_loop, scan_op, while_loop_op
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.types import is_unbounded
@@ -43,6 +44,24 @@ def batch_switch_case(operands: Operands, build: Build) -> list[Entry] | None:
         function.give(tensors)
     outputs = branch(index.tensor, functions).outputs
     return [Entry(t, flag) for t, flag in zip(outputs, flags, strict=True)]
+
+
+def batch_call(operands: Operands, build: Build) -> list[Entry]:
+    """Build the function with the axis on those of its operands that have it, and call that."""
+    graph, entries = callee_of(operands.node), operands.entries
+    flags: list[bool] = []
+
+    def step(*params: Tensor) -> list[Tensor]:
+        pairs = zip(params, entries, strict=True)
+        found = build(graph, [Entry(t, entry.is_batched) for t, entry in pairs])
+        flags.extend(entry.is_batched for entry in found)
+        return [entry.tensor for entry in found]
+
+    traced = Traced(graph.name, [e.tensor.type for e in entries])
+    traced.run(step)
+    captures = traced.captures
+    node = call(traced.graph(captures), [*(e.tensor for e in entries), *captures])
+    return [Entry(t, flag) for t, flag in zip(node.outputs, flags, strict=True)]
 
 
 def batch_while_loop(operands: Operands, build: Build) -> list[Entry] | None:
@@ -138,6 +157,7 @@ def _reached(graph: Graph, flags: Sequence[bool]) -> list[bool]:
 
 
 CONTROL_RULES: dict[OpDef, Callable[[Operands, Build], list[Entry] | None]] = {
+    call_op: batch_call,
     switch_case_op: batch_switch_case,
     while_loop_op: batch_while_loop,
     scan_op: batch_scan,

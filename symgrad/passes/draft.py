@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Branches, Gather, Iota, Loop, Map, Scan, View
+from symgrad.graph.kernel_spec import Branches, Callee, Gather, Iota, Loop, Map, Scan, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.partition import Specs
 
 INLINE = (Map, View, Iota, Gather)  # computed wherever it is used
-NESTED = (Branches, Loop, Scan)  # runs graphs of its own between kernels
+NESTED = (Branches, Loop, Scan, Callee)  # runs graphs of its own between kernels
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Tangents through branches and loops.
+"""Tangents through branches, calls and loops.
 
 A branch gives the tangents of what was taken. A loop is built once more with the tangents of its
 variables as loop variables behind them: it needs no record of its iterations. Which variables have
@@ -17,7 +17,9 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.branches import branch
+from symgrad.graph.ops.calls import call_derived, callee_of
 from symgrad.graph.ops.loops import loop, scan_loop
+from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.subgraph import inline_argument
 from symgrad.passes.gradients import live_tensors
 from symgrad.passes.merge_loops import body_of, capacity_of, carried_of
@@ -47,6 +49,22 @@ def push_through_branches(node: Node, tangents: Tangents, push: Push) -> Tangent
             chosen = [_or_zeros(pushed[i], outputs[i]) for i in reached]
         function.give(chosen)
     return _at(reached, branch(index, functions).outputs, len(node.outputs))
+
+
+def push_through_call(node: Node, tangents: Tangents, push: Push) -> Tangents:
+    """Return the tangents of the results of a call, from a call of one function for all of them."""
+    has_tangent = [t is not None for t in tangents]
+
+    def derive(xs: Sequence[Tensor], ys: Sequence[Tensor], given: Sequence[Tensor]) -> Tangents:
+        known = iter(given)
+        return push(ys, xs, [next(known) if is_given else None for is_given in has_tangent])
+
+    further = [
+        match_shape(t, x.shape)
+        for t, x in zip(tangents, callee_of(node).inputs, strict=True)
+        if t is not None
+    ]
+    return call_derived(node, "jvp", tuple(has_tangent), further, derive)
 
 
 def push_through_while_loop(node: Node, tangents: Tangents, push: Push) -> Tangents:

@@ -12,9 +12,9 @@ After `jvp(y, x, t)`, beside what there was:
 An op says only how a gradient passes it, from its results to its operands. That is a linear map
 of the gradient, so its transpose, which takes tangents of the operands to those of the results, is
 the gradient of the gradient: see Note [Tangents by transposition]. No op has a rule of its own
-for this, except where its transpose would be longer than it need be, and branches and loops, which
-are in `symgrad/passes/forward_control.py`: a loop carries the tangents of its variables along and
-keeps nothing for later.
+for this, except where its transpose would be longer than it need be, and branches, calls and
+loops, which are in `symgrad/passes/forward_control.py`: a loop carries the tangents of its
+variables along and keeps nothing for later.
 
 Nothing here is faster than `gradients` for a y of one element; it is for few xs and many ys.
 """
@@ -38,6 +38,7 @@ from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.forward_control import (
     Tangents,
     push_through_branches,
+    push_through_call,
     push_through_scan,
     push_through_while_loop,
 )
@@ -216,6 +217,7 @@ def _push_through_recompute(node: Node, tangents: Tangents) -> Tangents:
 
 # By the names of ops. The transposes of the first three are sums of parts padded with zeros.
 _RULES: dict[str, Callable[[Node, Tangents], Tangents]] = {
+    "call": lambda node, tangents: push_through_call(node, tangents, push_forward),
     "concat": _push_through_concat,
     "scatter_add": _push_through_scatter_add,
     "where": _push_through_where,

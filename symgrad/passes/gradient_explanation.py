@@ -11,7 +11,8 @@ from typing import Any
 from symgrad.graph.build import outer_tensors
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.traverse import operands_of, topological
+from symgrad.graph.ops.calls import call_op, callee_of
+from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.gradient_registry import has_gradient
 from symgrad.passes.gradients import ArrivedGradients, live_tensors, sweep
 
@@ -19,22 +20,40 @@ from symgrad.passes.gradients import ArrivedGradients, live_tensors, sweep
 def explain_none(y: Any, x: Any) -> str:
     """Say why the gradient of `y` with respect to `x` is None, and at which line of the user's."""
     y, x = as_tensor(y), as_tensor(x)
+    reason = _reason(y, x, outer_tensors())
     claim = f"the gradient of {y!r} with respect to {x!r} is"
+    return f"{claim} not None" if reason is None else f"{claim} None: {reason}"
+
+
+def _reason(y: Tensor, x: Tensor, outer: Mapping[Tensor, Tensor]) -> str | None:
+    """Return why the gradient is None, and where; None if there is one."""
     if not x.dtype.is_trainable:
-        return f"{claim} None: only floats carry a gradient{_place(x.node)}"
-    outer = outer_tensors()
+        return f"only floats carry a gradient{_place(x.node)}"
     order = topological([y], (), outer)
     if y not in _dependents(order, x, outer):
-        return f"{claim} None: {_unused(order, x)}{_place(x.node)}"
+        return f"{_unused(order, x)}{_place(x.node)}"
     live = live_tensors(order, [x], (), outer)
     if y not in live:
         node, output = _first_cut(order, y, live, outer)
-        return f"{claim} None: {_cut_reason(node, output)}{_place(node)}"
+        return f"{_cut_reason(node, output)}{_place(node)}"
     arrived = sweep([y], [None], order, live, outer=outer)
     if arrived.total(x) is not None:
-        return f"{claim} not None"
+        return None
     node, position = _first_refusal(order, live, arrived)
-    return f"{claim} None: the gradient of {node.op} is None for its input {position}{_place(node)}"
+    if node.definition is call_op:
+        return _reason_within(node, position, arrived)
+    return f"the gradient of {node.op} is None for its input {position}{_place(node)}"
+
+
+def _reason_within(call: Node, position: int, arrived: ArrivedGradients) -> str:
+    """Return why no gradient comes from the results of a function to one of its operands."""
+    callee = callee_of(call)
+    x = callee.inputs[position]
+    results = zip(callee.outputs, call.outputs, strict=True)
+    asked = [y for y, result in results if arrived.total(result) is not None]
+    dependents = _dependents(callee.nodes, x, NOTHING_OUTSIDE)
+    y = next((y for y in asked if y in dependents), asked[0])
+    return f"in {callee.name}, {_reason(y, x, NOTHING_OUTSIDE)}"
 
 
 def _place(node: Node) -> str:

@@ -91,9 +91,9 @@ def _cuts(graph: Graph) -> dict[Node, _Cut]:
 def _cut_branches(node: Node, results: Sequence[int]) -> _Cut:
     branches = node.attrs["branches"]
     assert isinstance(branches, tuple), f"{node!r} has no branches"
-    graphs = [prune_loops(_select(g, results)) for g in branches if isinstance(g, Graph)]
-    kept = sorted(_inputs_read(graphs))
-    graphs = [_take(g, kept) for g in graphs]
+    graphs = [prune_loops(select_outputs(g, results)) for g in branches if isinstance(g, Graph)]
+    kept = sorted(inputs_read(graphs))
+    graphs = [take_inputs(g, kept) for g in graphs]
     is_same = all(a is b for a, b in zip(graphs, branches, strict=True))
     attrs = node.attrs if is_same else {"branches": tuple(graphs)}
     return _Cut((0, *(1 + i for i in kept)), results, attrs)
@@ -110,8 +110,8 @@ def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
     stacks = [i for i in read if i >= carried]
     # What the condition reads is needed, and what loop variables are computed from, and so on.
     while True:
-        body = prune_loops(_select(body_of(node), [*sorted(state), *stacks]))
-        needed = _inputs_read([body, *tests])
+        body = prune_loops(select_outputs(body_of(node), [*sorted(state), *stacks]))
+        needed = inputs_read([body, *tests])
         found = {i for i in needed if i < carried}
         if found <= state:
             break
@@ -129,8 +129,8 @@ def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
 def _loop_attrs(node: Node, body: Graph, tests: Sequence[Graph], inputs: Sequence[int]) -> Attrs:
     """Return the attributes of a loop of which the operands at `inputs` remain."""
     carried = carried_of(node)
-    graphs = {"body": _take(body, inputs)}
-    graphs |= zip(("condition",), (_take(test, inputs) for test in tests), strict=False)
+    graphs = {"body": take_inputs(body, inputs)}
+    graphs |= zip(("condition",), (take_inputs(test, inputs) for test in tests), strict=False)
     if all(graph is node.attrs[key] for key, graph in graphs.items()):
         return node.attrs
     attrs = {**node.attrs, **graphs, "carried": sum(i < carried for i in inputs)}
@@ -140,12 +140,12 @@ def _loop_attrs(node: Node, body: Graph, tests: Sequence[Graph], inputs: Sequenc
     return attrs
 
 
-def _select(graph: Graph, outputs: Sequence[int]) -> Graph:
+def select_outputs(graph: Graph, outputs: Sequence[int]) -> Graph:
     """Return `graph` with those of its outputs only."""
     return graph if len(outputs) == len(graph.outputs) else _nested(graph, outputs, graph.inputs)
 
 
-def _take(graph: Graph, inputs: Sequence[int]) -> Graph:
+def take_inputs(graph: Graph, inputs: Sequence[int]) -> Graph:
     """Return `graph` with those of its inputs only; nothing depends on the others."""
     if len(inputs) == len(graph.inputs):
         return graph
@@ -157,7 +157,7 @@ def _nested(graph: Graph, outputs: Sequence[int], inputs: Sequence[Tensor]) -> G
     return Graph(chosen, inputs, name=graph.name, region=graph.region)
 
 
-def _inputs_read(graphs: Collection[Graph]) -> set[int]:
+def inputs_read(graphs: Collection[Graph]) -> set[int]:
     """Return the positions of the inputs that any of `graphs` depends on."""
     return {i for graph in graphs for i in _positions_read(graph)}
 

@@ -20,8 +20,10 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array
+from symgrad.passes.inline_calls import inline_calls
 from symgrad.passes.merge_loops import merge_loops
 from symgrad.passes.prune_loops import prune_loops
+from symgrad.passes.share_calls import share_calls
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
 from symgrad.runtime.entry import NativeEntry
@@ -144,7 +146,7 @@ class Step:
         output_nest: Nest,
     ) -> None:
         self.graph = graph
-        self._program = prune_loops(merge_loops(graph))
+        self._program = share_calls(prune_loops(merge_loops(inline_calls(graph))))
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest

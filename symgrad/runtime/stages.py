@@ -189,7 +189,7 @@ def _function_parts(
 def _loops(executable: Executable) -> dict[str, tuple[str, ...]]:
     """Return the functions that are loops, and the kernels whose code is in each."""
     width = executable.options.target.vector_bytes
-    loops = written_out(executable.program.steps, width)
+    loops = written_out(executable.program.all_steps, width)
     return {loop_function(number): kernels for number, kernels in loops.items()}
 
 

@@ -61,6 +61,13 @@ def test_a_deep_chain_compiles_in_a_process_of_its_own(reports):
     assert measured["peak"]["met"]
 
 
+def test_calls_are_measured_beside_what_they_would_be_inlined(reports):
+    rows = reports["calls"]["rows"]
+    assert [row["calls"] for row in rows] == [1, 10]
+    assert all(row["compile, s"] > 0 and row["run / inlined"] > 0 for row in rows)
+    assert rows[1]["LLVM text, KB"] < rows[1]["inlined, KB"]
+
+
 def test_a_training_step_is_measured(reports):
     rows = {row["library"]: row for row in reports["train_step"]["rows"]}
     assert rows["symgrad"]["steps/s"] > 0

@@ -56,5 +56,13 @@ CONTROL_CASES = (
         also=_SHAPES,
         slack=8.0,
     ),
+    Case(
+        "function",
+        "call",
+        lambda x, y: sg.function(lambda a, b: sg.tanh(a) * b.sum())(x, y),
+        lambda x, y: np.tanh(x) * y.sum(),
+        (_ROW, _ROW),
+        also=(((1,), (1,)), ((0,), (0,))),
+    ),
     Case("scan", "scan", _running, _expected_running, (_ROW,), also=(((1,),),), slack=8.0),
 )

@@ -28,6 +28,7 @@ from symgrad.codegen.program import (
     Argument,
     Call,
     Choice,
+    Invoke,
     Program,
     Repeat,
     Slice,
@@ -139,6 +140,18 @@ class LoopMachine:
                 return self._repeat(step)
             case Sweep():
                 return self._sweep(step)
+            case Invoke():
+                return self._invoke(step)
+
+    def _invoke(self, invoke: Invoke) -> int:
+        """Run a routine; what it calls inputs and outputs are pieces of memory of the caller."""
+        outside = self._inputs, self._outputs
+        inputs = [self._place(argument) for argument in invoke.inputs]
+        outputs = [self._place(argument) for argument in invoke.outputs]
+        self._inputs, self._outputs = inputs, outputs
+        status = self._run(invoke.routine.steps)
+        self._inputs, self._outputs = outside
+        return status
 
     def _repeat(self, loop: Repeat) -> int:
         for iteration in itertools.count():

@@ -4,7 +4,8 @@
 
 `inputs` and `outputs` are tables of pointers to elements. `state` is a table too: the arena, an
 int64 that receives an index found out of range, then the variables, the constants and the tapes.
-The result is 0, or the status of what failed. The function calls functions of its own module and
+The result is 0, or the status of what failed. A routine is a function of its own, which takes its
+inputs and outputs as parameters, and `state`. The function calls functions of its own module and
 nothing else, except that a tape grows through the C library and that parallel kernels fork through
 an OpenMP runtime.
 """
@@ -29,6 +30,7 @@ from symgrad.codegen.program import (
     Argument,
     Call,
     Choice,
+    Invoke,
     Program,
     Repeat,
     Slice,
@@ -62,27 +64,39 @@ def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.
     """
     module = ir.Module(program.partition.graph.name)
     module.triple = target.triple
-    functions: dict[str, ir.Function] = {}  # kernels by name, loops by what they do
+    functions: dict[str, ir.Function] = {}  # kernels and routines by name, loops by what they do
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.calls)}
-    steps = program.steps
-    if len(steps) <= CALLS_IN_FUNCTION:
-        _StepsEmitter(program, functions, step, clock, numbers, target).emit(steps)
-    else:
-        parts = [
-            _emit_part(
-                step,
-                f"{STEP}.{start}",
-                steps[start : start + CALLS_IN_FUNCTION],
-                partial(
-                    _StepsEmitter, program, functions, clock=clock, numbers=numbers, target=target
-                ),
-            )
-            for start in range(0, len(steps), CALLS_IN_FUNCTION)
-        ]
-        _emit_sequence(step, parts)
+    emitter = partial(
+        _StepsEmitter, program, functions, clock=clock, numbers=numbers, target=target
+    )
+    for routine in program.routines:
+        rest = len(step.args) - 2  # what comes after the tables of inputs and outputs
+        takes = ir.FunctionType(_I32, [_PTR] * (sum(routine.arity) + rest))
+        function = ir.Function(module, takes, f"routine.{routine.name}")
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        _emit_steps(function, routine.steps, partial(emitter, arity=routine.arity))
+        functions[function.name] = function
+    _emit_steps(step, program.steps, emitter)
     return module
+
+
+def _emit_steps(
+    function: ir.Function, steps: Sequence[Step], emitter: Callable[[ir.Function], _StepsEmitter]
+) -> None:
+    """Make `function` do `steps`, in parts if there are many."""
+    if len(steps) <= CALLS_IN_FUNCTION:
+        emitter(function).emit(steps)
+        return
+    parts = [
+        _emit_part(
+            function, f"{function.name}.{start}", steps[start : start + CALLS_IN_FUNCTION], emitter
+        )
+        for start in range(0, len(steps), CALLS_IN_FUNCTION)
+    ]
+    _emit_sequence(function, parts)
 
 
 def _emit_part(
@@ -119,7 +133,10 @@ def _return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
 
 
 class _StepsEmitter:
-    """Emits steps into a function of the type of the step."""
+    """Emits steps into a function of the type of the step, or of a routine.
+
+    That has no tables of inputs and outputs, but as many of each as `arity` says, as parameters.
+    """
 
     def __init__(
         self,
@@ -129,13 +146,17 @@ class _StepsEmitter:
         clock: ir.Function | None,
         numbers: Mapping[int, int],
         target: Target,
+        arity: tuple[int, int] | None = None,
     ) -> None:
         self._program = program
         self._functions = functions
         self._function = function
         self._numbers = numbers
         self._target = target
-        self._inputs, self._outputs, self._state = function.args[:3]
+        self._arity = arity
+        first = 2 if arity is None else sum(arity)
+        self._rest = function.args[first : first + (1 if clock is None else 2)]
+        self._state = self._rest[0]
         self._builder = ir.IRBuilder(function.append_basic_block("entry"))
         self._clock = None if clock is None else Clock(clock, self._builder)
         self._pointers: dict[Buffer, ir.Value] = {}
@@ -172,12 +193,21 @@ class _StepsEmitter:
                     self._emit_repeat(step)
                 case Sweep():
                     self._emit_sweep(step)
+                case Invoke():
+                    self._emit_invoke(step)
+
+    def _emit_invoke(self, invoke: Invoke) -> None:
+        places = [self._pointer(argument) for argument in (*invoke.inputs, *invoke.outputs)]
+        routine = self._functions[f"routine.{invoke.routine.name}"]
+        status = self._builder.call(routine, [*places, *self._rest])
+        if invoke.routine.can_fail:
+            _return_failure(self._builder, status)
 
     def _emit_timed_call(self, call: Call) -> None:
         if self._clock is None:
             self._emit_call(call)
         else:
-            table, number = self._function.args[3], self._numbers[id(call)]
+            table, number = self._rest[1], self._numbers[id(call)]
             self._clock.measure(table, number, partial(self._emit_call, call))
 
     def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
@@ -300,9 +330,9 @@ class _StepsEmitter:
     def _locate(self, buffer: Buffer) -> ir.Value:
         match buffer.place:
             case "input":
-                return self._slot(self._inputs, buffer.number)
+                return self._parameter(0, buffer.number)
             case "output":
-                return self._slot(self._outputs, buffer.number)
+                return self._parameter(1, buffer.number)
             case "variable":
                 return self._slot(self._state, FIRST_VARIABLE_SLOT + buffer.number)
             case "constant":
@@ -315,6 +345,13 @@ class _StepsEmitter:
             case "temporary":
                 offset = _I64(self._program.offsets[buffer])
                 return self._builder.gep(self._arena, [offset], inbounds=True, source_etype=_BYTE)
+
+    def _parameter(self, table: int, number: int) -> ir.Value:
+        """Return the address of an input, in table 0 or its place, or of an output, in table 1."""
+        arguments = self._function.args
+        if self._arity is None:
+            return self._slot(arguments[table], number)
+        return arguments[number + table * self._arity[0]]
 
     def _place(self, argument: Argument, start: int) -> ir.Value:
         """Return the address of element `start` of an argument."""

@@ -1,0 +1,249 @@
+"""Calls of functions: the op that runs a graph of its own, and its gradient.
+
+A function sees the world through its inputs only: what it captures is an operand of the call. All
+calls of a function share one graph, and all their gradients one graph that is derived from it.
+
+Beside what a function returns, its graph gives what is costly to compute, such as products,
+reductions and exponentials: the gradient reads that, and computes all else again. A result that
+nobody reads is dropped from all calls when a program is compiled, so what is not differentiated
+pays for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from symgrad.graph.build import apply, apply_node, gradient_keys_in_force, rebuild
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Callee
+from symgrad.graph.nested import Traced, inline
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import ELEMENTWISE, define
+from symgrad.graph.ops.leaf import placeholder_op
+from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ops.subgraph import (
+    Arrived,
+    Differentiate,
+    check_operands,
+    graph_of,
+    is_zero,
+)
+from symgrad.graph.reference import evaluate
+from symgrad.graph.traverse import topological
+from symgrad.graph.types import Array, NestedGraph, TensorType, is_unbounded
+
+Found = Sequence[Tensor | None]
+# From the operands of a function, its results and the further operands, to what is derived.
+Derive = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Found]
+
+# Elementwise ops that take longer than a trip through the caches.
+_SERIES = {"cos", "erf", "exp", "expm1", "log", "log1p", "pow", "sigmoid", "sin", "tanh"}
+# Beside the elementwise ops, those that move elements or stand for others. An op that is not
+# listed is taken to be worth keeping.
+_MOVES = {
+    "after",
+    "astype",
+    "broadcast_to",
+    "concat",
+    "constant",
+    "custom_gradient",
+    "dim_size",
+    "gather",
+    "iota",
+    "match_shape",
+    "permute_dims",
+    "place",
+    "placeholder",
+    "prevent_gradient",
+    "recompute",
+    "reshape",
+    "slice",
+}
+
+
+def is_fusible(node: Node) -> bool:
+    """Return whether `node` can be part of any kernel that needs its elements."""
+    return node.op in ELEMENTWISE or node.op in _MOVES
+
+
+def is_costly(node: Node) -> bool:
+    """Return whether it is better to keep what `node` gives than to compute it again."""
+    return node.op in _SERIES or not is_fusible(node)
+
+
+def call(callee: Graph, operands: Sequence[Tensor]) -> Node:
+    """Make the node that runs `callee` on `operands`."""
+    return apply_node(call_op, tuple(operands), {"callee": callee})
+
+
+def callee_of(node: Node) -> Graph:
+    """Return the graph that a call runs."""
+    callee = node.attrs["callee"]
+    assert isinstance(callee, Graph), f"{node!r} calls nothing"
+    return callee
+
+
+def with_intermediates(graph: Graph) -> Graph:
+    """Return `graph` with what is costly in it appended to its outputs, once each."""
+    given = set(graph.outputs)
+    costly = (t for node in graph.nodes if is_costly(node) for t in node.outputs)
+    more = [t for t in costly if t not in given and not is_unbounded(t.type)]
+    if not more:
+        return graph
+    return Graph([*graph.outputs, *more], graph.inputs, name=graph.name, region=graph.region)
+
+
+def _call_infer(*operands: TensorType, callee: NestedGraph) -> tuple[TensorType, ...]:
+    graph = graph_of(callee)
+    check_operands("call", graph, operands)
+    return tuple(t.type for t in graph.outputs)
+
+
+def _call_reference(*operands: Array, callee: NestedGraph) -> tuple[Array, ...]:
+    results, _ = evaluate(graph_of(callee), operands)
+    return tuple(results)
+
+
+def _call_grad(
+    node: Node,
+    *gs: Tensor | None,
+    callee: NestedGraph,
+    differentiate: Differentiate,
+    wanted: Sequence[bool],
+    arrived: Arrived,
+) -> Grads:
+    has_seed = [g is not None and not _stands_for_none(node, g) for g in gs]
+
+    def derive(xs: Sequence[Tensor], ys: Sequence[Tensor], seeds: Sequence[Tensor]) -> Found:
+        seeded = [y for y, is_seeded in zip(ys, has_seed, strict=True) if is_seeded]
+        asked = [x for x, is_asked in zip(xs, wanted, strict=True) if is_asked]
+        found = iter(differentiate(seeded, asked, seeds))
+        return [next(found) if is_asked else None for is_asked in wanted]
+
+    graph = graph_of(callee)
+    pairs = zip(gs, graph.outputs, has_seed, strict=True)
+    # A seed of unknown size is one of the size of its result: a function is derived once.
+    seeds = [match_shape(g, y.shape) for g, y, is_seeded in pairs if is_seeded and g is not None]
+    key = ("gradient", tuple(has_seed), tuple(wanted))
+    return tuple(call_derived(node, "grad", key, seeds, derive))
+
+
+def _stands_for_none(node: Node, g: Tensor) -> bool:
+    """Return whether `g` was filled in for a result of `node` that no gradient arrived at."""
+    return g.node.origin is node and is_zero(g)
+
+
+def _call_kernel(*_operands: TensorType, callee: NestedGraph) -> Callee:
+    return Callee(callee)
+
+
+call_op = define(
+    "call",
+    infer=_call_infer,
+    reference=_call_reference,
+    grad=_call_grad,
+    kernel=_call_kernel,
+)
+
+
+# ------------------------------------------------------------------------- derived functions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Derived:
+    """A function made of another one, for all its calls.
+
+    `operands` are positions among the operands of a call, the further operands, the results of
+    the call and `captures`; `results` says which of what was derived exists.
+    """
+
+    graph: Graph
+    operands: tuple[int, ...]
+    captures: tuple[Tensor, ...]
+    results: tuple[bool, ...]
+
+    def call(self, node: Node, further: Sequence[Tensor]) -> list[Tensor | None]:
+        """Call it where `node`, a call of the other one, is."""
+        if not any(self.results):
+            return [None] * len(self.results)
+        known = [*node.inputs, *further, *node.outputs, *self.captures]
+        results = iter(call(self.graph, [known[i] for i in self.operands]).outputs)
+        return [next(results) if exists else None for exists in self.results]
+
+
+def call_derived(
+    node: Node, suffix: str, key: Hashable, further: Sequence[Tensor], derive: Derive
+) -> list[Tensor | None]:
+    """Call what `derive` makes of the function that `node` calls; it is made once for each `key`.
+
+    `further` are operands beside those of `node`. What `derive` reads of the function is computed
+    again, or read from the results of `node` where it is costly.
+    """
+    callee = callee_of(node)
+    full_key = (suffix, key, tuple(sorted(gradient_keys_in_force().items())))
+    found = callee.derived.get(full_key)
+    if found is None:
+        types = [t.type for t in further]
+        found = _derived(callee, f"{callee.name}_{suffix}", types, derive)
+        # A gradient of the user's may use tensors of the place where it was asked for.
+        if not found.captures:
+            callee.derived[full_key] = found
+    assert isinstance(found, _Derived), f"{full_key} of {callee.name} is something else"
+    return found.call(node, further)
+
+
+def _derived(callee: Graph, name: str, further: Sequence[TensorType], derive: Derive) -> _Derived:
+    width = len(callee.inputs)
+    traced = Traced(name, [*(t.type for t in callee.inputs), *further])
+    with traced.open():
+        xs = traced.params[:width]
+        ys = inline(callee, xs)
+        found = derive(xs, ys, traced.params[width:])
+        present = [t for t in found if t is not None]
+        kept = [
+            copy if is_costly(y.node) else None for y, copy in zip(callee.outputs, ys, strict=True)
+        ]
+        present, read = _read_instead(present, kept)
+    traced.give(present)
+    captures = traced.captures
+    candidates = [*traced.params, *(None if t is None else read.get(t) for t in kept)]
+    candidates += [traced.region.captures[t] for t in captures]
+    nodes = topological(traced.outputs)
+    used = {n.output for n in nodes if n.definition is placeholder_op}
+    positions = [i for i, t in enumerate(candidates) if t is not None and t in used]
+    positions = _without_repeats(candidates, positions)
+    graph = Graph(
+        traced.outputs,
+        [t for i in positions if (t := candidates[i]) is not None],
+        name=name,
+        region=traced.region,
+    )
+    is_there = tuple(t is not None for t in found)
+    return _Derived(with_intermediates(graph), tuple(positions), tuple(captures), is_there)
+
+
+def _without_repeats(candidates: Sequence[Tensor | None], positions: Sequence[int]) -> list[int]:
+    """Return the first position of each tensor: one may be several results of a function."""
+    first: dict[Tensor | None, int] = {}
+    for i in positions:
+        first.setdefault(candidates[i], i)
+    return list(first.values())
+
+
+def _read_instead(
+    results: Sequence[Tensor], kept: Found
+) -> tuple[list[Tensor], dict[Tensor, Tensor]]:
+    """Return `results` computed from placeholders for those tensors of `kept` that they read."""
+    ends = {t for t in kept if t is not None}
+    order = topological(results, ends)
+    reached = dict.fromkeys(t for t in (*results, *(t for n in order for t in n.inputs)))
+    read = {t: apply(placeholder_op, dtype=t.dtype, shape=t.shape) for t in reached if t in ends}
+    mapping = dict(read)
+    for node in order:
+        inputs = tuple(mapping.get(t, t) for t in node.inputs)
+        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        new = node if is_same else rebuild(node, inputs)
+        pairs = zip(node.outputs, new.outputs, strict=True)
+        mapping.update((old, copy) for old, copy in pairs if old not in read)
+    return [mapping[t] for t in results], read
