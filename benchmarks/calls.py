@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -75,10 +76,8 @@ def measure(quick: bool = False) -> Report:
         kept, inlined = found["kept"], found["inlined"]
         for a, b in zip(kept.step(_START), inlined.step(_START), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-        times = interleave(
-            {name: lambda step=c.step: step(_START) for name, c in found.items()},
-            rounds=5 if quick else 41,
-        )
+        calls = {name: partial(c.step, _START) for name, c in found.items()}
+        times = interleave(calls, rounds=5 if quick else 41)
         for name, compiled in found.items():
             seconds[name].append(compiled.seconds)
         report.rows.append(

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 from symgrad.errors import GraphError, SymgradError, user_source
-from symgrad.graph.node import Attrs, Node, OpDef, Region, Tensor, make_node
+from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Size, substitute
 from symgrad.graph.types import Attr, Literal
@@ -158,6 +158,11 @@ def outer_tensors() -> dict[Tensor, Tensor]:
 def initial_values() -> dict[Tensor, Tensor]:
     """Return, for the loop variables of the regions that are open, what they start with."""
     return {param: value for r in _open_regions() for param, value in r.initials.items()}
+
+
+def known_ranges() -> dict[Tensor, Range]:
+    """Return the ranges of integer parameters of the regions that are open."""
+    return {param: range_ for r in _open_regions() for param, range_ in r.ranges.items()}
 
 
 def _open_regions() -> Iterator[Region]:

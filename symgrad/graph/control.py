@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.growth import growing_leaves, grown
 from symgrad.graph.nested import Traced
 from symgrad.graph.nests import Nest, flatten, unflatten
 from symgrad.graph.node import Tensor
@@ -100,14 +101,18 @@ def _choose(op: str, index: Tensor, functions: Mapping[str, Function], name: str
     """Trace `functions` and make the node that runs the one at `index`."""
     traced = [Traced(label, ()) for label in functions]
     leaves, nests = [], []
+    growing: list[bool] = []
     for region, function in zip(traced, functions.values(), strict=True):
         with region.open():
-            flat, nest = flatten(function())
+            result = function()
+            growing = growing_leaves(result)
+            flat, nest = flatten(result)
         leaves.append(flat)
         nests.append(nest)
     _check_nests(op, list(functions), leaves, nests)
     if not leaves[0]:
         return unflatten(nests[0], ())
+    leaves = _grown_alike(traced, leaves, growing)
     dtypes_wanted = [_strong_dtype(values) for values in zip(*leaves, strict=True)]
     for region, values in zip(traced, leaves, strict=True):
         with region.open():
@@ -119,6 +124,20 @@ def _choose(op: str, index: Tensor, functions: Mapping[str, Function], name: str
         error.subject = op  # the op is the same for all branches, what the user called is not
         raise
     return unflatten(nests[0], node.outputs)
+
+
+def _grown_alike(
+    traced: Sequence[Traced], leaves: Sequence[list[Any]], growing: Sequence[bool]
+) -> list[list[Any]]:
+    """Return the results of branches with arrays of dynamic size as large as in any branch."""
+    found = [list(values) for values in leaves]
+    for position in (i for i, grows in enumerate(growing) if grows):
+        sizes = [values[position].shape[0] for values in leaves]
+        if all(isinstance(size, int) for size in sizes):
+            for region, values in zip(traced, found, strict=True):
+                with region.open():
+                    values[position] = grown(values[position], max(sizes))
+    return found
 
 
 def _check_nests(

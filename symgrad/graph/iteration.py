@@ -8,7 +8,8 @@ counter, is a loop variable behind them, so that the numbers in messages are tho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,17 @@ from symgrad.graph.control import (
     scalar_tensor,
     with_dtype,
 )
+from symgrad.graph.growth import Trace, grow_for_loop, growing_leaves, require_no_growth
 from symgrad.graph.nested import Traced
 from symgrad.graph.nests import Nest, flatten, flatten_as, unflatten
-from symgrad.graph.node import Tensor
+from symgrad.graph.node import Range, Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import add, maximum, subtract
 from symgrad.graph.ops.comparison import less, logical_and
 from symgrad.graph.ops.conversion import size_of, stop_gradient
 from symgrad.graph.ops.loops import loop, scan_loop
 from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, TensorType
 
@@ -80,12 +83,18 @@ def while_loop(
 
     hidden = [] if bound is None else [constant(0, dtypes.int64)]
     start = [*initial, *hidden]
+    growing = growing_leaves(arguments)
+    trips = bound if isinstance(bound, int) else None
+    start, ranges = grow_for_loop(_body_trace(step), start, growing, trips)
     types = [t.type for t in start]
     segment = _read_checkpoint(checkpoint, capacity)
     if segment:
-        step, capacity = _in_segments(condition, step, segment), -(-capacity // segment)
+        step = _in_segments(condition, step, segment, ranges)
+        capacity = -(-capacity // segment)
     traced = _traced("cond", types, start, lambda *params: [condition(*params)])
-    node = loop(start, traced, _traced("body", types, start, step), capacity, name)
+    body_traced = _traced("body", types, start, step, ranges)
+    require_no_growth("while_loop", body_traced, growing)
+    node = loop(start, traced, body_traced, capacity, name)
     results = node.outputs[1 : 1 + count]
     if not back_prop:
         results = tuple(stop_gradient(t) if t.dtype.is_trainable else t for t in results)
@@ -165,7 +174,10 @@ def _read_checkpoint(checkpoint: Any, capacity: int) -> int:
 
 
 def _in_segments(
-    condition: Callable[..., Tensor], step: Callable[..., list[Tensor]], length: int
+    condition: Callable[..., Tensor],
+    step: Callable[..., list[Tensor]],
+    length: int,
+    ranges: Mapping[int, Range],
 ) -> Callable[..., list[Tensor]]:
     """Return a body that does up to `length` iterations, in a loop of its own.
 
@@ -186,7 +198,7 @@ def _in_segments(
             return [*step(*inner[:-1]), _next(inner[-1])]
 
         traced = _traced("segment_cond", types, start, goes_on)
-        node = loop(start, traced, _traced("segment", types, start, advance), length)
+        node = loop(start, traced, _traced("segment", types, start, advance, ranges), length)
         return list(node.outputs[1 : 1 + len(params)])
 
     return segment
@@ -217,12 +229,22 @@ def _traced(
     types: Sequence[TensorType],
     initial: Sequence[Tensor],
     function: Callable[..., Sequence[Tensor]],
+    ranges: Mapping[int, Range] = MappingProxyType({}),
 ) -> Traced:
-    """Call `function`, once, on what stands for tensors of `types`, first the loop variables."""
+    """Call `function`, once, on what stands for tensors of `types`, first the loop variables.
+
+    `ranges` are those of parameters that are known, by their positions.
+    """
     traced = Traced(name, types)
+    traced.region.ranges.update((traced.params[i], known) for i, known in ranges.items())
     traced.region.initials.update(zip(traced.params, initial, strict=False))
     traced.run(function)
     return traced
+
+
+def _body_trace(step: Callable[..., Sequence[Tensor]]) -> Trace:
+    """Return what traces `step` as the body of a loop without slices."""
+    return lambda start, ranges: _traced("body", [t.type for t in start], start, step, ranges)
 
 
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
@@ -241,7 +263,11 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
         return [*_following("fori_loop", result, nest, initial), _next(i)]
 
     variables = [*initial, start]
-    traced = _traced("body", [t.type for t in variables], variables, step)
+    trace, growing = _body_trace(step), growing_leaves(init)
+    trips = None if capacity == UNBOUNDED else capacity
+    variables, ranges = grow_for_loop(trace, variables, growing, trips)
+    traced = trace(variables, ranges)
+    require_no_growth("fori_loop", traced, growing)
     node = scan_loop(count, variables, (), traced, capacity)
     return unflatten(nest, node.outputs[: len(initial)])
 
@@ -295,8 +321,19 @@ def scan(
         following = _following("scan", result[0], nest, initial)
         return [*following, *(as_tensor(y) for y in ys)]
 
-    types = [*(t.type for t in initial), *(t.type.with_shape(t.shape[1:]) for t in scanned)]
-    traced = _traced("body", types, initial, step)
+    slices = [t.type.with_shape(t.shape[1:]) for t in scanned]
+    known = ((width + i, range_of(t)) for i, t in enumerate(scanned))
+    of_slices = {i: found for i, found in known if found is not None}
+
+    def trace(start: Sequence[Tensor], ranges: Mapping[int, Range]) -> Traced:
+        types = [*(t.type for t in start), *slices]
+        return _traced("body", types, start, step, {**ranges, **of_slices})
+
+    growing = growing_leaves(init)
+    known_trips = trips if isinstance(trips, int) else None
+    initial, ranges = grow_for_loop(trace, initial, growing, known_trips)
+    traced = trace(initial, ranges)
+    require_no_growth("scan", traced, growing)
     if not traced.outputs:
         return unflatten(nest, ()), unflatten(nests_of_y[0], ())
     node = scan_loop(size_of(trips), initial, scanned, traced, trips, reverse=reverse)

@@ -6,6 +6,7 @@ what a tree of one leaf type is, and ours hold anything.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -33,6 +34,16 @@ def flatten(tree: Any) -> tuple[list[Any], Nest]:
     """Return the leaves of `tree` and its nest; None is a nest without leaves."""
     leaves, nest = optree.tree_flatten(tree, namespace=_NAMESPACE)
     return list(leaves), nest
+
+
+def flatten_whole(tree: Any, kind: type) -> list[Any]:
+    """Return the leaves of `tree`, where each `kind`, of one leaf, is given as a whole."""
+    is_whole = functools.partial(_is_instance, kind)
+    return list(optree.tree_leaves(tree, is_leaf=is_whole, namespace=_NAMESPACE))
+
+
+def _is_instance(kind: type, value: Any) -> bool:
+    return isinstance(value, kind)
 
 
 def flatten_as(nest: Nest, tree: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.types import Array, Attr, Shape, TensorType
 
 Attrs = Mapping[str, Attr]
+Range = tuple[int, int]
 Grads = tuple[Union["Tensor", None], ...]
 # `infer`, `reference` and `kernel` take operands by position and attributes by keyword;
 # `grad` takes the node, one gradient an output, and the attributes by keyword.
@@ -57,7 +58,8 @@ class Region:
 
     `params` are the parameters of the function that is traced. `captures` maps a tensor from
     around the region to the placeholder that stands for it inside, `initials` a loop variable
-    inside to the value around that it starts with.
+    inside to the value around that it starts with, `ranges` an integer parameter to the least and
+    the greatest value it has.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Region:
     params: list[Tensor] = field(default_factory=list)
     captures: dict[Tensor, Tensor] = field(default_factory=dict)
     initials: dict[Tensor, Tensor] = field(default_factory=dict)
+    ranges: dict[Tensor, Range] = field(default_factory=dict)
 
     def encloses(self, other: Region | None) -> bool:
         """Return whether `other` is this region or lies inside of it."""

@@ -16,6 +16,7 @@ from symgrad.errors import DTypeError, GraphError, IndexOutOfRangeError, ShapeEr
 from symgrad.graph.control import with_dtype
 from symgrad.graph.creation import zeros
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
+from symgrad.graph.growth import GrowingArray, grown, looks_for_counters
 from symgrad.graph.nests import register
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.conversion import identity
@@ -24,20 +25,22 @@ from symgrad.graph.ops.indexing import index_tensor, take
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.structure import concat, reshape
 from symgrad.graph.ops.views import narrow
+from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Shape
 
 
-class TensorArray:
+class TensorArray(GrowingArray):
     """`size` slots for tensors of `element_shape`; 0 where nothing was written.
 
     It may be a loop variable, part of a scan's carry and what a branch returns. An index counts
     from the end if it is negative, and one out of range is an `IndexOutOfRangeError`, now or when
     the program runs. With `dynamic_size`, writing behind the last slot while the graph is built
-    makes more of them; in the graph, the size never changes.
+    makes more of them; in the graph, the size never changes. At an index whose values are known
+    from the counters of loops, it makes as many as the loops can write at most.
     """
 
-    __slots__ = ("_rows", "dynamic_size")
+    __slots__ = ("_rows",)
 
     def __init__(
         self,
@@ -90,6 +93,8 @@ class TensorArray:
 
     def _written(self, method: str, index: Any, value: Any, places: Shape) -> TensorArray:
         subject = f"TensorArray.{method}"
+        if self.dynamic_size and isinstance(index, Tensor) and not self._is_written(subject, index):
+            return self
         rows = self._grown_for(subject, index)._rows
         position = index_tensor(subject, index, rows.shape[0], 0)
         if position.ndim != len(places):
@@ -188,13 +193,20 @@ class TensorArray:
             )  # fmt: skip
         return match_shape(tensor, shape)
 
+    def _is_written(self, subject: str, index: Tensor) -> bool:
+        """Return whether anything is written at `index`; raise if that could be anywhere."""
+        known = range_of(index)
+        if known is None and not looks_for_counters():
+            _refuse_unknown(subject, f"index is {index.type}, and the size depends on it")
+        return known is not None and not is_empty(known)
+
     def _grown_for(self, subject: str, index: Any) -> TensorArray:
         """Return the array with at least the slots that `index` names."""
         if not self.dynamic_size:
             return self
-        if isinstance(index, Tensor):
-            _refuse_unknown(subject, f"index is {index.type}, and the size depends on it")
-        return self._grown(subject, int(np.max(index, initial=-1)) + 1)
+        known = range_of(index) if isinstance(index, Tensor) else None
+        last = int(np.max(index, initial=-1)) if known is None else known[1]
+        return self._grown(subject, last + 1)
 
     def _grown(self, subject: str, size: int) -> TensorArray:
         """Return the array with at least `size` slots."""
@@ -207,8 +219,7 @@ class TensorArray:
             )
         if not isinstance(present, int):
             _refuse_unknown(subject, f"the array has {present} slots")
-        more = zeros((size - present, *self.element_shape), self.dtype)
-        return self._with(concat([self._rows, more], axis=0) if present else more)
+        return self._with(grown(self._rows, size))
 
 
 def _refuse_unknown(subject: str, problem: str) -> NoReturn:

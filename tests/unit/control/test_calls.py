@@ -60,7 +60,8 @@ def test_all_calls_share_a_graph_and_all_their_gradients_another(x):
     f = sg.function(mixed)
     y = f(f(f(x)))
     (g,) = sg.gradients(y.sum(), x)
-    forward, backward = [], []
+    forward: list[Graph] = []
+    backward: list[Graph] = []
     for node in calls_of(y, g):
         (forward if callee_of(node).name == "mixed" else backward).append(callee_of(node))
     assert (len(forward), len(set(forward))) == (3, 1)
@@ -121,7 +122,8 @@ def test_a_gradient_of_zeros_that_was_given_is_one(x):
 
 def _in_function(f: Callable[..., Any], x: Tensor, _n: Tensor) -> Tensor:
     g = sg.function(lambda a: f(a) * f(a * 0.5))
-    return g(x) + g(x * 2.0)
+    result: Tensor = g(x) + g(x * 2.0)
+    return result
 
 
 def _in_branch(f: Callable[..., Any], x: Tensor, n: Tensor) -> Tensor:
@@ -157,7 +159,8 @@ def _in_checkpoints(f: Callable[..., Any], x: Tensor, n: Tensor) -> Tensor:
 def _in_scan(f: Callable[..., Any], x: Tensor, _n: Tensor) -> Tensor:
     rows = sg.stack([x, x * 0.5])
     last, ys = sg.scan(lambda c, row: (f(c) * 0.3 + row, f(row)), x, rows)
-    return last + ys.sum(axis=0)
+    result: Tensor = last + ys.sum(axis=0)
+    return result
 
 
 def _in_map(f: Callable[..., Any], x: Tensor, _n: Tensor) -> Tensor:
@@ -167,12 +170,14 @@ def _in_map(f: Callable[..., Any], x: Tensor, _n: Tensor) -> Tensor:
 
 def _with_loop_inside(f: Callable[..., Any], x: Tensor, n: Tensor) -> Tensor:
     g = sg.function(lambda a: _in_while(f, a, n) + a)
-    return g(x) + g(x * x)
+    result: Tensor = g(x) + g(x * x)
+    return result
 
 
 def _recomputed(f: Callable[..., Any], x: Tensor, _n: Tensor) -> Tensor:
     g = sg.function(sg.recompute_grad(lambda a: f(a) * sg.sin(a)))
-    return g(x) + g(x * x)
+    result: Tensor = g(x) + g(x * x)
+    return result
 
 
 PLACES = [
@@ -231,6 +236,15 @@ def test_r10_1_and_r10_2_a_capture_stands_for_the_tensor_from_outside(x):
     # Of h, as the argument and as what the function captures, and of x by way of it.
     np.testing.assert_allclose(value(gradient(y.sum(), h), {x: POINT}), 2 * np.sin(POINT) + 1)
     check_derivatives(y, x, {x: POINT})
+
+
+def test_r10_4_a_captured_array_is_a_constant_and_the_gradients_line_up(x, monkeypatch):
+    offset, scale = np.array([1.0, 2.0, 3.0]), sg.placeholder((3,), "float64")
+    f = sg.function(lambda a: sg.tanh(a * offset) * scale + offset.sum())
+    outputs = [g for g in sg.gradients(f(x).sum(), [x, scale]) if g is not None]
+    found = run_both(outputs, {x: POINT, scale: POINT * 2.0}, monkeypatch)
+    np.testing.assert_allclose(found[0], offset * 2 * POINT / np.cosh(POINT * offset) ** 2)
+    np.testing.assert_allclose(found[1], np.tanh(POINT * offset))
 
 
 def test_r10_3_gradients_are_taken_inside_of_tensors_outside(x, monkeypatch):

@@ -16,6 +16,8 @@ import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.marks import prevent_gradient
+from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.prune_loops import prune_loops
 from tests.support.control_programs import check_derivatives, gradient, keep, run, value
 
 POINT = np.array([0.9, -0.8, 1.1])
@@ -325,3 +327,32 @@ def test_a_nested_graph_captures_nothing_it_does_not_use(x, n):
     y = repeat(x, n, lambda v: v * 2.0)
     assert len(Graph(y).inputs) == 2
     assert sum(t is x for t in y.node.inputs) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_r11_17_a_program_read_from_its_text_has_the_same_gradients(kind):
+    x = sg.placeholder((2,), "float64", name="x")
+    n = sg.placeholder((), "int64", name="n")
+    xs = sg.placeholder((None, 2), "float64", name="xs")
+    y = wrap(kind, x, xs, n)(lambda v: sg.sin(v) * x, x).sum()
+    values = {x: [0.9, -0.6], n: 2, xs: [[0.7, -1.2], [1.3, 0.4]]}
+    graph = Graph(y, [t for t in (x, n, xs) if t in set(Graph(y).inputs)])
+    again = Graph.parse(str(graph))
+    found = []
+    for program in (graph, again):
+        source = next(t for t in program.inputs if t.name == "x")
+        given = dict(zip(program.inputs, (values[t] for t in graph.inputs), strict=True))
+        found.append(value(gradient(program.outputs[0], source), given))
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_r13_18_only_loop_variables_that_the_gradient_reads_are_kept(x, n):
+    w = sg.placeholder((3, 3), "float64")
+    scale = sg.sin(x)
+    # Neither the invariants w and scale, nor the constant, nor the counter.
+    y = repeat(x, n, lambda v: sg.tanh(v @ w) * scale + np.arange(3.0))
+    g = gradient(y.sum(), x)
+    program = prune_loops(merge_loops(Graph([y, g])))
+    (loop,) = [node for node in program.nodes if node.op == "while_loop"]
+    stacks = [t.type for t in loop.outputs[3:]]
+    assert [t.shape[1:] for t in stacks] == [(3,)]

@@ -12,7 +12,7 @@ from symgrad.errors import DTypeError, GraphError, IndexOutOfRangeError, ShapeEr
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.gathering import set_rows
 from symgrad.runtime.function import Step, compile
-from tests.support.control_programs import check_derivatives, gradient, run, value
+from tests.support.control_programs import check_derivatives, gradient, keep, run, value
 
 POINT = np.array([0.9, -0.8, 1.1])
 ROWS = np.arange(6.0).reshape(3, 2)
@@ -170,12 +170,6 @@ def test_r14_5_a_size_only_the_run_could_tell_is_refused(x, n):
     size: Any = n
     with pytest.raises(GraphError, match=r"TensorArray: size is .* only the run could tell"):
         sg.TensorArray(size, (3,))
-    with pytest.raises(ValueError, match=r"f64\[0, 3\] and the body gives f64\[1, 3\]"):
-        sg.while_loop(
-            lambda i, _a: i < n,
-            lambda i, a: (i + 1, a.write(0, x)),
-            (sg.constant(0, "int64"), array(0, 3, dynamic_size=True)),
-        )
 
 
 # -------------------------------------------------------------------------------- gradients
@@ -360,3 +354,172 @@ def test_a_scan_carries_an_array(x):
 
     carry, _ = sg.scan(keep_both, (sg.constant(0, "int64"), array(3)), x)
     check_derivatives(carry[1].stack(), x, {x: POINT})
+
+
+# --------------------------------------------------------------------------- arrays that grow
+
+
+def growing(*shape: int) -> sg.TensorArray:
+    return array(0, *shape, dynamic_size=True)
+
+
+def zero() -> Tensor:
+    return sg.constant(0, "int64")
+
+
+def bounded(x: Tensor, n: Tensor, bound: int, **options: Any) -> sg.TensorArray:
+    """Return x ** (i + 1) in slot i for i below n, in a loop of at most `bound` iterations."""
+    body = lambda i, v, a: (i + 1, v * x, a.write(i, v))  # noqa: E731 - what a user writes
+    start = (zero(), x, growing(3))
+    filled: sg.TensorArray = sg.while_loop(
+        lambda i, _v, _a: i < n, body, start, maximum_iterations=bound, **options
+    )[2]
+    return filled
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "slot", "size"),
+    [
+        (0, 4, lambda i: i, 4),
+        (2, 5, lambda i: i, 5),
+        (0, 4, lambda i: 2 * i + 1, 8),
+        (0, 4, lambda i: 6 - i, 7),
+        (-2, 2, lambda i: sg.maximum(i * 3, 0), 4),
+        (0, 3, lambda i: sg.minimum(i, 1) - 0, 2),
+        (0, 3, lambda i: sg.astype(i, "int32"), 3),
+        (0, 0, lambda i: i + 5, 0),
+    ],
+)
+def test_r14_5_a_loop_of_known_length_grows_an_array_by_what_it_can_write(
+    x, lower, upper, slot, size
+):
+    filled = sg.fori_loop(lower, upper, lambda i, a: a.write(slot(i), x), growing(3))
+    assert filled.size == size
+    full = sg.fori_loop(lower, upper, lambda i, a: a.write(slot(i), x), array(size, 3))
+    if size:
+        found, wanted = run([filled.stack(), full.stack()], {x: POINT})
+        np.testing.assert_array_equal(found, wanted)
+        check_derivatives(filled.stack() * filled.stack(), x, {x: POINT})
+
+
+def test_r14_5_a_loop_grows_an_array_that_has_slots_and_leaves_a_large_one(x):
+    small, large = (array(size, 3, dynamic_size=True).write(0, x * 7.0) for size in (2, 9))
+    filled = [sg.fori_loop(1, 5, lambda i, a: a.write(i, x), a) for a in (small, large)]
+    assert [a.size for a in filled] == [5, 9]
+    found = value(filled[0].stack(), {x: POINT})
+    np.testing.assert_array_equal(found, [POINT * 7, *[POINT] * 4])
+
+
+@pytest.mark.parametrize("checkpoint", [None, 2])
+def test_r14_5_a_while_loop_grows_an_array_to_its_bound(x, n, checkpoint):
+    filled = bounded(x, n, 4, checkpoint=checkpoint)
+    assert filled.size == 4
+    for trips in (0, 3, 9):
+        expected = [POINT ** (i + 1) if i < trips else POINT * 0 for i in range(4)]
+        np.testing.assert_allclose(value(filled.stack(), {x: POINT, n: trips}), expected)
+    check_derivatives(filled.stack(), x, {x: POINT, n: 3}, {x: POINT, n: 0})
+
+
+def test_r14_5_an_int_needs_no_bound_of_the_loop(x, n):
+    start = (zero(), growing(3))
+    filled = sg.while_loop(lambda i, _a: i < n, lambda i, a: (i + 1, a.write(2, x)), start)[1]
+    assert filled.size == 3
+    check_derivatives(filled.stack(), x, {x: POINT, n: 2}, {x: POINT, n: 0})
+
+
+def test_r14_5_counters_may_count_down_and_by_several(x):
+    start = (sg.constant(6, "int64"), growing(3))
+    filled = sg.while_loop(
+        lambda i, _a: i > 0, lambda i, a: (i - 2, a.write(i, x)), start, maximum_iterations=3
+    )[1]
+    assert filled.size == 7
+    rows = [POINT * (i in (2, 4, 6)) for i in range(7)]
+    np.testing.assert_array_equal(value(filled.stack(), {x: POINT}), rows)
+
+
+def test_r14_5_a_scan_grows_an_array_by_the_indices_it_is_given(x):
+    places = np.array([3, 0, 5])
+    filled, _ = sg.scan(lambda a, i: (a.write(i, x), i), growing(3), sg.constant(places))
+    assert filled.size == 6
+    check_derivatives(filled.stack(), x, {x: POINT})
+    counted, _ = sg.scan(lambda c, _: ((c[0] + 1, c[1].write(c[0], x)), ()), (zero(), growing(3)),
+                         length=4)  # fmt: skip
+    assert counted[1].size == 4
+
+
+def test_r14_5_loops_that_nest_grow_an_array_together(x):
+    def outer(i: Tensor, kept: Any) -> Any:
+        return sg.fori_loop(
+            0, 3, lambda j, a: a.write(i * 3 + j, x * sg.astype(i, "float64")), kept
+        )
+
+    filled = sg.fori_loop(0, 2, outer, growing(3))
+    assert filled.size == 6
+    np.testing.assert_array_equal(value(filled.stack(), {x: POINT}), [POINT * 0] * 3 + [POINT] * 3)
+    check_derivatives(filled.stack(), x, {x: POINT})
+
+
+def test_r14_5_a_branch_that_grows_an_array_grows_it_in_all(x, n):
+    both = sg.cond(n > 0, lambda: growing(3).write(2, x), lambda: growing(3).write(0, x * 2.0))
+    assert both.size == 3
+    np.testing.assert_array_equal(
+        value(both.stack(), {x: POINT, n: 0}), [POINT * 2, POINT * 0, POINT * 0]
+    )
+    body = lambda i, a: sg.cond(i < n, lambda: a.write(i, x * x), lambda: a)  # noqa: E731
+    filled = sg.fori_loop(0, 4, body, growing(3))
+    assert filled.size == 4
+    check_derivatives(filled.stack(), x, {x: POINT, n: 2}, {x: POINT, n: 0})
+
+
+def test_r14_5_a_function_and_a_scatter_grow_an_array(x):
+    put = sg.function(lambda a, v: a.write(1, v))
+    assert put(growing(3), x).size == 2
+    pairs = lambda i, a: a.scatter(sg.stack([2 * i, 2 * i + 1]), sg.stack([x, -x]))  # noqa: E731
+    filled = sg.fori_loop(0, 3, pairs, growing(3))
+    assert filled.size == 6
+    check_derivatives(filled.stack(), x, {x: POINT})
+
+
+def test_r14_5_the_writes_of_a_loop_that_grew_an_array_are_in_place(x, n):
+    step = compile([x, n], bounded(x, n, 50).stack())
+    fixed = compile([x, n], powers(x, n, 50).stack())
+    assert len(step.kernels) <= len(fixed.kernels) + 1
+
+
+def test_r14_5_what_has_no_known_length_is_refused(x, n):
+    def while_(i: Any, **options: Any) -> Any:
+        return sg.while_loop(
+            lambda i, _a: i < n, lambda i, a: (i + 1, a.write(i, x)), (i, growing(3)), **options
+        )
+
+    calls: list[Any] = [
+        lambda: while_(zero()),
+        lambda: while_(zero(), maximum_iterations=n),
+        lambda: while_(n, maximum_iterations=4),
+        lambda: sg.fori_loop(0, n, lambda i, a: a.write(i, x), growing(3)),
+        lambda: sg.fori_loop(0, 3, lambda i, a: a.write(i * n, x), growing(3)),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="only the run could tell how many slots"):
+            call()
+
+
+def test_r14_5_an_array_that_grows_whatever_its_size_is_refused(x):
+    with pytest.raises(GraphError, match="grows in every iteration, from 1 slots to 2"):
+        sg.fori_loop(0, 3, lambda _i, a: a.write(a.size, x), growing(3))
+
+
+def test_r14_5_an_array_of_fixed_size_is_traced_once_and_does_not_grow(x):
+    traced: list[Any] = []
+    fixed = sg.fori_loop(0, 3, lambda i, a: keep(traced, a.write(i, x)), array(2, 3))
+    assert (fixed.size, len(traced)) == (2, 1)
+    with pytest.raises(IndexOutOfRangeError):
+        compile([x], fixed.stack())(POINT)
+
+
+def test_r14_5_an_array_of_unknown_size_goes_through_a_loop_as_it_is():
+    start = sg.placeholder(("n", 2), "float64")
+    kept = sg.TensorArray(start.shape[0], (2,), "float64", dynamic_size=True).unstack(start)
+    last = sg.fori_loop(0, 2, lambda i, c: (c[0] + 1.0, c[1]), (sg.zeros(()), kept))[1]
+    given = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(value(last.stack(), {start: given}), given)

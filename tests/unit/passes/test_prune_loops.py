@@ -1,4 +1,7 @@
-"""What branches and loops lose because nobody reads it, and what they must keep."""
+"""What branches and loops lose because nobody reads it, and what they must keep.
+
+A number in the name of a test is that of the rule.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def test_a_loop_variable_that_another_one_needs_stays():
     assert _types(pruned) == ["i64[]", "i64[]", "f64[3]", "f64[3]"]
 
 
-def test_a_loop_variable_that_a_stack_needs_stays_and_the_other_stack_goes():
+def test_r13_20_a_loop_variable_that_a_stack_needs_stays_and_the_other_stack_goes():
     pruned = _only(_pruned(_loop_of_three().outputs[5]), "while_loop")
     assert _types(pruned) == ["i64[]", "i64[]", "f64[3]", "f64[4, 3]"]
 
