@@ -174,6 +174,16 @@ def _with_loop_inside(f: Callable[..., Any], x: Tensor, n: Tensor) -> Tensor:
     return result
 
 
+def _with_unbounded_loop_inside(f: Callable[..., Any], x: Tensor, n: Tensor) -> Tensor:
+    def repeated(a: Tensor) -> Any:
+        start = (sg.constant(0, "int64"), a)
+        return sg.while_loop(lambda i, _v: i < n, lambda i, v: (i + 1, f(v) * 0.3), start)[1]
+
+    g = sg.function(repeated)
+    result: Tensor = g(x) + g(g(x * x))
+    return result
+
+
 def _recomputed(f: Callable[..., Any], x: Tensor, _n: Tensor) -> Tensor:
     g = sg.function(sg.recompute_grad(lambda a: f(a) * sg.sin(a)))
     result: Tensor = g(x) + g(x * x)
@@ -189,6 +199,7 @@ PLACES = [
     _in_scan,
     _in_map,
     _with_loop_inside,
+    _with_unbounded_loop_inside,
     _recomputed,
 ]
 

@@ -227,3 +227,31 @@ def test_routines_run_in_loops_and_other_routines():
     graph = kept(Graph([sg.fori_loop(0, 2, lambda _i, v: outer(v), X), outer(X)], [X]))
     assert len(compile_for(graph).program.routines) == 2
     assert run_everywhere(graph, [POINT]) is None
+
+
+def test_a_loop_with_registers_runs_a_routine():
+    f = sg.function(large)
+    start = (sg.constant(0, "int64"), X, sg.constant(0.0, "float64"))
+    _, y, z = sg.while_loop(
+        lambda i, _v, _s: i < 5, lambda i, v, s: (i + 1, f(v), s * 0.5 + 1.0), start
+    )
+    graph = kept(Graph([y, z], [X]))
+    text = str(compile_for(graph).program)
+    assert "registers(" in text.partition("invoke @large")[0]
+    assert run_everywhere(graph, [POINT]) is None
+
+
+@pytest.mark.slow
+def test_threads_share_the_work_of_a_routine():
+    x = sg.placeholder((512, 512))
+    f = sg.function(
+        lambda a: sg.tanh(a @ a * 0.01) * sg.exp(-a * a).sum() * 0.001 + sg.sin(a) * 0.5
+    )
+    y = x
+    for _ in range(12):
+        y = f(y)
+    alone, shared = (compile([x], y, threads=n) for n in (1, 2))
+    assert len(program_of(shared).routines) == 1
+    assert "parallel" in shared.ir("loops")
+    given = np.linspace(-1.0, 1.0, 512 * 512, dtype=np.float32).reshape(512, 512)
+    assert alone(given).tobytes() == shared(given).tobytes()
