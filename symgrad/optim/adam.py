@@ -45,5 +45,5 @@ class Adam(Moments):
     def _decayed(self, g: Tensor, w: Variable) -> Tensor:
         return with_decay(g, w, self.weight_decay)
 
-    def _move(self, _w: Variable, m: Tensor, gain: Tensor, scale: Tensor) -> Tensor:
-        return cast(self._rate(dtypes.float64) * gain, m.dtype) * m / scale
+    def _move(self, _w: Variable, m: Tensor, share: Tensor, scale: Tensor) -> Tensor:
+        return cast(self._rate(dtypes.float64) / share, m.dtype) * m / scale

@@ -43,9 +43,9 @@ class AdamW(Moments):
     ) -> None:
         super().__init__(lr, beta1, beta2, epsilon, weight_decay, groups)
 
-    def _move(self, w: Variable, m: Tensor, gain: Tensor, scale: Tensor) -> Tensor:
+    def _move(self, w: Variable, m: Tensor, share: Tensor, scale: Tensor) -> Tensor:
         rate = self._rate(dtypes.float64)
-        by = cast(rate * gain, m.dtype) * m / scale
+        by = cast(rate / share, m.dtype) * m / scale
         if self.weight_decay == 0:
             return by
         shrink = rate * self.weight_decay

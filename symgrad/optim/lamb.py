@@ -50,8 +50,8 @@ class LAMB(Moments):
         )
         super().__init__(lr, beta1, beta2, epsilon, weight_decay, groups)
 
-    def _move(self, w: Variable, m: Tensor, gain: Tensor, scale: Tensor) -> Tensor:
-        r = with_decay(cast(gain, m.dtype) * m / scale, w, self.weight_decay)
+    def _move(self, w: Variable, m: Tensor, share: Tensor, scale: Tensor) -> Tensor:
+        r = with_decay(cast(1 / share, m.dtype) * m / scale, w, self.weight_decay)
         ratio = trust_ratio(norm(in_slot_dtype(w, m)), norm(r))
         if self.max_trust_ratio is not None:
             ratio = minimum(ratio, self.max_trust_ratio)

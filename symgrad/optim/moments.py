@@ -50,26 +50,26 @@ class Moments(Rule):
 
     def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
         t = cast(self._step() + 1, dtypes.float64)
-        gain = 1 / (1 - self.beta1**t)  # what m lacks
+        share = 1 - self.beta1**t  # of the corrected m that m is
         root_gain = 1 / sqrt(1 - self.beta2**t)  # what sqrt(v) lacks
-        return [u for g, w in pairs for u in self._updates_of(g, w, gain, root_gain)]
+        return [u for g, w in pairs for u in self._updates_of(g, w, share, root_gain)]
 
-    def _updates_of(self, g: Tensor, w: Variable, gain: Tensor, root_gain: Tensor) -> list[Update]:
+    def _updates_of(self, g: Tensor, w: Variable, share: Tensor, root_gain: Tensor) -> list[Update]:
         g = self._decayed(g, w)
         m, v = self._slots.of(w, "m"), self._slots.of(w, "v")
         new_m = self.beta1 * m + (1 - self.beta1) * g
         new_v = self.beta2 * v + (1 - self.beta2) * square(g)
         scale = sqrt(new_v) * cast(root_gain, g.dtype) + self.epsilon
-        return [moved(w, self._move(w, new_m, gain, scale)), Update(m, new_m), Update(v, new_v)]
+        return [moved(w, self._move(w, new_m, share, scale)), Update(m, new_m), Update(v, new_v)]
 
     def _decayed(self, g: Tensor, _w: Variable) -> Tensor:
         """Return what is averaged, `g` unless a rule has its weight decay there."""
         return g
 
     @abstractmethod
-    def _move(self, w: Variable, m: Tensor, gain: Tensor, scale: Tensor) -> Tensor:
+    def _move(self, w: Variable, m: Tensor, share: Tensor, scale: Tensor) -> Tensor:
         """Return what `w` is lowered by.
 
-        `m` times `gain`, a float64 scalar, is the corrected m; `scale` is the root of the
+        `m` divided by `share`, a float64 scalar, is the corrected m; `scale` is the root of the
         corrected v, plus epsilon.
         """
