@@ -150,16 +150,19 @@ class Options:
 
 def optimize(graph: Graph, *, options: Options = Options()) -> Graph:
     """Run the passes over graphs, nested ones first, until none has anything left to do."""
-    return _optimize(graph, options.rewrites(), options)
+    return _optimize(graph, options.rewrites(), options, {})
 
 
-def _optimize(graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
+def _optimize(
+    graph: Graph, rewrites: Rewrites, options: Options, made: dict[Graph, Graph]
+) -> Graph:
+    """Optimize `graph`; `made` holds what nested graphs have become: the callee of many is one."""
     chosen = [p for p in GRAPH_PASSES if p.name not in options.skip]
     for graph_pass in (p for p in chosen if p.needs_original):
         graph = _run(graph_pass, graph, rewrites, options)
         if graph_pass.name == options.stop_after:
             return graph
-    graph = _with_nested_optimized(graph, rewrites, options)
+    graph = _with_nested_optimized(graph, rewrites, options, made)
     repeated = [p for p in chosen if not p.needs_original]
     idle = 0  # passes in a row that found nothing to do; one that did something leaves nothing
     for graph_pass in repeated * MAX_ROUNDS:
@@ -171,10 +174,11 @@ def _optimize(graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
     return graph
 
 
-def _with_nested_optimized(graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
+def _with_nested_optimized(
+    graph: Graph, rewrites: Rewrites, options: Options, made: dict[Graph, Graph]
+) -> Graph:
     """Return `graph` with its branches and bodies optimized; one that several nodes have, once."""
     quiet = replace(options, print_after=None)
-    made: dict[Graph, Graph] = {}
 
     def rename(attr: Attr) -> Attr:
         if isinstance(attr, tuple):
@@ -182,7 +186,7 @@ def _with_nested_optimized(graph: Graph, rewrites: Rewrites, options: Options) -
         if not isinstance(attr, Graph):
             return attr
         if attr not in made:
-            made[attr] = _optimize(attr, rewrites, quiet)
+            made[attr] = _optimize(attr, rewrites, quiet, made)
         return made[attr]
 
     def renamed(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
