@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from symgrad.codegen.hoist import hoist_uniform
 from symgrad.codegen.llvm.products import blocking_of, product_plan
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import For, Kernel, Param, Product, Stmt
@@ -44,6 +45,8 @@ class KernelPool:
             kernel = schedule_kernel(kernel, self._target.vector_bytes)
             kernel = _with_plans(kernel, self._target)
             kernel = share_work(kernel, self._target, self._threads)
+            # Last: what stands between two loops would keep them from being merged or moved.
+            kernel = hoist_uniform(kernel)
             name = f"k{len(self._different)}"
             self._different[text] = replace(canonical(kernel), name=name)
         return self._different[text]

@@ -273,8 +273,7 @@ class _Verifier:
         assert around.lane is None, f"parallel within the vector of {around.lane}"
         assert around.parts is None, "parallel within a part"
         assert not around.is_fold, "parallel within a fold"
-        # A part is a function of its own: it knows buffers and indices, and no value from around.
-        return replace(inside, values={}, parts=parts)
+        return replace(inside, parts=parts)
 
     def _fold(self, fold: Fold, scope: _Scope) -> None:
         self._loop(fold.var, fold.extent, scope)

@@ -131,6 +131,31 @@ def free_indices(statement: Stmt) -> list[str]:
     return sorted(used - set(_bound_indices((statement,))))
 
 
+def free_values(statement: Stmt) -> list[str]:
+    """Return the names of the values that a statement uses and does not bind."""
+    used: set[str] = set()
+    drop_unused((statement,), used)
+    variables = {name for index in indices((statement,)) for name in index_names(index)}
+    return sorted(used - variables - set(_bound_values((statement,))))
+
+
+def _bound_values(body: Sequence[Stmt]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case Let():
+                yield statement.name
+            case For():
+                yield from _bound_values(statement.body)
+            case Fold():
+                yield from (a.name for a in statement.accumulators)
+                yield from _bound_values(statement.body)
+            case Product():
+                yield statement.name
+                yield from _bound_values(statement.body)
+            case Check() | Store():
+                pass
+
+
 def _bound_indices(body: Sequence[Stmt]) -> Iterator[str]:
     for statement in body:
         match statement:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from symgrad.codegen.access import Accesses, dependents
-from symgrad.codegen.hoist import hoist_uniform
 from symgrad.codegen.loops import (
     Check,
     Fold,
@@ -29,13 +28,10 @@ OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides t
 
 
 def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
-    """Return `kernel` with loops merged, ordered and marked for vectors of `vector_bytes`.
-
-    Values are hoisted last: what stands between two loops would keep them from being merged.
-    """
+    """Return `kernel` with loops merged, ordered and marked for vectors of `vector_bytes`."""
     body = _without_trivial_loops(drop_unused(kernel.body, set()))
     scheduled = tuple(_schedule(statement, vector_bytes) for statement in body)
-    return hoist_uniform(replace(kernel, body=scheduled))
+    return replace(kernel, body=scheduled)
 
 
 def _schedule(statement: Stmt, vector_bytes: int) -> Stmt:

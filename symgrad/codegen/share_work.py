@@ -5,9 +5,9 @@
     product s: f32 for ... along(n)
         ->  product s: f32 for ... along(n) parallel(n, 8)
 
-It is the last step of a schedule. No mark changes what is computed or in which order elements are
-combined, so results do not depend on the number of threads. What is too small to pay for waking and
-awaiting threads is left as it is.
+It comes last in a schedule, but for hoisting. No mark changes what is computed or in which order
+elements are combined, so results do not depend on the number of threads. What is too small to pay
+for waking and awaiting threads is left as it is.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.hoist import hoist_uniform
 from symgrad.codegen.index_arithmetic import index_of
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.llvm.products import product_plan
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import (
-    Fold,
     For,
     Kernel,
-    Let,
     Product,
     Share,
     Stmt,
 )
-from symgrad.codegen.rewrite_loops import drop_unused, map_indices, substitute_variable
+from symgrad.codegen.rewrite_loops import map_indices, substitute_variable
 from symgrad.codegen.schedule import checks_depend, nested, perfect_nest
 
 # From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
@@ -61,29 +60,11 @@ def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
     """Return `kernel` with marks for `threads`, and scratch memory for each of them."""
     if threads.count == 1:
         return kernel
-    sharing = _Sharing(target, threads)
-    body = []
-    bound: set[str] = set()
-    for statement in kernel.body:
-        needed: set[str] = set()
-        drop_unused((statement,), needed)
-        # A part is a function of its own, which knows no value from around.
-        body.append(sharing.share(statement) if bound.isdisjoint(needed) else statement)
-        bound |= _values_of(statement)
+    sharing = _Sharing(kernel, target, threads)
+    body = [sharing.share(statement) for statement in kernel.body]
     parts = dict(_scratch(body, 1))
     params = (replace(p, count=p.count * parts.get(p.name, 1)) for p in kernel.params)
     return replace(kernel, params=tuple(params), body=tuple(body))
-
-
-def _values_of(statement: Stmt) -> set[str]:
-    """Return the values that a statement binds for those after it."""
-    match statement:
-        case Let():
-            return {statement.name}
-        case Fold():
-            return {a.name for a in statement.accumulators}
-        case _:
-            return set()
 
 
 def _scratch(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
@@ -98,7 +79,8 @@ def _scratch(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
 
 
 class _Sharing:
-    def __init__(self, target: Target, threads: Threads) -> None:
+    def __init__(self, kernel: Kernel, target: Target, threads: Threads) -> None:
+        self._kernel = kernel
         self._target = target
         self._threads = threads
 
@@ -106,7 +88,9 @@ class _Sharing:
         """Return a statement of a kernel with its marks."""
         if not isinstance(statement, For | Product):
             return statement
-        if statement_cycles(statement) < self._threads.least_cycles:
+        # What is the same in every iteration is not computed in each.
+        hoisted = hoist_uniform(replace(self._kernel, body=(statement,)))
+        if sum(map(statement_cycles, hoisted.body)) < self._threads.least_cycles:
             return statement
         if isinstance(statement, Product):
             return self._product(statement)

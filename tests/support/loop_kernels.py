@@ -232,8 +232,6 @@ class _Draft:
         parallel = None
         if place.depth == 0 and not ordered:
             parallel = self.one_of((None, vector, 2 * vector))
-        if parallel is not None:
-            inside.values.clear()
         return [For(var, extent, tuple(self.statements(inside)), vector, ordered, parallel)]
 
     def fold(self, place: _Place) -> list[Stmt]:
@@ -273,7 +271,7 @@ class _Draft:
         return Let(name, Op(op, (a, b), a.dtype))
 
     def operand(self, place: _Place, param: Param) -> StridedOperand:
-        room = INPUT_COUNT - 18
+        room = INPUT_COUNT - 21  # up to 5 rows or columns and 4 terms, 3 apart
         index = self.index_into(room, place)
         return StridedOperand(param.name, index, self.number(0, 3), self.number(0, 3))
 

@@ -28,7 +28,7 @@ from symgrad.codegen.loops import (
     Store,
     has_check,
 )
-from symgrad.codegen.rewrite_loops import free_indices
+from symgrad.codegen.rewrite_loops import free_indices, free_values
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -124,17 +124,19 @@ class KernelEmitter(ExpressionEmitter):
     def _emit_in_parts(self, statement: For | Product) -> None:
         """Emit a parallel statement: a function of one part, and the fork that runs all.
 
-        That function takes the buffers, the indices bound around, and the number of the part.
+        That function takes the buffers, the indices and the values bound around that it uses, and
+        the number of the part.
         """
-        around = [name for name in free_indices(statement) if name in self._indices]
+        indices = {name: self._indices[name] for name in free_indices(statement)}
+        values = {name: self._values[name][0] for name in free_values(statement)}
         can_fail = has_check((statement,))
-        arguments = [*self._buffers.values(), *(self._indices[name] for name in around)]
+        arguments = [*self._buffers.values(), *indices.values(), *values.values()]
         kinds = [*(a.type for a in arguments), _I64, *([_PTR] if can_fail else [])]
         result = _I32 if can_fail else ir.VoidType()
         module = self._function.module
         name = module.get_unique_name(f"{self._function.name}.part")
         part = _internal_function(module, ir.FunctionType(result, kinds), name)
-        self._emit_part(part, statement, around)
+        self._emit_part(part, statement, list(indices), list(values))
         failure = emit_fork(self._builder, part, arguments, statement.parts, can_fail=can_fail)
         if failure is not None:
             status, found = failure
@@ -143,15 +145,20 @@ class KernelEmitter(ExpressionEmitter):
                 self._emit_failure(found, status)
 
     def _emit_part(
-        self, function: ir.Function, statement: For | Product, around: Sequence[str]
+        self,
+        function: ir.Function,
+        statement: For | Product,
+        indices: Sequence[str],
+        values: Sequence[str],
     ) -> None:
-        """Emit the function of a part; `around` names the indices it takes."""
+        """Emit the function of a part, which takes `indices` and `values` after the buffers."""
         builder = ir.IRBuilder(function.append_basic_block("entry"))
-        count = len(self._buffers)
-        buffers = dict(zip(self._buffers, function.args, strict=False))
+        given = iter(function.args)
+        buffers = {name: next(given) for name in self._buffers}
         emitter = KernelEmitter(builder, self._kernel, buffers, self._target)
-        *positions, emitter._part = function.args[count : count + len(around) + 1]
-        emitter._indices = dict(zip(around, positions, strict=True))
+        emitter._indices = {name: next(given) for name in indices}
+        emitter._values = {name: (next(given), 1) for name in values}
+        emitter._part = next(given)
         if isinstance(statement, Product):
             emitter._emit_product(statement)
         else:

@@ -40,7 +40,7 @@ def emit_fork(
 ) -> tuple[ir.Value, ir.Value] | None:
     """Emit calls of `part` for 0 to `parts - 1`, by as many threads, and wait for all.
 
-    `part` takes pointers and int64s, the `arguments`, then the number of the part. One that can
+    `part` takes the `arguments`, pointers and scalars, then the number of the part. One that can
     fail takes a last pointer to an int64 and returns a status; the result is then the status of the
     first part that failed, else 0, and what it left at its pointer.
     """

@@ -379,12 +379,6 @@ RULES = [
         "parallel within the vector of m",
     ),
     (
-        "a part knows indices from around and no values",
-        _loop(_loop("t: i64 = index(i) z[j] = t", "j in 0..8 parallel(4)"), "i in 0..8 ordered"),
-        "t: i64 = index(0) " + _loop("z[j] = t", "j in 0..8 parallel(4)"),
-        "t is not bound",
-    ),
-    (
         "a part of a product has a tile",
         _product(scratch="parallel(n, 1)"),
         _product(scratch="parallel(n, 0)"),

@@ -10,6 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen import share_work
 from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.llvm.parallel import OPENMP
 from symgrad.codegen.llvm.target import target_named
@@ -18,7 +19,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.runtime.jit import optimize
-from tests.support.floors import compile_for, run_native
+from tests.support.floors import compile_for, run_everywhere, run_native
 from tests.unit.codegen.test_contract import Case
 
 LONG = sg.placeholder((100_000,), name="x")
@@ -68,6 +69,34 @@ def test_a_part_that_cannot_fail_returns_nothing_and_one_that_can_a_status():
     assert re.search(r'define [^@]*void @"k0.part"', plain_ir(LONG + 1.5 / LONG, threads=2))
     ir = plain_ir(sg.take(LONG, at), threads=2)
     assert re.search(r'define [^@]*i32 @"k0.part"', ir)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bfloat16", "bool"])
+def test_a_part_is_given_the_values_bound_around(dtype):
+    x, scale = sg.placeholder((300, 200), dtype), sg.placeholder((), dtype)
+    y = x & scale if dtype == "bool" else x * (scale + scale)
+    graph = Graph([y], [x, scale])
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(0, 2, t.type.static_shape).astype(x.dtype.numpy) for t in graph.inputs]
+    threads = Threads(3, least_cycles=0)
+    assert run_everywhere(graph, arrays, threads=threads) is None
+    kernel = compile_for(graph, threads=threads).program.kernels[0]
+    assert [type(s).__name__ for s in kernel.body][-2:] == ["Let", "For"]
+    assert kernel_parts(kernel) == 3
+
+
+def test_a_part_of_a_product_is_given_indices_and_values_bound_around():
+    a, b = sg.placeholder((3, 100, 60), name="a"), sg.placeholder((3, 60, 90), name="b")
+    scale, each = sg.placeholder((), name="scale"), sg.placeholder((3, 1, 1), name="each")
+    graph = Graph([a @ b * scale + each], [a, b, scale, each])
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=t.type.static_shape).astype(np.float32) for t in graph.inputs]
+    threads = Threads(2, least_cycles=0)
+    assert run_everywhere(graph, arrays, threads=threads) is None
+    text = str(compile_for(graph, threads=threads).program)
+    assert re.search(
+        r"for i0 in 0..3 {\n(.*\n)*? +t\d+: f32 = b\d\[i0\]\n +product .*\n.*parallel", text
+    )
 
 
 # --------------------------------------------------------------------------- parts of products

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.kernel_costs import kernel_parts, statement_cycles
+from symgrad.codegen.kernel_costs import BYTES_A_CYCLE, kernel_parts, statement_cycles
 from symgrad.codegen.kernel_pool import KernelPool
 from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.loops import Kernel, Product, Share
@@ -126,16 +126,13 @@ def test_threads_meet_bad_indices_in_the_order_one_thread_does():
     assert heads(shared(text.format(3, 20), 4))[0] == "for i in 0..3 parallel(1) {"
 
 
-def test_a_loop_that_needs_values_from_around_is_left_alone():
-    text = """kernel @k(in x: f32[4096], out y: f32[4096], out z: f32[4096]) {
-      t: f32 = x[0]
-      for i in 0..4096 vector(16) { y[i] = t }
-      for i in 0..4096 vector(16) { u: f32 = x[i] z[i] = u }
+def test_what_is_the_same_in_every_iteration_does_not_count():
+    text = """kernel @k(in x: f32[2], out y: f32[4096]) {
+      for i in 0..4096 vector(16) { t: f32 = x[0] u: f32 = pow(t, t) y[i] = u }
     }"""
-    kernel = shared(text)
-    assert heads(kernel) == [
-        "for i in 0..4096 vector(16) {", "for i in 0..4096 vector(16) parallel(2048) {",
-    ]  # fmt: skip
+    cycles = 4096 * 4 / BYTES_A_CYCLE
+    assert kernel_parts(shared(text, least_cycles=cycles)) == 2
+    assert kernel_parts(shared(text, least_cycles=1.1 * cycles)) == 1
 
 
 def test_rows_that_are_summed_are_shared_and_a_sum_of_all_by_its_pieces():
