@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.codegen.equal_loops import canonical_text
+from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.loops import (
     Check,
     Fold,
@@ -67,7 +68,12 @@ def schedule_registers(
 
 
 def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
-    """Return whether `kernel` is written out in a loop with registers, rather than called."""
+    """Return whether `kernel` is written out in a loop with registers, rather than called.
+
+    One that threads share is called: to them, its buffers are addresses.
+    """
+    if kernel_parts(kernel) > 1:
+        return False
     return _instructions(kernel.body, _Lanes(None, 1, vector_bytes)) <= MAX_KERNEL
 
 
