@@ -14,6 +14,7 @@ from symgrad.codegen.loops_parse import parse_kernel
 from symgrad.codegen.loops_run import run_kernel
 from symgrad.codegen.loops_verify import verify_kernel
 from symgrad.codegen.lower_values import statements
+from symgrad.codegen.registers import is_written_out
 from symgrad.codegen.share_work import LEAST_CYCLES, Threads, share_work
 from tests.support.programs import kernel_from, lines_of
 
@@ -211,3 +212,9 @@ def test_what_is_computed_does_not_change(threads):
 def test_threads_without_work_change_nothing():
     assert Threads() == Threads(1, LEAST_CYCLES)
     assert of(sg.placeholder((64,)) + 1, threads=9) == of(sg.placeholder((64,)) + 1, threads=1)
+
+
+def test_a_kernel_that_threads_share_is_not_written_out_in_a_loop():
+    text = copy("for i in 0..128 vector(16) {")
+    assert is_written_out(parse_kernel(text), TARGET.vector_bytes)
+    assert not is_written_out(shared(text), TARGET.vector_bytes)
