@@ -82,8 +82,9 @@ def save_or_recompute(graph: Graph, rewrites: Rewrites) -> Graph:
 
 @dataclass(slots=True)
 class _Values:
-    """Numbers for the tensors of all bodies: equal numbers, equal values in each iteration.
+    """Numbers for the tensors of a body: equal numbers, equal values in each iteration.
 
+    `numbers` are of the loop entered last, since one graph may be the body of several loops.
     `found` is which loop computes a value first, and as what, for loops that run as often.
     """
 
@@ -93,6 +94,7 @@ class _Values:
 
     def enter(self, loop: Node) -> None:
         """Give numbers to what is in the body of `loop`."""
+        self.numbers.clear()
         carried, width = carried_of(loop), carried_of(loop) + scanned_of(loop)
         pairs = zip(body_of(loop).inputs, operands_of_body(loop), strict=True)
         for position, (inner, outer) in enumerate(pairs):
