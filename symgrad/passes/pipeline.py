@@ -81,10 +81,7 @@ ORDER = (
     ("fold-constants", "merge-common"),  # equal constants may be computed in different ways
     ("merge-common", "drop-dead"),  # a new value may be seen to be the old one only then
     ("merge-common", "hoist-invariant"),  # what is computed twice would leave a loop twice
-    (
-        "hoist-invariant",
-        "hoist-scanned",
-    ),  # what is left to see is what is sliced
+    ("hoist-invariant", "hoist-scanned"),  # what changes in no iteration is no slice
     ("hoist-scanned", "sink-sums"),  # a factor that is a stack before the loop needs no new one
     ("sink-sums", "fuse"),  # what is behind the loop takes the work of its users as an epilogue
     ("merge-common", "fuse"),  # kernels hide equal subexpressions
