@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 	$(if $(wildcard $(folder)/*.py),$(folder)))
 
-.PHONY: train test lint bench clean
+.PHONY: train test lint bench programs clean
 .DELETE_ON_ERROR:
 # Two set-ups at once would write to one .venv.
 .NOTPARALLEL:
@@ -15,8 +15,12 @@ CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 train: .venv/stamp-examples
 	$(BIN)/python examples/digits.py
 
-test: lint
+test: lint programs
 	$(BIN)/python -m pytest --quiet
+
+# A C compiler, emulators, valgrind and a browser, for the tests that run them.
+programs:
+	tools/install_programs.sh
 
 lint: .venv/stamp-dev
 	$(BIN)/ruff check --quiet .
