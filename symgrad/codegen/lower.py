@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from symgrad.codegen.loops import (
     PLAIN,
@@ -106,13 +107,24 @@ class _Lowering:
 
     def _map_group(self) -> tuple[Stmt, ...]:
         shape = self.group.outputs[0].type.static_shape
-        return self.nest(shape, self._store_outputs)
+        return self.nest(shape, partial(self._store_outputs, shape))
 
-    def _store_outputs(self, scope: Scope, index: tuple[Index, ...]) -> None:
-        """Compute every result of the group at `index` and store it."""
-        results = [(t, self.values.value(scope, t, index)) for t in self.group.outputs]
+    def _store_outputs(
+        self, shape: tuple[int, ...], scope: Scope, index: tuple[Index, ...]
+    ) -> None:
+        """Compute every result of the group at `index` of `shape` and store it.
+
+        A result of another shape has the same elements in the same order.
+        """
+        places = {
+            t: index
+            if t.shape == shape
+            else self.values.reshaped(index, shape, t.type.static_shape)
+            for t in self.group.outputs
+        }
+        results = [(t, self.values.value(scope, t, place)) for t, place in places.items()]
         for tensor, value in results:
-            self.store(scope, tensor, index, value)
+            self.store(scope, tensor, places[tensor], value)
 
     def store(self, scope: Scope, tensor: Tensor, index: Sequence[Index], value: Atom) -> None:
         """Store an element of a result to every buffer that takes it."""
@@ -134,7 +146,7 @@ class _Lowering:
         """
         variables = [self.values.loop(n) for n in shape]
         scope = Scope(self.names) if outer is None else outer.inner()
-        write(scope, tuple(_of(v) for v in variables))
+        write(scope, _index(list(zip(variables, shape, strict=True))))
         body = tuple(scope.statements)
         for axis in range(len(shape) - 1, -1, -1):
             body = (For(variables[axis], shape[axis], body, ordered=axis in ordered),)
@@ -149,10 +161,10 @@ class _Lowering:
             return None
         loops, left, right = found
         total = Ref(self.names.value(), spec.accumulate)
-        index = tuple(_of(loops[label][0]) for label in spec.out)
+        index = _index([loops[label] for label in spec.out])
         scope = Scope(self.names)
         scope.remember((anchor.output, index), scope.cast(total, anchor.output.dtype))
-        self._store_outputs(scope, index)
+        self._store_outputs(anchor.output.type.static_shape, scope, index)
         element = anchor.inputs[0].dtype
 
         def make(
@@ -182,7 +194,7 @@ class _Lowering:
                 else self._contract(scope, anchor, spec, index)
             )
             scope.remember((anchor.output, index), value)
-            self._store_outputs(scope, index)
+            self._store_outputs(shape, scope, index)
 
         return self.nest(shape, write)
 
@@ -350,6 +362,14 @@ class _Lowering:
             scope.statements.extend(Store(name, offset, value) for name in copies)
 
         return self.nest(output.type.static_shape, write)
+
+
+def _index(axes: Sequence[tuple[str, int]]) -> tuple[Index, ...]:
+    """Return the index that loops over `axes` are at: 0 along those of size 1.
+
+    So it is what dividing out the position of an element gives, see `Values.reshaped`.
+    """
+    return tuple(Index() if extent == 1 else _of(variable) for variable, extent in axes)
 
 
 def _of(variable: str) -> Index:

@@ -88,8 +88,8 @@ def _verify_group(partition: Partition, group: Group, where: str) -> None:
     anchors = [n for n in group.nodes if not isinstance(partition.specs[n], _COMPUTED_ANYWHERE)]
     anchor = [] if group.anchor is None else [group.anchor]
     assert anchors == anchor, f"{where}: its anchors are {anchors}, not {anchor}"
-    shapes = {t.shape for t in group.outputs}
-    assert len(shapes) <= 1, f"{where}: its results have different shapes {shapes}"
+    sizes = {t.type.count for t in group.outputs}
+    assert len(sizes) <= 1, f"{where}: its results have different numbers of elements {sizes}"
 
 
 def _verify_order(partition: Partition) -> None:
@@ -136,25 +136,26 @@ def _can_fail(partition: Partition, group: Group) -> bool:
 
 
 def _read_elsewhere(partition: Partition, group: Group) -> set[Tensor]:
-    """Return what `group` reads at another element than the one of the result it computes."""
+    """Return what `group` reads at another position than the one of the result it computes."""
     ends = {t.node for t in group.outputs}
     straight = _reached(partition, ends, group)
     every = {t for n in group.nodes for t in n.inputs if t.node not in group.nodes}
-    moving = [n for n in group.nodes if not isinstance(partition.specs[n], Map)]
+    moving = [n for n in group.nodes if not isinstance(partition.specs[n], Map | Reshape)]
     under_moves = _below(moving, group)
     return {t for t in every if t in under_moves or t not in straight}
 
 
 def _reached(partition: Partition, ends: Iterable[Node], group: Group) -> set[Tensor]:
-    """Return the operands that are reached from `ends` through Maps only."""
+    """Return the operands that are reached from `ends` through Maps and other shapes only."""
+    stays = Map | Reshape
     within, found = set(group.nodes), set[Tensor]()
-    pending = [n for n in ends if isinstance(partition.specs[n], Map)]
+    pending = [n for n in ends if isinstance(partition.specs[n], stays)]
     seen = set(pending)
     while pending:
         for operand in pending.pop().inputs:
             found.add(operand)
             below = operand.node
-            if below in within and below not in seen and isinstance(partition.specs[below], Map):
+            if below in within and below not in seen and isinstance(partition.specs[below], stays):
                 seen.add(below)
                 pending.append(below)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Branches, Callee, Gather, Iota, Loop, Map, Scan, View
+from symgrad.graph.kernel_spec import Branches, Callee, Gather, Iota, Loop, Map, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.partition import Specs
 
@@ -97,11 +97,22 @@ class Drafts:
         return sorted(nodes, key=self.position.__getitem__)
 
     def moved(self, draft: Draft) -> set[Tensor]:
-        """Return the operands that `draft` reads at another element than the one it computes."""
+        """Return the operands that `draft` reads at another position than the one it computes.
+
+        Positions are counted in row-major order: another shape moves nothing.
+        """
         found: set[Tensor] = set()
         for node in reversed(self.in_order(draft.nodes)):
-            if not isinstance(self.specs[node], Map) or node.output in found:
+            if not isinstance(self.specs[node], Map | Reshape) or node.output in found:
                 found.update(node.inputs)
+        return found
+
+    def reshapes(self, tensor: Tensor) -> list[Node]:
+        """Return the nodes that only give what is in memory as `tensor` another shape."""
+        found = []
+        while tensor in self.storage:
+            found.append(tensor.node)
+            tensor = self.storage[tensor]
         return found
 
 

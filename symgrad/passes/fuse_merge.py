@@ -7,7 +7,10 @@ body of a loop, groups of Maps are merged as well if they only read the same ten
 
 from __future__ import annotations
 
-from symgrad.graph.kernel_spec import Place, Scatter
+import math
+
+from symgrad.graph.kernel_spec import Map, Place, Reshape, Scatter, View
+from symgrad.graph.node import Tensor
 from symgrad.passes.draft import NESTED, Draft, Drafts
 
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
@@ -18,16 +21,44 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
     """Merge groups in the order from operands to users."""
     ordered = sorted(drafts.all, key=lambda draft: draft.order)
     ancestry = _Ancestry(drafts, ordered)
+    obstacles: dict[Tensor, str] = {}
     for opened in ordered:
         draft = opened
         producers = ancestry.producers(draft)
         ancestry.add(draft, producers)
         for candidate in sorted(producers, key=lambda d: (d.anchor is None, -d.order)):
             producer = candidate.final()
-            if producer is draft or not _can_merge(drafts, draft, producer, max_nodes):
+            if producer is draft:
                 continue
-            if ancestry.merge(draft, producer):
-                draft = producer
+            obstacle = _obstacle(drafts, draft, producer, max_nodes)
+            between = ancestry.between(draft, producer) if obstacle is None else None
+            if between is not None:
+                obstacle = f"the {_main_op(between)} between the two needs all of it"
+            if obstacle is not None:
+                _note(obstacles, drafts, draft, producer, obstacle)
+                continue
+            ancestry.merge(draft, producer)
+            draft = producer
+    drafts.reasons = obstacles | drafts.reasons
+
+
+def _main_op(draft: Draft) -> str:
+    return (draft.anchor or draft.results[0]).op
+
+
+def _note(
+    obstacles: dict[Tensor, str], drafts: Drafts, draft: Draft, producer: Draft, obstacle: str
+) -> None:
+    """Note why what `draft` reads of `producer` goes through memory.
+
+    A group of Maps could have been an epilogue: its obstacle says more than that of another one.
+    """
+    for tensor in map(drafts.stored, drafts.read_from_memory(draft)):
+        home = drafts.home.get(tensor.node)
+        if home is None or home.final() is not producer:
+            continue
+        if draft.anchor is None or tensor not in obstacles:
+            obstacles[tensor] = drafts.in_memory.get(tensor, obstacle)
 
 
 def merge_siblings(drafts: Drafts, max_nodes: int) -> None:
@@ -80,24 +111,58 @@ def _producers(drafts: Drafts, draft: Draft) -> list[Draft]:
     return list({id(d): d for d in found if d is not draft}.values())
 
 
-def _can_merge(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> bool:
-    if draft.anchor is not None or draft.domain != producer.domain:
-        return False
-    if producer.anchor and isinstance(drafts.specs[producer.anchor], (Place | Scatter, *NESTED)):
-        return False  # these write their result piece by piece: there is no one element to go on
+def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> str | None:
+    """Return why `producer` cannot compute what `draft` does, None if it can."""
+    if draft.anchor is not None:
+        return f"the {draft.anchor.op} that uses it is a kernel of its own"
+    anchor = producer.anchor
+    if anchor is not None and isinstance(drafts.specs[anchor], (Place, Scatter)):
+        return f"the {anchor.op} writes its result piece by piece"
+    if anchor is not None and isinstance(drafts.specs[anchor], NESTED):
+        return f"it is complete when the {anchor.op} is"
+    if math.prod(draft.domain) != math.prod(producer.domain):
+        return "the kernel that uses it computes another number of elements"
+    if not _walks_alike(drafts, draft, producer):
+        return "it is used in another shape"
+    if not _reads_own_position(drafts, draft, producer):
+        return "it is used at other elements than it is computed at"
     if len(draft.nodes) + len(producer.nodes) > max_nodes:
-        return False
+        return f"the two kernels compute more than {max_nodes} nodes"
+    if _count_streams(drafts, draft, producer) > MAX_STREAMS:
+        return f"the two kernels use more than {MAX_STREAMS} buffers"
+    return None
+
+
+def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
+    """Return whether the loops of `producer`, over as many elements, can compute `draft`.
+
+    In another shape the elements are the same and in the same order, but an index along an axis
+    would have to be divided out of the position.
+    """
+    specs = [(node, drafts.specs[node]) for node in draft.nodes]
+    if math.prod(draft.domain) == 0:  # there is no position to divide an index out of
+        has_shapes = any(isinstance(spec, Reshape) for _, spec in specs)
+        return draft.domain == producer.domain and not has_shapes
+    if _without_ones(draft.domain) == _without_ones(producer.domain):
+        return True
+    return producer.anchor is not None and all(
+        isinstance(spec, Map | Reshape)
+        or (isinstance(spec, View) and node.inputs[0].type.count == 1)
+        for node, spec in specs
+    )
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [n for n in shape if n != 1]
+
+
+def _reads_own_position(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     moved = drafts.moved(draft)
     for tensor in drafts.read_from_memory(draft):
-        stored = drafts.stored(tensor)
-        home = drafts.home.get(stored.node)
-        if (
-            home is not None
-            and home.final() is producer
-            and (stored is not tensor or tensor in moved)
-        ):
+        home = drafts.home.get(drafts.stored(tensor).node)
+        if home is not None and home.final() is producer and tensor in moved:
             return False
-    return _count_streams(drafts, draft, producer) <= MAX_STREAMS
+    return True
 
 
 def _count_streams(drafts: Drafts, a: Draft, b: Draft) -> int:
@@ -132,15 +197,22 @@ class _Ancestry:
             self._users[number].append(draft)
         self._before[self._number[id(draft)]] = before
 
-    def merge(self, draft: Draft, producer: Draft) -> bool:
+    def between(self, draft: Draft, producer: Draft) -> Draft | None:
+        """Return a third group that needs `producer` and that `draft` needs, if there is one."""
+        number = self._number[id(producer)]
+        others = (d for d in self.producers(draft) if d is not producer)
+        return next((d for d in others if self._before[self._number[id(d)]] >> number & 1), None)
+
+    def merge(self, draft: Draft, producer: Draft) -> None:
         """Merge `draft`, the last group added or what it became, into `producer`.
 
-        Does nothing and returns False if a third group needs one and is needed by the other.
+        There must be no group between them.
         """
         own, number = self._number[id(draft)], self._number[id(producer)]
-        others = [d for d in self.producers(draft) if d is not producer]
-        if any(self._before[self._number[id(d)]] >> number & 1 for d in others):
-            return False
+        for tensor in self._drafts.read_from_memory(draft):
+            home = self._drafts.home.get(self._drafts.stored(tensor).node)
+            if home is not None and home.final() is producer:
+                draft.nodes.update(self._drafts.reshapes(tensor))
         producer.nodes |= draft.nodes
         producer.results += draft.results
         draft.merged_into = producer
@@ -149,7 +221,6 @@ class _Ancestry:
         if gained:
             self._before[number] |= gained
             self._spread(number, gained)
-        return True
 
     def _spread(self, number: int, gained: int) -> None:
         """Make whatever needs the group `number` need what that has gained."""

@@ -143,7 +143,7 @@ class _Precedence:
         for tensor in self._drafts.read_from_memory(writer):
             stored = self._drafts.stored(tensor)
             is_old = state_of(stored.node) is old or stored is old
-            if is_old and (stored is not tensor or tensor in moved):
+            if is_old and tensor in moved:
                 return False
         return True
 

@@ -105,7 +105,9 @@ class Partition:
     def _shared(self) -> list[tuple[Tensor, Tensor]]:
         """Return the tensors in the memory of another one, in the order of the graph."""
         outputs = (t for node in self.graph.nodes for t in node.outputs)
-        return [(t, self.stored(t)) for t in outputs if t in self.storage]
+        pairs = [(t, self.stored(t)) for t in outputs if t in self.storage]
+        written = {t for group in self.groups for t in group.outputs}
+        return [(t, s) for t, s in pairs if s in written or self.specs[s.node] is None]
 
 
 def _listed(tensors: Iterable[Tensor], names: Mapping[Tensor, str]) -> str:
