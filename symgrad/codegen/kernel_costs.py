@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from symgrad.codegen.loops import Fold, For, Kernel, Let, Load, Op, Product, Stmt, Store
@@ -75,9 +76,38 @@ def _parts(statement: Stmt) -> int:
 
 
 def kernel_bytes(kernel: Kernel) -> int:
-    """Return the bytes of the buffers one run reads and writes, each counted once each way."""
-    ways = {"in": 1, "out": 1, "inout": 2, "scratch": 0}
-    return sum(ways[p.mode] * p.count * p.dtype.itemsize for p in kernel.params)
+    """Return the bytes of the elements one run reads and writes, each counted once each way.
+
+    Of a buffer reached at indices that are data, it is as many elements as are read or written.
+    """
+    reads: Counter[str] = Counter()
+    writes: Counter[str] = Counter()
+    _count_accesses(kernel.body, 1, reads, writes)
+    return sum(
+        p.dtype.itemsize * (min(p.count, reads[p.name]) + min(p.count, writes[p.name]))
+        for p in kernel.params
+    )
+
+
+def _count_accesses(
+    body: Sequence[Stmt], times: int, reads: Counter[str], writes: Counter[str]
+) -> None:
+    """Add how often `body`, which runs `times` times, reads and writes each buffer."""
+    for statement in body:
+        match statement:
+            case Let(_, Load(buffer, _, _)):
+                reads[buffer] += times
+            case Store(buffer, _, _):
+                writes[buffer] += times
+            case For() | Fold():
+                _count_accesses(statement.body, times * statement.extent, reads, writes)
+            case Product(lhs=lhs, rhs=rhs):
+                rows, columns, inner = statement.rows[1], statement.columns[1], statement.inner[1]
+                reads[lhs.buffer] += times * rows * inner
+                reads[rhs.buffer] += times * inner * columns
+                _count_accesses(statement.body, times * rows * columns, reads, writes)
+            case _:
+                pass
 
 
 def schedule_text(kernel: Kernel) -> str:

@@ -113,16 +113,14 @@ def _verify_results(partition: Partition) -> None:
 def _verify_overwritten(partition: Partition, state: State, writer: int) -> None:
     """Check that `state` may be written by group `writer`, as soon as an element is computed."""
     where = f"group {writer} overwrites {state.name}"
-    for number, group in enumerate(partition.groups):
-        if number != writer:
-            is_late = number > writer
-            reads = any(_reads(state, t) for t in group.inputs)
-            assert not (is_late and reads), f"{where} before group {number} reads it"
-            assert not (is_late and _can_fail(partition, group)), (
-                f"{where} before group {number}, which can fail"
-            )
+    for number in range(writer + 1, len(partition.groups)):
+        reads = any(_reads(state, t) for t in partition.groups[number].inputs)
+        assert not reads, f"{where} before group {number} reads it"
+        assert not _can_fail(partition, number), f"{where} before group {number}, which can fail"
     group = partition.groups[writer]
-    assert not _can_fail(partition, group), f"{where} and can fail"
+    assert not _can_fail(partition, writer), f"{where} and can fail"
+    if _only_writes_rows(partition, group, state):
+        return
     moved = [t for t in _read_elsewhere(partition, group) if _reads(state, partition.stored(t))]
     assert not moved, f"{where} and reads other elements of it"
 
@@ -131,8 +129,32 @@ def _reads(state: State, tensor: Tensor) -> bool:
     return tensor.node.attrs.get("state") is state
 
 
-def _can_fail(partition: Partition, group: Group) -> bool:
-    return any(isinstance(partition.specs[n], Gather | Scatter) for n in group.nodes)
+def _can_fail(partition: Partition, number: int) -> bool:
+    """Return whether a group reads or writes at indices that no group before it has read at."""
+    known = {
+        t
+        for group in partition.groups[:number]
+        for n in group.nodes
+        if isinstance(partition.specs[n], Gather)
+        for t in (*n.inputs[1:], n.inputs[0].shape)
+    }
+    indexed = (
+        n
+        for n in partition.groups[number].nodes
+        if isinstance(partition.specs[n], Gather | Scatter)
+    )
+    return any(
+        isinstance(partition.specs[n], Gather) or not {n.inputs[0].shape, *n.inputs[2:]} <= known
+        for n in indexed
+    )
+
+
+def _only_writes_rows(partition: Partition, group: Group, state: State) -> bool:
+    anchor = group.anchor
+    if anchor is None or not isinstance(partition.specs[anchor], Scatter):
+        return False
+    readers = [n for n in group.nodes for t in n.inputs if _reads(state, partition.stored(t))]
+    return readers == [anchor] and _reads(state, anchor.inputs[0])
 
 
 def _read_elsewhere(partition: Partition, group: Group) -> set[Tensor]:

@@ -138,17 +138,23 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
         for operand in written:
             # What comes from other rows is computed before any row is written.
             if base.node in topological([operand]):
-                drafts.require_memory(operand, "it is written into the loop variable it reads")
+                drafts.require_memory(operand, "it is written into what it is computed from")
     is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
     if is_repeat or (isinstance(spec, Map | View | Reshape) and node.output in drafts.repeated):
         drafts.repeated.update(node.inputs)
 
 
 def _is_next_value(drafts: Drafts, scatter: Node) -> bool:
-    """Return whether `scatter` makes the next value of the loop variable it writes into."""
-    graph = drafts.graph
+    """Return whether `scatter` makes the next value of what it writes into.
+
+    That is a loop variable or, in a program, a variable.
+    """
+    graph, base = drafts.graph, scatter.inputs[0]
+    state = base.node.attrs.get("state")
+    if any(u.value is scatter.output and u.variable.state is state for u in graph.updates):
+        return True
     return any(
-        graph.outputs[output] is scatter.output and graph.inputs[input_] is scatter.inputs[0]
+        graph.outputs[output] is scatter.output and graph.inputs[input_] is base
         for output, input_ in drafts.carried
     )
 

@@ -57,8 +57,9 @@ def _note(
         home = drafts.home.get(tensor.node)
         if home is None or home.final() is not producer:
             continue
-        if draft.anchor is None or tensor not in obstacles:
-            obstacles[tensor] = drafts.in_memory.get(tensor, obstacle)
+        if draft.anchor is None and tensor not in drafts.roots:
+            obstacles[tensor] = obstacle
+        obstacles.setdefault(tensor, drafts.in_memory.get(tensor, obstacle))
 
 
 def merge_siblings(drafts: Drafts, max_nodes: int) -> None:
@@ -122,10 +123,10 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
         return f"it is complete when the {anchor.op} is"
     if math.prod(draft.domain) != math.prod(producer.domain):
         return "the kernel that uses it computes another number of elements"
-    if not _walks_alike(drafts, draft, producer):
-        return "it is used in another shape"
     if not _reads_own_position(drafts, draft, producer):
         return "it is used at other elements than it is computed at"
+    if not _walks_alike(drafts, draft, producer):
+        return "it is used in another shape"
     if len(draft.nodes) + len(producer.nodes) > max_nodes:
         return f"the two kernels compute more than {max_nodes} nodes"
     if _count_streams(drafts, draft, producer) > MAX_STREAMS:

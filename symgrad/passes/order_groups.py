@@ -8,14 +8,15 @@ that would close a circle is given up, and the new value is copied at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
 from symgrad.passes.draft import NESTED, Draft, Drafts
-from symgrad.passes.partition import Group, Partition
+from symgrad.passes.partition import Group, Partition, Specs
 
 
 def order_groups(drafts: Drafts) -> Partition:
@@ -96,6 +97,7 @@ class _Precedence:
         self._after: list[set[int]] = [set() for _ in self._live]
         self._readers: dict[State | Tensor, set[int]] = {}
         self._fallible: set[int] = set()
+        self._new_values = {update.value for update in drafts.graph.updates}
         for number, draft in enumerate(self._live):
             self._note_reads(number, draft)
 
@@ -109,9 +111,14 @@ class _Precedence:
             if home is not None:
                 self._after[self._number[id(home.final())]].add(number)
             self._readers.setdefault(state_of(stored.node) or stored, set()).add(number)
-        # What is nested is taken to be able to fail: it often indexes.
-        if any(isinstance(self._drafts.specs[n], _FALLIBLE) for n in draft.nodes):
+        if _can_fail(draft.nodes, self._before_rows(draft), self._drafts.specs):
             self._fallible.add(number)
+
+    def _before_rows(self, draft: Draft) -> list[Node]:
+        """Return what runs before a group that writes rows of a variable, none for others."""
+        if draft.anchor is None or draft.anchor.outputs[0] not in self._new_values:
+            return []
+        return [n for n in topological(draft.anchor.inputs) if n not in draft.nodes]
 
     def put_last(self, update: Update) -> bool:
         """Make every reader of the old value run before its update, if that is possible.
@@ -141,9 +148,7 @@ class _Precedence:
             return True
         moved = self._drafts.moved(writer)
         for tensor in self._drafts.read_from_memory(writer):
-            stored = self._drafts.stored(tensor)
-            is_old = state_of(stored.node) is old or stored is old
-            if is_old and tensor in moved:
+            if self._is_old(tensor, old) and tensor in moved:
                 return False
         return True
 
@@ -155,8 +160,12 @@ class _Precedence:
         anchor = writer.anchor
         if anchor is None or not isinstance(self._drafts.specs[anchor], Scatter):
             return False
-        readers = [n for n in writer.nodes for t in n.inputs if self._drafts.stored(t) is old]
-        return anchor.inputs[0] is old and readers == [anchor]
+        readers = [n for n in writer.nodes for t in n.inputs if self._is_old(t, old)]
+        return self._is_old(anchor.inputs[0], old) and readers == [anchor]
+
+    def _is_old(self, tensor: Tensor, old: State | Tensor) -> bool:
+        stored = self._drafts.stored(tensor)
+        return stored is old or (isinstance(old, State) and state_of(stored.node) is old)
 
     def _reaches(self, start: int, goals: Iterable[int]) -> bool:
         wanted = set(goals)
@@ -187,6 +196,28 @@ class _Precedence:
                     heapq.heappush(ready, user)
         assert len(order) == len(self._live), "groups wait for each other"
         return order
+
+
+def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bool:
+    """Return whether a group of `nodes` can fail, given that `before` ran and did not.
+
+    What is nested is taken to be able to fail: it often indexes. A scatter to where something was
+    gathered before finds its indices in range.
+    """
+    gathered = {_place(n, spec) for n in before if isinstance(spec := specs[n], Gather)}
+    for node in nodes:
+        spec = specs[node]
+        if isinstance(spec, Scatter) and _place(node, spec) in gathered:
+            continue
+        if isinstance(spec, _FALLIBLE):
+            return True
+    return False
+
+
+def _place(node: Node, spec: Gather | Scatter) -> tuple[object, ...]:
+    """Return what decides whether indices are in range: the indices and the sizes of their axes."""
+    shape = node.inputs[0].shape[spec.axis : spec.axis + spec.count]
+    return (*node.inputs[-spec.count :], *shape)
 
 
 def state_of(node: Node) -> State | None:

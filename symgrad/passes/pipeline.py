@@ -27,6 +27,7 @@ from symgrad.passes.merge_common import merge_common
 from symgrad.passes.partition import Partition
 from symgrad.passes.plan_memory import Request, plan_memory
 from symgrad.passes.rewrites import Decision, Rewrite, Rewrites
+from symgrad.passes.row_updates import row_updates
 from symgrad.passes.save_or_recompute import save_or_recompute
 from symgrad.passes.simplify import simplify
 from symgrad.passes.sink_sums import sink_sums
@@ -67,6 +68,7 @@ PIPELINE: tuple[Pass, ...] = (
     GraphPass("simplify", simplify),
     GraphPass("fold-constants", fold_constants),
     GraphPass("merge-common", merge_common),
+    GraphPass("row-updates", row_updates),
     GraphPass("drop-dead", drop_dead),
     GraphPass("hoist-invariant", hoist_invariant),
     GraphPass("hoist-scanned", hoist_scanned),
@@ -79,6 +81,8 @@ ORDER = (
     ("save-or-recompute", "simplify"),  # bodies are compared as they were built
     ("simplify", "fold-constants"),  # rules move ops from repeated constants to the constants
     ("fold-constants", "merge-common"),  # equal constants may be computed in different ways
+    ("merge-common", "row-updates"),  # a gradient that was built twice has one use only then
+    ("row-updates", "fuse"),  # a dense gradient would be a buffer
     ("merge-common", "drop-dead"),  # a new value may be seen to be the old one only then
     ("merge-common", "hoist-invariant"),  # what is computed twice would leave a loop twice
     ("hoist-invariant", "hoist-scanned"),  # what changes in no iteration is no slice
