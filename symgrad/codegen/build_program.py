@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from symgrad.codegen.arena import lay_out
+from symgrad.codegen.group_key import group_key
 from symgrad.codegen.kernel_pool import KernelPool
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import Kernel
@@ -30,6 +31,7 @@ from symgrad.codegen.program import (
     routines_of,
 )
 from symgrad.codegen.registers import schedule_registers
+from symgrad.codegen.relocate import Relocated
 from symgrad.codegen.share_work import ONE_THREAD, Threads
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
@@ -82,6 +84,8 @@ class _Builder:
 
     def __init__(self, target: Target, threads: Threads) -> None:
         self.pool = KernelPool(target, threads)
+        # By the key of a group, its kernel and which of the group's buffers are the arguments.
+        self.lowered: dict[Hashable, tuple[Relocated, list[int]]] = {}
         self.constants: dict[Literal, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self._target = target
@@ -203,9 +207,8 @@ class _GraphSteps:
         return local
 
     def _call(self, group: Group) -> Call:
-        lowered = lower_group(self._partition, self._buffers, group, "kernel")
-        shared = self._builder.pool.add(lowered.kernel)
-        arguments = [self._argument(b) for b in lowered.arguments]
+        shared, places = self._lowered(group)
+        arguments = [self._argument(b) for b in places]
         starts = list(shared.starts)
         for param in shared.kernel.params[len(arguments) :]:
             scratch = TensorType(param.dtype, (param.count,))
@@ -214,6 +217,19 @@ class _GraphSteps:
         label = self._builder.label(_label(self._partition, group))
         kernel, statuses = shared.kernel, shared.statuses
         return Call(label, kernel, tuple(arguments), tuple(starts), statuses, group)
+
+    def _lowered(self, group: Group) -> tuple[Relocated, Sequence[Buffer]]:
+        """Return the kernel of a group and the buffers it is called with."""
+        keyed = group_key(self._partition, self._buffers, group)
+        known = self._builder.lowered
+        if keyed is not None and keyed[0] in known:
+            shared, order = known[keyed[0]]
+            return shared, [keyed[1][i] for i in order]
+        lowered = lower_group(self._partition, self._buffers, group, "kernel")
+        shared = self._builder.pool.add(lowered.kernel)
+        if keyed is not None:
+            known[keyed[0]] = shared, [keyed[1].index(b) for b in lowered.arguments]
+        return shared, lowered.arguments
 
     def _source(self, tensor: Tensor) -> Argument:
         return self._argument(self._buffers.source[self._partition.stored(tensor)])

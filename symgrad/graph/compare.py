@@ -41,6 +41,12 @@ def graphs_of(node: Node) -> list[tuple[str, Graph]]:
     ]
 
 
+def has_nested_graphs(graph: Graph) -> bool:
+    """Return whether a node of `graph` has graphs of its own."""
+    attrs = (attr for node in graph.nodes for attr in node.attrs.values())
+    return any(isinstance(attr, tuple | Graph) and bool(graphs_in(attr)) for attr in attrs)
+
+
 def number_unknowns(graph: Graph) -> dict[str, Dim]:
     """Return `?0`, `?1`, ... for the unknown sizes without a name, in the order they appear.
 

@@ -25,16 +25,15 @@ class Update:
     def __post_init__(self) -> None:
         subject = f"update of {self.variable.name or 'a variable'}"
         want, given = self.variable.type, self.value.type
-        source = user_source()
         if want.dtype != given.dtype:
-            raise DTypeError(subject, f"{given} given to a variable {want}", source=source)
+            raise DTypeError(subject, f"{given} given to a variable {want}", source=user_source())
         known = [
             (m, n)
             for m, n in zip(want.shape, given.shape, strict=False)
             if isinstance(m, int) and isinstance(n, int)
         ]
         if want.ndim != given.ndim or any(m != n for m, n in known):
-            raise ShapeError(subject, f"{given} given to a variable {want}", source=source)
+            raise ShapeError(subject, f"{given} given to a variable {want}", source=user_source())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.graph.build import rebuild, with_attrs
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.loops import scan_op, while_loop_op
@@ -35,6 +35,8 @@ LOOPS = (while_loop_op, scan_op)
 
 def merge_loops(graph: Graph) -> Graph:
     """Return `graph` with loops that differ only in their stacks merged, at any depth."""
+    if not has_nested_graphs(graph):
+        return graph
     families = _families(graph.nodes)
     mapping: dict[Tensor, Tensor] = {}
     merged: dict[int, Node] = {}

@@ -8,7 +8,7 @@ that would close a circle is given up, and the new value is copied at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.kernel_spec import Gather, Scatter

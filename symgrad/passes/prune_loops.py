@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.graph.build import with_attrs
+from symgrad.graph.compare import has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Attrs, Node, Tensor
 from symgrad.graph.ops.branches import switch_case_op
@@ -35,6 +36,8 @@ from symgrad.passes.rewrites import with_inputs
 
 def prune_loops(graph: Graph) -> Graph:
     """Return `graph` with branches and loops that compute only what is read, at any depth."""
+    if not has_nested_graphs(graph) and not any(stands_for(n) for n in graph.nodes):
+        return graph
     cuts = _cuts(graph)
     mapping: dict[Tensor, Tensor] = {}
     for node in graph.nodes:

@@ -105,6 +105,7 @@ class _Driver:
         self._given = Counter(t for node in graph.nodes for t in node.inputs)
         self._given.update(graph.roots)
         self._originals = set(graph.nodes)
+        self._permitted: dict[tuple[str, bool], list[Rule]] = {}
         # How often a settled tensor is used, at most: uses that have died are counted too.
         self._uses: Counter[Tensor] = Counter()
 
@@ -155,22 +156,29 @@ class _Driver:
             self._uses[new] += self._given[old]
 
     def _replacement(self, node: Node) -> Tensor | None:
-        rules = self._table.for_op(node.op)
+        rules = self._rules_for(node)
         if not rules or len(node.outputs) != 1:
             return None
-        is_float = any(t.dtype.is_float for t in node.inputs)
         with derived_from(node):
             for rule in rules:
-                found = self._try(rule, node, is_float)
+                found = self._try(rule, node)
                 if found is not None:
                     allowed = self._rewrites.allow(rule.equation, node)
                     assert self._rewrites.count <= self._limit, f"rules go in circles: {rule}"
                     return self._named_as(node, found) if allowed else None
         return None
 
-    def _try(self, rule: Rule, node: Node, is_float: bool) -> Tensor | None:
-        if not rule.holds.permits(is_float, self._rewrites.fast_math):
-            return None
+    def _rules_for(self, node: Node) -> list[Rule]:
+        """Return the rules that may run on `node`, for the dtypes it has."""
+        is_float = any(t.dtype.is_float for t in node.inputs)
+        key = node.op, is_float
+        if key not in self._permitted:
+            fast_math = self._rewrites.fast_math
+            rules = self._table.for_op(node.op)
+            self._permitted[key] = [r for r in rules if r.holds.permits(is_float, fast_math)]
+        return self._permitted[key]
+
+    def _try(self, rule: Rule, node: Node) -> Tensor | None:
         if rule.needs_sole_use and self._uses[node.inputs[0]] > 1:
             return None
         found = rule.rewrite(node)

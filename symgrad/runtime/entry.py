@@ -39,7 +39,8 @@ _OPT_LEVEL = 1
 class NativeEntry:
     """The two ways to call a step; each is a built-in function that owns all it needs.
 
-    `call(*inputs)` returns fresh outputs: the array, a tuple of arrays, or None if there are none.
+    `call(*inputs)` returns fresh outputs: the array, or a tuple of arrays; None or an empty tuple
+    if there are none.
     `into(*inputs, *outputs)` writes to the arrays it is given and returns None; after a failure
     their contents are undefined.
     """
@@ -61,6 +62,7 @@ def build_entry(
     target: Target,
     into_slow_path: Callable[..., Any] | None = None,
     owner: object = None,
+    none_for_nothing: bool = True,
 ) -> NativeEntry:
     """Make the entry of the step at `step_address`.
 
@@ -72,11 +74,12 @@ def build_entry(
     whereas `astype(copy=False)` keeps an equal dtype that is another object.
 
     If the step fails, its outputs are released and `on_failure(status, *args)` raises. `single`
-    returns the one output itself and not a tuple. `owner` is whatever the addresses need to stay
+    returns the one output itself and not a tuple; without outputs, `none_for_nothing` returns None
+    and not an empty tuple. `owner` is whatever the addresses need to stay
     valid: it lives as long as either function does.
     """
     assert not single or len(outputs) == 1, f"{name} has {len(outputs)} outputs, not a single one"
-    several = Returns.TUPLE if outputs else Returns.NONE
+    several = Returns.NONE if none_for_nothing and not outputs else Returns.TUPLE
     returns = Returns.SINGLE if single else several
     record = build_record(step_address, state_address, inputs, outputs, returns)
     code = _entry_code(target)

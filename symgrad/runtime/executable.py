@@ -84,6 +84,7 @@ class Executable:
         single: bool,
         slow_path: Callable[..., Any],
         into_slow_path: Callable[..., Any],
+        none_for_nothing: bool = True,
     ) -> NativeEntry:
         """Make the built-in functions that run this program."""
         return build_entry(
@@ -97,6 +98,7 @@ class Executable:
             on_failure=self.raise_failure,
             target=self.options.target,
             into_slow_path=into_slow_path,
+            none_for_nothing=none_for_nothing,
             owner=(self.code, self.table, self._arrays),
         )
 

@@ -26,6 +26,7 @@ from symgrad.passes.prune_loops import prune_loops
 from symgrad.passes.share_calls import share_calls
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
+from symgrad.runtime.collector import paused_collector
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import CompileOptions, Executable
 from symgrad.runtime.inspection import (
@@ -146,14 +147,16 @@ class Step:
         output_nest: Nest,
     ) -> None:
         self.graph = graph
-        self._program = share_calls(prune_loops(merge_loops(inline_calls(graph))))
+        with paused_collector():
+            self._program = share_calls(prune_loops(merge_loops(inline_calls(graph))))
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest
         self._output_nest = output_nest
         self._is_single = is_leaf(output_nest)
-        as_tuple = (0,) * len(graph.outputs) or None
-        self._is_direct = self._is_single or output_nest == flatten(as_tuple)[1]
+        nothing, as_tuple = flatten(None)[1], flatten((0,) * len(graph.outputs))[1]
+        self._is_nothing = output_nest == nothing
+        self._is_direct = self._is_single or output_nest in (nothing, as_tuple)
         self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
         self._unknowns = _unknowns(graph)
@@ -244,12 +247,14 @@ class Step:
     def _specialized(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
         key = tuple(sorted(sizes.items()))
         if key not in self._compiled:
-            executable = Executable(specialize(self._program, sizes), self._options)
+            with paused_collector():
+                executable = Executable(specialize(self._program, sizes), self._options)
             entry = executable.entry(
                 name=self.name,
                 single=self._is_single,
                 slow_path=self._slow_call,
                 into_slow_path=self._slow_into,
+                none_for_nothing=self._is_nothing,
             )
             self._compiled[key] = (executable, entry)
         self._latest, entry = self._compiled[key]

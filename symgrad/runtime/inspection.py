@@ -103,8 +103,7 @@ class BufferRecord:
 
 @dataclass(frozen=True, slots=True)
 class GradientRecord:
-    """A gradient, or a part of one, that goes through memory, and why the update is not part of
-    the kernel that makes it.
+    """A gradient, or a part of one, that goes through memory, and the reason.
 
     It is what the kernel that updates `variable` reads element by element, is as large as the
     variable, and was computed in the same step.

@@ -71,6 +71,7 @@ def training(rule: Rule, rows: int, places: tuple[int, ...], dtype: str = "float
     scale = sg.placeholder((*places, WIDTH), dtype, name="scale")
     loss = sg.sum(sg.sin(sg.take(w, i, axis=0)) * scale)
     (g,) = sg.gradients(loss, [w])
+    assert g is not None
     return Graph([loss], [i, scale], rule(w, g))
 
 
@@ -144,6 +145,7 @@ def test_a_rule_that_moves_all_rows_is_not_changed(rule, reason):
 def test_a_gradient_that_is_a_result_is_dense():
     w = sg.variable(np.zeros((400, WIDTH), np.float32), name="table")
     (g,) = sg.gradients(sg.sum(sg.take(w, sg.placeholder((6,), "int64"), axis=0)), [w])
+    assert g is not None
     optimized = optimize(Graph([g], updates=descent(w, g)))
     assert has_dense_gradient(optimized, 400)
     assert why_dense(optimized, optimized.outputs[0]) == "it is a result of the program"
