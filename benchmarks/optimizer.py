@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -294,8 +295,7 @@ def _small_step(sizes: list[int], is_given: bool = True) -> Step:
         pairs = zip(given, variables, strict=True)
         return compile(given, (), updates=adam.apply_gradients(pairs), cache=False)
     x = sg.placeholder((sizes[0],))
-    losses = [sg.sum(sg.square(w * x - 1.0)) for w in variables]
-    loss = sg.sum(sg.stack(losses))
+    loss = reduce(sg.add, [sg.sum(sg.square(w * x - 1.0)) for w in variables])
     return compile([x], loss, updates=adam.minimize(loss), cache=False)
 
 

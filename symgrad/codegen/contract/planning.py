@@ -22,6 +22,9 @@ _MANY_PAGES = 64
 # Rows that lie a whole page apart fall on one set of the first-level cache, of 8 lines or more.
 _CACHE_WAYS = 8
 _L1_BYTES = 32 << 10
+_L2_BYTES = 512 << 10
+# A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
+_FEW_STREAMS = 2
 # A block of the right up to this size is read where it is; a larger one pays for being packed.
 _UNPACKED_RIGHT_BYTES = 2 << 20
 _BLOCK_RIGHT_BYTES = 4 << 20
@@ -46,10 +49,13 @@ def plan_contract(
     rhs: Operand,
     result: Operand,
     target: Target,
+    *,
+    streams: int = 1,
 ) -> ContractPlan:
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
-    `result` has the strides the epilogue will mostly store with.
+    `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
+    of the size of the result it reads and writes.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
@@ -89,7 +95,19 @@ def plan_contract(
         ways.append(_plan_dots(start, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
     # Of equals the first: lanes along n.
-    return min(ways, key=lambda way: way[0])[1]
+    chosen = min(ways, key=lambda way: way[0])[1]
+    return replace(chosen, rows_first=_serves_result(chosen, streams))
+
+
+def _serves_result(plan: ContractPlan, streams: int) -> bool:
+    """Return whether tiles follow one another along the rows of the result, not down its columns.
+
+    That is the order in which the epilogue meets its buffers element after element. It is taken
+    where it costs nothing, since the first-level cache holds the right, or where the epilogue
+    moves more than the tiles read of a right that the second-level cache holds.
+    """
+    right_bytes = plan.k * plan.columns * plan.compute.itemsize
+    return right_bytes <= (_L1_BYTES if streams <= _FEW_STREAMS else _L2_BYTES)
 
 
 def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
@@ -196,11 +214,7 @@ def _choose_block_k(plan: ContractPlan) -> int:
 
 
 def _choose_blocks(plan: ContractPlan) -> ContractPlan:
-    """Return `plan` with as many tiles and panels in a block as their caches hold.
-
-    If the first-level cache holds the right, the order serves the result, which is contiguous along
-    its rows; else it serves the right, of which a panel stays in cache.
-    """
+    """Return `plan` with as many tiles and panels in a block as their caches hold."""
     line = plan.block_k * plan.compute.itemsize
     tiles = max(1, _BLOCK_LEFT_BYTES // (line * plan.tile_rows))
     panels = max(1, _BLOCK_RIGHT_BYTES // (line * plan.tile_columns))
@@ -210,7 +224,6 @@ def _choose_blocks(plan: ContractPlan) -> ContractPlan:
         band_tiles=min(plan.row_tiles, band),
         block_tiles=min(plan.row_tiles, band, tiles),
         block_panels=min(plan.panels, panels),
-        rows_first=plan.k * plan.columns * plan.compute.itemsize <= _L1_BYTES,
     )
 
 

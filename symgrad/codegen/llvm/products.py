@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.loops import Blocking, Product, Store
+from symgrad.codegen.loops import Blocking, Let, Load, Product, Store
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
@@ -25,7 +25,17 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         Operand(product.rhs.rows, product.rhs.columns, itemsize),
         result,
         target,
+        streams=_streams(product),
     )
+
+
+def _streams(product: Product) -> int:
+    """Return how many buffers the epilogue walks through, those of a row or a column aside."""
+    loaded = (s.value for s in product.body if isinstance(s, Let) and isinstance(s.value, Load))
+    stored = (s for s in product.body if isinstance(s, Store))
+    axes = product.rows[0], product.columns[0]
+    buffers = (a.buffer for a in (*loaded, *stored) if all(map(a.index.coefficient, axes)))
+    return len(set(buffers))
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:
