@@ -8,6 +8,7 @@ from benchmarks import (
     loops,
     lstm,
     matmul,
+    optimizer,
     optimizers,
     overhead,
     scaling,
@@ -28,6 +29,7 @@ BENCHMARKS = (
     lstm,
     matmul,
     calls,
+    optimizer,
     scaling,
 )
 

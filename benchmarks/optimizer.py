@@ -185,9 +185,7 @@ def _torch_step(weights: list[Array], gradients: list[Array], threads: int) -> C
     parameters = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
     for parameter, g in zip(parameters, gradients, strict=True):
         parameter.grad = torch.tensor(g)
-    optimizer = torch.optim.Adam(
-        parameters, lr=RATE, betas=(BETA1, BETA2), eps=EPSILON, fused=True
-    )
+    optimizer = torch.optim.Adam(parameters, lr=RATE, betas=(BETA1, BETA2), eps=EPSILON, fused=True)
 
     def run() -> Array:
         optimizer.step()
@@ -208,7 +206,7 @@ def _check_equal(contestants: dict[str, Call]) -> None:
 
 
 def _measure_made(report: Report, quick: bool) -> None:
-    size, batch = (128, 8) if quick else (2048, 8)
+    size, batch = (128, 8) if quick else (4096, 8)
     random = np.random.default_rng(0)
     x, y = (random.standard_normal((batch, size)).astype(np.float32) for _ in range(2))
     start = (random.standard_normal((size, size)) / size**0.5).astype(np.float32)

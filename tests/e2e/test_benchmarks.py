@@ -100,6 +100,13 @@ def test_an_lstm_is_measured_and_its_largest_kernels_are_named(reports):
     assert sum("GFLOP/s" in note for note in reports["lstm"]["notes"]) == 5
 
 
+def test_updates_are_measured_given_made_and_compiled(reports):
+    steps = [row["step"] for row in reports["optimizer"]["rows"]]
+    assert {"symgrad, gradients given", "symgrad, wide linear layer"} <= set(steps)
+    assert sum(step.startswith("compile") for step in steps) == 3
+    assert "gradient buffers: 0 bytes" in str(reports["optimizer"]["notes"])
+
+
 def test_the_exponent_of_a_power_is_its_exponent():
     sizes = (10, 100, 1000)
     assert exponent(sizes, [n**1.5 for n in sizes]) == pytest.approx(1.5)

@@ -7,7 +7,7 @@ first-level cache. The order depends on the plan alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -19,6 +19,9 @@ from symgrad.codegen.contract.sharing import Region, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.llvm.target import Target
 
+# prefetch(builder, row, column): ask for the line of each buffer that the epilogue reads there.
+Prefetch = Callable[[ir.IRBuilder, ir.Value, ir.Value], None]
+_LINE_BYTES = 64
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.
 _Block = tuple[ir.Value, ir.Value]
@@ -33,18 +36,20 @@ def emit_contract(
     target: Target,
     epilogue: Epilogue,
     region: Region | None = None,
+    prefetch: Prefetch | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
     The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
-    only that part of the result is computed, by the same operations in the same order.
+    only that part of the result is computed, by the same operations in the same order. With
+    `prefetch`, what the epilogue reads for a tile is asked for while the tile before is computed.
     """
     if plan.m == 0 or plan.n == 0:
         return
     assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
-    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue)
+    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, prefetch)
     nest.emit(region or whole_region(plan))
 
 
@@ -60,7 +65,9 @@ class _LoopNest:
         scratch: ir.Value | None,
         target: Target,
         epilogue: Epilogue,
+        prefetch: Prefetch | None,
     ) -> None:
+        self._prefetch = prefetch
         self._builder = builder
         self._plan = plan
         self._left = left
@@ -145,10 +152,34 @@ class _LoopNest:
             sums = self._tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
             arguments = (left, right, sums, builder.sub(last_step, step), resumes)
+            self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))
             with builder.if_then(is_finished):
                 self._epilogue.emit(sums, row, column, rows, is_edge)
+
+    def _emit_prefetching(self, row: ir.Value, column: ir.Value, rows: ir.Value) -> None:
+        """Ask for what the epilogue reads for the next tile.
+
+        A processor follows a few long walks through memory by itself. These are many short ones.
+        """
+        builder, plan = self._builder, self._plan
+        if self._prefetch is None or plan.k_blocks > 1:
+            return
+        first = index(plan.tile_columns) if plan.rows_first else index(0)
+        below = index(0) if plan.rows_first else rows
+        with counted_loop(builder, index(0), rows) as i:
+            at = self._at_most(builder.add(builder.add(row, below), i), plan.rows)
+            for line in range(0, plan.tile_columns, _LINE_BYTES // plan.compute.itemsize):
+                place = builder.add(builder.add(column, first), index(line))
+                place = self._at_most(place, plan.columns)
+                m, n = (at, place) if plan.vector_axis == "n" else (place, at)
+                self._prefetch(builder, m, n)
+
+    def _at_most(self, place: ir.Value, extent: int) -> ir.Value:
+        """Return `place`, the last one of `extent` if it lies beyond."""
+        is_inside = self._builder.icmp_signed("<", place, index(extent))
+        return self._builder.select(is_inside, place, index(extent - 1))
 
     def _rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Return the first row of `tile`, how many it has, and whether it is one row short."""

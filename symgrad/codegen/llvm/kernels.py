@@ -15,7 +15,7 @@ from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.expressions import SCALAR, ExpressionEmitter, Vector
 from symgrad.codegen.llvm.parallel import emit_fork
-from symgrad.codegen.llvm.products import product_plan
+from symgrad.codegen.llvm.products import emit_prefetch, loads_to_prefetch, product_plan
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import (
     Check,
@@ -314,6 +314,16 @@ class KernelEmitter(ExpressionEmitter):
             self._emit_body(product.body)
             self._vector, self._builder = outside, kept
 
+        loads = loads_to_prefetch(product, plan)
+
+        def prefetch(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> None:
+            kept, self._builder = self._builder, builder
+            self._indices[product.rows[0]] = row
+            self._indices[product.columns[0]] = column
+            for load in loads:
+                emit_prefetch(builder, self._pointer(load.buffer, load.index))
+            self._builder = kept
+
         scratch = self._buffers[product.scratch] if product.scratch else None
         region = None
         if self._part is not None and scratch is not None:
@@ -324,4 +334,7 @@ class KernelEmitter(ExpressionEmitter):
             region = part_region(self._builder, plan, share.axis, share.tiles, self._part)
         lhs = self._pointer(product.lhs.buffer, product.lhs.index)
         rhs = self._pointer(product.rhs.buffer, product.rhs.index)
-        emit_contract(self._builder, plan, lhs, rhs, scratch, self._target, epilogue, region)
+        ahead = prefetch if loads else None
+        emit_contract(
+            self._builder, plan, lhs, rhs, scratch, self._target, epilogue, region, ahead
+        )

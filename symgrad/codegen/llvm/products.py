@@ -1,10 +1,15 @@
-"""The plan of a product: what the code generator for products chooses from shapes and strides."""
+"""The plan of a product, which shapes and strides decide, and what its epilogue asks for ahead."""
 
 from __future__ import annotations
+
+from llvmlite import ir
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import Blocking, Let, Load, Product, Store
+
+_PREFETCH = "llvm.prefetch.p0"
+_PREFETCHED_BYTES = 1 << 20  # what a buffer of an epilogue takes if it is in no near cache
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
@@ -31,11 +36,33 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
 
 def _streams(product: Product) -> int:
     """Return how many buffers the epilogue walks through, those of a row or a column aside."""
-    loaded = (s.value for s in product.body if isinstance(s, Let) and isinstance(s.value, Load))
-    stored = (s for s in product.body if isinstance(s, Store))
+    stored = {s.buffer for s in product.body if isinstance(s, Store)}
+    return len(stored | {load.buffer for load in loads_by_element(product)})
+
+
+def loads_by_element(product: Product) -> list[Load]:
+    """Return what the epilogue loads another element of for each of the product's."""
+    loads = (s.value for s in product.body if isinstance(s, Let) and isinstance(s.value, Load))
     axes = product.rows[0], product.columns[0]
-    buffers = (a.buffer for a in (*loaded, *stored) if all(map(a.index.coefficient, axes)))
-    return len(set(buffers))
+    return [load for load in loads if all(map(load.index.coefficient, axes))]
+
+
+def loads_to_prefetch(product: Product, plan: ContractPlan) -> list[Load]:
+    """Return the loads of the epilogue that find memory and no cache, along the plan's lanes."""
+    along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
+    if plan.rows * plan.columns * plan.compute.itemsize < _PREFETCHED_BYTES:
+        return []
+    return [load for load in loads_by_element(product) if load.index.coefficient(along) == 1]
+
+
+def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Emit a hint that the line at `pointer` is going to be read and written."""
+    flag = ir.IntType(32)
+    signature = ir.FunctionType(ir.VoidType(), [ir.PointerType(), flag, flag, flag])
+    known = builder.module.globals.get(_PREFETCH)
+    function = known or ir.Function(builder.module, signature, _PREFETCH)
+    # For writing, to be kept in all caches, and not code.
+    builder.call(function, [pointer, flag(1), flag(3), flag(1)])
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:

@@ -51,3 +51,19 @@ def test_the_gradient_of_a_layer_and_its_update_are_one_kernel():
     # 2 * dy is a product's operand; then lr * g and w - that.
     assert record.flops == 2 * 64 * 128 * 32 + 2 * 64 * 128
     assert record.bytes == 4 * (32 * 64 + 32 * 128 + 2 * 64 * 128)
+
+
+def test_of_a_table_only_the_rows_that_are_used_are_counted():
+    i = sg.placeholder((5,), "int64")
+    table, rows = variable((1000, 8)), sg.placeholder((5, 8))
+    (gathered,) = sg.compile([i], sg.take(table, i, axis=0)).kernels
+    assert gathered.bytes == 5 * 8 * 4 * 2 + 5 * 8
+    update = sg.Update(table, table - sg.scatter_add(sg.zeros((1000, 8)), i, rows))
+    kernels = sg.compile([i, rows], [], [update]).kernels
+    assert sum(k.bytes for k in kernels) < table.value.nbytes / 10
+
+
+def test_a_small_table_is_counted_once_however_often_it_is_read():
+    i = sg.placeholder((100,), "int64")
+    (gathered,) = sg.compile([i], sg.take(variable((3,)), i)).kernels
+    assert gathered.bytes == 100 * 4 + 3 * 4 + 100 * 8
