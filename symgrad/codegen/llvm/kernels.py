@@ -335,6 +335,4 @@ class KernelEmitter(ExpressionEmitter):
         lhs = self._pointer(product.lhs.buffer, product.lhs.index)
         rhs = self._pointer(product.rhs.buffer, product.rhs.index)
         ahead = prefetch if loads else None
-        emit_contract(
-            self._builder, plan, lhs, rhs, scratch, self._target, epilogue, region, ahead
-        )
+        emit_contract(self._builder, plan, lhs, rhs, scratch, self._target, epilogue, region, ahead)

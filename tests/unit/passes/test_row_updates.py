@@ -38,7 +38,9 @@ def descent_at_a_rate(w: sg.Variable, g: Tensor) -> list[Update]:
 
 
 def adagrad(w: sg.Variable, g: Tensor) -> list[Update]:
-    total = sg.variable(np.full(w.shape, 0.1, w.dtype.numpy), trainable=False, name="total")
+    total = sg.variable(
+        np.full(w.type.static_shape, 0.1, w.dtype.numpy), trainable=False, name="total"
+    )
     new = total + g * g
     return [Update(total, new), Update(w, w - 0.1 * g / (sg.sqrt(new) + 1e-7))]
 

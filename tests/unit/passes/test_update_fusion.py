@@ -27,7 +27,8 @@ RNG = np.random.default_rng(0)
 
 
 def weight(*shape: int, name: str = "w") -> sg.Variable:
-    return sg.variable((RNG.standard_normal(shape) / shape[0] ** 0.5).astype(np.float32), name=name)
+    scale = np.float32(shape[0] ** -0.5)
+    return sg.variable(scale * RNG.standard_normal(shape).astype(np.float32), name=name)
 
 
 X = sg.placeholder((33, 24), name="x")

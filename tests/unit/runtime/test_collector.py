@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.errors import SymgradError
-from symgrad.runtime import function
 from symgrad.runtime.collector import paused_collector
+from symgrad.runtime.executable import Executable
 from symgrad.runtime.function import compile
 
 
@@ -43,9 +44,13 @@ def test_it_runs_after_a_compilation_that_fails():
 
 
 def test_it_rests_while_a_step_is_compiled(monkeypatch):
-    seen = []
-    plain = function.Executable
-    monkeypatch.setattr(function, "Executable", lambda *a: seen.append(gc.isenabled()) or plain(*a))
+    seen: list[bool] = []
+
+    def compiled(*arguments: Any) -> Executable:
+        seen.append(gc.isenabled())
+        return Executable(*arguments)
+
+    monkeypatch.setattr("symgrad.runtime.function.Executable", compiled)
     x = sg.placeholder((4,))
     np.testing.assert_array_equal(compile([x], x + 1)(np.ones(4, np.float32)), np.full(4, 2))
     assert seen == [False]

@@ -1,0 +1,84 @@
+"""What the epilogue of a product decides about its plan, and what is asked for ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.llvm.products import loads_to_prefetch, product_plan
+from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.loops import Product
+from symgrad.graph.graph import Graph, Update
+from symgrad.optim import Adam
+from tests.support.floors import compile_for, run_native, run_reference
+
+TARGET = target_named("x86-64-v3")
+
+
+def training(rows: int, columns: int, batch: int = 8) -> Graph:
+    """Return a step whose one large product has an update of Adam as its epilogue."""
+    x, g = sg.placeholder((batch, rows)), sg.placeholder((batch, columns))
+    w = sg.variable(np.ones((rows, columns), np.float32), name="w")
+    return Graph([], [x, g], Adam().apply_gradients([(sg.matmul(x, g, transpose_a=True), w)]))
+
+
+def product_of(graph: Graph) -> Product:
+    kernels = compile_for(graph, "x86-64-v3").program.kernels
+    (product,) = (s for k in kernels for s in k.body if isinstance(s, Product))
+    return product
+
+
+def test_what_a_large_update_reads_is_asked_for_ahead():
+    product = product_of(training(1024, 768))
+    loads = loads_to_prefetch(product, product_plan(product, TARGET))
+    assert len({load.buffer for load in loads}) == 3  # m, v and w; the two corrections are scalars
+
+
+def test_what_lies_in_cache_is_not_asked_for():
+    product = product_of(training(64, 64))
+    assert loads_to_prefetch(product, product_plan(product, TARGET)) == []
+
+
+def test_a_product_that_reads_nothing_of_its_size_asks_for_nothing():
+    a, b = sg.placeholder((8, 1024)), sg.placeholder((8, 768))
+    product = product_of(Graph([sg.matmul(a, b, transpose_a=True) + sg.placeholder((768,))]))
+    assert loads_to_prefetch(product, product_plan(product, TARGET)) == []
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1024, True), (64, False)])
+def test_the_module_has_the_hint_where_it_is_used(rows, expected):
+    executable = compile_for(training(rows, 768), "x86-64-v3")
+    assert ("llvm.prefetch" in executable.llvm) is expected
+
+
+def test_tiles_follow_the_rows_of_what_an_epilogue_moves():
+    product = product_of(training(1024, 2048))
+    assert product_plan(product, TARGET).rows_first
+
+
+def test_tiles_keep_a_large_right_in_cache_where_the_epilogue_moves_little():
+    a, b = sg.placeholder((8, 1024)), sg.placeholder((8, 2048))
+    product = product_of(Graph([sg.matmul(a, b, transpose_a=True)]))
+    assert not product_plan(product, TARGET).rows_first
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1024, 768), (1000, 1111), (1111, 999)])
+def test_a_large_update_is_right_at_its_edges(rows, columns):
+    graph = training(rows, columns, batch=3)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(t.type.static_shape).astype(np.float32) for t in graph.inputs]
+    expected = run_reference(graph, arrays).state
+    for state, value in run_native(compile_for(graph), arrays).state.items():
+        np.testing.assert_allclose(value, expected[state], rtol=1e-4, atol=1e-5)
+
+
+def test_a_transposed_update_is_right():
+    x, g = sg.placeholder((4, 700)), sg.placeholder((4, 900))
+    w = sg.variable(np.ones((900, 700), np.float32), name="w")
+    product = sg.einsum("ki,kj->ji", x, g)
+    graph = Graph([], [x, g], [Update(w, w - 0.5 * product)])
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(t.type.static_shape).astype(np.float32) for t in (x, g)]
+    found = run_native(compile_for(graph), arrays).state[w.state]
+    np.testing.assert_allclose(found, 1 - 0.5 * arrays[1].T @ arrays[0], rtol=1e-4, atol=1e-5)
