@@ -150,9 +150,20 @@ def test_of_a_tied_weight_one_part_of_the_gradient_is_in_memory():
 
 def test_a_gradient_that_a_loop_adds_up_is_in_memory():
     w = weight(24, 24)
+    _, h = sg.while_loop(
+        lambda i, h: sg.logical_and(i < 5, h[0] < 100.0),
+        lambda i, h: (i + 1, sg.tanh(h @ w + 0.5)),
+        (sg.constant(0), sg.sum(X, axis=0)),
+    )
+    step = training(sg.sum(h), SGD(0.1).minimize(sg.sum(h)))
+    assert list(reasons(step)) == ["w"]
+    assert reasons(step)["w"].startswith("it is complete when the ")
+
+
+def test_a_gradient_that_leaves_its_loop_as_one_product_is_not():
+    w = weight(24, 24)
     loss = sg.sum(sg.scan(lambda h, x: (sg.tanh(h @ w + x), x), sg.zeros((24,)), X)[0])
-    step = training(loss, SGD(0.1).minimize(loss))
-    assert reasons(step) == {"w": "it is complete when the scan is"}
+    assert training(loss, SGD(0.1).minimize(loss)).memory.gradients == ()
 
 
 def test_a_gradient_that_is_a_result_is_read_from_there():
