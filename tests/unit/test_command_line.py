@@ -46,6 +46,10 @@ PROGRAMS = """
 
     def wrong():
         return sg.compile([], sg.zeros((2,)) + sg.zeros((3,)))
+
+    def with_a_named_size():
+        x = sg.placeholder(("n",), name="x")
+        return sg.compile([x], sg.tanh(x))
 """
 
 
@@ -144,7 +148,7 @@ def test_profile_shows_a_row_a_kernel(tmp_path: Path, capsys: Output) -> None:
 
 
 def test_export_writes_what_is_loaded_again(tmp_path: Path, capsys: Output) -> None:
-    assert run("export", program(tmp_path, "without_sizes"), "net", "--size", "?0=3") == 0
+    assert run("export", program(tmp_path, "with_a_named_size"), "net", "--size", "n=3") == 0
     text = capsys.readouterr().out
     assert [line.partition(":")[0] for line in text.splitlines()] == [
         str(tmp_path / name) for name in ("net.so", "net.o", "net.h", "net.json")
