@@ -58,6 +58,7 @@ def build_program(partition: Partition, target: Target, threads: Threads = ONE_T
     offsets, lifetimes, size = lay_out(steps, routines)
     return Program(
         partition,
+        tuple(builder.partitions),
         variables,
         tuple(builder.constants),
         tuple(builder.pool.kernels),
@@ -88,6 +89,7 @@ class _Builder:
         self.lowered: dict[Hashable, tuple[Relocated, list[int]]] = {}
         self.constants: dict[Literal, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
+        self.partitions: list[Partition] = []  # those of nested graphs
         self._target = target
         self._temporaries = itertools.count()
         self.tapes = 0
@@ -108,7 +110,8 @@ class _Builder:
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
         assert isinstance(graph, Graph), "a nested graph is a graph"
-        return fuse(graph, max(self.failures, default=0) + 1, carried)
+        self.partitions.append(fuse(graph, max(self.failures, default=0) + 1, carried))
+        return self.partitions[-1]
 
     def temporary(self, type_: TensorType) -> Buffer:
         """Return a new buffer of the arena; a tape for a stack without a bound."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from symgrad.codegen.loops import Fold, For, Kernel, Let, Load, Op, Product, Stmt, Store
+from symgrad.codegen.lower_values import statements
+from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
 
 # A nominal core, for estimates that must not depend on the machine: what vector code reaches.
@@ -134,3 +136,10 @@ def _loops(statement: Stmt) -> str:
             return f"product {sizes}x{statement.inner[1]} tile({tile}){cut}"
         case _:
             return ""
+
+
+def kernel_dtype(kernel: Kernel) -> DType:
+    """Return the dtype that the arithmetic of a kernel is in: of its products, else the widest."""
+    products = [s.dtype for s in statements(kernel.body) if isinstance(s, Product)]
+    floats = [p.dtype for p in kernel.params if p.dtype.is_float and p.count > 1]
+    return max(products or floats or [float32], key=lambda dtype: dtype.itemsize)

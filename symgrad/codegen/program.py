@@ -218,10 +218,12 @@ class Program:
 
     `kernels` are the different ones; calls of equal kernels share one. `offsets` says where in the
     arena of `arena_bytes` each temporary lies, those of `routines` too; `failures` which node each
-    status stands for.
+    status stands for. `nested` are the groups of branches, bodies and functions, each after the
+    graph it is in.
     """
 
     partition: Partition
+    nested: tuple[Partition, ...]
     variables: tuple[State, ...]
     constants: tuple[ArrayLiteral, ...]
     kernels: tuple[Kernel, ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Branches, Callee, Gather, Iota, Loop, Map, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
-from symgrad.passes.partition import Specs
+from symgrad.passes.partition import IS_RESULT, Specs
 
 INLINE = (Map, View, Iota, Gather)  # computed wherever it is used
 NESTED = (Branches, Loop, Scan, Callee)  # runs graphs of its own between kernels
@@ -63,7 +63,7 @@ class Drafts:
         self.copies: list[Tensor] = []  # leaves that are results
         self.storage: dict[Tensor, Tensor] = {}
         self.wanted: dict[Tensor, dict[int, Draft]] = {}
-        self.in_memory = {root: "it is a result of the program" for root in graph.roots}
+        self.in_memory = {root: IS_RESULT for root in graph.roots}
         self.repeated: set[Tensor] = set()  # used once for each element of a larger tensor
         self.reasons: dict[Tensor, str] = {}
 

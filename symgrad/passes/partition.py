@@ -16,6 +16,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.text_print import describe_graph
 
 Specs = Mapping[Node, KernelSpec | None]
+IS_RESULT = "it is a result of the program"
 _ELIDE = 64  # elements: the values of a larger constant are left out of the text
 
 
@@ -61,6 +62,14 @@ class Partition:
         while tensor in self.storage:
             tensor = self.storage[tensor]
         return tensor
+
+    def boundaries(self) -> Iterator[tuple[Group, tuple[str, ...]]]:
+        """Yield each group with why its results are in memory, each reason once."""
+        values = (*self.graph.outputs, *(u.value for u in self.graph.updates))
+        reasons = {self.stored(t): IS_RESULT for t in values} | dict(self.reasons)
+        for group in self.groups:
+            found = dict.fromkeys(reasons[t] for t in group.outputs if t in reasons)
+            yield group, tuple(found)
 
     def __str__(self) -> str:
         """Return the groups as text, with what each reads and leaves in memory, and why.

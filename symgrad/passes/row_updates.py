@@ -47,6 +47,7 @@ from symgrad.graph.ops.reduction import min as min_over
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.subgraph import is_zero
 from symgrad.graph.types import State, static
+from symgrad.passes.partition import IS_RESULT
 from symgrad.passes.rewrites import Rewrites
 from symgrad.passes.rules_structure import is_lossless
 
@@ -126,7 +127,7 @@ def _other_user(graph: Graph, gradient: Tensor, inside: set[Node]) -> str | None
             if node not in inside and not _is_map(node):
                 return f"the {node.op} that uses it needs all of it"
             whole.update(node.outputs)
-    return None if whole.isdisjoint(graph.outputs) else "it is a result of the program"
+    return None if whole.isdisjoint(graph.outputs) else IS_RESULT
 
 
 def _expression(value: Tensor, gradient: Tensor) -> list[Node] | None:

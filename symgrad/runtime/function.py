@@ -29,14 +29,10 @@ from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resol
 from symgrad.runtime.collector import paused_collector
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import CompileOptions, Executable
-from symgrad.runtime.inspection import (
-    Kernels,
-    Memory,
-    Profile,
-    describe_kernels,
-    describe_memory,
-    profile,
-)
+from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
+from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
+from symgrad.runtime.inspection.memory import Memory, describe_memory
+from symgrad.runtime.inspection.profile import Profile, profile
 from symgrad.runtime.provenance import Provenance
 from symgrad.runtime.report.page import write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
@@ -281,8 +277,13 @@ class Step:
 
     @property
     def kernels(self) -> Kernels:
-        """One record for each kernel the step calls: ops, the user's lines, flops, bytes, loops."""
+        """One record for each call of a kernel: ops, lines, flops, bytes, loops, and boundary."""
         return describe_kernels(self.executable)
+
+    @property
+    def decisions(self) -> Decisions:
+        """What passes have weighed, such as keeping a value or computing it again, and why."""
+        return describe_decisions(self.executable)
 
     @property
     def memory(self) -> Memory:

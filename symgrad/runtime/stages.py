@@ -110,11 +110,16 @@ def _listed(names: list[str]) -> str:
 
 
 def _optimized_parts(executable: Executable) -> list[Part]:
-    kernels = {c.group: c.kernel.name for c in executable.program.calls if c.group is not None}
+    """Return the groups of the program, then those of the graphs nested in it."""
+    program = executable.program
+    kernels = {c.group: c.kernel.name for c in program.calls if c.group is not None}
     parts = []
-    for line, group in executable.partition.lines():
-        names = (kernels[group],) if group in kernels else ()
-        parts.append(Part(f"{line}\n", names))
+    for number, partition in enumerate((program.partition, *program.nested)):
+        if number:
+            parts.append(Part("\n"))
+        for line, group in partition.lines():
+            names = (kernels[group],) if group in kernels else ()
+            parts.append(Part(f"{line}\n", names))
     return parts
 
 

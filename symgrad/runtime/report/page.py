@@ -15,7 +15,10 @@ from typing import Any
 
 from symgrad.errors import CompileError, user_source
 from symgrad.runtime.executable import Executable
-from symgrad.runtime.inspection import Profile, describe_kernels, describe_memory
+from symgrad.runtime.inspection.decisions import describe_decisions
+from symgrad.runtime.inspection.kernels import describe_kernels
+from symgrad.runtime.inspection.memory import describe_memory
+from symgrad.runtime.inspection.profile import Profile
 from symgrad.runtime.report.drawings import BOX, draw_arena, draw_calls
 from symgrad.runtime.stages import Part
 
@@ -36,6 +39,7 @@ def write_report(
         nodes=len(executable.graph.nodes),
         kernels=describe_kernels(executable),
         memory=describe_memory(executable),
+        decisions=describe_decisions(executable),
         stages=stages,
         shown=("graph", "loops", "asm"),
         picture=draw_calls(executable.program.calls) if _is_drawn(executable) else None,

@@ -12,7 +12,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.parallel import FORK, OPENMP, THREAD_COUNT, THREAD_NUMBER
-from symgrad.runtime import executable, inspection, openmp
+from symgrad.runtime import executable, openmp
+from symgrad.runtime.inspection import kernels as inspection
 from symgrad.runtime.openmp import OpenMP, link_runtime, runtime_symbols
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.runtime.inspection import ProfileRow
+from symgrad.runtime.inspection import profile
+from symgrad.runtime.inspection.profile import ProfileRow
+from symgrad.runtime.limits import Limits
 
 
 def rows_of(step: sg.Step, *arrays: Any, repeat: int) -> dict[str, ProfileRow]:
@@ -46,5 +48,21 @@ def test_the_table_has_a_column_of_runs():
     x = sg.placeholder((3, 4))
     step = sg.compile([x], sg.scan(lambda c, row: (c + row, c * row), sg.zeros((4,)), x))
     printed = str(step.profile(np.ones((3, 4), np.float32), repeat=3))
-    assert re.search(r"kernel +computes +runs +us +share +GFLOP/s +GB/s", printed)
+    assert re.search(r"kernel +computes +runs +us +share +GFLOP/s +GB/s +of limit", printed)
     assert re.search(r"(?m)^k\d+ .* 3 +[\d.]+ +[\d.]+%", printed)
+
+
+def test_a_row_says_how_much_of_the_limit_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits({"float32": 10.0, "float64": 5.0}, {1 << 20: 1.0})
+    monkeypatch.setattr(profile, "machine_limits", lambda: limits)
+    for dtype, gflops in (("float32", 10), ("float64", 5)):
+        a, b = sg.placeholder((64, 64), dtype), sg.placeholder((64, 64), dtype)
+        step = sg.compile([a, b], a @ b)
+        arrays = [np.ones((64, 64), dtype)] * 2
+        (row,) = step.profile(*arrays, repeat=2).rows
+        # 2 * 64**3 operations; the traffic, 3 * 64**2 elements at 1 GB/s, takes less.
+        assert row.least_seconds == pytest.approx(2 * 64**3 / gflops / 1e9)
+        assert row.of_limit == pytest.approx(row.least_seconds / row.seconds)
+    x = sg.placeholder((1000,))
+    (row,) = sg.compile([x], x + 1).profile(np.ones(1000, np.float32), repeat=2).rows
+    assert row.least_seconds == pytest.approx(8000 / 1e9)

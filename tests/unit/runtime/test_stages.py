@@ -122,3 +122,44 @@ def test_a_profile_has_a_row_a_kernel_and_changes_no_state():
 def test_a_step_says_what_it_takes_and_gives():
     x, y = make()
     assert repr(sg.compile([x, y], x + y, name="f")) == "<Step f(f32[2, 3], f32[3]) -> (f32[2, 3])>"
+
+
+def test_a_kernel_says_why_its_results_are_in_memory():
+    x = sg.placeholder((16, 16), name="x")
+    hidden = sg.tanh(x @ x)
+    step = sg.compile([x], hidden @ hidden)
+    first, second = step.kernels
+    assert first.boundary == ("a product reads it many times",)
+    assert second.boundary == ("it is a result of the program",)
+    assert "a product reads it many times" in str(step.kernels)
+
+
+def test_the_body_of_a_loop_is_shown_with_its_groups_and_reasons():
+    x, n = sg.placeholder((64, 64), name="x"), sg.placeholder((), "int64", name="n")
+    last = sg.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, sg.tanh(y @ x)), (0, x))[1]
+    step = sg.compile([x, n], last)
+    name = next(k.name for k in step.kernels if "einsum" in k.ops)
+    whole, text = step.ir("optimized"), step.ir("optimized", kernel=name)
+    assert whole.startswith("partition @step(")
+    assert whole.count("\npartition @") == 2  # the condition and the body
+    assert " = einsum " in text
+    assert " = while_loop " not in text
+    record = next(k for k in step.kernels if k.name == name)
+    assert record.boundary
+
+
+def test_decisions_are_told_with_their_reasons():
+    h, w = sg.placeholder((8, 30), name="h"), sg.placeholder((30, 30), name="w")
+    last = sg.fori_loop(0, 6, lambda i, v: sg.tanh(v @ w), h)
+    step = sg.compile([h, w], sg.gradients(sg.sum(last), [h, w]))
+    (kept,) = {d for d in step.decisions if d.rule == "save-or-recompute" and d.op == "tanh"}
+    assert re.fullmatch(
+        r"kept: 960 bytes an iteration, and \d+ ps to compute it again", kept.reason
+    )
+    assert "test_stages.py" in kept.line
+    assert kept.reason in str(step.decisions)
+
+
+def test_a_step_without_loops_has_decided_nothing():
+    x, y = make()
+    assert sg.compile([x, y], x + y).decisions == ()

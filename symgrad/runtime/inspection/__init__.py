@@ -1,0 +1,1 @@
+"""What a compiled step tells of itself: data that prints as tables."""

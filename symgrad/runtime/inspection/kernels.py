@@ -1,0 +1,87 @@
+"""The kernels a step calls: what each computes, what that takes, and why it is a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
+from symgrad.codegen.program import Call
+from symgrad.passes.partition import Group
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.tables import table
+from symgrad.runtime.openmp import openmp
+from symgrad.runtime.provenance import lines_of
+
+_NAMED = 3  # lines, and reasons, that the table names
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One call of a kernel in a step.
+
+    `name` is the kernel's in the text of the stages; equal kernels share it. `ops` are the ops it
+    computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
+    `boundary` says why its results are in memory, and not part of the kernels that read them.
+    `parts` is into how many parts its work is cut for threads, and `threads` how many take them:
+    one where no OpenMP runtime was found.
+    """
+
+    name: str
+    label: str
+    ops: tuple[str, ...]
+    lines: tuple[str, ...]
+    flops: int
+    bytes: int
+    schedule: str
+    boundary: tuple[str, ...]
+    parts: int
+    threads: int
+
+
+class Kernels(tuple[KernelRecord, ...]):
+    """The calls of a step, in order."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        head = ("kernel", "computes", "flops", "bytes", "threads", "schedule", "lines", "boundary")
+        rows = [
+            (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", threads_text(r), r.schedule,
+             ", ".join(r.lines[:_NAMED]), "; ".join(r.boundary[:_NAMED]))
+            for r in self
+        ]  # fmt: skip
+        text = table(head, rows)
+        if all(r.threads == r.parts for r in self):
+            return text
+        return f"{text}\n\nNo OpenMP runtime was found: one thread takes all parts of a kernel."
+
+
+def threads_text(record: KernelRecord) -> str:
+    """Return how many threads share a call; nothing where none are to."""
+    return str(record.threads) if record.parts > 1 else ""
+
+
+def describe_kernels(executable: Executable) -> Kernels:
+    """Return a record for each call of the program."""
+    program = executable.program
+    partitions = (program.partition, *program.nested)
+    boundaries = {group: reasons for p in partitions for group, reasons in p.boundaries()}
+    return Kernels(_record(call, boundaries) for call in program.calls)
+
+
+def _record(call: Call, boundaries: Mapping[Group, tuple[str, ...]]) -> KernelRecord:
+    nodes = call.group.nodes if call.group is not None else ()
+    parts = kernel_parts(call.kernel)
+    return KernelRecord(
+        call.kernel.name,
+        call.label,
+        tuple(n.op for n in nodes),
+        lines_of(nodes),
+        kernel_flops(call.kernel),
+        kernel_bytes(call.kernel),
+        schedule_text(call.kernel),
+        () if call.group is None else boundaries[call.group],
+        parts,
+        parts if parts == 1 or openmp().name is not None else 1,
+    )

@@ -1,0 +1,137 @@
+"""Where the time of a step goes, kernel by kernel, and how close that is to the machine's limit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.codegen.kernel_costs import kernel_dtype
+from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.program import Call
+from symgrad.graph.types import Array, aligned_empty
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
+from symgrad.runtime.inspection.tables import table
+from symgrad.runtime.jit import emit_object, load_object, optimize
+from symgrad.runtime.limits import machine_limits
+from symgrad.runtime.openmp import runtime_symbols
+
+_HEAD = ("kernel", "computes", "threads", "runs", "us", "share", "GFLOP/s", "GB/s", "of limit")
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One call: how often it ran, the seconds of all these runs, and their share of the step.
+
+    In a loop a call runs many times, in a branch perhaps never. Time and runs are medians over the
+    steps; reading the clock is part of the time, some 20 ns a run. `least_seconds` is what the
+    arithmetic, or the traffic, of all runs would take at the rates measured on one core: see
+    `symgrad.runtime.limits`.
+    """
+
+    kernel: KernelRecord
+    runs: int
+    seconds: float
+    share: float
+    least_seconds: float
+
+    @property
+    def gflops(self) -> float:
+        """Arithmetic in 10**9 operations a second."""
+        return self._rate(self.kernel.flops)
+
+    @property
+    def gbytes(self) -> float:
+        """Traffic in 10**9 bytes a second."""
+        return self._rate(self.kernel.bytes)
+
+    @property
+    def of_limit(self) -> float:
+        """The share of the machine's limit that was reached; more than 1 with several threads."""
+        return self.least_seconds / self.seconds if self.seconds else 0.0
+
+    def _rate(self, amount: int) -> float:
+        return amount * self.runs / self.seconds / 1e9 if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a step goes. `seconds` is the sum over its calls."""
+
+    rows: tuple[ProfileRow, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                row.kernel.name,
+                row.kernel.label,
+                threads_text(row.kernel),
+                f"{row.runs:,}",
+                f"{row.seconds * 1e6:.2f}",
+                f"{row.share:.1%}",
+                f"{row.gflops:.1f}",
+                f"{row.gbytes:.1f}",
+                f"{row.of_limit:.0%}",
+            )
+            for row in sorted(self.rows, key=lambda r: -r.seconds)
+        ]
+        rows.append(("", "all", "", "", f"{self.seconds * 1e6:.2f}", "100.0%", "", "", ""))
+        return table(_HEAD, rows)
+
+
+def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Profile:
+    """Run the program `repeat` times with a clock around each call.
+
+    The program is compiled once more for this. The state is put back as it was.
+    """
+    run, spent = _timed_run(executable, arrays)
+    kept = [s.array.copy() for s in executable.program.variables]
+    samples = []
+    try:
+        for _ in range(repeat + 1):
+            spent[:] = 0.0
+            run()
+            samples.append(spent.copy())
+    finally:
+        for state, old in zip(executable.program.variables, kept, strict=True):
+            state.array[...] = old
+    calls = np.median(samples[1:], axis=0)  # the first run meets cold caches
+    total = float(calls[:, 0].sum())
+    records = zip(executable.program.calls, describe_kernels(executable), strict=True)
+    rows = zip(records, calls.tolist(), strict=True)
+    return Profile(tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows), total)
+
+
+def _row(call: Call, record: KernelRecord, seconds: float, runs: int, total: float) -> ProfileRow:
+    least = machine_limits().seconds(kernel_dtype(call.kernel), record.flops, record.bytes)
+    return ProfileRow(record, runs, seconds, seconds / total, least * runs)
+
+
+def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callable[[], None], Array]:
+    options = executable.options
+    text = str(emit_module(executable.program, options.target, timed=True))
+    module = optimize(text, options.target, options.opt_level)
+    image = emit_object(module, options.target, options.opt_level)
+    code = load_object(image, [STEP], runtime_symbols(text))
+    step = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
+    outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
+    spent = np.zeros((len(executable.program.calls), 2))  # seconds and runs
+    inputs_table, outputs_table = _table_of(arrays), _table_of(outputs)
+    tables = (inputs_table, outputs_table, executable.table, spent)
+
+    def run() -> None:
+        kept_alive = (code, outputs, arrays)
+        status = step(*(t.ctypes.data for t in tables))
+        assert kept_alive
+        if status:
+            executable.raise_failure(status)
+
+    return run, spent
+
+
+def _table_of(arrays: Sequence[Array]) -> Array:
+    return np.array([a.ctypes.data for a in arrays], np.int64)
