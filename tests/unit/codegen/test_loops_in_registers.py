@@ -157,8 +157,8 @@ def test_a_loop_in_registers_takes_slices_of_the_loops_around_it():
     inputs = [random.uniform(0, 1, t.type.static_shape) for t in graph.inputs]
     executable = assert_same_bits(graph, inputs)
     loops = [s for s in executable.program.steps if isinstance(s, Repeat | Sweep)]
-    inner = [s for loop in loops for s in loop.body if isinstance(s, Sweep) and s.registers]
-    assert not registers_of(executable.program)
+    large = [loop for loop in loops if not loop.registers]
+    inner = [s for loop in large for s in loop.body if isinstance(s, Sweep) and s.registers]
     assert any(loops_around(loop) for loop in inner)
     assert run_everywhere(graph, inputs, targets=["native"]) is None
 
