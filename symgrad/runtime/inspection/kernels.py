@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
 from symgrad.codegen.program import Call
+from symgrad.codegen.schedule_reasons import schedule_reasons
 from symgrad.passes.partition import Group
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
@@ -22,7 +23,8 @@ class KernelRecord:
 
     `name` is the kernel's in the text of the stages; equal kernels share it. `ops` are the ops it
     computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
-    `boundary` says why its results are in memory, and not part of the kernels that read them.
+    `boundary` says why its results are in memory, and not part of the kernels that read them,
+    `reasons` why its loops are scheduled as they are.
     `parts` is into how many parts its work is cut for threads, and `threads` how many take them:
     one where no OpenMP runtime was found.
     """
@@ -35,6 +37,7 @@ class KernelRecord:
     bytes: int
     schedule: str
     boundary: tuple[str, ...]
+    reasons: tuple[str, ...]
     parts: int
     threads: int
 
@@ -45,10 +48,21 @@ class Kernels(tuple[KernelRecord, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        head = ("kernel", "computes", "flops", "bytes", "threads", "schedule", "lines", "boundary")
+        head = (
+            "kernel",
+            "computes",
+            "flops",
+            "bytes",
+            "threads",
+            "schedule",
+            "lines",
+            "boundary",
+            "why so scheduled",
+        )
         rows = [
             (r.name, r.label, f"{r.flops:,}", f"{r.bytes:,}", threads_text(r), r.schedule,
-             ", ".join(r.lines[:_NAMED]), "; ".join(r.boundary[:_NAMED]))
+             ", ".join(r.lines[:_NAMED]), "; ".join(r.boundary[:_NAMED]),
+             "; ".join(r.reasons[:_NAMED]))
             for r in self
         ]  # fmt: skip
         text = table(head, rows)
@@ -82,6 +96,7 @@ def _record(call: Call, boundaries: Mapping[Group, tuple[str, ...]]) -> KernelRe
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
         () if call.group is None else boundaries[call.group],
+        schedule_reasons(call.kernel),
         parts,
         parts if parts == 1 or openmp().name is not None else 1,
     )

@@ -1,0 +1,89 @@
+"""The words for a schedule: each kind of loop, fold and product says why it is as it is."""
+
+from __future__ import annotations
+
+import symgrad as sg
+from symgrad.codegen.access import Accesses
+from symgrad.codegen.loops import For
+from symgrad.codegen.loops_parse import parse_kernel
+from symgrad.codegen.schedule import schedule_kernel
+from symgrad.codegen.schedule_reasons import schedule_reasons
+
+
+def reasons(step: sg.Step) -> dict[str, tuple[str, ...]]:
+    return {record.label: record.reasons for record in step.kernels}
+
+
+def test_vectors_are_explained_by_what_an_element_costs():
+    x = sg.placeholder((64,))
+    step = sg.compile([x], sg.sqrt(x) + x, target="x86-64-v3")
+    (kernel,) = step.executable.program.kernels
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    assert loop.vector == 8
+    accesses = Accesses(loop.body)
+    (text,) = reasons(step)["sqrt add"]
+    beside, alone = accesses.cost(loop.var, 8) / 8, accesses.cost(None, 1)
+    assert text == (
+        f"vectors along i0: an element costs {beside:.2f} operations there, {alone:.2f} one by one"
+    )
+    assert beside < alone
+
+
+def test_partial_results_are_explained_by_the_shape():
+    step = sg.compile([x := sg.placeholder((784,))], sg.sum(x))
+    assert reasons(step)["sum"] == (
+        "32 partial results: for 784 elements of float32 these are the cheapest, "
+        "whatever the machine",
+    )
+
+
+def test_a_product_is_explained_by_its_sizes():
+    a, b = sg.placeholder((64, 32)), sg.placeholder((32, 48))
+    step = sg.compile([a, b], a @ b, target="x86-64-v3")
+    (text,) = reasons(step)["einsum"]
+    assert text.startswith("a tile of ")
+    assert text.endswith("the cheapest way for 64 by 48 sums of 32")
+
+
+def test_elements_that_lie_apart_are_computed_one_by_one():
+    kernel = parse_kernel("""
+        kernel @k(in x: f32[40], out y: f32[24]) {
+          for i in 0..8 {
+            t: f32 = x[5*i]
+            y[3*i] = t
+          }
+        }
+    """)
+    (text,) = schedule_reasons(schedule_kernel(kernel, 32))
+    assert text == "i one by one: no loop has as many elements side by side as a vector"
+
+
+def test_a_short_fold_within_vectors_says_so():
+    x = sg.placeholder((3, 3))
+    (texts,) = reasons(sg.compile([x], sg.sum(x[:, :2], axis=1))).values()
+    assert "i1 one by one: its loop has the vectors, or 2 elements are few" in texts
+
+
+def test_an_index_that_is_data_keeps_vectors_away():
+    x, i = sg.placeholder((100,)), sg.placeholder((64,), "int64")
+    texts = reasons(sg.compile([x, i], sg.take(x, i)))
+    assert any(
+        "an index that is data depends on it" in t for found in texts.values() for t in found
+    )
+
+
+def test_threads_are_explained_by_cycles():
+    x = sg.placeholder((1_000_000,))
+    step = sg.compile([x], sg.tanh(x), threads=2)
+    (found,) = reasons(step).values()
+    assert any("2 threads: it takes " in text for text in found)
+    (alone,) = reasons(sg.compile([x], sg.tanh(x))).values()
+    assert not any("threads" in text for text in alone)
+
+
+def test_reasons_are_in_the_table():
+    x = sg.placeholder((64,))
+    kernels = sg.compile([x], sg.tanh(x)).kernels
+    assert "vectors along i0" in str(kernels)
+    assert all(record.reasons for record in kernels)
