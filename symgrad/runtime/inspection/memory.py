@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import NoneType
 
 from tabulate import tabulate
 
-from symgrad.graph.kernel_spec import Map, Reshape, Scatter, View
+from symgrad.graph.kernel_spec import Iota, Map, Reshape, Scatter, View
 from symgrad.graph.node import Tensor
+from symgrad.graph.types import TensorType
 from symgrad.passes.partition import Group, Partition
 from symgrad.passes.row_updates import why_dense
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
+
+_MOVING = (View, Reshape, Iota, NoneType)
+_SHOWN = 8  # rows of what was fused away
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +45,23 @@ class GradientRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class FusedRecord:
+    """Results of one op and type that kernels hold in registers: how many, and bytes of all."""
+
+    op: str
+    type: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """The memory a step takes besides its inputs and outputs, in bytes.
 
     `peak_bytes` is the sum of the arena, the state and the constants: all are allocated when the
     step is compiled, and nothing is allocated while it runs. `gradients` are the gradients that
-    are in memory at all.
+    are in memory at all. `fused` are results of ops that never are, since the kernel that computes
+    them also does what is done to them; the largest first.
     """
 
     peak_bytes: int
@@ -53,6 +70,12 @@ class Memory:
     constant_bytes: int
     buffers: tuple[BufferRecord, ...]
     gradients: tuple[GradientRecord, ...]
+    fused: tuple[FusedRecord, ...]
+
+    @property
+    def fused_bytes(self) -> int:
+        """The bytes that results of ops would take and do not."""
+        return sum(f.bytes for f in self.fused)
 
     @property
     def gradient_bytes(self) -> int:
@@ -70,12 +93,17 @@ class Memory:
             headers=("memory", "bytes"),
             colalign=("left", "right"),
         )
-        rows = [(b.offset, f"{b.bytes:,}", f"{b.first} to {b.last}") for b in self.buffers]
-        parts = [head, table(("offset", "bytes", "alive in calls"), rows)]
+        buffers = [(b.offset, f"{b.bytes:,}", f"{b.first} to {b.last}") for b in self.buffers]
+        parts = [head, table(("offset", "bytes", "alive in calls"), buffers)]
         parts.append(f"gradient buffers: {self.gradient_bytes:,} bytes")
         if self.gradients:
             cells = [(g.variable, f"{g.bytes:,}", g.reason) for g in self.gradients]
             parts.append(table(("gradient of", "bytes", "is in memory since"), cells))
+        count = sum(f.count for f in self.fused)
+        parts.append(f"fused away: {count} results, {self.fused_bytes:,} bytes never in memory")
+        if self.fused:
+            rows = [(f.op, f.type, f.count, f"{f.bytes:,}") for f in self.fused[:_SHOWN]]
+            parts.append(table(("op", "type", "results", "bytes"), rows))
         return "\n\n".join(parts)
 
 
@@ -95,7 +123,21 @@ def describe_memory(executable: Executable) -> Memory:
         constants,
         buffers,
         tuple(_gradients_in_memory(program.partition)),
+        _fused((program.partition, *program.nested)),
     )
+
+
+def _fused(partitions: Iterable[Partition]) -> tuple[FusedRecord, ...]:
+    """Return what groups compute and do not leave in memory, but for what only moves elements."""
+    found: Counter[tuple[str, TensorType]] = Counter()
+    for partition in partitions:
+        for group in partition.groups:
+            outputs = set(group.outputs)
+            computing = (n for n in group.nodes if not isinstance(partition.specs[n], _MOVING))
+            inner = (t for node in computing for t in node.outputs if t not in outputs)
+            found.update((t.node.op, t.type) for t in inner)
+    records = (FusedRecord(op, str(t), n, n * t.nbytes) for (op, t), n in found.items())
+    return tuple(sorted(records, key=lambda record: -record.bytes))
 
 
 def _writes_rows(partition: Partition, group: Group) -> bool:

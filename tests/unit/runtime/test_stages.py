@@ -163,3 +163,25 @@ def test_decisions_are_told_with_their_reasons():
 def test_a_step_without_loops_has_decided_nothing():
     x, y = make()
     assert sg.compile([x, y], x + y).decisions == ()
+
+
+def test_what_is_fused_away_is_counted():
+    x = sg.placeholder((16, 8), name="x")
+    w = sg.variable(np.zeros((8, 4), F32))
+    step = sg.compile([x], sg.sum(sg.tanh(x @ w) * 2.0, axis=0))
+    memory = step.memory
+    # The product is in the memory of no one, if its epilogue computes the rest; the sum ends it.
+    fused = {(f.op, f.type): (f.count, f.bytes) for f in memory.fused}
+    in_memory = {
+        t for call in step.executable.program.calls if call.group for t in call.group.outputs
+    }
+    written = {(t.node.op, str(t.type)) for t in in_memory}
+    assert ("sum", "f32[4]") in written
+    assert fused.keys().isdisjoint(written)
+    assert fused.keys() | written == {
+        ("einsum", "f32[16, 4]"), ("tanh", "f32[16, 4]"), ("multiply", "f32[16, 4]"),
+        ("sum", "f32[4]"),
+    }  # fmt: skip
+    assert all(found == (1, 16 * 4 * 4) for found in fused.values())
+    assert memory.fused_bytes == 256 * len(fused) > 0
+    assert f"fused away: {len(fused)} results, {memory.fused_bytes} bytes" in str(memory)
