@@ -13,9 +13,12 @@ def index_of(*terms: tuple[IndexAtom, int], const: int = 0) -> Index:
     total: dict[IndexAtom, int] = {}
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient
-    for atom in list(total):
-        if isinstance(atom, Modulus) and total.get(atom):
-            const = _join_quotient(total, atom, const)
+    # What is joined may be the quotient that another remainder waits for.
+    pending = [atom for atom in total if isinstance(atom, Modulus) and total[atom]]
+    while (joined := _joinable(total, pending)) is not None:
+        pending.remove(joined)
+        const = _join_quotient(total, joined, const)
+        pending += [atom for atom, _ in joined.index.terms if isinstance(atom, Modulus)]
     kept = ((a, c) for a, c in total.items() if c)
     return Index(const, tuple(sorted(kept, key=lambda term: _atom_key(term[0]))))
 
@@ -24,12 +27,19 @@ def _atom_key(atom: IndexAtom) -> tuple[int, str]:
     return (0, atom) if isinstance(atom, str) else (1, repr(atom))
 
 
+def _joinable(total: dict[IndexAtom, int], remainders: list[Modulus]) -> Modulus | None:
+    """Return one of `remainders` that stands in `total` beside the quotient it belongs to."""
+    for modulus in remainders:
+        scale = total.get(modulus, 0)
+        if scale and total.get(Quotient(modulus.index, modulus.by)) == scale * modulus.by:
+            return modulus
+    return None
+
+
 def _join_quotient(total: dict[IndexAtom, int], modulus: Modulus, const: int) -> int:
-    quotient = Quotient(modulus.index, modulus.by)
-    scale = total[modulus]
-    if total.get(quotient) != scale * modulus.by:
-        return const
-    del total[modulus], total[quotient]
+    """Put what they were divided out of in the place of a remainder and its quotient."""
+    scale = total.pop(modulus)
+    del total[Quotient(modulus.index, modulus.by)]
     for atom, coefficient in modulus.index.terms:
         total[atom] = total.get(atom, 0) + scale * coefficient
     return const + scale * modulus.index.const
