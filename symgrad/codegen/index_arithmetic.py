@@ -27,11 +27,21 @@ def _atom_key(atom: IndexAtom) -> tuple[int, str]:
     return (0, atom) if isinstance(atom, str) else (1, repr(atom))
 
 
+def _quotient_atom(index: Index, by: int) -> Quotient:
+    """Return `index // by` in normal form: `(e // m) // n` is `e // (m*n)`."""
+    while index.const == 0 and len(index.terms) == 1:
+        ((atom, coefficient),) = index.terms
+        if coefficient != 1 or not isinstance(atom, Quotient):
+            break
+        index, by = atom.index, atom.by * by
+    return Quotient(index, by)
+
+
 def _joinable(total: dict[IndexAtom, int], remainders: list[Modulus]) -> Modulus | None:
     """Return one of `remainders` that stands in `total` beside the quotient it belongs to."""
     for modulus in remainders:
         scale = total.get(modulus, 0)
-        if scale and total.get(Quotient(modulus.index, modulus.by)) == scale * modulus.by:
+        if scale and total.get(_quotient_atom(modulus.index, modulus.by)) == scale * modulus.by:
             return modulus
     return None
 
@@ -39,7 +49,7 @@ def _joinable(total: dict[IndexAtom, int], remainders: list[Modulus]) -> Modulus
 def _join_quotient(total: dict[IndexAtom, int], modulus: Modulus, const: int) -> int:
     """Put what they were divided out of in the place of a remainder and its quotient."""
     scale = total.pop(modulus)
-    del total[Quotient(modulus.index, modulus.by)]
+    del total[_quotient_atom(modulus.index, modulus.by)]
     for atom, coefficient in modulus.index.terms:
         total[atom] = total.get(atom, 0) + scale * coefficient
     return const + scale * modulus.index.const
@@ -57,7 +67,7 @@ def quotient(index: Index, by: int, extents: dict[str, int]) -> Index:
     low, high = bounds(rest, extents)
     if low >= 0 and high < by:
         return whole
-    return scaled_sum([(whole, 1), (Index(0, ((Quotient(rest, by), 1),)), 1)])
+    return scaled_sum([(whole, 1), (Index(0, ((_quotient_atom(rest, by), 1),)), 1)])
 
 
 def modulus(index: Index, by: int, extents: dict[str, int]) -> Index:
