@@ -11,7 +11,7 @@ a store to a load of it in every iteration.
     }                                          }
 
 The schedule changes no result: in registers, the same operations are done in the same lanes. How
-much fits depends on the machine. What is left over is for `llvm/module.py` to emit as calls.
+much fits depends on the machine. What is left over is for `llvm/steps.py` to emit as calls.
 """
 
 from __future__ import annotations

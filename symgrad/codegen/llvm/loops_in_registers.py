@@ -1,0 +1,84 @@
+"""Loops over steps with buffers in registers: small kernels are written out in them, not called.
+
+What is in registers while a loop runs was chosen before (`codegen/registers.py`); how a kernel is
+written out is in `written_out.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from llvmlite import ir
+
+from symgrad.codegen.llvm.register_file import RegisterFile
+from symgrad.codegen.llvm.steps import StepsEmitter
+from symgrad.codegen.llvm.tape import TapeInRegisters
+from symgrad.codegen.llvm.written_out import emit_written_out
+from symgrad.codegen.program import Argument, Call, Repeat, Slice, Sweep
+from symgrad.codegen.registers import is_written_out
+from symgrad.passes.buffers import Buffer
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+class LoopEmitter(StepsEmitter):
+    """Emits a loop into a function of its own, in which LLVM has the registers to itself."""
+
+    def emit_loop(
+        self,
+        loop: Repeat | Sweep,
+        pointers: Mapping[Buffer, ir.Value],
+        iterations: Mapping[int, ir.Value],
+    ) -> None:
+        """Emit `loop`, and around it what is read into registers and written back.
+
+        `pointers` are those of all its buffers, `iterations` those of the loops around it.
+        """
+        addresses = self._addresses
+        addresses.pointers.update(pointers)
+        addresses.iterations.update(iterations)
+        for buffer, pointer in pointers.items():
+            if buffer.place == "tape":
+                addresses.tapes[buffer] = TapeInRegisters(self._builder, pointer)
+        held = (register.buffer for register in loop.registers)
+        self._registers = RegisterFile(self._builder, self._target, held)
+        for register in loop.registers:
+            if register.mode != "local":
+                self._registers.fill(register.buffer, pointers[register.buffer])
+        if isinstance(loop, Repeat):
+            self._emit_repeat(loop)
+        else:
+            self._emit_sweep(loop)
+        for register in loop.registers:
+            if register.mode == "inout":
+                self._registers.spill(register.buffer, pointers[register.buffer])
+        self._builder.ret(_I32(0))
+
+    def _scalar(self, argument: Argument) -> ir.Value:
+        if isinstance(argument, Buffer) and argument in self._registers:
+            return self._registers.load(argument, [0])
+        return super()._scalar(argument)
+
+    def _set_count(self, count: Buffer, value: ir.Value) -> None:
+        if count in self._registers:
+            self._registers.store(count, [0], value)
+        else:
+            super()._set_count(count, value)
+
+    def _emit_call(self, call: Call) -> None:
+        if not is_written_out(call.kernel, self._target.vector_bytes):
+            super()._emit_call(call)
+            return
+        addresses = self._addresses
+        emit_written_out(
+            self._builder, call, addresses.of, self._registers, addresses.failure, self._target
+        )
+
+    def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:
+        for tape in tapes:
+            assert isinstance(tape.stack, Buffer), "a tape is a buffer"
+            held = self._addresses.tapes[tape.stack]
+            size = self._builder.mul(slices, _I64(tape.type.nbytes))
+            with self._builder.if_then(held.is_too_small(size), likely=False):
+                super()._reserve([tape], slices)
+                held.read()
