@@ -146,7 +146,7 @@ from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.indexing import one_hot, scatter_add
 from symgrad.graph.ops.leaf import Variable, placeholder
 from symgrad.graph.ops.marks import prevent_gradient
-from symgrad.graph.ops.structure import pad
+from symgrad.graph.ops.slicing import pad
 from symgrad.graph.ops.summation import diagonal, einsum, trace
 from symgrad.graph.ops.transcendental import erf, rsqrt, sigmoid
 from symgrad.graph.ops.views import split, swapaxes

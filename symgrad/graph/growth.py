@@ -18,7 +18,7 @@ from symgrad.graph.creation import zeros
 from symgrad.graph.nested import Traced
 from symgrad.graph.nests import flatten_whole
 from symgrad.graph.node import Range, Tensor
-from symgrad.graph.ops.structure import concat
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ranges import EMPTY, is_empty, range_of
 
 # Traces a body on loop variables that start so, with the ranges of some of its parameters.

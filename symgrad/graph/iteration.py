@@ -1,8 +1,8 @@
 """Loops as users write them: `while_loop`, `fori_loop`, `scan` and `map`.
 
-This reads arguments and traces the functions; the ops they become are in
-`symgrad/graph/ops/loops.py`. What a loop needs beside the loop variables of the user, such as a
-counter, is a loop variable behind them, so that the numbers in messages are those of the user.
+This reads arguments and traces the functions; the ops they become are `while_loop.py` and `scan.py`
+in `symgrad/graph/ops/`. What a loop needs beside the loop variables of the user, such as a counter,
+is a loop variable behind them, so that the numbers in messages are those of the user.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import add, maximum, subtract
 from symgrad.graph.ops.comparison import less, logical_and
 from symgrad.graph.ops.conversion import size_of, stop_gradient
-from symgrad.graph.ops.loops import loop, scan_loop
 from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ops.scan import scan_loop
+from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, TensorType

@@ -38,7 +38,6 @@ from symgrad.graph.dtypes import (
     uint32,
     uint64,
 )
-from symgrad.graph.node import provide
 from symgrad.graph.ops.arithmetic import (
     abs,
     add,
@@ -78,18 +77,11 @@ from symgrad.graph.ops.contraction import matmul, tensordot, vecdot
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.indexing import take, take_along_axis
 from symgrad.graph.ops.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
-from symgrad.graph.ops.structure import (
-    broadcast_to,
-    concat,
-    expand_dims,
-    flip,
-    permute_dims,
-    reshape,
-    squeeze,
-    stack,
-)
+from symgrad.graph.ops.slicing import concat, flip, stack
+from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.ops.transcendental import cos, exp, expm1, log, log1p, pow, sin, sqrt, tanh
 from symgrad.graph.ops.views import matrix_transpose, moveaxis, repeat, roll, tile, unstack
+from symgrad.graph.public_ops import provide
 
 newaxis = None
 

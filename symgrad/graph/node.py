@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
-from symgrad.graph.container import leafwise
 from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.kernel_spec import KernelSpec
+from symgrad.graph.public_ops import public_op
 from symgrad.graph.types import Array, Attr, Shape, TensorType
 
 Attrs = Mapping[str, Attr]
@@ -133,24 +133,6 @@ def make_node(
     return node
 
 
-PublicOp = Callable[..., Any]
-_PUBLIC_OPS: dict[str, PublicOp] = {}
-
-
-def provide(name: str, function: PublicOp) -> None:
-    """Make `function` what the operators and methods of `Tensor` call under `name`.
-
-    It then maps over the leaves of a container: `tensor + container` is one.
-    """
-    assert name not in _PUBLIC_OPS, f"{name} is provided twice"
-    _PUBLIC_OPS[name] = leafwise(function)
-
-
-def public_op(name: str) -> PublicOp:
-    """Return the function provided under `name`."""
-    return _PUBLIC_OPS[name]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tensor:
     """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
@@ -193,11 +175,11 @@ class Tensor:
         return self._call("matrix_transpose")
 
     def _call(self, op: str, *args: Any, **attrs: Any) -> Tensor:
-        result: Tensor = _PUBLIC_OPS[op](self, *args, **attrs)
+        result: Tensor = public_op(op)(self, *args, **attrs)
         return result
 
     def _reflected(self, op: str, other: Any) -> Tensor:
-        result: Tensor = _PUBLIC_OPS[op](other, self)
+        result: Tensor = public_op(op)(other, self)
         return result
 
     def sum(self, axis: Any = None, **options: Any) -> Tensor:
@@ -263,13 +245,13 @@ class Tensor:
         return self._call("getitem", key)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return _PUBLIC_OPS["array_namespace"](api_version)
+        return public_op("array_namespace")(api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return _PUBLIC_OPS["array_ufunc"](ufunc, method, inputs, options)
+        return public_op("array_ufunc")(ufunc, method, inputs, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _PUBLIC_OPS["array_function"](func, args, kwargs)
+        return public_op("array_function")(func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise self._no_value("an array", "compile the graph and call it, or use sg.run")

@@ -14,8 +14,9 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
-from symgrad.graph.node import Tensor, public_op
+from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import constant_node
+from symgrad.graph.public_ops import public_op
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Literal, Shape, TensorType
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.graph import creation
 from symgrad.graph.container import Container
-from symgrad.graph.node import Tensor, provide
+from symgrad.graph.node import Tensor
 from symgrad.graph.ops import (
     arithmetic,
     comparison,
@@ -21,12 +21,14 @@ from symgrad.graph.ops import (
     conversion,
     indexing,
     reduction,
+    slicing,
     structure,
     subscript,
     summation,
     transcendental,
     views,
 )
+from symgrad.graph.public_ops import provide
 
 _UFUNCS: dict[np.ufunc, Callable[..., Tensor]] = {
     np.add: arithmetic.add,
@@ -124,11 +126,11 @@ def _reshape(a: Any, /, shape: Any, order: str = "C") -> Any:
 
 
 def _concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
-    return structure.concat(arrays, axis=axis)
+    return slicing.concat(arrays, axis=axis)
 
 
 def _stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
-    return structure.stack(arrays, axis=axis)
+    return slicing.stack(arrays, axis=axis)
 
 
 def _expand_dims(a: Any, axis: Any) -> Tensor:
@@ -138,7 +140,7 @@ def _expand_dims(a: Any, axis: Any) -> Tensor:
 def _pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
     if mode != "constant":
         return NotImplemented
-    return structure.pad(array, pad_width, constant_values=constant_values)
+    return slicing.pad(array, pad_width, constant_values=constant_values)
 
 
 def _take(a: Any, indices: Any, axis: int | None = None) -> Tensor:
@@ -209,7 +211,7 @@ _FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.broadcast_to: structure.broadcast_to,
     np.expand_dims: _expand_dims,
     np.squeeze: structure.squeeze,
-    np.flip: structure.flip,
+    np.flip: slicing.flip,
     np.roll: _roll,
     np.tile: views.tile,
     np.repeat: _repeat,

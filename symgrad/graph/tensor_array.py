@@ -23,7 +23,8 @@ from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.gathering import set_rows
 from symgrad.graph.ops.indexing import index_tensor, take
 from symgrad.graph.ops.marks import match_shape
-from symgrad.graph.ops.structure import concat, reshape
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.sizes import Dim, Size

@@ -26,7 +26,7 @@ from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.leaf import placeholder_op
-from symgrad.graph.ops.loops import scan_loop
+from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.sizes import Dim
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import is_unbounded

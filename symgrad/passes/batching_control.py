@@ -15,8 +15,9 @@ from symgrad.graph.nested import Traced
 from symgrad.graph.node import OpDef, Tensor
 from symgrad.graph.ops.branches import branch, switch_case_op
 from symgrad.graph.ops.calls import call, call_op, callee_of
-from symgrad.graph.ops.loops import loop, scan_loop, scan_op, while_loop_op
+from symgrad.graph.ops.scan import scan_loop, scan_op
 from symgrad.graph.ops.views import moveaxis
+from symgrad.graph.ops.while_loop import loop, while_loop_op
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.batching_rules import Entry, Operands
 from symgrad.passes.merge_loops import body_of, capacity_of, carried_of

@@ -18,7 +18,8 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ELEMENTWISE
 from symgrad.graph.ops.contraction import LABELS, contract
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.structure import Axes, broadcast_to, reshape, slice_axes
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.structure import Axes, broadcast_to, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Attr, Shape, is_unbounded

@@ -15,7 +15,7 @@ from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Region, Tensor, make_node
 from symgrad.graph.ops.leaf import placeholder_op
-from symgrad.graph.ops.loops import scan_op
+from symgrad.graph.ops.scan import scan_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Attr, Literal, TensorType
 from symgrad.passes.costs import bytes_of

@@ -18,9 +18,10 @@ from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.calls import call_derived, callee_of
-from symgrad.graph.ops.loops import loop, scan_loop
 from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.subgraph import inline_argument
+from symgrad.graph.ops.while_loop import loop
 from symgrad.passes.gradients import live_tensors
 from symgrad.passes.merge_loops import body_of, capacity_of, carried_of
 

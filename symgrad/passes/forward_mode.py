@@ -33,7 +33,7 @@ from symgrad.graph.ops.comparison import where
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import scatter_rows
-from symgrad.graph.ops.structure import concat
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.forward_control import (
     Tangents,

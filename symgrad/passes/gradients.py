@@ -33,8 +33,8 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.elementwise import filled_like
-from symgrad.graph.ops.loops import add_stacks
 from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ops.scan import add_stacks
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.aggregate import AggregationMethod, add_all

@@ -26,7 +26,7 @@ from symgrad.graph.kernel_spec import Gather, Map, Scatter
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.contraction import einsum_op
-from symgrad.graph.ops.loops import while_loop_op
+from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.types import UNBOUNDED
 from symgrad.passes.cheapest_cut import cheapest_cut
 from symgrad.passes.costs import (

@@ -25,7 +25,8 @@ from symgrad.graph.build import rebuild, with_attrs
 from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.loops import scan_op, while_loop_op
+from symgrad.graph.ops.scan import scan_op
+from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, Attr
 from symgrad.passes.merge_common import attr_key

@@ -19,17 +19,14 @@ from symgrad.graph.ops.comparison import where
 from symgrad.graph.ops.conversion import astype, identity, stop_gradient
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.marks import match_shape_op, prevent_gradient
+from symgrad.graph.ops.slicing import concat, flip, place, slice_axes
 from symgrad.graph.ops.structure import (
     broadcast_to,
     broadcast_to_op,
-    concat,
-    flip,
     permute_dims,
     permute_dims_op,
-    place,
     reshape,
     reshape_op,
-    slice_axes,
 )
 from symgrad.graph.types import Shape, static
 from symgrad.passes.rules import Holds, Rule

@@ -12,7 +12,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.loops import scan_loop
+from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify

@@ -29,11 +29,13 @@ from symgrad.graph.ops import (
     conversion,
     gathering,
     indexing,
-    loops,
     reduction,
+    scan,
+    slicing,
     structure,
     transcendental,
     views,
+    while_loop,
 )
 from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.types import Array, State
@@ -149,12 +151,12 @@ def _slice(pool: Pool) -> Tensor:
     sizes = x.type.static_shape
     taken = [pool.integer(1, n) for n in sizes]
     start = [pool.integer(0, n - count) for n, count in zip(sizes, taken, strict=True)]
-    return structure.slice_axes(x, start, taken, [1] * x.ndim)
+    return slicing.slice_axes(x, start, taken, [1] * x.ndim)
 
 
 def _strided_slice(pool: Pool) -> Tensor:
     x = pool.any(1)
-    return structure.slice_axes(
+    return slicing.slice_axes(
         x, [n - 1 for n in x.shape], [(n + 1) // 2 for n in x.shape], [-2] * x.ndim
     )
 
@@ -162,13 +164,13 @@ def _strided_slice(pool: Pool) -> Tensor:
 def _pad(pool: Pool) -> Tensor:
     x = pool.any(1)
     widths = [(pool.integer(0, 1), pool.integer(0, 1)) for _ in x.shape]
-    return structure.pad(x, widths, constant_values=1)
+    return slicing.pad(x, widths, constant_values=1)
 
 
 def _concat(pool: Pool) -> Tensor:
     x = pool.any(1)
     others = [t for t in pool.tensors if t.shape == x.shape][:2]
-    return structure.concat([x, *others], axis=pool.axis(x))
+    return slicing.concat([x, *others], axis=pool.axis(x))
 
 
 def _take(pool: Pool) -> Tensor:
@@ -265,7 +267,7 @@ TABLE = (
     _number("broadcast_to", _broadcast),
     _number("slice", _slice),
     _number("strided_slice", _strided_slice),
-    _number("flip", _unary(structure.flip)),
+    _number("flip", _unary(slicing.flip)),
     _number("pad", _pad),
     _number("concat", _concat),
     _number("roll", _unary(lambda x: views.roll(x, 1))),
@@ -318,7 +320,7 @@ def _while_loop(pool: Pool) -> Tensor:
     condition, body = (Traced(name, [start.type, x.type]) for name in ("condition", "body"))
     condition.run(lambda i, _: [comparison.less(i, trips)])
     body.run(lambda i, v: [arithmetic.add(i, 1), _grown_inside(pool, v)])
-    return loops.loop([start, x], condition, body, MAX_TRIPS).outputs[2]
+    return while_loop.loop([start, x], condition, body, MAX_TRIPS).outputs[2]
 
 
 def _scan(pool: Pool) -> Tensor:
@@ -328,7 +330,7 @@ def _scan(pool: Pool) -> Tensor:
     body = Traced("body", [first.type, first.type])
     body.run(lambda v, x: [_grown_inside(pool, v, x), _bounded(arithmetic.add(v, x))])
     reverse, result = bool(pool.integer(0, 1)), pool.integer(0, 1)
-    return loops.scan_loop(trips, [first], [scanned], body, size, reverse=reverse).outputs[result]
+    return scan.scan_loop(trips, [first], [scanned], body, size, reverse=reverse).outputs[result]
 
 
 def _grown_inside(pool: Pool, x: Tensor, *others: Tensor) -> Tensor:

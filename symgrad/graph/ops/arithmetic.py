@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.kernel_spec import ScalarExpr
-from symgrad.graph.node import Grads, Node, Tensor, provide
+from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.comparison import greater_equal, less, less_equal, where
@@ -23,6 +23,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
+from symgrad.graph.public_ops import provide
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.types import Array
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
-from symgrad.graph.node import Grads, Node, OpDef, Tensor, provide
+from symgrad.graph.node import Grads, Node, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor, promote_operands, require_dtype, require_equal_types
 from symgrad.graph.ops.elementwise import (
@@ -21,6 +21,7 @@ from symgrad.graph.ops.elementwise import (
     is_bool,
     one_call,
 )
+from symgrad.graph.public_ops import provide
 from symgrad.graph.types import Array, TensorType
 
 

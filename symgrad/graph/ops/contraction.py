@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.kernel_spec import Contract
-from symgrad.graph.node import Grads, Node, Tensor, provide
+from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import (
     as_tensor,
@@ -27,6 +27,7 @@ from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.elementwise import is_number, rounded_once
 from symgrad.graph.ops.structure import accumulator_dtype, reshape
 from symgrad.graph.ops.views import moveaxis
+from symgrad.graph.public_ops import provide
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Array, TensorType
 

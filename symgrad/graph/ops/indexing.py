@@ -13,13 +13,14 @@ import numpy as np
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DTypeLike, as_dtype
-from symgrad.graph.node import Tensor, provide
+from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.comparison import equal
 from symgrad.graph.ops.elementwise import broadcast_target, common_shape
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
+from symgrad.graph.public_ops import provide
 from symgrad.graph.sizes import Dim
 
 

@@ -15,7 +15,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.kernel_spec import Accumulators, Number, Reduce, ScalarExpr
-from symgrad.graph.node import Grads, Infer, Kernel, Node, OpDef, Reference, Tensor, provide
+from symgrad.graph.node import Grads, Infer, Kernel, Node, OpDef, Reference, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, require_dtype
 from symgrad.graph.ops.arithmetic import divide, multiply
@@ -30,6 +30,7 @@ from symgrad.graph.ops.elementwise import (
     is_number,
     rounded_once,
 )
+from symgrad.graph.ops.slicing import place, slice_axes
 from symgrad.graph.ops.structure import (
     Axes,
     accumulator_dtype,
@@ -37,11 +38,10 @@ from symgrad.graph.ops.structure import (
     drop_axes,
     kept_shape,
     permute_dims,
-    place,
     reduce_sum,
     reshape,
-    slice_axes,
 )
+from symgrad.graph.public_ops import provide
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Array, TensorType, static

@@ -17,7 +17,8 @@ from symgrad.graph.nested import inline
 from symgrad.graph.node import Attrs, Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.ops.reduction import sum as sum_over
-from symgrad.graph.ops.structure import broadcast_to, reshape, slice_axes
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.subgraph import Arrived, Differentiate, inline_argument, is_zero
 from symgrad.graph.types import Array, NestedGraph, PythonFunction, TensorType
 

@@ -18,7 +18,8 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import gather_axes, index_tensor
-from symgrad.graph.ops.structure import reshape, slice_axes
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.structure import reshape
 from symgrad.graph.sizes import Dim, Size, at_least, at_most, divide
 from symgrad.graph.types import Shape
 

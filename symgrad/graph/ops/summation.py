@@ -15,7 +15,8 @@ from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.contraction import LABELS, contract
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.reduction import sum as sum_over
-from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape, slice_axes
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.sizes import Dim
 

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import as_dtype
 from symgrad.graph.kernel_spec import ScalarExpr
-from symgrad.graph.node import Grads, Node, Tensor, provide
+from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
 from symgrad.graph.ops.comparison import equal, greater, where
@@ -27,6 +27,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
+from symgrad.graph.public_ops import provide
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.types import Array
 

@@ -7,17 +7,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
-from symgrad.graph.node import Tensor, provide
+from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis
-from symgrad.graph.ops.structure import (
-    broadcast_to,
-    concat,
-    expand_dims,
-    permute_dims,
-    reshape,
-    slice_axes,
-    squeeze,
-)
+from symgrad.graph.ops.slicing import concat, slice_axes
+from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
+from symgrad.graph.public_ops import provide
 from symgrad.graph.sizes import Dim, divide
 
 

@@ -10,7 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.ops.gathering import gather_op
-from symgrad.graph.ops.structure import slice_op
+from symgrad.graph.ops.slicing import slice_op
 from tests.support.evaluators import evaluate_reference
 
 ARRAY = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)

@@ -15,7 +15,8 @@ from symgrad.graph.node import OpDef, Reference
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, divide, multiply
 from symgrad.graph.ops.leaf import placeholder, variable_node
-from symgrad.graph.ops.structure import concat, permute_dims, reduce_sum, reshape
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import log, tanh
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.graph.types import State, TensorType

@@ -12,7 +12,8 @@ from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.leaf import Variable, constant_node, placeholder, variable_node
-from symgrad.graph.ops.structure import concat, reduce_sum, reshape
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.structure import reduce_sum, reshape
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.sizes import at_least, at_most, divide, unknown
 from symgrad.graph.text_print import print_graph

@@ -16,8 +16,8 @@ from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.leaf import placeholder, variable_node
-from symgrad.graph.ops.loops import loop
 from symgrad.graph.ops.transcendental import sin, tanh
+from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.types import Attr, State, TensorType
 from symgrad.graph.verify import verify
 from tests.support.test_ops import sink

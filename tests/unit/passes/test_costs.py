@@ -13,7 +13,7 @@ from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.indexing import take
 from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.loops import scan_loop
+from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.graph.types import UNBOUNDED, TensorType

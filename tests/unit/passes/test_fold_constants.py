@@ -14,7 +14,8 @@ from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.indexing import one_hot
 from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.structure import broadcast_to, concat, permute_dims, reduce_sum, slice_axes
+from symgrad.graph.ops.slicing import concat, slice_axes
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum
 from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.reference import evaluate
 from symgrad.graph.state import variable

@@ -10,7 +10,7 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import floor, square
 from symgrad.graph.ops.conversion import astype, stop_gradient
 from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.structure import slice_axes
+from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.transcendental import exp, sin
 from symgrad.passes.gradient_explanation import explain_none
 from symgrad.passes.gradients import gradients

@@ -13,7 +13,8 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, negative, square
 from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.marks import prevent_gradient
-from symgrad.graph.ops.structure import concat, reduce_sum, slice_axes
+from symgrad.graph.ops.slicing import concat, slice_axes
+from symgrad.graph.ops.structure import reduce_sum
 from symgrad.graph.ops.transcendental import cos, exp, sin, tanh
 from symgrad.graph.types import State
 from symgrad.passes.gradients import gradients

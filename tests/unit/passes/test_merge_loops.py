@@ -16,8 +16,8 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.loops import loop
 from symgrad.graph.ops.transcendental import sin, tanh
+from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify

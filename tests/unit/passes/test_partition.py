@@ -15,7 +15,8 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.structure import broadcast_to, flip, reduce_sum
+from symgrad.graph.ops.slicing import flip
+from symgrad.graph.ops.structure import broadcast_to, reduce_sum
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.state import variable
 from symgrad.passes.analysis import longest_chain, verify_partition

@@ -18,8 +18,9 @@ from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.leaf import placeholder, variable_node
-from symgrad.graph.ops.loops import loop, scan_loop
+from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.transcendental import sin, tanh
+from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import State
 from symgrad.graph.verify import verify

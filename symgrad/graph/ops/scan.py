@@ -1,8 +1,8 @@
-"""Loops: the ops that run a graph again and again, and their gradients.
+"""`scan`: the op that runs a graph a given number of times over slices of stacks.
 
-`while_loop` runs its body for as long as a condition holds, `scan` as often as it is told, over
-slices of stacks. A body sees the world through its inputs only: what it captures is an operand of
-the op. What users call is in `symgrad/graph/iteration.py`.
+It is the gradient of every loop, its own too: what makes a gradient of a loop is here. A body sees
+the world through its inputs only: what it captures is an operand of the op. What users call is in
+`symgrad/graph/iteration.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
 from symgrad.graph.creation import zeros_like
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Loop, Scan
+from symgrad.graph.kernel_spec import Scan
 from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
@@ -45,51 +45,11 @@ from symgrad.graph.types import UNBOUNDED, Array, Attr, NestedGraph, TensorType,
 # loops, and another one keeps what would be costly to compute again.
 
 
-def loop(
-    initial: Sequence[Tensor],
-    condition: Traced,
-    body: Traced,
-    capacity: Dim,
-    name: str | None = None,
-) -> Node:
-    """Make the node of a loop; the body's outputs beyond the loop variables are stacked."""
-    captures = union_of_captures((condition, body))
-    return apply_node(
-        while_loop_op,
-        (*initial, *captures),
-        {
-            "condition": condition.graph(captures),
-            "body": body.graph(captures),
-            "carried": len(initial),
-            "capacity": capacity,
-        },
-        name=name,
-    )
+def kept_type(position: int, before: TensorType, after: TensorType) -> TensorType:
+    """Return the type of loop variable `position`, `before` a body runs and `after`.
 
-
-def _while_loop_infer(
-    *operands: TensorType,
-    condition: NestedGraph,
-    body: NestedGraph,
-    carried: int,
-    capacity: Dim,
-) -> tuple[TensorType, ...]:
-    check_operands("while_loop", graph_of(condition), operands)
-    check_operands("while_loop", graph_of(body), operands)
-    (test,) = graph_of(condition).outputs
-    if test.type != TensorType(dtypes.bool_, ()):
-        raise DTypeError("while_loop", f"the condition gives {test.type}, not bool[]")
-    results = [t.type for t in graph_of(body).outputs]
-    carried_types = []
-    for position, (before, after) in enumerate(
-        zip(operands[:carried], results[:carried], strict=True)
-    ):
-        carried_types.append(_kept(position, before, after))
-    stacks = (t.with_shape((capacity, *t.shape)) for t in results[carried:])
-    return (TensorType(dtypes.int64, ()), *carried_types, *stacks)
-
-
-def _kept(position: int, before: TensorType, after: TensorType) -> TensorType:
+    Raises `DTypeError` or `ShapeError` if they differ.
+    """
     text = f"loop variable {position} is {before} and the body gives {after}"
     if before.dtype != after.dtype:
         raise DTypeError("while_loop", text)
@@ -102,28 +62,7 @@ def _kept(position: int, before: TensorType, after: TensorType) -> TensorType:
     return before.with_shape(shape)
 
 
-def _while_loop_reference(
-    *operands: Array,
-    condition: NestedGraph,
-    body: NestedGraph,
-    carried: int,
-    capacity: Dim,
-) -> tuple[Array, ...]:
-    values, invariants = list(operands[:carried]), operands[carried:]
-    results = graph_of(body).outputs[carried:]
-    slices: list[dict[int, Array]] = [{} for _ in results]
-    count = 0
-    while bool(evaluate(graph_of(condition), [*values, *invariants])[0][0]):
-        given, _ = evaluate(graph_of(body), [*values, *invariants])
-        values = given[:carried]
-        for stack, item in zip(slices, given[carried:], strict=True):
-            stack[count] = item
-        count += 1
-    stacks = _stacked(slices, [t.type for t in results], capacity, count)
-    return (np.asarray(count), *values, *stacks)
-
-
-def _stacked(
+def stacked_slices(
     slices: Sequence[dict[int, Array]], types: Sequence[TensorType], capacity: Dim, count: int
 ) -> list[Array]:
     """Return the slices of each stack as one array; of a stack without a bound, those there are."""
@@ -135,38 +74,122 @@ def _stacked(
     return stacks
 
 
-def _while_loop_grad(
-    node: Node,
-    _count: Tensor | None,
-    *gs: Tensor | None,
-    condition: NestedGraph,
+def scan_loop(
+    count: Tensor,
+    initial: Sequence[Tensor],
+    scanned: Sequence[Tensor],
+    body: Traced,
+    capacity: Dim,
+    *,
+    reverse: bool = False,
+) -> Node:
+    """Make the node of a loop that runs `count` times over slices of `scanned`.
+
+    `body` has the loop variables and then the slices as parameters.
+    """
+    captures = union_of_captures((body,))
+    attrs: dict[str, Attr] = {
+        "body": body.graph(captures),
+        "carried": len(initial),
+        "scanned": len(scanned),
+        "capacity": capacity,
+        "reverse": reverse,
+    }
+    return apply_node(scan_op, (count, *initial, *scanned, *captures), attrs)
+
+
+def _scan_infer(
+    count: TensorType,
+    *operands: TensorType,
     body: NestedGraph,
     carried: int,
+    scanned: int,
     capacity: Dim,
+    reverse: bool,
+) -> tuple[TensorType, ...]:
+    if count != TensorType(dtypes.int64, ()):
+        raise DTypeError("scan", f"the number of iterations is {count}, not i64[]")
+    width = carried + scanned
+    slices = [t.with_shape(t.shape[1:]) for t in operands[carried:width]]
+    check_operands("scan", graph_of(body), [*operands[:carried], *slices, *operands[width:]])
+    results = [t.type for t in graph_of(body).outputs]
+    pairs = enumerate(zip(operands[:carried], results[:carried], strict=True))
+    carried_types = [kept_type(position, before, after) for position, (before, after) in pairs]
+    stacks = (t.with_shape((capacity, *t.shape)) for t in results[carried:])
+    return (*carried_types, *stacks)
+
+
+def _scan_reference(
+    count: Array,
+    *operands: Array,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: Dim,
+    reverse: bool,
+) -> tuple[Array, ...]:
+    width = carried + scanned
+    values, stacks, fixed = operands[:carried], operands[carried:width], operands[width:]
+    results = graph_of(body).outputs[carried:]
+    collected: list[dict[int, Array]] = [{} for _ in results]
+    order = range(int(count) - 1, -1, -1) if reverse else range(int(count))
+    for i in order:
+        given, _ = evaluate(graph_of(body), [*values, *(s[i] for s in stacks), *fixed])
+        values = tuple(given[:carried])
+        for stack, item in zip(collected, given[carried:], strict=True):
+            stack[i] = item
+    return (*values, *stacked_slices(collected, [t.type for t in results], capacity, int(count)))
+
+
+def _scan_grad(
+    node: Node,
+    *gs: Tensor | None,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: Dim,
+    reverse: bool,
     differentiate: Differentiate,
     wanted: Sequence[bool],
     arrived: Arrived,
 ) -> Grads:
+    width = carried + scanned
+    operands = node.inputs[1:]
     graph = graph_of(body)
-    capacity = capacity or UNBOUNDED
-    backward = _Backward(
+    backward = Backward(
         body=graph,
-        count=node.outputs[0],
-        state=_recorded(node, graph, carried, capacity),
-        slices=(),
-        invariants=node.inputs[carried:],
+        count=node.inputs[0],
+        state=recorded(node, graph, carried, capacity),
+        slices=operands[carried:width],
+        invariants=operands[width:],
         final=gs[:carried],
         stacked=gs[carried:],
         capacity=capacity,
-        reverse=False,
-        wanted=wanted,
+        reverse=reverse,
+        wanted=wanted[1:],
         arrived=arrived,
     )
-    first, fixed, _ = backward.build(differentiate)
-    return (*first, *fixed)
+    first, fixed, sliced = backward.build(differentiate)
+    return (None, *first, *sliced, *fixed)
 
 
-def _recorded(node: Node, body: Graph, carried: int, capacity: Dim) -> tuple[Tensor, ...]:
+def _scan_kernel(
+    *_operands: TensorType,
+    body: NestedGraph,
+    carried: int,
+    scanned: int,
+    capacity: Dim,
+    reverse: bool,
+) -> Scan:
+    return Scan(body, carried, scanned, static(capacity), reverse)
+
+
+scan_op = define(
+    "scan", infer=_scan_infer, reference=_scan_reference, grad=_scan_grad, kernel=_scan_kernel
+)
+
+
+def recorded(node: Node, body: Graph, carried: int, capacity: Dim) -> tuple[Tensor, ...]:
     """Build a loop once more, with its loop variables as each iteration found them as stacks."""
     recording = Graph(
         [*body.outputs, *body.inputs[:carried]],
@@ -181,7 +204,7 @@ def _recorded(node: Node, body: Graph, carried: int, capacity: Dim) -> tuple[Ten
 
 
 @dataclass(slots=True)
-class _Backward:
+class Backward:
     """The gradient of a loop in the making: see Note [Gradient of a loop].
 
     `state` and `slices` are the operands of the body that differ from iteration to iteration, as
@@ -289,143 +312,6 @@ def _present(g: Tensor | None) -> Tensor:
 
 def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
     return zeros_like(like) if g is None else g
-
-
-def _while_loop_kernel(
-    *_operands: TensorType,
-    condition: NestedGraph,
-    body: NestedGraph,
-    carried: int,
-    capacity: Dim,
-) -> Loop:
-    return Loop(condition, body, carried, static(capacity))
-
-
-while_loop_op = define(
-    "while_loop",
-    infer=_while_loop_infer,
-    reference=_while_loop_reference,
-    grad=_while_loop_grad,
-    kernel=_while_loop_kernel,
-)
-
-
-# --------------------------------------------------------------------------------------- scan
-
-
-def scan_loop(
-    count: Tensor,
-    initial: Sequence[Tensor],
-    scanned: Sequence[Tensor],
-    body: Traced,
-    capacity: Dim,
-    *,
-    reverse: bool = False,
-) -> Node:
-    """Make the node of a loop that runs `count` times over slices of `scanned`.
-
-    `body` has the loop variables and then the slices as parameters.
-    """
-    captures = union_of_captures((body,))
-    attrs: dict[str, Attr] = {
-        "body": body.graph(captures),
-        "carried": len(initial),
-        "scanned": len(scanned),
-        "capacity": capacity,
-        "reverse": reverse,
-    }
-    return apply_node(scan_op, (count, *initial, *scanned, *captures), attrs)
-
-
-def _scan_infer(
-    count: TensorType,
-    *operands: TensorType,
-    body: NestedGraph,
-    carried: int,
-    scanned: int,
-    capacity: Dim,
-    reverse: bool,
-) -> tuple[TensorType, ...]:
-    if count != TensorType(dtypes.int64, ()):
-        raise DTypeError("scan", f"the number of iterations is {count}, not i64[]")
-    width = carried + scanned
-    slices = [t.with_shape(t.shape[1:]) for t in operands[carried:width]]
-    check_operands("scan", graph_of(body), [*operands[:carried], *slices, *operands[width:]])
-    results = [t.type for t in graph_of(body).outputs]
-    pairs = enumerate(zip(operands[:carried], results[:carried], strict=True))
-    carried_types = [_kept(position, before, after) for position, (before, after) in pairs]
-    stacks = (t.with_shape((capacity, *t.shape)) for t in results[carried:])
-    return (*carried_types, *stacks)
-
-
-def _scan_reference(
-    count: Array,
-    *operands: Array,
-    body: NestedGraph,
-    carried: int,
-    scanned: int,
-    capacity: Dim,
-    reverse: bool,
-) -> tuple[Array, ...]:
-    width = carried + scanned
-    values, stacks, fixed = operands[:carried], operands[carried:width], operands[width:]
-    results = graph_of(body).outputs[carried:]
-    collected: list[dict[int, Array]] = [{} for _ in results]
-    order = range(int(count) - 1, -1, -1) if reverse else range(int(count))
-    for i in order:
-        given, _ = evaluate(graph_of(body), [*values, *(s[i] for s in stacks), *fixed])
-        values = tuple(given[:carried])
-        for stack, item in zip(collected, given[carried:], strict=True):
-            stack[i] = item
-    return (*values, *_stacked(collected, [t.type for t in results], capacity, int(count)))
-
-
-def _scan_grad(
-    node: Node,
-    *gs: Tensor | None,
-    body: NestedGraph,
-    carried: int,
-    scanned: int,
-    capacity: Dim,
-    reverse: bool,
-    differentiate: Differentiate,
-    wanted: Sequence[bool],
-    arrived: Arrived,
-) -> Grads:
-    width = carried + scanned
-    operands = node.inputs[1:]
-    graph = graph_of(body)
-    backward = _Backward(
-        body=graph,
-        count=node.inputs[0],
-        state=_recorded(node, graph, carried, capacity),
-        slices=operands[carried:width],
-        invariants=operands[width:],
-        final=gs[:carried],
-        stacked=gs[carried:],
-        capacity=capacity,
-        reverse=reverse,
-        wanted=wanted[1:],
-        arrived=arrived,
-    )
-    first, fixed, sliced = backward.build(differentiate)
-    return (None, *first, *sliced, *fixed)
-
-
-def _scan_kernel(
-    *_operands: TensorType,
-    body: NestedGraph,
-    carried: int,
-    scanned: int,
-    capacity: Dim,
-    reverse: bool,
-) -> Scan:
-    return Scan(body, carried, scanned, static(capacity), reverse)
-
-
-scan_op = define(
-    "scan", infer=_scan_infer, reference=_scan_reference, grad=_scan_grad, kernel=_scan_kernel
-)
 
 
 def add_stacks(stack: Tensor, terms: Sequence[Tensor]) -> Tensor:

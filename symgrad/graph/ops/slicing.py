@@ -1,0 +1,227 @@
+"""Ops that take a part of a tensor, or make one of parts: each next to its adjoint.
+
+slice with pad, concat with split by slices. Indexing, which turns what NumPy allows into these, is
+in `subscript.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.build import apply
+from symgrad.graph.kernel_spec import AxisMap, Number, Place, View
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
+from symgrad.graph.ops.structure import Axes, expand_dims, reshape
+from symgrad.graph.sizes import Dim, at_least
+from symgrad.graph.types import Array, Shape, TensorType, static
+
+
+def slice_axes(x: Tensor, start: Sequence[Dim], size: Sequence[Dim], step: Sequence[int]) -> Tensor:
+    """Take `size[a]` elements from `start[a]` on, every `step[a]`-th (it may be negative).
+
+    The elements taken must lie within `x`; NumPy's clipping is done by indexing.
+    """
+    whole = all(s == 0 and d == 1 for s, d in zip(start, step, strict=True))
+    if whole and tuple(size) == x.shape:
+        return x
+    return apply(slice_op, x, start=tuple(start), size=tuple(size), step=tuple(step))
+
+
+def _slice_infer(x: TensorType, *, start: Shape, size: Shape, step: Axes) -> TensorType:
+    if not len(start) == len(size) == len(step) == x.ndim:
+        raise ShapeError("slice", f"{len(start)} axes are sliced of x: {x}")
+    for axis, (n, first, count, stride) in enumerate(zip(x.shape, start, size, step, strict=True)):
+        last = first + stride * (count - 1)
+        if not all(isinstance(value, int) for value in (n, first, last)) or count == 0:
+            continue
+        lowest, highest = sorted((static(first), static(last)))
+        if stride == 0 or lowest < 0 or highest >= static(n):
+            raise ShapeError("slice", f"{first} to {last} by {stride} leaves axis {axis} of x: {x}")
+    return x.with_shape(size)
+
+
+def _slice_reference(x: Array, *, start: Shape, size: Shape, step: Axes) -> Array:
+    index = tuple(
+        static(first) + stride * np.arange(static(count))
+        for first, count, stride in zip(start, size, step, strict=True)
+    )
+    return np.array(x[np.ix_(*index)]) if index else x
+
+
+def _slice_grad(node: Node, g: Tensor, *, start: Shape, size: Shape, step: Axes) -> Grads:
+    (x,) = node.inputs
+    backward = [stride < 0 for stride in step]
+    low = tuple(
+        first + stride * (count - 1) if back else first
+        for first, count, stride, back in zip(start, size, step, backward, strict=True)
+    )
+    flipped = flip(g, tuple(a for a, back in enumerate(backward) if back))
+    return (place(flipped, x.shape, low, tuple(abs(stride) for stride in step)),)
+
+
+def _slice_kernel(_x: TensorType, *, start: Shape, size: Shape, step: Axes) -> View:
+    maps = enumerate(zip(start, step, strict=True))
+    return View(tuple(AxisMap.axis(a, d, static(first)) for a, (first, d) in maps))
+
+
+slice_op = define(
+    "slice",
+    infer=_slice_infer,
+    reference=_slice_reference,
+    grad=_slice_grad,
+    kernel=_slice_kernel,
+)
+
+
+def flip(x: Any, axis: Any = None) -> Tensor:
+    """Reverse the order of the elements along `axis`, one or more; along all for None."""
+    x = as_tensor(x)
+    chosen = range(x.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    axes = {normalize_axis("flip", a, x.ndim) for a in chosen}
+    start = [n - 1 if a in axes else 0 for a, n in enumerate(x.shape)]
+    step = [-1 if a in axes else 1 for a in range(x.ndim)]
+    return slice_axes(x, start, x.shape, step) if axes else x
+
+
+def place(x: Tensor, shape: Shape, low: Shape, step: Axes, value: Number = 0) -> Tensor:
+    """Put `x` into a tensor of `shape` filled with `value`: element i at `low + step * i`.
+
+    With step 1 this is a pad; it is the adjoint of a slice.
+    """
+    if shape == x.shape and all(d == 1 for d in step):
+        return x
+    return apply(place_op, x, shape=shape, low=low, step=step, value=value)
+
+
+def _place_infer(
+    x: TensorType, *, shape: Shape, low: Shape, step: Axes, value: Number
+) -> TensorType:
+    if not len(shape) == len(low) == len(step) == x.ndim:
+        raise ShapeError("pad", f"{len(low)} axes are padded of x: {x}")
+    for axis, (n, total, first, stride) in enumerate(zip(x.shape, shape, low, step, strict=True)):
+        last = first + stride * (n - 1)
+        if n == 0 or not all(isinstance(value, int) for value in (total, first, last)):
+            continue
+        if stride < 1 or static(first) < 0 or static(last) >= static(total):
+            raise ShapeError(
+                "pad", f"axis {axis} of x: {x} placed from {first} to {last} leaves 0 to {total}"
+            )
+    return x.with_shape(shape)
+
+
+def _place_reference(x: Array, *, shape: Shape, low: Shape, step: Axes, value: Number) -> Array:
+    out = np.full(tuple(map(static, shape)), value, x.dtype)
+    index = tuple(
+        static(first) + stride * np.arange(n)
+        for n, first, stride in zip(x.shape, low, step, strict=True)
+    )
+    out[np.ix_(*index)] = x
+    return out
+
+
+def _place_grad(
+    node: Node, g: Tensor, *, shape: Shape, low: Shape, step: Axes, value: Number
+) -> Grads:
+    return (slice_axes(g, low, node.inputs[0].shape, step),)
+
+
+def _place_kernel(_x: TensorType, *, shape: Shape, low: Shape, step: Axes, value: Number) -> Place:
+    maps = enumerate(zip(low, step, strict=True))
+    return Place((tuple(AxisMap.axis(a, d, static(first)) for a, (first, d) in maps),), value)
+
+
+place_op = define(
+    "pad", infer=_place_infer, reference=_place_reference, grad=_place_grad, kernel=_place_kernel
+)
+
+
+def concat(tensors: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
+    """Join tensors along `axis`; all flattened first for None. Dtypes promote."""
+    if not tensors:
+        raise ShapeError("concat", "there are no tensors to join", source=user_source())
+    parts = promote_operands("concat", *tensors)
+    if axis is None:
+        parts, axis = [reshape(t, (-1,)) for t in parts], 0
+    chosen = normalize_axis("concat", axis, parts[0].ndim)
+    return parts[0] if len(parts) == 1 else apply(concat_op, *parts, axis=chosen)
+
+
+def _concat_infer(*parts: TensorType, axis: int) -> TensorType:
+    first = parts[0]
+    total: Dim = 0
+    shape = first.shape
+    for position, part in enumerate(parts):
+        if part.dtype != first.dtype:
+            raise DTypeError("concat", f"dtypes differ: {first}, {part}")
+        if part.ndim != first.ndim:
+            raise ShapeError("concat", f"ranks differ: operand 0: {first}, {position}: {part}")
+        level = part.with_shape((*part.shape[:axis], 0, *part.shape[axis + 1 :]))
+        model = first.with_shape((*shape[:axis], 0, *shape[axis + 1 :]))
+        shape = meet_shapes("concat", "operand 0", model, f"operand {position}", level)
+        total = total + part.shape[axis]
+    return first.with_shape((*shape[:axis], total, *shape[axis + 1 :]))
+
+
+def _concat_reference(*parts: Array, axis: int) -> Array:
+    return np.concatenate(parts, axis=axis)
+
+
+def _offsets(parts: Sequence[TensorType], axis: int) -> list[Dim]:
+    offsets: list[Dim] = [0]
+    for part in parts[:-1]:
+        offsets.append(offsets[-1] + part.shape[axis])
+    return offsets
+
+
+def _concat_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
+    parts = [t.type for t in node.inputs]
+    grads = []
+    for part, offset in zip(parts, _offsets(parts, axis), strict=True):
+        start = [offset if a == axis else 0 for a in range(part.ndim)]
+        size = [part.shape[axis] if a == axis else n for a, n in enumerate(g.shape)]
+        grads.append(slice_axes(g, start, size, [1] * part.ndim))
+    return tuple(grads)
+
+
+def _concat_kernel(*parts: TensorType, axis: int) -> Place:
+    operands = []
+    for part, offset in zip(parts, _offsets(parts, axis), strict=True):
+        first = static(offset)
+        maps = (AxisMap.axis(a, 1, first if a == axis else 0) for a in range(part.ndim))
+        operands.append(tuple(maps))
+    return Place(tuple(operands), None)
+
+
+concat_op = define(
+    "concat",
+    infer=_concat_infer,
+    reference=_concat_reference,
+    grad=_concat_grad,
+    kernel=_concat_kernel,
+)
+
+
+def stack(tensors: Sequence[Any], /, *, axis: int = 0) -> Tensor:
+    """Join tensors of one shape along a new `axis`."""
+    if not tensors:
+        raise ShapeError("stack", "there are no tensors to join", source=user_source())
+    parts = promote_operands("stack", *tensors)
+    position = normalize_axis("stack", axis, parts[0].ndim + 1)
+    return concat([expand_dims(t, axis=position) for t in parts], axis=position)
+
+
+def pad(x: Any, pad_width: Any, *, constant_values: Number = 0) -> Tensor:
+    """Pad with a constant; `pad_width` is (before, after) for each axis, as NumPy takes it."""
+    x = as_tensor(x)
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)) if x.ndim else np.zeros((0, 2))
+    if (widths < 0).any():
+        raise ShapeError("pad", f"widths {pad_width} are negative", source=user_source())
+    low = tuple(int(w[0]) for w in widths)
+    shape = tuple(at_least(n, 0) + int(w.sum()) for n, w in zip(x.shape, widths, strict=True))
+    return place(x, shape, low, (1,) * x.ndim, constant_values)
