@@ -179,9 +179,8 @@ def _in_memory(steps: Sequence[Step], vector_bytes: int) -> Iterator[Buffer]:
                 names = {param.name for param in kernel.params}
                 if is_written_out(kernel, vector_bytes):
                     names = set(_indexed_by_values(kernel.body, set()))
-                for param, argument in zip(kernel.params, arguments, strict=True):
-                    if param.name in names or isinstance(argument, Slice):
-                        yield root(argument)
+                pairs = zip(kernel.params, arguments, strict=True)
+                yield from (root(a) for p, a in pairs if p.name in names or isinstance(a, Slice))
             case Choice(index=Slice() as control) | Sweep(trips=Slice() as control):
                 yield root(control)
             case Invoke():

@@ -133,10 +133,11 @@ def _grown_alike(
     found = [list(values) for values in leaves]
     for position in (i for i, grows in enumerate(growing) if grows):
         sizes = [values[position].shape[0] for values in leaves]
-        if all(isinstance(size, int) for size in sizes):
-            for region, values in zip(traced, found, strict=True):
-                with region.open():
-                    values[position] = grown(values[position], max(sizes))
+        if not all(isinstance(size, int) for size in sizes):
+            continue
+        for region, values in zip(traced, found, strict=True):
+            with region.open():
+                values[position] = grown(values[position], max(sizes))
     return found
 
 

@@ -82,8 +82,7 @@ def while_loop(
         following = _following("while_loop", _as_arguments(result)[0], nest, initial)
         return following if bound is None else [*following, _next(params[count])]
 
-    hidden = [] if bound is None else [constant(0, dtypes.int64)]
-    start = [*initial, *hidden]
+    start = initial if bound is None else [*initial, constant(0, dtypes.int64)]
     growing = growing_leaves(arguments)
     trips = bound if isinstance(bound, int) else None
     start, ranges = grow_for_loop(_body_trace(step), start, growing, trips)
@@ -97,9 +96,11 @@ def while_loop(
     require_no_growth("while_loop", body_traced, growing)
     node = loop(start, traced, body_traced, capacity, name)
     results = node.outputs[1 : 1 + count]
-    if not back_prop:
-        results = tuple(stop_gradient(t) if t.dtype.is_trainable else t for t in results)
-    return unflatten(flatten(loop_vars)[1], results)
+    return unflatten(flatten(loop_vars)[1], results if back_prop else _without_gradients(results))
+
+
+def _without_gradients(results: Sequence[Tensor]) -> list[Tensor]:
+    return [stop_gradient(t) if t.dtype.is_trainable else t for t in results]
 
 
 def _as_arguments(values: Any) -> tuple[tuple[Any, ...], Nest]:

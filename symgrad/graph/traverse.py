@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 
 from symgrad.graph.node import Node, Tensor
@@ -30,23 +30,27 @@ def topological(
     stands for.
     """
     stopped = {id(t) for t in stop}
-    order: list[Node] = []
-    done: set[Node] = set()
+    order: dict[Node, None] = {}
     for root in tensors:
-        if id(root) in stopped or root.node in done:
-            continue
-        pending = [(root.node, iter(operands_of(root.node, outer)))]
-        entered = {root.node}
-        while pending:
-            node, operands = pending[-1]
-            for operand in operands:
-                below = operand.node
-                if id(operand) not in stopped and below not in done and below not in entered:
-                    pending.append((below, iter(operands_of(below, outer))))
-                    entered.add(below)
-                    break
-            else:
-                pending.pop()
-                done.add(node)
-                order.append(node)
-    return order
+        if id(root) not in stopped and root.node not in order:
+            _visit(root.node, order, stopped, outer)
+    return list(order)
+
+
+def _visit(
+    root: Node, order: dict[Node, None], stopped: Set[int], outer: Mapping[Tensor, Tensor]
+) -> None:
+    """Add `root` to `order`, behind what it depends on."""
+    pending = [(root, iter(operands_of(root, outer)))]
+    entered = {root}
+    while pending:
+        node, operands = pending[-1]
+        for operand in operands:
+            below = operand.node
+            if id(operand) not in stopped and below not in order and below not in entered:
+                pending.append((below, iter(operands_of(below, outer))))
+                entered.add(below)
+                break
+        else:
+            pending.pop()
+            order[node] = None

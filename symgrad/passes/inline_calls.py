@@ -99,13 +99,14 @@ class _Inliner:
 
     def graph(self, graph: Graph) -> Graph:
         """Return what stands for `graph`."""
-        if graph not in self._graphs:
-            with inside(graph.region):
-                for node in graph.nodes:
-                    if node.outputs[0] not in self._tensors:
-                        self._tensors.update(zip(node.outputs, self._again(node), strict=True))
-            is_same = all(self._tensors[t] is t for node in graph.nodes for t in node.outputs)
-            self._graphs[graph] = graph if is_same else graph.with_roots(self._tensors)
+        if graph in self._graphs:
+            return self._graphs[graph]
+        with inside(graph.region):
+            for node in graph.nodes:
+                if node.outputs[0] not in self._tensors:
+                    self._tensors.update(zip(node.outputs, self._again(node), strict=True))
+        is_same = all(self._tensors[t] is t for node in graph.nodes for t in node.outputs)
+        self._graphs[graph] = graph if is_same else graph.with_roots(self._tensors)
         return self._graphs[graph]
 
     def _again(self, node: Node) -> Sequence[Tensor]:
