@@ -9,12 +9,12 @@ from benchmarks import (
     lstm,
     matmul,
     optimizer,
-    optimizers,
     overhead,
     profiles,
     scaling,
     threads,
     train_step,
+    update_rules,
 )
 from benchmarks.report import options, write_json
 
@@ -26,7 +26,7 @@ BENCHMARKS = (
     functional_calls,
     train_step,
     profiles,
-    optimizers,
+    update_rules,
     loops,
     lstm,
     matmul,

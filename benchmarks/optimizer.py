@@ -3,7 +3,8 @@
 Three questions. 10 million float32 parameters in 20 tensors, with gradients that are given: is a
 step as fast as a loop in C that reads and writes everything once? A wide linear layer: what is
 saved when the kernel that makes the gradient also makes the update, so that the gradient is never
-written? And a thousand small parameters: how long does that take to compile?
+written? And a thousand small parameters: how long does that take to compile? The other rules are
+in `update_rules.py`.
 
 The C program is compiled here, for this machine, with OpenMP. What is measured is memory: a round
 touches more than a cache holds.

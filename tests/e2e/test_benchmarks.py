@@ -74,7 +74,7 @@ def test_a_training_step_is_measured(reports):
 
 
 def test_every_rule_is_measured_alone_and_accumulated(reports):
-    rows = {row["rule"]: row for row in reports["optimizers"]["rows"]}
+    rows = {row["rule"]: row for row in reports["update_rules"]["rows"]}
     assert {"SGD", "Adam", "AdamW", "RMSProp", "Lion", "LARS", "LAMB"} <= set(rows)
     assert all(row["symgrad us"] > 0 and row["accumulated us"] > 0 for row in rows.values())
 

@@ -1,4 +1,6 @@
-"""Updates alone: a million float32 weights moved by a given gradient, beside PyTorch's optimizers.
+"""Every rule of update alone, beside PyTorch's: a million float32 weights, and a given gradient.
+
+What Adam costs as part of a step, at sizes that fill memory, and to compile is in `optimizer.py`.
 
 PyTorch runs its fused kernels where it has them for a CPU, on one thread. After a few steps the
 weights must agree before anything is timed. `accumulated` is a call of the same rule under
@@ -49,7 +51,7 @@ def measure(quick: bool = False) -> Report:
     size = 1 << (12 if quick else 20)
     torch = optional("torch")
     report = Report(
-        "optimizers",
+        "update_rules",
         ("rule", "symgrad us", "GB/s", "accumulated us", "PyTorch us", "times symgrad"),
     )
     if torch is None:
