@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
@@ -15,11 +15,10 @@ from symgrad.optim.hyperparameters import (
     check_not_negative,
     check_positive,
 )
-from symgrad.optim.optimizer import Pair
-from symgrad.optim.rule import Group, Rule, moved, with_decay
+from symgrad.optim.rule import Group, PerVariableRule, moved, with_decay
 
 
-class Adadelta(Rule):
+class Adadelta(PerVariableRule):
     """Adadelta of Zeiler (2012), algorithm 1.
 
         v = rho * v + (1 - rho) * g**2
@@ -50,9 +49,6 @@ class Adadelta(Rule):
         self.epsilon = check_positive("Adadelta", "epsilon", epsilon)
         self.weight_decay = check_not_negative("Adadelta", "weight_decay", weight_decay)
         super().__init__(lr, groups)
-
-    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        return [update for g, w in pairs for update in self._updates_of(g, w)]
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
         g = with_decay(g, w, self.weight_decay)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
@@ -10,11 +10,10 @@ from symgrad.graph.ops.arithmetic import square
 from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.optim.hyperparameters import LearningRate, check_not_negative
-from symgrad.optim.optimizer import Pair
-from symgrad.optim.rule import Group, Rule, moved, with_decay
+from symgrad.optim.rule import Group, PerVariableRule, moved, with_decay
 
 
-class Adagrad(Rule):
+class Adagrad(PerVariableRule):
     """Adagrad of Duchi, Hazan and Singer (2011), with a diagonal matrix.
 
         s += g**2
@@ -43,9 +42,6 @@ class Adagrad(Rule):
         )
         self.weight_decay = check_not_negative("Adagrad", "weight_decay", weight_decay)
         super().__init__(lr, groups)
-
-    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        return [update for g, w in pairs for update in self._updates_of(g, w)]
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
         g = with_decay(g, w, self.weight_decay)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
@@ -14,11 +14,10 @@ from symgrad.optim.hyperparameters import (
     check_positive,
 )
 from symgrad.optim.norms import norm, trust_ratio
-from symgrad.optim.optimizer import Pair
-from symgrad.optim.rule import Group, Rule, in_slot_dtype, moved, with_decay
+from symgrad.optim.rule import Group, PerVariableRule, in_slot_dtype, moved, with_decay
 
 
-class LARS(Rule):
+class LARS(PerVariableRule):
     """LARS of You, Gitman and Ginsburg (2017), algorithm 1; norms are of a whole variable.
 
         ratio = trust_coefficient * norm(w) / (norm(g) + weight_decay * norm(w))
@@ -48,9 +47,6 @@ class LARS(Rule):
         self.weight_decay = check_not_negative("LARS", "weight_decay", weight_decay)
         self.trust_coefficient = check_positive("LARS", "trust_coefficient", trust_coefficient)
         super().__init__(lr, groups)
-
-    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        return [update for g, w in pairs for update in self._updates_of(g, w)]
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
         w_norm, g_norm = norm(in_slot_dtype(w, g)), norm(g)

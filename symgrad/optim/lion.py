@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import sign
 from symgrad.graph.ops.leaf import Variable
 from symgrad.optim.hyperparameters import LearningRate, check_fraction, check_not_negative
-from symgrad.optim.optimizer import Pair
-from symgrad.optim.rule import Group, Rule, moved, with_decay
+from symgrad.optim.rule import Group, PerVariableRule, moved, with_decay
 
 
-class Lion(Rule):
+class Lion(PerVariableRule):
     """Lion of Chen et al., "Symbolic discovery of optimization algorithms" (2023), algorithm 2.
 
         w -= lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w)
@@ -40,9 +39,6 @@ class Lion(Rule):
         self.beta2 = check_fraction("Lion", "beta2", beta2)
         self.weight_decay = check_not_negative("Lion", "weight_decay", weight_decay)
         super().__init__(lr, groups)
-
-    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        return [update for g, w in pairs for update in self._updates_of(g, w)]
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
         m = self._slots.of(w, "m")

@@ -108,6 +108,17 @@ class Rule(Optimizer):
         return cast(rate, dtype) if isinstance(rate, Tensor) else rate
 
 
+class PerVariableRule(Rule):
+    """A rule whose formula has nothing in it that variables share."""
+
+    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
+        return [update for g, w in pairs for update in self._updates_of(g, w)]
+
+    @abstractmethod
+    def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
+        """Return the updates of `w`, whose gradient is `g`, and of its slots."""
+
+
 def in_slot_dtype(w: Variable, g: Tensor) -> Tensor:
     """Return the value of `w` in the dtype of its slots, which is that of its gradient `g`."""
     return cast(w, g.dtype)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import Variable
 from symgrad.optim.hyperparameters import LearningRate, check_fraction, check_not_negative
-from symgrad.optim.optimizer import Pair
-from symgrad.optim.rule import Group, Rule, moved, with_decay
+from symgrad.optim.rule import Group, PerVariableRule, moved, with_decay
 
 
-class SGD(Rule):
+class SGD(PerVariableRule):
     """Move against the gradient: `w -= lr * g`.
 
     With a momentum mu, against a sum of gradients in which older ones count less:
@@ -42,9 +41,6 @@ class SGD(Rule):
         self.nesterov = nesterov
         self.weight_decay = check_not_negative("SGD", "weight_decay", weight_decay)
         super().__init__(lr, groups)
-
-    def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        return [update for g, w in pairs for update in self._updates_of(g, w)]
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
         lr = self._rate(g.dtype)
