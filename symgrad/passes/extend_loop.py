@@ -20,6 +20,7 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import Attr, Literal, TensorType
 from symgrad.passes.costs import bytes_of
 from symgrad.passes.merge_loops import (
+    LOOPS,
     body_of,
     capacity_of,
     carried_of,
@@ -145,6 +146,20 @@ def with_extensions(graph: Graph, extensions: Mapping[Node, Extension]) -> Graph
     The tensors around a loop that an extension names are those of `graph`, or built on them.
     """
     return prune_loops(_Extending(graph, extensions).run()) if extensions else graph
+
+
+def extend_counted(graph: Graph, extension_of: Callable[[Node], Extension | None]) -> Graph:
+    """Return `graph` with what `extension_of` gives, for loops of known sizes and trips.
+
+    Loops that run once or not at all, and those for which it gives None, stay as they are.
+    """
+    extensions = {}
+    for loop in graph.nodes:
+        if loop.definition in LOOPS and is_static(loop) and (trips_of(loop) or 0) > 1:
+            extension = extension_of(loop)
+            if extension is not None:
+                extensions[loop] = extension
+    return with_extensions(graph, extensions)
 
 
 class _Extending:

@@ -48,15 +48,13 @@ from symgrad.passes.costs import (
 from symgrad.passes.extend_loop import (
     Extension,
     allowed_bytes,
-    is_static,
+    extend_counted,
     operands_of_body,
     places_of_stacks,
     region_of_body,
     scanned_of,
-    trips_of,
-    with_extensions,
 )
-from symgrad.passes.merge_loops import LOOPS, body_of, carried_of
+from symgrad.passes.merge_loops import body_of, carried_of
 from symgrad.passes.rewrites import Rewrites
 
 RULE = "hoist-scanned"
@@ -64,13 +62,7 @@ RULE = "hoist-scanned"
 
 def hoist_scanned(graph: Graph, rewrites: Rewrites) -> Graph:
     """Return `graph` with products of slices and invariants computed before the loops."""
-    extensions = {}
-    for loop in graph.nodes:
-        if loop.definition in LOOPS and is_static(loop) and (trips_of(loop) or 0) > 1:
-            extension = _extension(loop, _Scanned(loop), rewrites)
-            if extension is not None:
-                extensions[loop] = extension
-    return with_extensions(graph, extensions)
+    return extend_counted(graph, lambda loop: _extension(loop, _Scanned(loop), rewrites))
 
 
 def _extension(loop: Node, scanned: _Scanned, rewrites: Rewrites) -> Extension | None:

@@ -42,14 +42,12 @@ from symgrad.passes.costs import bytes_of
 from symgrad.passes.extend_loop import (
     Extension,
     allowed_bytes,
-    is_static,
+    extend_counted,
     operands_of_body,
     places_of_stacks,
     scanned_of,
-    trips_of,
-    with_extensions,
 )
-from symgrad.passes.merge_loops import LOOPS, body_of, carried_of
+from symgrad.passes.merge_loops import body_of, carried_of
 from symgrad.passes.rewrites import Rewrites
 
 RULE = "sink-sums"
@@ -57,13 +55,7 @@ RULE = "sink-sums"
 
 def sink_sums(graph: Graph, rewrites: Rewrites) -> Graph:
     """Return `graph` with sums of products over iterations behind the loops."""
-    extensions = {}
-    for loop in graph.nodes:
-        if loop.definition in LOOPS and is_static(loop) and (trips_of(loop) or 0) > 1:
-            extension = _Sinking(loop, rewrites).extension()
-            if extension is not None:
-                extensions[loop] = extension
-    return with_extensions(graph, extensions)
+    return extend_counted(graph, lambda loop: _Sinking(loop, rewrites).extension())
 
 
 @dataclass(frozen=True, slots=True)
