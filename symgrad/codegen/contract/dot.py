@@ -22,6 +22,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
     shuffle,
 )
+from symgrad.codegen.llvm.kernel_function import kernel_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,8 @@ class DotKernel:
 def emit_dot_kernel(module: ir.Module, kernel: DotKernel) -> ir.Function:
     """Emit the function `(left, right, tile, k, resume)`; the last two are those of all kernels."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
-    function = ir.Function(module, kind, module.get_unique_name("contract.dot"))
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
+    function = kernel_function(module, kind, module.get_unique_name("contract.dot"))
     left, right, tile, _, _ = function.args
-    for pointer in (left, right, tile):
-        pointer.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     chains = _emit_k(builder, kernel, left, right)
     for at in range(kernel.rows * kernel.columns):

@@ -21,6 +21,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
     splat,
 )
+from symgrad.codegen.llvm.kernel_function import kernel_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,8 @@ class Microkernel:
 def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.Function:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
-    function = ir.Function(module, kind, module.get_unique_name("contract.tile"))
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
+    function = kernel_function(module, kind, module.get_unique_name("contract.tile"))
     left, right, tile, k, resume = function.args
-    for pointer in (left, right, tile):
-        pointer.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     sums = [ir.Constant(kernel.vector_type, None)] * (kernel.rows * kernel.vectors)
     if kernel.resumes:

@@ -22,6 +22,7 @@ from symgrad.codegen.contract.elements import (
     shuffle,
 )
 from symgrad.codegen.contract.plan import Packing
+from symgrad.codegen.llvm.kernel_function import kernel_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,8 @@ class PanelPacker:
 def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.Function:
     """Emit the function `(source, packed, k)` that packs `k` steps of a panel."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, INDEX])
-    function = ir.Function(module, kind, module.get_unique_name("contract.pack"))
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
+    function = kernel_function(module, kind, module.get_unique_name("contract.pack"))
     source, packed, k = function.args
-    source.add_attribute("noalias")
-    packed.add_attribute("noalias")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     match packer.how:
         case "lines":

@@ -14,6 +14,7 @@ from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.expressions import SCALAR, ExpressionEmitter, Vector
+from symgrad.codegen.llvm.kernel_function import kernel_function
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.products import emit_prefetch, loads_to_prefetch, product_plan
 from symgrad.codegen.llvm.target import Target
@@ -41,7 +42,7 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     """
     pointers = [_PTR] * (len(kernel.params) + kernel.can_fail)
     result = _I32 if kernel.can_fail else ir.VoidType()
-    function = _internal_function(module, ir.FunctionType(result, pointers), name)
+    function = kernel_function(module, ir.FunctionType(result, pointers), name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     names = [p.name for p in kernel.params]
     KernelEmitter(builder, kernel, dict(zip(names, function.args, strict=False)), target).emit()
@@ -49,18 +50,6 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
         builder.ret(_I32(0))
     else:
         builder.ret_void()
-    return function
-
-
-def _internal_function(module: ir.Module, type_: ir.FunctionType, name: str) -> ir.Function:
-    """Declare a function whose pointers lead to memory that does not overlap."""
-    function = ir.Function(module, type_, name)
-    function.linkage = "internal"
-    function.attributes.add("nounwind")
-    function.attributes.add("noinline")
-    for argument in function.args:
-        if argument.type == _PTR:
-            argument.add_attribute("noalias")
     return function
 
 
@@ -135,7 +124,7 @@ class KernelEmitter(ExpressionEmitter):
         result = _I32 if can_fail else ir.VoidType()
         module = self._function.module
         name = module.get_unique_name(f"{self._function.name}.part")
-        part = _internal_function(module, ir.FunctionType(result, kinds), name)
+        part = kernel_function(module, ir.FunctionType(result, kinds), name)
         self._emit_part(part, statement, list(indices), list(values))
         failure = emit_fork(self._builder, part, arguments, statement.parts, can_fail=can_fail)
         if failure is not None:

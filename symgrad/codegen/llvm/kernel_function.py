@@ -1,0 +1,20 @@
+"""How a function that computes is declared: a kernel, a part of one, what runs in a product.
+
+What goes into it is for the caller; functions that only call others are declared where they are.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+
+def kernel_function(module: ir.Module, type_: ir.FunctionType, name: str) -> ir.Function:
+    """Declare a function of `module` whose pointers lead to memory that does not overlap."""
+    function = ir.Function(module, type_, name)
+    function.linkage = "internal"
+    function.attributes.add("nounwind")
+    function.attributes.add("noinline")
+    for argument in function.args:
+        if isinstance(argument.type, ir.PointerType):
+            argument.add_attribute("noalias")
+    return function
