@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import Lanes, emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.llvm.vectors import gathered, shuffled
 from symgrad.codegen.loops import (
     Atom,
     Cast,
@@ -169,21 +170,10 @@ class ExpressionEmitter:
             return self._reverse(self._lanes(width).load(pointer, load.dtype, align)), width
         single = self._lanes(1)
         pointers = (self._pointer(load.buffer, load.index, lane) for lane in range(width))
-        return self._gathered([single.load(p, load.dtype, align) for p in pointers]), width
-
-    def _gathered(self, elements: Sequence[ir.Value]) -> ir.Value:
-        kind = ir.VectorType(elements[0].type, len(elements))
-        vector: ir.Value = ir.Constant(kind, ir.Undefined)
-        for lane, element in enumerate(elements):
-            vector = self._builder.insert_element(vector, element, _I32(lane))
-        return vector
+        return gathered(self._builder, [single.load(p, load.dtype, align) for p in pointers]), width
 
     def _reverse(self, vector: ir.Value) -> ir.Value:
-        return self._shuffled(vector, list(reversed(range(self._vector.width))))
-
-    def _shuffled(self, vector: ir.Value, order: list[int]) -> ir.Value:
-        mask = ir.Constant(ir.VectorType(_I32, len(order)), order)
-        return self._builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask)
+        return shuffled(self._builder, [vector], range(self._vector.width)[::-1])
 
     def _emit_index_value(self, index: Index) -> tuple[ir.Value, int]:
         stride = self._stride(index)
@@ -191,7 +181,9 @@ class ExpressionEmitter:
         if stride == 0:
             return self._index(index), 1
         if stride is None:
-            return self._gathered([self._index(index, lane) for lane in range(width)]), width
+            return gathered(
+                self._builder, [self._index(index, lane) for lane in range(width)]
+            ), width
         steps = ir.Constant(ir.VectorType(_I64, width), [stride * i for i in range(width)])
         base = self._lanes(width).splat(self._index(index))
         return self._builder.add(base, steps, flags=("nsw",)), width

@@ -18,6 +18,7 @@ from symgrad.codegen.llvm.kernel_function import kernel_function
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.products import emit_prefetch, loads_to_prefetch, product_plan
 from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.llvm.vectors import shuffled
 from symgrad.codegen.loops import (
     Check,
     Fold,
@@ -283,7 +284,7 @@ class KernelEmitter(ExpressionEmitter):
     def _halves(self, vector: ir.Value, start: int, width: int) -> ir.Value:
         if width == 1:
             return self._builder.extract_element(vector, _I32(start))
-        return self._shuffled(vector, list(range(start, start + width)))
+        return shuffled(self._builder, [vector], range(start, start + width))
 
     # ------------------------------------------------------------------------------ products
 

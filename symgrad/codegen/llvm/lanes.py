@@ -47,11 +47,6 @@ class Lanes:
         """Return the type of a value in registers: a half is its 16 bits, a bool one bit."""
         return lanes_of(register_type(dtype), self.width)
 
-    @staticmethod
-    def memory_type(dtype: DType) -> ir.Type:
-        """Return the type of one element in memory: a bool takes a byte."""
-        return memory_type(dtype)
-
     def const(self, value: bool | int | float, dtype: DType) -> ir.Value:
         """Return `value`, rounded to `dtype`, in every lane."""
         if not dtype.is_float:

@@ -16,6 +16,7 @@ from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.math.conversions import register_type
 from symgrad.codegen.llvm.math.values import lanes_of
 from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.llvm.vectors import gathered, shuffled
 from symgrad.graph.dtypes import DType
 from symgrad.passes.buffers import Buffer
 
@@ -108,8 +109,10 @@ class RegisterFile:
         first, *second = dict.fromkeys(place for place, _, _ in map(places.holding, elements))
         if len(second) <= 1 and places.width > 1 and not places.singles:
             vectors = [self._read(place, dtype, places.width) for place in (first, *second)]
-            return self._shuffled(vectors, [self._lane(places, first, e) for e in elements])
-        return self._gathered([self._element(buffer, element) for element in elements])
+            return shuffled(
+                self._builder, vectors, [self._lane(places, first, e) for e in elements]
+            )
+        return gathered(self._builder, [self._element(buffer, element) for element in elements])
 
     @staticmethod
     def _lane(places: _Places, first: ir.Value, element: int) -> int:
@@ -130,7 +133,7 @@ class RegisterFile:
             return
         for number, place in enumerate(whole):
             lanes = range(number * places.width, (number + 1) * places.width)
-            part = value if len(whole) == 1 else self._shuffled([value], lanes)
+            part = value if len(whole) == 1 else shuffled(self._builder, [value], lanes)
             self._builder.store(part, place)
 
     def _whole(self, places: _Places, elements: Sequence[int]) -> Sequence[ir.Value] | None:
@@ -158,19 +161,5 @@ class RegisterFile:
     def _read(self, place: ir.Value, dtype: DType, width: int) -> ir.Value:
         return self._builder.load(place, typ=lanes_of(register_type(dtype), width))
 
-    def _gathered(self, elements: Sequence[ir.Value]) -> ir.Value:
-        kind = ir.VectorType(elements[0].type, len(elements))
-        vector: ir.Value = ir.Constant(kind, ir.Undefined)
-        for lane, element in enumerate(elements):
-            vector = self._builder.insert_element(vector, element, _I32(lane))
-        return vector
-
     def _joined(self, low: ir.Value, high: ir.Value) -> ir.Value:
-        return self._shuffled([low, high], range(2 * low.type.count))
-
-    def _shuffled(self, vectors: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
-        """Return some lanes of one or two vectors."""
-        first, *second = vectors
-        other = second[0] if second else ir.Constant(first.type, ir.Undefined)
-        order = ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))
-        return self._builder.shuffle_vector(first, other, order)
+        return shuffled(self._builder, [low, high], range(2 * low.type.count))

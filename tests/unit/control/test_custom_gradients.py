@@ -10,6 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph.node import Tensor
 from tests.support.control_programs import check_derivatives, gradient, run
+from tests.support.custom_gradients import exponential, softplus
 
 POINT = np.array([0.9, -0.8, 1.1])
 
@@ -22,19 +23,6 @@ def x() -> Tensor:
 @pytest.fixture
 def n() -> Tensor:
     return sg.placeholder((), "int64", name="n")
-
-
-@sg.custom_gradient
-def softplus(x):
-    """Return log(1 + exp(x)), with a gradient that reads what the function has computed."""
-    e = sg.exp(x)
-    return sg.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
-
-
-@sg.custom_gradient
-def exponential(x):
-    """Return exp(x), with a gradient in terms of itself."""
-    return sg.exp(x), lambda dy: dy * exponential(x)
 
 
 @pytest.mark.parametrize("bound", [None, 4])

@@ -13,6 +13,7 @@ from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from tests.support.control_programs import check_derivatives, gradient, run
+from tests.support.custom_gradients import softplus
 
 POINT = np.array([0.9, -0.8, 1.1])
 
@@ -82,11 +83,6 @@ def test_r9_11_in_a_loop_and_with_one_inside(x):
 
 
 def test_r9_11_custom_gradients_inside(x):
-    @sg.custom_gradient
-    def softplus(a):
-        e = sg.exp(a)
-        return sg.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
-
     check_derivatives(sg.recompute_grad(lambda a: softplus(a * a))(x), x, {x: POINT})
 
 

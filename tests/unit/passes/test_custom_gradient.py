@@ -12,6 +12,7 @@ from symgrad.errors import DTypeError, GraphError
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from tests.support.control_programs import check_derivatives, gradient, run, value
+from tests.support.custom_gradients import exponential, softplus
 
 POINT = np.array([0.9, -0.8, 1.1])
 
@@ -32,19 +33,6 @@ def both_gradients(ys: Any, xs: list[Tensor], **options: Any) -> list[Tensor]:
 def tripled(x):
     """Return x, with three times the gradient."""
     return x, lambda dy: dy * 3.0
-
-
-@sg.custom_gradient
-def softplus(x):
-    """Return log(1 + exp(x)), with a gradient that reads what the function has computed."""
-    e = sg.exp(x)
-    return sg.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
-
-
-@sg.custom_gradient
-def exponential(x):
-    """Return exp(x), with a gradient in terms of itself."""
-    return sg.exp(x), lambda dy: dy * exponential(x)
 
 
 # ---------------------------------------------------------------------------- first derivatives
