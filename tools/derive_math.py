@@ -239,8 +239,6 @@ def print_constants() -> None:
     print(f"LOG2_E = {spell(1 / mp.log(2), 'f64')}")
     print("\n# pi/2 in four parts: n * each of the first three is exact for |n| < 2**20.")
     print(f"PIO2 = ({', '.join(spell(p, 'f64') for p in parts(mp.pi / 2, 33, 4))})")
-    print("\n# pi/2 in two parts, for float32: n * the first is exact for |n| < 2**27.")
-    print(f"PIO2_SHORT = ({', '.join(spell(p, 'f64') for p in parts(mp.pi / 2, 26, 2))})")
     print("\n# Numbers rounded to float64 and what the rounding left over.")
     for name, x in (("PIO2_PAIR", mp.pi / 2), ("TWO_THIRDS", mpf(2) / 3)):
         print(f"{name} = ({', '.join(spell(p, 'f64') for p in parts(x, 53, 2))})")

@@ -1,7 +1,7 @@
-"""Questions about partitions, asked of networkx: is it well formed, how long is its longest chain.
+"""Whether a partition is well formed: whether its groups wait for each other is asked of networkx.
 
-For tests and reports. The passes have analyses of their own, and share nothing with this file, so
-that it can contradict them.
+For tests. The passes have analyses of their own, and share nothing with this file, so that it can
+contradict them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,6 @@ def group_graph(partition: Partition) -> networkx.DiGraph:
         if group.nodes:
             view.add_edges_from((writer[t], number) for t in group.inputs if _is_made(t))
     return view
-
-
-def longest_chain(partition: Partition) -> list[Group]:
-    """Return the groups of a longest chain in which each waits for the one before."""
-    numbers = networkx.dag_longest_path(group_graph(partition))
-    return [partition.groups[number] for number in numbers]
 
 
 def verify_partition(partition: Partition) -> None:

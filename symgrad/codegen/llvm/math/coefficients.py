@@ -208,9 +208,6 @@ LOG2_E = 1.4426950408889634
 # pi/2 in four parts: n * each of the first three is exact for |n| < 2**20.
 PIO2 = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
 
-# pi/2 in two parts, for float32: n * the first is exact for |n| < 2**27.
-PIO2_SHORT = (1.5707963407039642, -1.3909067614167116e-08)
-
 # Numbers rounded to float64 and what the rounding left over.
 PIO2_PAIR = (1.5707963267948966, 6.123233995736766e-17)
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
