@@ -1,4 +1,4 @@
-"""What the text points at exists: Notes cited in code, files linked in documents, docstrings.
+"""What the text points at exists: Notes, files and programs it names, links, docstrings.
 
 A Note is a comment that starts with a line holding its heading and nothing else; other places
 cite it by that heading. Whether the text is true is not checked here.
@@ -10,11 +10,10 @@ import dataclasses
 import inspect
 import re
 from collections import Counter
-from pathlib import Path
+from importlib import import_module
+from pathlib import Path, PurePosixPath
 
 import pytest
-
-import symgrad
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("symgrad", "tests", "examples", "benchmarks", "tools")
@@ -28,6 +27,13 @@ _HEADING = re.compile(r"^[ \t]*#[ \t]*Note \[(?P<name>[^\]\n]+)\][ \t]*$", re.MU
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
+_FILE = re.compile(r"`(?P<path>[\w./]+\*?[\w./]*\.(?:py|sg|md|cfg|toml))`")
+_PROGRAM = re.compile(rf"\bpython{_BREAK}-m{_BREAK}(?P<name>(?:symgrad|benchmarks)(?:\.\w+)*)")
+FILES = [
+    PurePosixPath(path.relative_to(ROOT))
+    for path in (*ROOT.glob("*.*"), *(p for f in (*FOLDERS, "docs") for p in (ROOT / f).rglob("*")))
+]
+FACES = ("symgrad", *(f"symgrad.{name}" for name in ("arrays", "nn", "optim", "testing")))
 
 
 def _place(path: Path) -> str:
@@ -48,6 +54,16 @@ def _links(text: str) -> list[str]:
     """Return the targets of the links of a document that are files of this repository."""
     targets = [match["target"] for match in _LINK.finditer(_CODE.sub("", text))]
     return [target.partition("#")[0] for target in targets if not _ELSEWHERE.match(target)]
+
+
+def _is_file(named: str) -> bool:
+    """Say whether a file of the repository has this path, or ends with it."""
+    return any(path.match(named) for path in FILES)
+
+
+def _is_program(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
 
 
 def _is_documented(value: object) -> bool:
@@ -90,8 +106,28 @@ def test_links_between_files_point_at_files(path):
     assert not missing, f"{_place(path)} links to {missing}"
 
 
-def test_every_public_name_exists_and_has_a_docstring():
-    assert symgrad.__all__, "the public face is empty"
-    assert len(set(symgrad.__all__)) == len(symgrad.__all__), "a public name is listed twice"
-    bare = [name for name in symgrad.__all__ if not _is_documented(getattr(symgrad, name))]
+@pytest.mark.parametrize("path", [*DOCUMENTS, *MODULES], ids=_place)
+def test_files_and_programs_that_are_named_exist(path):
+    text = path.read_text(encoding="utf-8")
+    files = [match["path"] for match in _FILE.finditer(text) if not _is_file(match["path"])]
+    programs = [m["name"] for m in _PROGRAM.finditer(text) if not _is_program(m["name"])]
+    assert not files, f"{_place(path)} names {files}"
+    assert not programs, f"{_place(path)} says to run {programs}"
+
+
+def test_a_file_is_known_by_the_end_of_its_path():
+    assert _is_file("passes/fuse.py")
+    assert _is_file("runtime/aot*.py")
+    assert not _is_file("passes/infuse.py")
+    assert not _is_file("use.py")
+    assert _is_program("benchmarks")
+    assert not _is_program("benchmarks.nothing")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_public_name_exists_and_has_a_docstring(face):
+    module = import_module(face)
+    assert module.__all__, f"{face} is empty"
+    assert len(set(module.__all__)) == len(module.__all__), "a public name is listed twice"
+    bare = [name for name in module.__all__ if not _is_documented(getattr(module, name))]
     assert not bare, f"public names without a docstring: {bare}"
