@@ -35,10 +35,11 @@ def load_split() -> Any:
 def make_parameters(rng: np.random.Generator) -> Parameters:
     """Make variables: state that compiled programs read, and update in place."""
     parameters = []
-    for fan_in, fan_out in itertools.pairwise(LAYERS):
+    for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(LAYERS)):
         weight = rng.normal(0, np.sqrt(2 / fan_in), (fan_in, fan_out)).astype(np.float32)
         bias = np.zeros(fan_out, np.float32)
-        parameters.append((sg.variable(weight), sg.variable(bias)))
+        named = sg.variable(weight, name=f"w{layer}"), sg.variable(bias, name=f"b{layer}")
+        parameters.append(named)
     return parameters
 
 

@@ -32,10 +32,23 @@ def check_digits(folder: Path) -> None:
     assert number(in_training) > 0
     assert number(bare) > 0
     assert re.search(r"kernel +computes +runs +us +share +GFLOP/s +GB/s", printed)
-    shares = [float(share) for share in re.findall(r"(?m)^k\d+ .* ([\d.]+)%", printed)]
+    shares = [float(share) for share in re.findall(r"(?m)^k\d+ .*? ([\d.]+)%", printed)]
     assert sum(shares) == pytest.approx(100, abs=2)
 
     check_picture(folder, "reading.png")
+
+
+def check_digits_step(folder: Path) -> None:
+    for name in ("training", "clipped", "recurrent"):
+        program = f"{ROOT / 'examples' / 'digits_step.py'}:{name}"
+        command = [sys.executable, "-m", "symgrad", "inspect", program]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert "einsum" in done.stdout
+        assert ("gradient buffers: 0 bytes" in done.stdout) == (name == "training")
 
 
 def check_char_lstm(folder: Path) -> None:
@@ -85,6 +98,7 @@ def number(text: str) -> int:
 
 CHECKS = {
     "digits.py": check_digits,
+    "digits_step.py": check_digits_step,
     "char_lstm.py": check_char_lstm,
     "fixed_point.py": check_fixed_point,
 }
