@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -32,16 +33,19 @@ def user_source() -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not _is_inside(frame):
+        if not (_is_file_of_ours(code.co_filename) or _is_module_of_ours(frame)):
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
 
 
-def _is_inside(frame: FrameType) -> bool:
+@cache  # every op that is built asks about all frames between it and the user's
+def _is_file_of_ours(name: str) -> bool:
+    return name.startswith(_PACKAGE)
+
+
+def _is_module_of_ours(frame: FrameType) -> bool:
     # The methods that a dataclass is given come from no file; they have the globals of its module.
-    if frame.f_code.co_filename.startswith(_PACKAGE):
-        return True
     return str(frame.f_globals.get("__name__")).startswith("symgrad.")
 
 

@@ -13,8 +13,8 @@ from collections.abc import Hashable
 
 from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.types import attr_key
 from symgrad.passes.buffers import Buffer, Buffers
-from symgrad.passes.merge_common import attr_key
 from symgrad.passes.partition import Group, Partition
 
 

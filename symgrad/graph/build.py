@@ -6,7 +6,8 @@ global.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -15,11 +16,12 @@ from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Size, substitute
-from symgrad.graph.types import Attr, Literal
+from symgrad.graph.types import Attr, Literal, TensorType, attr_key
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
 _region: ContextVar[Region | None] = ContextVar("region", default=None)
+_built: ContextVar[dict[Hashable, Node] | None] = ContextVar("built", default=None)
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _gradient_keys: ContextVar[Mapping[str, str]] = ContextVar("gradient_keys", default=_NO_KEYS)
 
@@ -66,6 +68,20 @@ def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
         _gradient_keys.reset(token)
 
 
+@contextmanager
+def built_once() -> Iterator[None]:
+    """Make equal ops without a name on the same operands one node while this is open.
+
+    It is for formulas that are built for many operands and have scalars in common, as those of an
+    optimizer: the scalar, its conversions and what it is broadcast to are then built for all.
+    """
+    token = _built.set({})
+    try:
+        yield
+    finally:
+        _built.reset(token)
+
+
 def gradient_keys_in_force() -> Mapping[str, str]:
     """Return which gradient nodes are given that are built now, by the names of ops."""
     return _gradient_keys.get()
@@ -105,11 +121,36 @@ def apply_node(
     tensor_class: type[Tensor] | None = None,
 ) -> Node:
     """Infer the result of an op and make its node, with the user's line and the scopes in force."""
+    built = _built.get()
+    if built is None or name is not None:
+        return _apply_anew(definition, inputs, attrs, name, tensor_class)
+    key = _key(definition, inputs, attrs)
+    if key not in built:
+        built[key] = _apply_anew(definition, inputs, attrs, name, tensor_class)
+    return built[key]
+
+
+def _key(definition: OpDef, inputs: tuple[Tensor, ...], attrs: Attrs) -> Hashable:
+    """Return what nodes of which one can stand for all have in common, and no others."""
+    named = tuple([(key, attr_key(attrs[key])) for key in sorted(attrs)])
+    # A node keeps its operands alive, so no later tensor has the identity of one of them.
+    operands = tuple(map(id, inputs))
+    gradient_key = _gradient_keys.get().get(definition.name)
+    return definition, operands, named, _region.get(), _origin.get(), gradient_key
+
+
+def _apply_anew(
+    definition: OpDef,
+    inputs: tuple[Tensor, ...],
+    attrs: Attrs,
+    name: str | None,
+    tensor_class: type[Tensor] | None,
+) -> Node:
     origin = _origin.get()
     source = user_source() if origin is None else origin.source
     try:
         inputs = _entered(definition.name, inputs)
-        types = definition.infer(*(t.type for t in inputs), **attrs)
+        types = definition.infer(*[t.type for t in inputs], **attrs)
     except SymgradError as error:
         error.source = error.source or source
         raise
@@ -130,7 +171,7 @@ def apply_node(
 def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the operands as the region that is open sees them."""
     here = _region.get()
-    if all(t.node.region is here for t in inputs):
+    if all([t.node.region is here for t in inputs]):
         return inputs
     for position, tensor in enumerate(inputs):
         require_visible(op, f"operand {position}", tensor)
@@ -216,9 +257,11 @@ def _captured(tensor: Tensor, region: Region) -> Tensor:
 def rebuild(
     node: Node,
     inputs: tuple[Tensor, ...],
-    rename: Callable[[Attr], Attr] = lambda attr: attr,
+    rename: Callable[[Attr], Attr] | None = None,
 ) -> Node:
     """Apply the op of `node` to other inputs, with attributes renamed; see `with_attrs`."""
+    if rename is None:
+        return with_attrs(node, inputs, node.attrs)
     return with_attrs(node, inputs, {key: rename(value) for key, value in node.attrs.items()})
 
 
@@ -227,22 +270,34 @@ def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> Node:
 
     The types are inferred anew, and an error points at the user's line of the first building.
     """
-    try:
-        types = node.definition.infer(*(t.type for t in inputs), **attrs)
-    except SymgradError as error:
-        error.source = error.source or node.source
-        raise
     return make_node(
         node.definition,
         inputs,
         attrs,
-        types if isinstance(types, tuple) else (types,),
+        _types_again(node, inputs, attrs),
         name=node.name,
         source=node.source,
         origin=node.origin,
         region=node.region,
         gradient_key=node.gradient_key,
     )
+
+
+def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[TensorType, ...]:
+    given = [t.type for t in inputs]
+    if attrs is node.attrs and given == [t.type for t in node.inputs]:
+        return tuple([t.type for t in node.outputs])  # they depend on nothing else
+    try:
+        types = node.definition.infer(*given, **attrs)
+    except SymgradError as error:
+        error.source = error.source or node.source
+        raise
+    return types if isinstance(types, tuple) else (types,)
+
+
+def are_same(a: Sequence[object], b: Sequence[object]) -> bool:
+    """Return whether `a` and `b` are the same tensors, or nodes or graphs, one by one."""
+    return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
 def rebuild_here(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs | None = None) -> Node:

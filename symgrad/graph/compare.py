@@ -34,6 +34,8 @@ def graphs_in(attr: Attr) -> tuple[Graph, ...]:
 
 def graphs_of(node: Node) -> list[tuple[str, Graph]]:
     """Return the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
+    if not any(isinstance(attr, tuple | Graph) for attr in node.attrs.values()):
+        return []
     return [
         (f"{key}.{index}" if isinstance(node.attrs[key], tuple) else key, graph)
         for key in sorted(node.attrs)

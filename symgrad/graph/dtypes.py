@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import ml_dtypes
@@ -13,9 +13,9 @@ from symgrad.errors import DTypeError, user_source
 Kind = Literal["bool", "unsigned", "signed", "float"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type.
+    """An element type, of which there is one object: it is compared and hashed as such.
 
     `name` is NumPy's name and `short` the one the textual IR uses (`f32`, `i64`, `bool`).
     """
@@ -24,7 +24,7 @@ class DType:
     short: str
     kind: Kind
     bits: int
-    numpy: np.dtype[Any] = field(compare=False, repr=False)
+    numpy: np.dtype[Any]
 
     @property
     def itemsize(self) -> int:
@@ -52,6 +52,9 @@ class DType:
     def is_trainable(self) -> bool:
         """Whether gradients flow through tensors of this type."""
         return self.is_float
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return as_dtype, (self.name,)  # a copy is the one object
 
     def __str__(self) -> str:
         return self.short

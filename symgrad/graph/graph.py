@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
-from symgrad.graph.build import rebuild, substitute_sizes
+from symgrad.graph.build import are_same, rebuild, substitute_sizes
 from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.ops.leaf import Variable, placeholder_op
 from symgrad.graph.sizes import unknowns_of
@@ -23,8 +23,10 @@ class Update:
     value: Tensor
 
     def __post_init__(self) -> None:
-        subject = f"update of {self.variable.name or 'a variable'}"
         want, given = self.variable.type, self.value.type
+        if want == given:
+            return
+        subject = f"update of {self.variable.name or 'a variable'}"
         if want.dtype != given.dtype:
             raise DTypeError(subject, f"{given} given to a variable {want}", source=user_source())
         known = [
@@ -183,17 +185,18 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
     """Rebuild `graph` from the leaves up.
 
     `replace` is called for each node with its new inputs and returns the node to stand for it, or
-    None to keep it: the same node where no input changed.
+    None to keep it: the same node where no input changed. Where all nodes stay, so does `graph`.
     """
     mapping: dict[Tensor, Tensor] = {}
+    is_same = True
     for node in graph.nodes:
-        inputs = tuple(mapping[t] for t in node.inputs)
+        inputs = tuple([mapping[t] for t in node.inputs])
         new = replace(node, inputs)
         if new is None:
-            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-            new = node if same else rebuild(node, inputs)
+            new = node if are_same(inputs, node.inputs) else rebuild(node, inputs)
+        is_same &= new is node
         mapping.update(zip(node.outputs, new.outputs, strict=True))
-    return graph.with_roots(mapping)
+    return graph if is_same else graph.with_roots(mapping)
 
 
 def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -218,7 +221,7 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     def replace(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
         attrs = {key: rename(value) for key, value in node.attrs.items()}
         same = attrs == dict(node.attrs)
-        if same and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+        if same and are_same(inputs, node.inputs):
             return None
         return rebuild(node, inputs, rename)
 

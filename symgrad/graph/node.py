@@ -125,10 +125,11 @@ def make_node(
     tensor_class: type[Tensor] | None = None,
 ) -> Node:
     """Make a node and its output tensors; the types have been inferred by the caller."""
-    frozen = MappingProxyType(dict(attrs))
+    # Those of another node are frozen already, and are shared.
+    frozen = attrs if isinstance(attrs, MappingProxyType) else MappingProxyType(dict(attrs))
     node = Node(definition, inputs, frozen, name, source, origin, region, gradient_key)
     make = tensor_class or Tensor
-    outputs = tuple(make(node, index, type_) for index, type_ in enumerate(types))
+    outputs = tuple([make(node, index, type_) for index, type_ in enumerate(types)])
     object.__setattr__(node, "outputs", outputs)  # the one knot: a node and its outputs
     return node
 

@@ -7,6 +7,7 @@ conversion and every broadcast is a node that can be seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Literal, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float)
+_RANKS = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2}
 
 
 def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
@@ -30,8 +32,17 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     their dtype. Raises `DTypeError` for a dtype symgrad does not have or a value it cannot hold.
     """
     wanted = None if dtype is None else as_dtype(dtype)
-    array = _as_array(value, wanted)
-    return constant_node(Literal(array), name=name)
+    if isinstance(value, _PYTHON_SCALARS):
+        literal = _literal_of_scalar(value, repr(value), wanted)
+    else:
+        literal = Literal(_as_array(value, wanted))
+    return constant_node(literal, name=name)
+
+
+@lru_cache(maxsize=1024, typed=True)  # formulas name the same few numbers again and again
+def _literal_of_scalar(value: bool | int | float, _text: str, wanted: DType | None) -> Literal:
+    # The text is part of the key, since 0.0 and -0.0 are equal.
+    return Literal(_as_array(value, wanted))
 
 
 def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
@@ -105,7 +116,7 @@ def _scalar_dtype(scalar: bool | int | float) -> DType:
 
 
 def _rank(dtype: DType) -> int:
-    return {"bool": 0, "unsigned": 1, "signed": 1, "float": 2}[dtype.kind]
+    return _RANKS[dtype.kind]
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
@@ -132,6 +143,8 @@ def require_equal_types(op: str, **operands: TensorType) -> TensorType:
     (first_name, first), *rest = operands.items()
     shape = first.shape
     for name, other in rest:
+        if other == first:
+            continue
         if other.dtype != first.dtype:
             raise DTypeError(
                 op, f"dtypes differ: {first_name}: {first}, {name}: {other}", hint="use astype"

@@ -30,27 +30,32 @@ def topological(
     stands for.
     """
     stopped = {id(t) for t in stop}
-    order: dict[Node, None] = {}
+    order: list[Node] = []
+    entered: set[Node] = set()
     for root in tensors:
-        if id(root) not in stopped and root.node not in order:
-            _visit(root.node, order, stopped, outer)
-    return list(order)
+        if id(root) not in stopped and root.node not in entered:
+            _visit(root.node, order, entered, stopped, outer)
+    return order
 
 
 def _visit(
-    root: Node, order: dict[Node, None], stopped: Set[int], outer: Mapping[Tensor, Tensor]
+    root: Node,
+    order: list[Node],
+    entered: set[Node],
+    stopped: Set[int],
+    outer: Mapping[Tensor, Tensor],
 ) -> None:
     """Add `root` to `order`, behind what it depends on."""
     pending = [(root, iter(operands_of(root, outer)))]
-    entered = {root}
+    entered.add(root)
     while pending:
         node, operands = pending[-1]
         for operand in operands:
             below = operand.node
-            if id(operand) not in stopped and below not in order and below not in entered:
+            if below not in entered and id(operand) not in stopped:
                 pending.append((below, iter(operands_of(below, outer))))
                 entered.add(below)
                 break
         else:
             pending.pop()
-            order[node] = None
+            order.append(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,12 +87,13 @@ def is_unbounded(type_: TensorType) -> bool:
 class Literal:
     """The value of a constant: a read-only array that is hashed and compared by its bits."""
 
-    __slots__ = ("_digest", "array")
+    __slots__ = ("_digest", "array", "type")
 
     def __init__(self, array: Array) -> None:
         copy = np.array(array, order="C")
         copy.setflags(write=False)
         self.array = copy
+        self.type = TensorType(dtypes.as_dtype(copy.dtype), copy.shape)
         self._digest: bytes | None = None
 
     @property
@@ -112,10 +113,6 @@ class Literal:
     def __repr__(self) -> str:
         return f"Literal({self.type})"
 
-    @property
-    def type(self) -> TensorType:
-        return TensorType(dtypes.as_dtype(self.array.dtype), self.array.shape)
-
 
 class State:
     """The storage of a variable: one array for the life of the variable, written in place.
@@ -123,16 +120,13 @@ class State:
     Compiled programs hold the address of `array`, so it is never replaced.
     """
 
-    __slots__ = ("array", "name", "trainable")
+    __slots__ = ("array", "name", "trainable", "type")
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
         self.array = aligned_copy(array)
+        self.type = TensorType(dtypes.as_dtype(array.dtype), array.shape)
         self.name = name
         self.trainable = trainable
-
-    @property
-    def type(self) -> TensorType:
-        return TensorType(dtypes.as_dtype(self.array.dtype), self.array.shape)
 
     def __repr__(self) -> str:
         return f"State({self.name}: {self.type})"
@@ -189,3 +183,13 @@ Attr = (
     | NestedGraph
     | tuple["Attr", ...]
 )
+
+
+def attr_key(attr: Attr) -> Hashable:
+    """Return a key that equal attributes share, and no others.
+
+    To Python True, 1 and 1.0 are equal, and so are 0.0 and -0.0.
+    """
+    if isinstance(attr, tuple):
+        return tuple([attr_key(part) for part in attr])
+    return type(attr), repr(attr) if isinstance(attr, float) else attr

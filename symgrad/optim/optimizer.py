@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
-from symgrad.graph.build import name_scope
+from symgrad.graph.build import built_once, name_scope
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
@@ -22,6 +22,7 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients import gradients
+from symgrad.runtime.collector import paused_collector
 
 Pair = tuple[Tensor, Variable]
 
@@ -66,7 +67,8 @@ class Optimizer(ABC):
                 else "the loss depends on no trainable variable",
                 source=loss.node.source,
             )  # fmt: skip
-        return self.apply_gradients(zip(gradients(loss, chosen), chosen, strict=True))
+        with paused_collector():
+            return self.apply_gradients(zip(gradients(loss, chosen), chosen, strict=True))
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Update]:
         """Return the updates that move each variable by its gradient.
@@ -90,7 +92,7 @@ class Optimizer(ABC):
             raise GraphError(
                 subject, f"{twice!r} has two gradients", hint="add them", source=user_source()
             )
-        with name_scope(type(self).__name__):
+        with name_scope(type(self).__name__), built_once(), paused_collector():
             return self._updates(pairs)
 
     @abstractmethod

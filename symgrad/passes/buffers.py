@@ -82,8 +82,9 @@ class _Assignment:
                 self._place_result(tensor, is_leaf=is_leaf)
 
     def _variable(self, state: State) -> Buffer:
-        number = len(self._variables)
-        return self._variables.setdefault(state, Buffer("variable", number, state.type))
+        if state not in self._variables:
+            self._variables[state] = Buffer("variable", len(self._variables), state.type)
+        return self._variables[state]
 
     def _place_leaves(self) -> None:
         for number, tensor in enumerate(self._partition.graph.inputs):

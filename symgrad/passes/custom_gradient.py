@@ -20,6 +20,7 @@ from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, Source, user_source
 from symgrad.graph.build import (
+    are_same,
     current_region,
     enter,
     inside,
@@ -192,7 +193,7 @@ class _Call:
 
     def gradient(self, node: Node, gs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """Return the gradients of the arguments and of the variables, given those of results."""
-        if all(a is b for a, b in zip(node.inputs, self.operands, strict=True)):
+        if are_same(node.inputs, self.operands):
             return self._differentiate(gs)
         return self._differentiate_copy(node, gs)
 

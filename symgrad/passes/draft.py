@@ -11,6 +11,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.passes.partition import IS_RESULT, Specs
 
 INLINE = (Map, View, Iota, Gather)  # computed wherever it is used
+_IN_PLACE = (Map, Reshape)  # an element depends on those at its own position
 NESTED = (Branches, Loop, Scan, Callee)  # runs graphs of its own between kernels
 
 
@@ -19,7 +20,8 @@ class Draft:
     """A group in the making: the nodes it computes, and those among them that are in memory.
 
     `domain` is the shape of its results; `order` grows from operands to users. `reads` is what it
-    reads from memory, with the number of nodes for which that is so: nodes are only ever added.
+    reads from memory, and `moves` what of that at another position, with the number of nodes for
+    which that is so: nodes are only ever added.
     """
 
     anchor: Node | None
@@ -29,6 +31,7 @@ class Draft:
     results: list[Node] = field(default_factory=list)
     merged_into: Draft | None = None
     reads: tuple[int, list[Tensor]] | None = None
+    moves: tuple[int, set[Tensor]] | None = None
 
     def final(self) -> Draft:
         """Return the group this one has become part of."""
@@ -101,11 +104,14 @@ class Drafts:
 
         Positions are counted in row-major order: another shape moves nothing.
         """
-        found: set[Tensor] = set()
-        for node in reversed(self.in_order(draft.nodes)):
-            if not isinstance(self.specs[node], Map | Reshape) or node.output in found:
-                found.update(node.inputs)
-        return found
+        nodes = draft.nodes
+        if draft.moves is None or draft.moves[0] != len(nodes):
+            found: set[Tensor] = set()
+            for node in reversed(self.in_order(nodes)):
+                if not isinstance(self.specs[node], _IN_PLACE) or node.outputs[0] in found:
+                    found.update(node.inputs)
+            draft.moves = len(nodes), found
+        return draft.moves[1]
 
     def reshapes(self, tensor: Tensor) -> list[Node]:
         """Return the nodes that only give what is in memory as `tensor` another shape."""

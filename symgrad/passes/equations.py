@@ -13,6 +13,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from symgrad.errors import DTypeError
 from symgrad.graph import dtypes
@@ -47,7 +48,14 @@ def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value:
     `constants` says which numbers the parameters c and d stand for.
     """
     pattern = _Pattern(equation, constants)
-    return Rule(str(pattern), (pattern.left.node.op,), holds, pattern.rewrite, pattern.examples)
+    return Rule(
+        str(pattern),
+        (pattern.left.node.op,),
+        holds,
+        pattern.rewrite,
+        pattern.examples,
+        may_match=pattern.may_match,
+    )
 
 
 def uniform_value(tensor: Tensor) -> Number | None:
@@ -59,6 +67,22 @@ def uniform_value(tensor: Tensor) -> Number | None:
         return None
     number: Number = value.array.reshape(()).item()
     return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What an operand must be for the rest to be worth matching.
+
+    A result of one of `ops`, none for any; `number` in each element, None for any.
+    """
+
+    ops: frozenset[str]
+    number: Number | None = None
+
+    def admits(self, operand: Tensor) -> bool:
+        if self.ops and operand.node.definition.name not in self.ops:
+            return False
+        return self.number is None or _is_same_number(self.number, uniform_value(operand))
 
 
 class _Pattern:
@@ -77,31 +101,46 @@ class _Pattern:
         assert None not in self._values.values(), "an equation broadcasts scalars only"
         self._orders = [(nodes, self._heads(nodes)) for nodes in _orders_of_operands(self.left)]
 
-    def _heads(self, exchanged: frozenset[Node]) -> list[frozenset[str]]:
-        """Return the ops each operand of the left side may be the result of, none for any."""
+    def _heads(self, exchanged: frozenset[Node]) -> list[_Head]:
+        """Return what is known of each operand of the left side."""
         root = self.left.node
-        heads = [self._ops_of(t) for t in root.inputs]
+        heads = [self._head(t) for t in root.inputs]
         return heads[::-1] if root in exchanged else heads
 
-    def _ops_of(self, operand: Tensor) -> frozenset[str]:
+    def _head(self, operand: Tensor) -> _Head:
         if operand in self._values:
-            return _SEEN_AS_CONSTANT
+            return _Head(_SEEN_AS_CONSTANT, self._values[operand])
         if operand in self._names:
-            return _SEEN_AS_CONSTANT if _is_constant(self._names[operand]) else frozenset()
-        return frozenset({operand.node.op})
+            is_constant = _is_constant(self._names[operand])
+            return _Head(_SEEN_AS_CONSTANT if is_constant else frozenset())
+        return _Head(frozenset({operand.node.op}))
 
     def rewrite(self, node: Node) -> Tensor | None:
         """Return the right side for what the variables stand for in `node`."""
         for exchanged, heads in self._orders:
-            # Most nodes differ from most equations here, and are spared the matching.
-            if any(ops and t.node.op not in ops for ops, t in zip(heads, node.inputs, strict=True)):
-                continue
-            bound = self._match(node, exchanged)
-            if bound is not None:
-                return self._equation(*bound)[1]
+            if all([head.admits(t) for head, t in zip(heads, node.inputs, strict=True)]):
+                bound = self._match(node, exchanged)
+                if bound is not None:
+                    return self._right_side(bound)
         return None
 
-    def _match(self, node: Node, exchanged: frozenset[Node]) -> list[Tensor] | None:
+    def _right_side(self, bound: dict[Tensor, Tensor]) -> Tensor:
+        # The equation would build both sides, and a variable need not be built.
+        if self._right in self._names:
+            return bound[self._right]
+        return self._equation(*(bound[variable] for variable in self._names))[1]
+
+    def may_match(self, operands: tuple[str, ...]) -> bool:
+        """Return whether the left side may be a node whose operands are results of these ops.
+
+        Most nodes differ from most equations here, and are spared the matching.
+        """
+        return any(
+            all(not head.ops or op in head.ops for op, head in zip(operands, heads, strict=True))
+            for _, heads in self._orders
+        )
+
+    def _match(self, node: Node, exchanged: frozenset[Node]) -> dict[Tensor, Tensor] | None:
         """Return what the variables stand for, if `node` has the form of the left side.
 
         The operands of `exchanged` are taken in the other order.
@@ -123,7 +162,7 @@ class _Pattern:
                 return None
             step = -1 if wanted.node in exchanged else 1
             pending.extend(zip(wanted.node.inputs, found.node.inputs[::step], strict=True))
-        return [bound[variable] for variable in self._names]
+        return bound
 
     def _admits_leaf(self, wanted: Tensor, found: Tensor) -> bool:
         """Return whether a variable or constant of the equation may stand for `found`."""

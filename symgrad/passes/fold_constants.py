@@ -59,12 +59,13 @@ def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     reference = node.definition.reference
     if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
         return None
+    operands = [values[t] for t in node.inputs if t in values]
+    if len(operands) < len(node.inputs) or not node.output.type.is_static:
+        return None
     if graphs_of(node):
         return None  # a loop may run for long, or for ever
-    operands = [values[t] for t in node.inputs if t in values]
     sizes = [x.size for x in operands]
-    is_known = len(operands) == len(node.inputs) and node.output.type.is_static
-    if not is_known or node.output.type.count > max(SMALL, *sizes, 0) or sum(sizes) > MAX_READ:
+    if node.output.type.count > max(SMALL, *sizes, 0) or sum(sizes) > MAX_READ:
         return None
     try:
         with np.errstate(all="ignore"):

@@ -160,8 +160,8 @@ def _without_ones(shape: tuple[int, ...]) -> list[int]:
 def _reads_own_position(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     moved = drafts.moved(draft)
     for tensor in drafts.read_from_memory(draft):
-        home = drafts.home.get(drafts.stored(tensor).node)
-        if home is not None and home.final() is producer and tensor in moved:
+        home = drafts.home.get(drafts.stored(tensor).node) if tensor in moved else None
+        if home is not None and home.final() is producer:
             return False
     return True
 

@@ -23,16 +23,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from symgrad.graph.build import inside, rebuild, rebuild_here
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.build import are_same, inside, rebuild, rebuild_here
+from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.calls import call_op, callee_of, is_fusible
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.stand_in import stands_for
-from symgrad.graph.types import Attr, is_unbounded
+from symgrad.graph.types import Attr, attr_key, is_unbounded
 from symgrad.passes.callees import Callees, calls_in, graphs_within
-from symgrad.passes.merge_common import attr_key
 
 SMALL = 8  # ops: so little is inlined wherever it is called
 GROWTH = 64  # ops: what inlining all calls of a function may add to a program
@@ -40,6 +39,8 @@ GROWTH = 64  # ops: what inlining all calls of a function may add to a program
 
 def inline_calls(graph: Graph) -> Graph:
     """Return `graph` without the calls, at any depth, that are better inlined."""
+    if not has_nested_graphs(graph):
+        return graph
     rule = _Rule(graph)
     return _Inliner(rule).graph(graph) if rule.has_calls else graph
 
@@ -114,7 +115,7 @@ class _Inliner:
         inputs = tuple(self._tensors[t] for t in node.inputs)
         if node.definition is call_op and not self._rule.keeps(node):
             return self._inlined(callee_of(node), inputs)
-        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        is_same = are_same(inputs, node.inputs)
         if is_same and all(self._attr(graph) is graph for _, graph in graphs_of(node)):
             return node.outputs
         return rebuild(node, inputs, self._attr).outputs

@@ -23,7 +23,7 @@ from collections.abc import Hashable
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import placeholder_op
-from symgrad.graph.types import Attr
+from symgrad.graph.types import attr_key
 from symgrad.passes.equations import COMMUTATIVE
 from symgrad.passes.rewrites import Rewrites, with_inputs
 
@@ -49,13 +49,3 @@ def _key(node: Node, operands: list[int]) -> Hashable:
         operands.sort()
     attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))
     return node.op, tuple(operands), attrs
-
-
-def attr_key(attr: Attr) -> Hashable:
-    """Return a key that equal attributes share, and no others.
-
-    To Python True, 1 and 1.0 are equal, and so are 0.0 and -0.0.
-    """
-    if isinstance(attr, tuple):
-        return tuple(attr_key(part) for part in attr)
-    return type(attr), repr(attr) if isinstance(attr, float) else attr

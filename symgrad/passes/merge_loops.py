@@ -21,15 +21,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.graph.build import rebuild, with_attrs
+from symgrad.graph.build import are_same, rebuild, with_attrs
 from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.scan import scan_op
 from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.sizes import Dim, Size
-from symgrad.graph.types import UNBOUNDED, Attr
-from symgrad.passes.merge_common import attr_key
+from symgrad.graph.types import UNBOUNDED, Attr, attr_key
 
 LOOPS = (while_loop_op, scan_op)
 
@@ -68,7 +67,7 @@ class _NestedGraphs:
 
     def rebuild(self, node: Node, inputs: tuple[Tensor, ...]) -> Node:
         """Return `node` on `inputs` with these graphs: the same node if nothing is another."""
-        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        is_same = are_same(inputs, node.inputs)
         if is_same and all(self._in(graph) is graph for _, graph in graphs_of(node)):
             return node
         return rebuild(node, inputs, self._in)

@@ -148,7 +148,7 @@ class _Precedence:
             return True
         moved = self._drafts.moved(writer)
         for tensor in self._drafts.read_from_memory(writer):
-            if self._is_old(tensor, old) and tensor in moved:
+            if tensor in moved and self._is_old(tensor, old):
                 return False
         return True
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from symgrad.graph.build import with_attrs
+from symgrad.graph.build import are_same, with_attrs
 from symgrad.graph.compare import has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Attrs, Node, Tensor
@@ -97,7 +97,7 @@ def _cut_branches(node: Node, results: Sequence[int]) -> _Cut:
     graphs = [prune_loops(select_outputs(g, results)) for g in branches if isinstance(g, Graph)]
     kept = sorted(inputs_read(graphs))
     graphs = [take_inputs(g, kept) for g in graphs]
-    is_same = all(a is b for a, b in zip(graphs, branches, strict=True))
+    is_same = are_same(graphs, branches)
     attrs = node.attrs if is_same else {"branches": tuple(graphs)}
     return _Cut((0, *(1 + i for i in kept)), results, attrs)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from symgrad.graph.build import rebuild
+from symgrad.graph.build import are_same, rebuild
 from symgrad.graph.node import Node, Tensor
 
 
@@ -79,5 +79,4 @@ class Rewrites:
 
 def with_inputs(node: Node, inputs: tuple[Tensor, ...]) -> Node:
     """Return `node` applied to `inputs`: the same node if they are its own."""
-    is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-    return node if is_same else rebuild(node, inputs)
+    return node if are_same(inputs, node.inputs) else rebuild(node, inputs)

@@ -6,8 +6,8 @@ of `rules_structure.py`. What needs the whole graph is a pass of its own and not
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,8 +15,11 @@ from symgrad.graph.build import derived_from
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.ops.leaf import constant_op
+from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.passes.rewrites import Rewrites, with_inputs
 
+ONE_CONSTANT = "equal constants -> one constant"
 MAX_REWRITES = 100  # for each node, on average: more means that rules undo each other
 
 
@@ -50,7 +53,8 @@ class Rule:
     `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor that
     stands for the output of a node, None where the rule does not apply. `examples` gives tensors
     of a dtype to which it does apply, for the tests. With `needs_sole_use` the first operand must
-    have no other use, since it would be computed twice.
+    have no other use, since it would be computed twice. `may_match` tells from the ops of the
+    operands alone whether the rule may apply.
     """
 
     equation: str
@@ -59,16 +63,23 @@ class Rule:
     rewrite: Callable[[Node], Tensor | None]
     examples: Examples
     needs_sole_use: bool = False
+    may_match: Callable[[tuple[str, ...]], bool] = lambda _ops: True
 
     def __str__(self) -> str:
         return f"{self.equation}  [{self.holds.value}]"
 
 
 class RuleTable:
-    """Rules by the op they are tried on, in the order in which they are tried."""
+    """Rules by the op they are tried on, in the order in which they are tried.
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    With `one_constant`, the first of equal constants stands for all, and so does the first of equal
+    broadcasts of one: a program names the same few numbers again and again, and no rule need meet
+    each of them.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, one_constant: bool = False) -> None:
         self.rules = tuple(rules)
+        self.one_constant = one_constant
         named = {op for rule in self.rules for op in rule.roots or ()}
         self._for_any = [rule for rule in self.rules if rule.roots is None]
         self._by_op = {
@@ -85,7 +96,8 @@ def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
     driver = _Driver(graph, table, rewrites)
     for node in graph.nodes:
         driver.settle(node)
-    return graph.with_roots(driver.settled)
+    is_same = all(driver.settled[t] is t for node in graph.nodes for t in node.outputs)
+    return graph if is_same else graph.with_roots(driver.settled)
 
 
 class _Driver:
@@ -105,20 +117,21 @@ class _Driver:
         self._given = Counter(t for node in graph.nodes for t in node.inputs)
         self._given.update(graph.roots)
         self._originals = set(graph.nodes)
-        self._permitted: dict[tuple[str, bool], list[Rule]] = {}
+        self._constants: dict[Hashable, Node] = {}
+        self._permitted: dict[tuple[str, bool, tuple[str, ...]], list[Rule]] = {}
         # How often a settled tensor is used, at most: uses that have died are counted too.
-        self._uses: Counter[Tensor] = Counter()
+        self._uses: defaultdict[Tensor, int] = defaultdict(int)
 
     def settle(self, root: Node) -> None:
         """Find what stands for the outputs of `root`."""
         pending = [root]
         while pending:
             node = pending[-1]
-            waiting = self._waiting(node)
-            if waiting:
-                pending.extend(reversed(waiting))
-                continue
             if not self._is_settled(node):
+                waiting = self._waiting(node)
+                if waiting:
+                    pending.extend(reversed(waiting))
+                    continue
                 self._advance(node)
             if self._is_settled(node):
                 pending.pop()
@@ -128,8 +141,6 @@ class _Driver:
 
     def _waiting(self, node: Node) -> list[Node]:
         """Return the nodes that must be settled before `node` can be."""
-        if self._is_settled(node):
-            return []
         replacement = self._replaced.get(node)
         needed = node.inputs if replacement is None else (replacement,)
         return [t.node for t in needed if t not in self.settled]
@@ -139,21 +150,40 @@ class _Driver:
         if node in self._replaced:
             self._settle_as(node, (self.settled[self._replaced[node]],))
             return
-        inputs = tuple(self.settled[t] for t in node.inputs)
+        inputs = tuple([self.settled[t] for t in node.inputs])
         current = with_inputs(node, inputs)
+        key = self._constant_key(current) if self._table.one_constant else None
+        first = self._constants.get(key)
+        if key is not None and first is not None and self._rewrites.allow(ONE_CONSTANT, node):
+            self._settle_as(node, first.outputs)
+            return
         replacement = self._replacement(current)
         if replacement is not None:
             self._replaced[node] = replacement
             return
-        self.settled.update(zip(current.outputs, current.outputs, strict=True))
+        if current is not node:
+            self.settled.update(zip(current.outputs, current.outputs, strict=True))
         self._settle_as(node, current.outputs)
+        if key is not None:
+            self._constants[key] = current
         if node not in self._originals:
-            self._uses.update(current.inputs)
+            for operand in current.inputs:
+                self._uses[operand] += 1
+
+    def _constant_key(self, node: Node) -> Hashable | None:
+        """Return what equal constants share, or equal broadcasts of one; None for all else."""
+        if node.definition is constant_op:
+            return node.attrs["value"]
+        if node.definition is not broadcast_to_op:
+            return None
+        (source,) = node.inputs
+        is_constant = source.node.definition is constant_op
+        return (source.node.attrs["value"], node.output.type) if is_constant else None
 
     def _settle_as(self, node: Node, outputs: tuple[Tensor, ...]) -> None:
         for old, new in zip(node.outputs, outputs, strict=True):
             self.settled[old] = new
-            self._uses[new] += self._given[old]
+            self._uses[new] += self._given.get(old, 0)
 
     def _replacement(self, node: Node) -> Tensor | None:
         rules = self._rules_for(node)
@@ -169,13 +199,17 @@ class _Driver:
         return None
 
     def _rules_for(self, node: Node) -> list[Rule]:
-        """Return the rules that may run on `node`, for the dtypes it has."""
-        is_float = any(t.dtype.is_float for t in node.inputs)
-        key = node.op, is_float
+        """Return the rules that may run on `node`, for the dtypes and the operands it has."""
+        is_float = any([t.type.dtype.is_float for t in node.inputs])
+        operands = tuple([t.node.definition.name for t in node.inputs])
+        key = node.definition.name, is_float, operands
         if key not in self._permitted:
             fast_math = self._rewrites.fast_math
-            rules = self._table.for_op(node.op)
-            self._permitted[key] = [r for r in rules if r.holds.permits(is_float, fast_math)]
+            self._permitted[key] = [
+                rule
+                for rule in self._table.for_op(node.op)
+                if rule.holds.permits(is_float, fast_math) and rule.may_match(operands)
+            ]
         return self._permitted[key]
 
     def _try(self, rule: Rule, node: Node) -> Tensor | None:

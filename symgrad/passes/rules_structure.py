@@ -41,19 +41,27 @@ def structural(
     holds: Holds = Holds.BITWISE,
     examples: tuple[Callable[..., Tensor], ...],
     needs_sole_use: bool = False,
+    operands: str | None = None,
 ) -> Callable[[Function], Rule]:
     """Make a function of a node a rule for the ops `roots`, for every op if there are none.
 
     `examples` are programs over operands of shape (2, 3, 4) of some dtypes, to whose
-    result it applies.
+    result it applies. `operands` is the op that all operands must be results of, if it is one.
     """
 
+    def may_match(ops: tuple[str, ...]) -> bool:
+        return operands is None or set(ops) == {operands}
+
     def make(function: Function) -> Rule:
+        def applies_to(node: Node) -> bool:
+            ops = tuple(t.node.op for t in node.inputs)
+            return may_match(ops) and function(node) is not None
+
         def over(dtype: DType) -> list[Tensor]:
             made = (_build(example, dtype) for example in examples)
-            return [t for t in made if t is not None and function(t.node) is not None]
+            return [t for t in made if t is not None and applies_to(t.node)]
 
-        return Rule(equation, roots or None, holds, function, over, needs_sole_use)
+        return Rule(equation, roots or None, holds, function, over, needs_sole_use, may_match)
 
     return make
 
@@ -311,10 +319,9 @@ def _slice_of_concat(node: Node) -> Tensor | None:
         lambda x: multiply(broadcast_to(x, (5, 2, 3, 4)), 3),
         lambda x: where(True, broadcast_to(_one_element(x), (4, 5)), 0),
     ),
+    operands="broadcast_to",
 )
 def _map_of_broadcasts(node: Node) -> Tensor | None:
-    if not node.inputs or any(t.node.op != "broadcast_to" for t in node.inputs):
-        return None
     sources = [t.node.inputs[0] for t in node.inputs]
     shapes = {x.shape for x in sources if not _has_one_element(x)}
     if len(shapes) > 1 or any(t.shape != node.output.shape for t in node.inputs):

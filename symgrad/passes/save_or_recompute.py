@@ -33,6 +33,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.conversion import identity_op
 from symgrad.graph.sizes import Dim
+from symgrad.graph.types import attr_key
 from symgrad.passes.cheapest_cut import NEVER, cheapest_cut
 from symgrad.passes.costs import (
     PER_BYTE_READ,
@@ -50,7 +51,6 @@ from symgrad.passes.extend_loop import (
     scanned_of,
     with_extensions,
 )
-from symgrad.passes.merge_common import attr_key
 from symgrad.passes.merge_loops import (
     LOOPS,
     body_of,

@@ -19,12 +19,11 @@ dropped. Functions are no longer rewritten after this, except for sizes that bec
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symgrad.graph.build import rebuild, with_attrs
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.build import are_same, rebuild, with_attrs
+from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.calls import call_op, callee_of
@@ -35,12 +34,13 @@ from symgrad.passes.prune_loops import inputs_read, prune_loops, select_outputs,
 
 def share_calls(graph: Graph) -> Graph:
     """Return `graph` with one function for equal ones, without results that no call reads."""
-    while True:
+    while has_nested_graphs(graph):
         shared = _Sharing(graph).graph(graph)
         if shared is graph:
             return graph
         # What was dropped may have been all that read a result of another function.
         graph = shared
+    return graph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,13 +81,13 @@ class _Sharing:
             cut = self._cut(callee_of(node))
             inputs = tuple(mapping[node.inputs[i]] for i in cut.operands)
             kept = tuple(node.outputs[i] for i in cut.results)
-            is_same = cut.callee is callee_of(node) and _are_same(inputs, node.inputs)
+            is_same = cut.callee is callee_of(node) and are_same(inputs, node.inputs)
             new = node if is_same else with_attrs(node, inputs, {"callee": cut.callee})
             mapping.update(zip(kept, new.outputs, strict=True))
             return
         inputs = tuple(mapping[t] for t in node.inputs)
         has_same_graphs = all(self.graph(inner) is inner for _, inner in graphs_of(node))
-        is_same = has_same_graphs and _are_same(inputs, node.inputs)
+        is_same = has_same_graphs and are_same(inputs, node.inputs)
         new = node if is_same else rebuild(node, inputs, self._attr)
         mapping.update(zip(node.outputs, new.outputs, strict=True))
 
@@ -104,7 +104,3 @@ class _Sharing:
             operands = sorted(inputs_read([pruned]))
             self._cuts[callee] = _Cut(take_inputs(pruned, operands), operands, results)
         return self._cuts[callee]
-
-
-def _are_same(a: Sequence[Tensor], b: Sequence[Tensor]) -> bool:
-    return len(a) == len(b) and all(map(operator.is_, a, b))

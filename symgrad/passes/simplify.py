@@ -12,7 +12,8 @@ After:
 
     %0 = subtract %y, %x : f32[4]
 
-The rules are in `rules_algebra.py`, `rules_structure.py` and `rules_reduction.py`.
+The rules are in `rules_algebra.py`, `rules_structure.py` and `rules_reduction.py`. Equal constants
+become one on the way.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from symgrad.passes.rules_reduction import REDUCTION
 from symgrad.passes.rules_structure import STRUCTURE
 
 # Views go first: seen through fewer of them, more equations match.
-RULES = RuleTable((*STRUCTURE, *REDUCTION, *ALGEBRA))
+RULES = RuleTable((*STRUCTURE, *REDUCTION, *ALGEBRA), one_constant=True)
 
 
 def simplify(graph: Graph, rewrites: Rewrites) -> Graph:

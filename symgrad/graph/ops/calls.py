@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from symgrad.graph.build import apply, apply_node, gradient_keys_in_force, rebuild
+from symgrad.graph.build import apply, apply_node, are_same, gradient_keys_in_force, rebuild
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Callee
 from symgrad.graph.nested import Traced, inline
@@ -242,7 +242,7 @@ def _read_instead(
     mapping = dict(read)
     for node in order:
         inputs = tuple(mapping.get(t, t) for t in node.inputs)
-        is_same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        is_same = are_same(inputs, node.inputs)
         new = node if is_same else rebuild(node, inputs)
         pairs = zip(node.outputs, new.outputs, strict=True)
         mapping.update((old, copy) for old, copy in pairs if old not in read)

@@ -113,6 +113,8 @@ def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
 
 def broadcast_together(op: str, **operands: Tensor) -> list[Tensor]:
     """Broadcast tensors to one shape; dtypes stay. Raises `ShapeError` that names the operands."""
+    if len({t.shape for t in operands.values()}) == 1:
+        return list(operands.values())
     shape = common_shape(op, **{name: t.type for name, t in operands.items()})
     return [broadcast_to(t, broadcast_target(t.type, shape)) for t in operands.values()]
 

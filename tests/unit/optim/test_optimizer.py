@@ -7,7 +7,7 @@ import pytest
 
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph.build import name_scope
-from symgrad.graph.graph import Update
+from symgrad.graph.graph import Graph, Update
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.leaf import Variable, placeholder
@@ -193,3 +193,36 @@ def test_pairs_that_do_not_fit_are_refused():
 def test_a_learning_rate_that_is_none_is_refused(lr, error, message):
     with pytest.raises(error, match=rf"SGD: {message}(.|\n)*test_optimizer.py"):
         SGD(lr)
+
+
+def test_the_numbers_of_a_rule_are_built_once_for_all_variables():
+    def count(variables: int) -> dict[str, int]:
+        pairs = [(placeholder((3,)), variable(np.zeros(3, np.float32))) for _ in range(variables)]
+        given = [g for g, _ in pairs]
+        nodes = Graph([], given, Adam(0.01).apply_gradients(pairs)).nodes
+        ops = [node.op for node in nodes]
+        return {op: ops.count(op) for op in ("constant", "broadcast_to", "astype", "multiply")}
+
+    one, many = count(1), count(5)
+    assert many.pop("multiply") == 5 * one.pop("multiply")
+    assert many == one
+
+
+def test_variables_that_share_numbers_move_as_they_would_alone():
+    starts = [np.linspace(-1, 1, n).astype(np.float32) for n in (3, 3, 5)]
+    gradient = [np.cos(start * 7) for start in starts]
+
+    def after(groups: list[list[int]]) -> list[bytes]:
+        variables = [variable(start) for start in starts]
+        given = [placeholder(start.shape) for start in starts]
+        updates = [
+            update
+            for group in groups
+            for update in Adam(0.01).apply_gradients([(given[i], variables[i]) for i in group])
+        ]
+        step = compile_step(given, [], updates)
+        for _ in range(3):
+            step(*gradient)
+        return [v.value.tobytes() for v in variables]
+
+    assert after([[0, 1, 2]]) == after([[0], [1], [2]])

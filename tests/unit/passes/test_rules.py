@@ -153,3 +153,31 @@ def test_the_value_of_a_constant_is_seen_through_views():
 def test_constants_match_in_every_dtype(dtype):
     x = placeholder((4,), dtype)
     assert simplified(multiply(x, 1)).outputs[0] is x
+
+
+def test_equal_constants_and_their_views_become_one(x, y):
+    one, other = (broadcast_to(constant(2.5), (4,)) for _ in range(2))
+    graph = simplified(add(multiply(x, one), multiply(y, other)))
+    assert ops(graph).count("constant") == ops(graph).count("broadcast_to") == 1
+
+
+def test_constants_of_other_bits_or_types_stay_apart(x):
+    values = [constant(0.0), constant(-0.0), constant(0), constant([0.0])]
+    graph = simplified(*values, *(broadcast_to(constant(2.5), (n,)) for n in (3, 4)))
+    assert len(set(graph.outputs)) == 6
+    assert ops(graph).count("constant") == 5
+
+
+def test_what_is_not_made_of_a_constant_alone_is_not_merged(x):
+    assert ops(simplified(exp(x), exp(x))) == ["exp", "exp"]
+    assert ops(simplified(add(x, 2.5), add(x, 2.5))).count("add") == 2
+
+
+def test_no_constants_become_one_beyond_the_limit():
+    graph = simplify(Graph([constant(2.5), constant(2.5), constant(2.5)]), Rewrites(limit=1))
+    assert ops(graph) == ["constant", "constant"]
+
+
+def test_a_program_to_which_no_rule_applies_stays_the_same(x, y):
+    graph = Graph(exp(add(x, y)))
+    assert simplify(graph, Rewrites()) is graph
