@@ -7,6 +7,7 @@ which a fold combines is chosen from the shape alone, so that it is the same on 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -174,12 +175,11 @@ def vectorize(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> Fo
     accesses = Accesses(body)
     width = vector_bytes // accesses.itemsize
     folds = [s for s in body if isinstance(s, Fold)]
-    scalar = accesses.cost(None, 1)
-    choices: list[tuple[float, int, int]] = [(scalar, -1, 1)]  # cost an element, loop, width
+    choices = [(element_cost(body, None, 1), -1, 1)]  # cost an element, loop, width
     for number, loop in enumerate(loops):
         here = min(width, _power_of_two_below(loop.extent))
         if not loop.ordered and here > 1 and not checks_depend(body, loop.var):
-            choices.append((accesses.cost(loop.var, here) / here, number, here))
+            choices.append((element_cost(body, loop.var, here), number, here))
     cost, number, chosen = min(choices)
     if folds and _fold_cost(folds, body) <= cost:
         return nested(loops, tuple(_with_lanes(s) if isinstance(s, Fold) else s for s in body))
@@ -191,19 +191,33 @@ def vectorize(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> Fo
     return nested([*loops, replace(loop, vector=chosen)], body)
 
 
+def element_cost(body: Sequence[Stmt], variable: str | None, width: int) -> float:
+    """Return what an element costs, its folds from end to end, with vectors along `variable`."""
+    rest = [s for s in body if not isinstance(s, Fold)]
+    total = Accesses(rest).cost(variable, width)
+    for fold in (s for s in body if isinstance(s, Fold)):
+        total += _iterations(fold) * Accesses([fold]).cost(variable, width)
+    return total / width
+
+
+def _iterations(fold: Fold) -> int:
+    return math.prod(f.extent for f in fold_nest(fold))
+
+
 def _fold_cost(folds: Sequence[Fold], body: tuple[Stmt, ...]) -> float:
     """Return what an element costs with lanes along the innermost folds."""
-    total = 0.0
+    total = Accesses([s for s in body if not isinstance(s, Fold)]).cost(None, 1)
     for fold in folds:
         innermost = fold_nest(fold)[-1]
         lanes = _lanes(innermost)
         if lanes == 1 or checks_depend(body, innermost.var):
             return float("inf")
-        accesses = Accesses(innermost.body)
+        accesses = Accesses([innermost])
         # Combining the lanes at the end is paid for by the elements of one fold.
         width = min(lanes, 8)
         tail = innermost.extent % lanes + 2 * lanes.bit_length()
-        total += accesses.cost(innermost.var, width) / width * (1 + tail / innermost.extent)
+        each = accesses.cost(innermost.var, width) / width * (1 + tail / innermost.extent)
+        total += _iterations(fold) * each
     return total
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from symgrad.codegen.access import Accesses
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops import Fold, For, Kernel, Let, Product, Stmt
-from symgrad.codegen.schedule import checks_depend, fold_nest
+from symgrad.codegen.schedule import checks_depend, element_cost, fold_nest
 
 
 def schedule_reasons(kernel: Kernel) -> tuple[str, ...]:
@@ -49,11 +48,10 @@ def _nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
 
 
 def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
-    accesses = Accesses(body)
-    alone = accesses.cost(None, 1)
+    alone = element_cost(body, None, 1)
     for loop in loops:
         if loop.vector > 1:
-            beside = accesses.cost(loop.var, loop.vector) / loop.vector
+            beside = element_cost(body, loop.var, loop.vector)
             return (
                 f"vectors along {loop.var}: an element costs {beside:.2f} operations there, "
                 f"{alone:.2f} one by one"

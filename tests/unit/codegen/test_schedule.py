@@ -313,3 +313,15 @@ def test_a_scalar_of_a_wider_dtype_does_not_make_vectors_narrower():
         }
     """)
     assert loops(kernel) == [(64, 16)]
+
+
+def test_a_sum_down_the_columns_has_vectors_along_the_rows_whatever_follows_it():
+    """What is done to a sum costs once; the sum costs once for each of its elements."""
+    x, *state = sg.placeholder((32, 128)), *(sg.placeholder((128,)) for _ in range(4))
+    total = sg.sum(x, axis=0)
+    for other in state:
+        total = sg.sqrt(total * other) + other
+    step = sg.compile([x, *state], total, target="x86-64-v3")
+    (kernel,) = step.executable.program.kernels
+    assert loops(kernel) == [(128, 32)]
+    assert folds(kernel) == [(32, 1)]

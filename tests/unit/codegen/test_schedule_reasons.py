@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import symgrad as sg
-from symgrad.codegen.access import Accesses
 from symgrad.codegen.loops import For
 from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.schedule import schedule_kernel
+from symgrad.codegen.schedule import element_cost, schedule_kernel
 from symgrad.codegen.schedule_reasons import schedule_reasons
 
 
@@ -21,9 +20,8 @@ def test_vectors_are_explained_by_what_an_element_costs():
     (loop,) = kernel.body
     assert isinstance(loop, For)
     assert loop.vector == 8
-    accesses = Accesses(loop.body)
     (text,) = reasons(step)["sqrt add"]
-    beside, alone = accesses.cost(loop.var, 8) / 8, accesses.cost(None, 1)
+    beside, alone = element_cost(loop.body, loop.var, 8), element_cost(loop.body, None, 1)
     assert text == (
         f"vectors along i0: an element costs {beside:.2f} operations there, {alone:.2f} one by one"
     )
