@@ -101,10 +101,14 @@ def verify_share(product: Product) -> None:
 
 def is_taken(takes: Takes, dtype: DType) -> bool:
     """Return whether an operation that takes `takes` takes `dtype`."""
-    if takes == "number":
-        return not dtype.is_bool
-    is_kind = {"float": dtype.is_float, "integer": dtype.is_integer, "bool": dtype.is_bool}
-    return takes == "any" or is_kind[takes]
+    kinds: dict[Takes, bool] = {
+        "number": not dtype.is_bool,
+        "float": dtype.is_float,
+        "integer": dtype.is_integer,
+        "bits": not dtype.is_float,
+        "any": True,
+    }
+    return kinds[takes]
 
 
 def vars_of(index: Index) -> frozenset[str]:

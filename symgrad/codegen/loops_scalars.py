@@ -93,6 +93,16 @@ def _power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, power)
 
 
+def _shifted(shift: Callable[..., Any], far: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the shift that gives `far(a)` where the distance is negative or the width or more."""
+
+    def shifted(a: Array, b: Array) -> Array:
+        is_near = (b >= 0) & (b < 8 * a.dtype.itemsize)
+        return np.where(is_near, shift(a, np.where(is_near, b, np.zeros_like(b))), far(a))
+
+    return shifted
+
+
 def _first_if(wins: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that takes its first argument if that wins or is nan."""
     return lambda a, b: np.where(wins(a, b) | (a != a), a, b)
@@ -129,8 +139,10 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-    "not": np.logical_not,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": _shifted(np.left_shift, np.zeros_like),
+    "shr": _shifted(np.right_shift, lambda a: -(a < 0).astype(a.dtype)),
 }

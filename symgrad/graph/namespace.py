@@ -59,6 +59,14 @@ from symgrad.graph.ops.arithmetic import (
     square,
     subtract,
 )
+from symgrad.graph.ops.bits import (
+    bitwise_and,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
 from symgrad.graph.ops.comparison import (
     equal,
     greater,
@@ -97,6 +105,12 @@ __all__ = [
     "argmin",
     "asarray",
     "astype",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
     "bool",
     "broadcast_to",
     "ceil",

@@ -325,7 +325,7 @@ class Tensor:
         return self._call("abs")
 
     def __invert__(self) -> Tensor:
-        return self._call("logical_not")
+        return self._call("bitwise_invert")
 
     def __round__(self) -> Tensor:
         return self._call("round")
@@ -379,19 +379,31 @@ class Tensor:
         return self._reflected("matmul", other)
 
     def __and__(self, other: Any) -> Tensor:
-        return self._call("logical_and", other)
+        return self._call("bitwise_and", other)
 
     def __rand__(self, other: Any) -> Tensor:
-        return self._reflected("logical_and", other)
+        return self._reflected("bitwise_and", other)
 
     def __or__(self, other: Any) -> Tensor:
-        return self._call("logical_or", other)
+        return self._call("bitwise_or", other)
 
     def __ror__(self, other: Any) -> Tensor:
-        return self._reflected("logical_or", other)
+        return self._reflected("bitwise_or", other)
 
     def __xor__(self, other: Any) -> Tensor:
-        return self._call("logical_xor", other)
+        return self._call("bitwise_xor", other)
 
     def __rxor__(self, other: Any) -> Tensor:
-        return self._reflected("logical_xor", other)
+        return self._reflected("bitwise_xor", other)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return self._call("bitwise_left_shift", other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return self._reflected("bitwise_left_shift", other)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return self._call("bitwise_right_shift", other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return self._reflected("bitwise_right_shift", other)

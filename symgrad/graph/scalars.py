@@ -14,7 +14,7 @@ from symgrad.graph.dtypes import DType
 
 Value = TypeVar("Value")
 
-Takes = Literal["number", "float", "integer", "bool", "any"]
+Takes = Literal["number", "float", "integer", "bits", "any"]
 Gives = Literal["same", "bool"]
 
 
@@ -22,6 +22,7 @@ Gives = Literal["same", "bool"]
 class ScalarOp:
     """One scalar operation: how many arguments, of which kind, what result, how costly.
 
+    What takes `bits` takes integers and bools, which have one.
     `flops` counts the arithmetic the operation stands for as the profile reports it.
     """
 
@@ -64,10 +65,12 @@ _ROWS = (
     ScalarOp("le", 2, "any", "bool", 1, "a <= b"),
     ScalarOp("gt", 2, "any", "bool", 1, "a > b"),
     ScalarOp("ge", 2, "any", "bool", 1, "a >= b"),
-    ScalarOp("and", 2, "bool", "same", 0, "both"),
-    ScalarOp("or", 2, "bool", "same", 0, "either"),
-    ScalarOp("xor", 2, "bool", "same", 0, "one but not the other"),
-    ScalarOp("not", 1, "bool", "same", 0, "the opposite"),
+    ScalarOp("and", 2, "bits", "same", 0, "both, bit by bit"),
+    ScalarOp("or", 2, "bits", "same", 0, "either, bit by bit"),
+    ScalarOp("xor", 2, "bits", "same", 0, "one but not the other, bit by bit"),
+    ScalarOp("not", 1, "bits", "same", 0, "the opposite, bit by bit"),
+    ScalarOp("shl", 2, "integer", "same", 1, "a * 2**b wrapped around; 0 unless 0 <= b < width"),
+    ScalarOp("shr", 2, "integer", "same", 1, "floor of a / 2**b; 0, or -1 for a < 0, unless 0 <= b < width"),  # noqa: E501 - a table row
 )  # fmt: skip
 
 # `select` (cond, a, b) and `cast` (a, to a dtype) are written out where they are used: their

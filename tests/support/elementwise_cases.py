@@ -65,6 +65,22 @@ def _integer_pow(x: Any, y: Any) -> Any:
     return np.reshape(np.array(exact, np.int64), np.broadcast_shapes(x.shape, y.shape))
 
 
+def _shift_left(x: Any, y: Any) -> Any:
+    return _each(lambda a, b, width: a << b if 0 <= b < width else 0, x, y)
+
+
+def _shift_right(x: Any, y: Any) -> Any:
+    return _each(lambda a, b, width: a >> (b if 0 <= b < width else width), x, y)
+
+
+def _each(function: Callable[[int, int, int], int], x: Any, y: Any) -> Any:
+    """Apply `function` to pairs of integers and their width in bits, wrapping its results."""
+    width = 8 * x.dtype.itemsize
+    wrapped = [function(int(a), int(b), width) % 2**width for a, b in np.broadcast(x, y)]
+    bits = np.array(wrapped, f"u{x.dtype.itemsize}")
+    return np.reshape(bits.view(x.dtype), np.broadcast_shapes(x.shape, y.shape))
+
+
 def _trunc(x: Any) -> Any:
     return np.trunc(x) if x.dtype.kind == "f" else x
 
@@ -144,6 +160,15 @@ _LOGIC = (
     ),
 )
 
+_BITS = (
+    _binary("bitwise_and", np.bitwise_and, (-100, 100), (-9, 9), accepts=INTEGERS, order=0),
+    _binary("bitwise_or", np.bitwise_or, (-100, 100), (-9, 9), accepts=INTEGERS, order=0),
+    _binary("bitwise_xor", np.bitwise_xor, (-100, 100), (-9, 9), accepts=INTEGERS, order=0),
+    _unary("bitwise_invert", np.invert, -100, 100, accepts=INTEGERS, order=0),
+    _binary("bitwise_left_shift", _shift_left, (-100, 100), (-1, 70), accepts=INTEGERS, order=0),
+    _binary("bitwise_right_shift", _shift_right, (-100, 100), (-1, 70), accepts=INTEGERS, order=0),
+)
+
 _CONVERSIONS = (
     *(
         Case(
@@ -197,4 +222,4 @@ _CONVERSIONS = (
     ),
 )
 
-ELEMENTWISE = (*_ARITHMETIC, *_TRANSCENDENTAL, *_COMPARISONS, *_LOGIC, *_CONVERSIONS)
+ELEMENTWISE = (*_ARITHMETIC, *_TRANSCENDENTAL, *_COMPARISONS, *_LOGIC, *_BITS, *_CONVERSIONS)

@@ -318,8 +318,9 @@ class _Draft:
 
 
 def _takes(takes: str, dtype: DType) -> bool:
-    is_kind = {"float": dtype.is_float, "integer": dtype.is_integer, "bool": dtype.is_bool}
-    return takes == "any" or (not dtype.is_bool if takes == "number" else is_kind[takes])
+    if takes in ("number", "bits"):
+        return not (dtype.is_bool if takes == "number" else dtype.is_float)
+    return takes == "any" or (dtype.is_float if takes == "float" else dtype.is_integer)
 
 
 @st.composite

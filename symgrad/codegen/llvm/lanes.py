@@ -170,6 +170,23 @@ def _emit_abs(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
     return lanes.builder.select(is_negative, lanes.builder.sub(zero, args[0]), args[0])
 
 
+def _emit_shift_left(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+    # A shift too far is poison, which a select that does not take it stops.
+    a, b = args
+    is_near = lanes.builder.icmp_unsigned("<", b, constant(b.type, dtype.bits))
+    return lanes.builder.select(is_near, lanes.builder.shl(a, b), constant(a.type, 0))
+
+
+def _emit_shift_right(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+    a, b = args
+    is_near = lanes.builder.icmp_unsigned("<", b, constant(b.type, dtype.bits))
+    if dtype.kind == "unsigned":
+        return lanes.builder.select(is_near, lanes.builder.lshr(a, b), constant(a.type, 0))
+    # The longest shift there is leaves copies of the sign, as a longer one would.
+    distance = lanes.builder.select(is_near, b, constant(b.type, dtype.bits - 1))
+    return lanes.builder.ashr(a, distance)
+
+
 def _emit_integer_pow(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
     a, b = (Word(lanes.builder, arg) for arg in args)
     return integers.emit_pow(a, b, dtype.kind == "signed", lanes.inline_math).value
@@ -201,4 +218,6 @@ _ROWS: dict[str, Row] = {
     "or": lambda lanes, args, dtype: lanes.builder.or_(*args),
     "xor": lambda lanes, args, dtype: lanes.builder.xor(*args),
     "not": lambda lanes, args, dtype: lanes.builder.not_(*args),
+    "shl": _emit_shift_left,
+    "shr": _emit_shift_right,
 }

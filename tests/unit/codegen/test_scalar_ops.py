@@ -151,7 +151,11 @@ def dtypes_of(name: str) -> list[DType]:
         return full
     if takes == "number":
         return [dtype for dtype in full if not dtype.is_bool]
-    kinds = {"float": ("float",), "bool": ("bool",), "integer": ("signed", "unsigned")}[takes]
+    kinds = {
+        "float": ("float",),
+        "bits": ("bool", "signed", "unsigned"),
+        "integer": ("signed", "unsigned"),
+    }[takes]
     return [dtype for dtype in full if dtype.kind in kinds]
 
 
@@ -239,13 +243,26 @@ def erf(x: Array) -> Array:
     return np.array([math.erf(value) for value in x])
 
 
+def shifted_left(a: Array, b: Array) -> Array:
+    bits = 8 * a.itemsize
+    pairs = zip(a.tolist(), b.tolist(), strict=True)
+    wrapped = [(x << y) % 2**bits if 0 <= y < bits else 0 for x, y in pairs]
+    return np.array(wrapped, f"u{a.itemsize}").view(a.dtype)
+
+
+def shifted_right(a: Array, b: Array) -> Array:
+    bits = 8 * a.itemsize
+    pairs = zip(a.tolist(), b.tolist(), strict=True)
+    return np.array([x >> (y if 0 <= y < bits else bits) for x, y in pairs], a.dtype)
+
+
 EXACT: dict[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "neg": np.negative, "abs": np.abs,
     "min": np.minimum, "max": np.maximum, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal, "and": np.logical_and, "or": np.logical_or,
-    "xor": np.logical_xor, "not": np.logical_not,
+    "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "not": np.invert, "shl": shifted_left, "shr": shifted_right,
 }  # fmt: skip
 ROUNDED: dict[str, Callable[..., Array]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin,

@@ -1,0 +1,129 @@
+"""Ops on the bits of integers; of bools they are the logical ops.
+
+A shift by as many bits as there are, or by more, is defined as what it tends to: nothing is left
+but zeros, or copies of the sign where a signed integer is shifted right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, user_source
+from symgrad.graph.build import apply
+from symgrad.graph.dtypes import DType
+from symgrad.graph.node import OpDef, Tensor
+from symgrad.graph.opdef import elementwise
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.comparison import (
+    logical_and_op,
+    logical_not_op,
+    logical_or_op,
+    logical_xor_op,
+)
+from symgrad.graph.ops.elementwise import broadcast_operands, infer_same, one_call
+from symgrad.graph.public_ops import provide
+
+
+def _is_integer(dtype: DType) -> bool:
+    return dtype.is_integer
+
+
+def _on_integers(name: str, reference: np.ufunc, scalar_op: str) -> OpDef:
+    return elementwise(
+        name,
+        infer=infer_same(name, _is_integer),
+        reference=lambda *operands: np.asarray(reference(*operands)),
+        grad="none",
+        body=one_call(scalar_op),
+    )
+
+
+def _check_has_bits(op: str, *values: Any) -> None:
+    for tensor in map(as_tensor, values):
+        if tensor.dtype.is_float:
+            raise DTypeError(
+                op,
+                f"{tensor.type} is neither integer nor bool",
+                hint="compare with 0",
+                source=user_source(),
+            )
+
+
+def _apply(op: OpDef, of_bools: OpDef, *values: Any) -> Tensor:
+    """Apply `op` to integers, or `of_bools` to bools; a bool beside an integer becomes one."""
+    _check_has_bits(op.name, *values)
+    operands = broadcast_operands(op.name, *values)
+    return apply(of_bools if operands[0].dtype.is_bool else op, *operands)
+
+
+def bitwise_and(x: Any, y: Any, /) -> Tensor:
+    """Compute the bits that are set in both integers; of bools, whether both are true."""
+    return _apply(bitwise_and_op, logical_and_op, x, y)
+
+
+bitwise_and_op = _on_integers("bitwise_and", np.bitwise_and, "and")
+
+
+def bitwise_or(x: Any, y: Any, /) -> Tensor:
+    """Compute the bits that are set in either integer; of bools, whether either is true."""
+    return _apply(bitwise_or_op, logical_or_op, x, y)
+
+
+bitwise_or_op = _on_integers("bitwise_or", np.bitwise_or, "or")
+
+
+def bitwise_xor(x: Any, y: Any, /) -> Tensor:
+    """Compute the bits in which two integers differ; of bools, whether they differ."""
+    return _apply(bitwise_xor_op, logical_xor_op, x, y)
+
+
+bitwise_xor_op = _on_integers("bitwise_xor", np.bitwise_xor, "xor")
+
+
+def bitwise_invert(x: Any, /) -> Tensor:
+    """Compute the opposite of each bit of an integer; of a bool, the opposite."""
+    _check_has_bits("bitwise_invert", x)
+    x = as_tensor(x)
+    return apply(logical_not_op if x.dtype.is_bool else bitwise_invert_op, x)
+
+
+bitwise_invert_op = _on_integers("bitwise_invert", np.invert, "not")
+
+
+def bitwise_left_shift(x: Any, y: Any, /) -> Tensor:
+    """Compute `x * 2**y` of integers, without the bits that leave the type.
+
+    Where `y` is the width of the type or more, or negative, the result is 0.
+    """
+    return _shift(bitwise_left_shift_op, x, y)
+
+
+bitwise_left_shift_op = _on_integers("bitwise_left_shift", np.left_shift, "shl")
+
+
+def bitwise_right_shift(x: Any, y: Any, /) -> Tensor:
+    """Compute the floor of `x / 2**y` of integers; the sign of a signed one is kept.
+
+    Where `y` is the width of the type or more, or negative, the result is 0, or -1 for `x < 0`.
+    """
+    return _shift(bitwise_right_shift_op, x, y)
+
+
+bitwise_right_shift_op = _on_integers("bitwise_right_shift", np.right_shift, "shr")
+
+
+def _shift(op: OpDef, x: Any, y: Any) -> Tensor:
+    for tensor in map(as_tensor, (x, y)):
+        if not tensor.dtype.is_integer:
+            raise DTypeError(op.name, f"{tensor.type} is no integer", source=user_source())
+    return apply(op, *broadcast_operands(op.name, x, y))
+
+
+provide("bitwise_and", bitwise_and)
+provide("bitwise_or", bitwise_or)
+provide("bitwise_xor", bitwise_xor)
+provide("bitwise_invert", bitwise_invert)
+provide("bitwise_left_shift", bitwise_left_shift)
+provide("bitwise_right_shift", bitwise_right_shift)
