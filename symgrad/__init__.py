@@ -1,6 +1,6 @@
 """symgrad: a graph-mode symbolic differentiation compiler for CPUs."""
 
-from symgrad import nn, optim, testing
+from symgrad import nn, optim, random, testing
 from symgrad.arrays import (
     adam_step,
     adam_update,
@@ -326,6 +326,7 @@ __all__ = [
     "pow",
     "prevent_gradient",
     "prod",
+    "random",
     "recompute_grad",
     "register_gradient",
     "remainder",

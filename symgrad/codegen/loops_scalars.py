@@ -98,7 +98,8 @@ def _shifted(shift: Callable[..., Any], far: Callable[..., Any]) -> Callable[...
 
     def shifted(a: Array, b: Array) -> Array:
         is_near = (b >= 0) & (b < 8 * a.dtype.itemsize)
-        return np.where(is_near, shift(a, np.where(is_near, b, np.zeros_like(b))), far(a))
+        distance = np.where(is_near, b, np.zeros_like(b))
+        return np.asarray(np.where(is_near, shift(a, distance), far(a)))
 
     return shifted
 

@@ -26,7 +26,8 @@ from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.types import Shape
 
 
-def _as_shape(op: str, shape: Any) -> Shape:
+def as_shape(op: str, shape: Any) -> Shape:
+    """Return a size or a sequence of sizes as a shape; raises for what is no size or negative."""
     sizes = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
     plain = tuple(int(n) if isinstance(n, np.integer) else n for n in sizes)
     for size in plain:
@@ -47,17 +48,17 @@ def asarray(value: Any, /, dtype: DTypeLike | None = None) -> Tensor:
 
 def zeros(shape: Any, dtype: DTypeLike = "float32") -> Tensor:
     """Return zeros."""
-    return filled(_as_shape("zeros", shape), 0, as_dtype(dtype))
+    return filled(as_shape("zeros", shape), 0, as_dtype(dtype))
 
 
 def ones(shape: Any, dtype: DTypeLike = "float32") -> Tensor:
     """Return ones."""
-    return filled(_as_shape("ones", shape), 1, as_dtype(dtype))
+    return filled(as_shape("ones", shape), 1, as_dtype(dtype))
 
 
 def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
     """Return `fill_value`, a number or a tensor, broadcast to `shape`."""
-    return broadcast_to(asarray(fill_value, dtype), _as_shape("full", shape))
+    return broadcast_to(asarray(fill_value, dtype), as_shape("full", shape))
 
 
 def zeros_like(x: Any, /, dtype: DTypeLike | None = None) -> Tensor:
@@ -125,7 +126,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Tensor:
     """Return `num` evenly spaced values from `start` to `stop`, which is the last of them."""
-    (count,) = _as_shape("linspace", num)
+    (count,) = as_shape("linspace", num)
     assert isinstance(count, int), "the number of values is an int"
     intervals = max(1, count - 1 if endpoint else count)
     index = iota((count,), 0)
@@ -140,7 +141,7 @@ def eye(
     n_rows: Dim, n_cols: Dim | None = None, /, *, k: int = 0, dtype: DTypeLike = "float32"
 ) -> Tensor:
     """Return a matrix of ones on the `k`-th diagonal above the main one, and zeros."""
-    shape = _as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
     return cast(equal(add(row, k) if k else row, column), as_dtype(dtype))
 

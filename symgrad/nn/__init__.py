@@ -19,12 +19,13 @@ from symgrad.nn.activations import (
     softmax,
     softplus,
 )
-from symgrad.nn.layers import linear
+from symgrad.nn.layers import dropout, linear
 from symgrad.nn.losses import binary_cross_entropy_with_logits, cross_entropy, huber, mse
 
 __all__ = [
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "dropout",
     "elu",
     "gelu",
     "hard_sigmoid",

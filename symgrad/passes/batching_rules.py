@@ -77,6 +77,10 @@ def _astype(operands: Operands, *, dtype: DType) -> Tensor:
     return operands.apply(*operands.tensors, dtype=dtype)
 
 
+def _philox(operands: Operands, *, pair: int) -> Tensor:
+    return operands.apply(*operands.lifted(), pair=pair)
+
+
 def _prevent_gradient(operands: Operands, *, message: str) -> Tensor:
     return operands.apply(*operands.tensors, message=message)
 
@@ -189,6 +193,7 @@ _RULES: dict[str, Rule] = {
     "min": _reduction,
     "pad": _place,
     "permute_dims": _permute_dims,
+    "philox": _philox,
     "prevent_gradient": _prevent_gradient,
     "prod": _reduction,
     "reshape": _to_shape,

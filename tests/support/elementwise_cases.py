@@ -15,8 +15,10 @@ from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.marks import match_shape_op
+from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.stand_in import after
 from tests.support.case import BOOL, FLOATS, INTEGERS, NUMBERS, Case, Real, Truth
+from tests.support.philox import philox_pairs
 
 _UNARY_SHAPES = (((),), ((0, 3),), ((1,),), ((2, 1, 3),))
 _BINARY_SHAPES = (((), ()), ((0, 3), (3,)), ((1,), (1,)), ((2, 1, 3), (4, 1)), ((), (5,)))
@@ -169,6 +171,20 @@ _BITS = (
     _binary("bitwise_right_shift", _shift_right, (-100, 100), (-1, 70), accepts=INTEGERS, order=0),
 )
 
+_RANDOM = tuple(
+    Case(
+        f"philox_{pair}",
+        "philox",
+        lambda low, high, key, pair=pair: philox(low, high, key, pair),
+        lambda low, high, key, pair=pair: philox_pairs(low, high, key, pair),
+        (Real((3, 4), 0, 2.0**63), Real((3, 4), 0, 9), Real((3, 4), 0, 2.0**63)),
+        dtypes=(dtypes.uint64,),
+        order=0,
+        also=(((),) * 3, ((0, 3),) * 3, ((1,),) * 3, ((2, 1, 3),) * 3),
+    )
+    for pair in (0, 1)
+)
+
 _CONVERSIONS = (
     *(
         Case(
@@ -222,4 +238,12 @@ _CONVERSIONS = (
     ),
 )
 
-ELEMENTWISE = (*_ARITHMETIC, *_TRANSCENDENTAL, *_COMPARISONS, *_LOGIC, *_BITS, *_CONVERSIONS)
+ELEMENTWISE = (
+    *_ARITHMETIC,
+    *_TRANSCENDENTAL,
+    *_COMPARISONS,
+    *_LOGIC,
+    *_BITS,
+    *_RANDOM,
+    *_CONVERSIONS,
+)
