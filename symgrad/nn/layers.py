@@ -35,8 +35,8 @@ def dropout(x: Any, rate: float, generator: Generator) -> Tensor:
     """
     if not 0 <= rate < 1:
         raise GraphError("dropout", f"rate {rate} is not in [0, 1)", source=user_source())
-    x = float_operand(x)
+    values = float_operand(x)
     if rate == 0:
-        return x
-    is_kept = generator.bernoulli(1 - rate, x.shape)
-    return where(is_kept, multiply(x, 1 / (1 - rate)), 0)
+        return values
+    is_kept = generator.bernoulli(1 - rate, values.shape)
+    return where(is_kept, multiply(values, 1 / (1 - rate)), 0)

@@ -87,7 +87,7 @@ class Generator:
         `rng.fold(i)` is another in each. The key is made of that of `rng` and `i`, the state is
         that of `rng`. Raises `DTypeError` for what is no integer, `ShapeError` for no scalar.
         """
-        number = as_tensor(i, int64)
+        number = constant(i, int64) if isinstance(i, int) else as_tensor(i)
         if not number.dtype.is_integer:
             raise DTypeError("fold", f"i: {number.type} is no integer", source=user_source())
         if number.ndim:

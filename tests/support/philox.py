@@ -38,5 +38,5 @@ def philox_pair(low: int, high: int, key: int, pair: int) -> int:
 def philox_pairs(low: Any, high: Any, key: Any, pair: int) -> Any:
     """Return `philox_pair` of each element of three uint64 arrays of one shape."""
     columns = (np.ravel(x).tolist() for x in (low, high, key))
-    pairs = [philox_pair(*counter, pair) for counter in zip(*columns, strict=True)]
+    pairs = [philox_pair(a, b, k, pair) for a, b, k in zip(*columns, strict=True)]
     return np.array(pairs, np.uint64).reshape(np.shape(low))

@@ -22,6 +22,7 @@ from tests.support.control_programs import gradient, run
 
 SIZE = 3
 FLOAT_CASES = [c for c in CASES if dtypes.float64 in c.dtypes]
+OTHER_CASES = [c for c in CASES if dtypes.float64 not in c.dtypes]
 
 
 def stacked_placeholders(xs: Sequence[Tensor]) -> dict[Tensor, Tensor]:
@@ -60,6 +61,16 @@ def test_every_op_is_batched_in_each_of_its_operands(case: Case) -> None:
     check_slices(y, xs, drawn, range(len(xs)))
     for position in range(len(xs)):
         check_slices(y, xs, drawn, [position])
+
+
+@pytest.mark.parametrize("case", OTHER_CASES, ids=lambda case: case.name)
+def test_an_op_without_floats_is_batched_too(case: Case) -> None:
+    dtype = case.dtypes[-1]
+    drawn = [draw(case, dtype, seed) for seed in range(SIZE)]
+    xs = placeholders(case, dtype)
+    y = case.build(*xs)
+    for chosen in (range(len(xs)), *([position] for position in range(len(xs)))):
+        check_slices(y, xs, drawn, chosen)
 
 
 def test_what_does_not_depend_on_the_case_is_not_built_again():
