@@ -40,6 +40,13 @@ def test_functional_calls_are_measured_beside_numpy(reports):
     assert all(row["median us"] > 0 for row in rows)
 
 
+def test_random_numbers_are_measured_beside_numpy(reports):
+    rows = reports["random numbers"]["rows"]
+    assert {row["library"] for row in rows} >= {"symgrad", "NumPy, PCG64", "NumPy, Philox"}
+    assert all(row["times symgrad"] == 1 for row in rows if row["library"] == "symgrad")
+    assert all(row["median ns"] > 0 for row in rows)
+
+
 def test_every_form_of_a_product_is_measured(reports):
     rows = reports["matmul"]["rows"]
     assert {row["form"] for row in rows} == {"NN", "TN", "NT", "TT"}

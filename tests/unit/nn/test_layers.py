@@ -54,3 +54,31 @@ def test_the_bits_of_dropout_are_never_in_memory() -> None:
     step = sg.compile([x], sg.nn.dropout(sg.tanh(x), 0.1, sg.random.Generator(1)))
     assert len(step.kernels) == 1
     assert step.memory.arena_bytes == 0
+
+
+def test_in_a_loop_the_gradient_sees_the_choices_of_each_iteration() -> None:
+    w = sg.variable(np.ones(200, np.float32), name="w")
+    rng = sg.random.Generator(3)
+    count = sg.placeholder((), "int64")
+    _, h = sg.while_loop(
+        lambda i, h: i < count,
+        lambda i, h: (i + 1, sg.nn.dropout(h * w, 0.5, rng.fold(i))),
+        (sg.constant(0, "int64"), sg.ones((200,))),
+    )
+    (dw,) = sg.gradients(h, w)
+    found, gradient = sg.compile([count], [h, dw])(3)
+    # h = w**3 * 2**3 where all three iterations have kept it, so dw = 3 * h.
+    np.testing.assert_array_equal(gradient, 3 * found)
+    assert set(found) == {0, 8}
+    # Of choices that were the same in each iteration half would be left, and not an eighth.
+    assert 10 < np.count_nonzero(found) < 45
+
+
+def test_what_is_recomputed_for_a_gradient_is_the_same_draw() -> None:
+    x = sg.placeholder((100,))
+    rng = sg.random.Generator(3)
+    y = sg.recompute_grad(lambda x: sg.nn.dropout(x * x, 0.5, rng))(x)
+    (dx,) = sg.gradients(y, x)
+    found, gradient = sg.compile([x], [y, dx])(np.ones(100, np.float32))
+    np.testing.assert_array_equal(gradient, 2 * found)
+    assert set(found) == {0, 2}

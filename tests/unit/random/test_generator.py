@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
 from tests.support.case import Array
 from tests.support.floors import TARGETS, compile_for, run_loops, run_native, run_reference
@@ -60,6 +61,12 @@ def test_a_folded_key_is_made_of_the_key_and_the_number() -> None:
     key = philox_pair(2**64 - 3, 2**64 - 1, 12, 0)
     found = run(sg.random.Generator(12).fold(-3).bits((2,), "uint64"))
     assert found.tolist() == [philox_pair(position, 0, key, 0) for position in range(2)]
+
+
+def test_the_text_of_a_draw_is_the_draw() -> None:
+    graph = Graph(sg.random.Generator(2**64 - 1, name="text").fold(-1).normal((3,)))
+    again = Graph.parse(str(graph))
+    assert structurally_equal(graph, again)
 
 
 # ------------------------------------------------------------------- the same bits everywhere

@@ -1,0 +1,84 @@
+"""What a random number costs, beside NumPy's generators and JAX's.
+
+Each call makes a new array of 2**18 numbers and moves the state of its generator. NumPy's default,
+PCG64, is one stream after another; its Philox is a counter-based one like ours. JAX is given a key
+it splits in each call, and is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from benchmarks.report import Report, run_as_program
+from benchmarks.timing import Call, interleave, optional, pin_to_one_core
+
+COUNT = 2**18
+KINDS = ("uniform float32", "uniform float64", "normal float32", "normal float64")
+
+
+def measure(quick: bool = False) -> Report:
+    """Return nanoseconds a number, and how many times as long the others take."""
+    pin_to_one_core()
+    report = Report("random numbers", ("kind", "library", "median ns", "times symgrad"))
+    for kind in KINDS:
+        times = interleave(_contestants(kind), rounds=3 if quick else 41)
+        for library, spent in times.items():
+            nanoseconds = round(spent.median / COUNT * 1e9, 2)
+            report.rows.append((kind, library, nanoseconds, spent.ratio(times["symgrad"])))
+    if optional("jax") is None:
+        report.notes.append("JAX is not installed: its rows are missing.")
+    return report
+
+
+def _contestants(kind: str) -> dict[str, Call]:
+    name, dtype = kind.split()
+    rng = sg.random.Generator(0)
+    step = sg.compile([], getattr(rng, name)((COUNT,), dtype=dtype), [rng.advance()])
+    calls: dict[str, Call] = {
+        "symgrad": step,
+        "NumPy, PCG64": _numpy_call(np.random.PCG64(0), name, dtype),
+        "NumPy, Philox": _numpy_call(np.random.Philox(0), name, dtype),
+    }
+    mean = 0.5 if name == "uniform" else 0.0
+    for call in calls.values():
+        numbers: Any = call()
+        assert numbers.dtype == dtype, "they do not make the same"
+        assert abs(numbers.mean() - mean) < 0.01, "the numbers have another distribution"
+    jax = _jax_call(name, dtype)
+    return calls if jax is None else {**calls, "JAX": jax}
+
+
+def _numpy_call(bits: Any, name: str, dtype: Any) -> Call:
+    rng = np.random.Generator(bits)
+    draw: Callable[..., Any] = rng.random if name == "uniform" else rng.standard_normal
+    return partial(draw, COUNT, dtype)
+
+
+def _jax_call(name: str, dtype: str) -> Call | None:
+    jax = optional("jax")
+    if jax is None or dtype == "float64":  # which JAX makes only if all of it is set to
+        return None
+    draw = getattr(jax.random, name)
+
+    def split_and_draw(key: Any) -> Any:
+        following, own = jax.random.split(key)
+        return following, draw(own, (COUNT,), dtype)
+
+    compiled = jax.jit(split_and_draw)
+    key = jax.random.key(0)
+
+    def call() -> Any:
+        nonlocal key
+        key, numbers = compiled(key)
+        return numbers.block_until_ready()
+
+    return call
+
+
+if __name__ == "__main__":
+    run_as_program(__doc__, measure)
