@@ -12,6 +12,7 @@ from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.transcendental import exp
+from symgrad.graph.types import Literal
 
 
 def test_equal_ops_are_one_node_where_they_are_built_once():
@@ -57,8 +58,9 @@ def test_what_is_named_and_what_is_an_argument_is_always_another_node():
 def test_scalars_that_python_takes_for_equal_are_constants_of_their_own(a, b):
     assert a == b
     for value in (a, b, a, b):
-        made = constant(value).node.attrs["value"].array
-        assert repr(made.item()) == repr(value)
+        made = constant(value).node.attrs["value"]
+        assert isinstance(made, Literal)
+        assert repr(made.array.item()) == repr(value)
 
 
 def test_a_scalar_is_a_constant_of_the_dtype_that_is_asked_for():
