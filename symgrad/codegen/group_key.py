@@ -17,12 +17,14 @@ from symgrad.graph.types import attr_key
 from symgrad.passes.buffers import Buffer, Buffers
 from symgrad.passes.partition import Group, Partition
 
+_NAMES_ITS_NODE = (Gather, Scatter)  # as the kernel says whose index is out of range
+
 
 def group_key(
     partition: Partition, buffers: Buffers, group: Group
 ) -> tuple[Hashable, list[Buffer]] | None:
     """Return the key of a group and its buffers, in an order which equal keys share."""
-    if any(isinstance(partition.specs[n], Gather | Scatter) for n in group.nodes):
+    if any([isinstance(partition.specs[n], _NAMES_ITS_NODE) for n in group.nodes]):
         return None
     return _KeyMaker(partition, buffers, group).key()
 

@@ -26,6 +26,9 @@ def statements(graph: Graph) -> list[Node]:
     return [*inputs, *rest, *(n for n in written if n not in read)]
 
 
+_MAY_HOLD_GRAPHS = (tuple, Graph)
+
+
 def graphs_in(attr: Attr) -> tuple[Graph, ...]:
     """Return the graphs that an attribute consists of; none for an attribute of another kind."""
     parts = attr if isinstance(attr, tuple) else (attr,)
@@ -34,7 +37,7 @@ def graphs_in(attr: Attr) -> tuple[Graph, ...]:
 
 def graphs_of(node: Node) -> list[tuple[str, Graph]]:
     """Return the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
-    if not any(isinstance(attr, tuple | Graph) for attr in node.attrs.values()):
+    if not any(isinstance(attr, _MAY_HOLD_GRAPHS) for attr in node.attrs.values()):
         return []
     return [
         (f"{key}.{index}" if isinstance(node.attrs[key], tuple) else key, graph)
@@ -46,7 +49,7 @@ def graphs_of(node: Node) -> list[tuple[str, Graph]]:
 def has_nested_graphs(graph: Graph) -> bool:
     """Return whether a node of `graph` has graphs of its own."""
     attrs = (attr for node in graph.nodes for attr in node.attrs.values())
-    return any(isinstance(attr, tuple | Graph) and bool(graphs_in(attr)) for attr in attrs)
+    return any(isinstance(attr, _MAY_HOLD_GRAPHS) and bool(graphs_in(attr)) for attr in attrs)
 
 
 def number_unknowns(graph: Graph) -> dict[str, Dim]:

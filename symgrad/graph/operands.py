@@ -83,6 +83,11 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
     A Python scalar is weak: it takes the dtype of the others, except that a float makes integers
     float32 and an int makes bools int32.
     """
+    first, *rest = values
+    if isinstance(first, Tensor) and all(
+        [isinstance(v, Tensor) and v.type.dtype is first.type.dtype for v in rest]
+    ):
+        return list(values)
     strong = [as_tensor(v) for v in values if not isinstance(v, _PYTHON_SCALARS)]
     weak = [v for v in values if isinstance(v, _PYTHON_SCALARS)]
     try:

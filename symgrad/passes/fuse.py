@@ -27,6 +27,7 @@ from symgrad.passes.order_groups import order_groups
 from symgrad.passes.partition import Partition
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
+_ELEMENT_BY_ELEMENT = (Map, View, Reshape)
 CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
 
 
@@ -112,8 +113,9 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         return drafts.in_memory[output]
     spec = drafts.specs[node]
     wanted = drafts.wanted[output]
-    flops = flops_per_element(node, spec)
-    if output in drafts.repeated and flops > CHEAP_FLOPS:
+    is_repeated = output in drafts.repeated
+    flops = flops_per_element(node, spec) if is_repeated or len(wanted) > 1 else 0
+    if is_repeated and flops > CHEAP_FLOPS:
         return f"it is repeated along an axis and costs {flops} flops an element"
     if len(wanted) > 1 and (flops or isinstance(spec, Gather)):
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
@@ -140,7 +142,8 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
             if base.node in topological([operand]):
                 drafts.require_memory(operand, "it is written into what it is computed from")
     is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
-    if is_repeat or (isinstance(spec, Map | View | Reshape) and node.output in drafts.repeated):
+    hands_on = isinstance(spec, _ELEMENT_BY_ELEMENT)
+    if is_repeat or (hands_on and node.outputs[0] in drafts.repeated):
         drafts.repeated.update(node.inputs)
 
 
