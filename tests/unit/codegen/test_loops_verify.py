@@ -183,10 +183,22 @@ RULES = [
         "add takes number, not bool",
     ),
     (
-        "an operation of bools takes bools",
+        "an operation of bits takes bools and no floats",
         "t: bool = and(true, false)",
+        "t: f32 = and(1.0, 0.0)",
+        "and takes bits, not f32",
+    ),
+    (
+        "an operation of bits takes integers too",
         "t: i8 = and(1, 0)",
-        "and takes bool, not i8",
+        "t: f64 = xor(1.0, 0.0)",
+        "xor takes bits, not f64",
+    ),
+    (
+        "a shift takes integers",
+        "t: u8 = shl(1, 9)",
+        "t: bool = shl(true, true)",
+        "shl takes integer, not bool",
     ),
     (
         "comparisons give bools",
