@@ -38,7 +38,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Branches, Callee, KernelSpec, Loop, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
-from symgrad.passes.buffers import Buffer, assign_buffers
+from symgrad.passes.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fuse import fuse
 from symgrad.passes.partition import Group, Partition
 
@@ -51,15 +51,15 @@ def build_program(partition: Partition, target: Target, threads: Threads = ONE_T
     Nested graphs, which the passes have seen too, become groups here.
     """
     builder = _Builder(target, threads)
-    variables = assign_buffers(partition).variables
-    steps = builder.steps(partition, _Surroundings((), ()))
+    buffers = assign_buffers(partition)
+    steps = builder.steps(partition, _Surroundings((), ()), buffers)
     steps = builder.scheduled(steps)
     routines = routines_of(steps)
     offsets, lifetimes, size = lay_out(steps, routines)
     return Program(
         partition,
         tuple(builder.partitions),
-        variables,
+        buffers.variables,
         tuple(builder.constants),
         tuple(builder.pool.kernels),
         steps,
@@ -97,11 +97,13 @@ class _Builder:
         self._routines: dict[Graph, Routine] = {}
         self._names: list[str] = []  # of the functions whose routines are being built
 
-    def steps(self, partition: Partition, around: _Surroundings) -> tuple[Step, ...]:
+    def steps(
+        self, partition: Partition, around: _Surroundings, buffers: Buffers | None = None
+    ) -> tuple[Step, ...]:
         """Return the steps of a graph between `around.inputs` and `around.outputs`."""
         names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
         self.failures |= names
-        return _GraphSteps(self, partition, around).build()
+        return _GraphSteps(self, partition, around, buffers or assign_buffers(partition)).build()
 
     def scheduled(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         """Return the steps of the program or of a routine with the registers of their loops."""
@@ -164,11 +166,13 @@ class _Builder:
 class _GraphSteps:
     """Builds the steps of one graph. Its own buffers are translated into the program's."""
 
-    def __init__(self, builder: _Builder, partition: Partition, around: _Surroundings) -> None:
+    def __init__(
+        self, builder: _Builder, partition: Partition, around: _Surroundings, buffers: Buffers
+    ) -> None:
         self._builder = builder
         self._partition = partition
         self._around = around
-        self._buffers = assign_buffers(partition)
+        self._buffers = buffers
         self._temporaries: dict[Buffer, Buffer] = {}
 
     def build(self) -> tuple[Step, ...]:

@@ -47,9 +47,13 @@ def graphs_of(node: Node) -> list[tuple[str, Graph]]:
 
 
 def has_nested_graphs(graph: Graph) -> bool:
-    """Return whether a node of `graph` has graphs of its own."""
-    attrs = (attr for node in graph.nodes for attr in node.attrs.values())
-    return any(isinstance(attr, _MAY_HOLD_GRAPHS) and bool(graphs_in(attr)) for attr in attrs)
+    """Return whether a node of `graph` has graphs of its own; found once for each graph."""
+    found = graph.derived.get(has_nested_graphs)
+    if found is None:
+        attrs = (attr for node in graph.nodes for attr in node.attrs.values())
+        found = any(isinstance(attr, _MAY_HOLD_GRAPHS) and graphs_in(attr) for attr in attrs)
+        graph.derived[has_nested_graphs] = found
+    return bool(found)
 
 
 def number_unknowns(graph: Graph) -> dict[str, Dim]:
