@@ -15,6 +15,7 @@ from tabulate import tabulate
 from symgrad.codegen.llvm.target import TARGET_NAMES, llvm_version, target_named
 from symgrad.commands.loading import Loaded
 from symgrad.config import settings
+from symgrad.runtime.openmp import openmp
 from symgrad.testing.timing import interleave
 
 _LIBRARIES = ("numpy", "llvmlite", "networkx", "ml_dtypes", "optree", "safetensors", "jinja2")
@@ -45,6 +46,7 @@ def info_text() -> str:
         ("native target", f"{target.cpu}, {target.triple}"),
         ("vectors", f"{target.vector_registers} registers of {target.vector_bytes} bytes"),
         ("other targets", ", ".join(name for name in TARGET_NAMES if name != "native")),
+        ("OpenMP", openmp().name or "no runtime was found: steps run on one thread"),
         ("linker", shutil.which("cc") or "no cc is on the path"),
         *((f"setting {name}", str(value)) for name, value in asdict(settings()).items()),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -187,6 +188,7 @@ def test_info_names_the_machine(capsys: Output) -> None:
     text = capsys.readouterr().out
     assert f"numpy           {np.__version__}" in text
     assert "native target" in text
+    assert re.search(r"(?m)^OpenMP +\S", text)
 
 
 # ------------------------------------------------------------------------------------- refusals
