@@ -2,7 +2,7 @@
 
 A profile reads the clock around each call of a kernel and so compiles the step once more. The sum
 of its rows is compared with what a call of the step takes: a network in training, two large
-products, and a recurrent network whose time is spent in loops.
+products, a recurrent network whose time is spent in loops, and a loop that is kept in registers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def measure(quick: bool = False) -> Report:
     pin_to_one_core()
     report = Report("profiles", ("step", "us a step", "us of kernels", "ratio"))
     random = np.random.default_rng(0)
-    for make in (_network, _products, _recurrent):
+    for make in (_network, _products, _recurrent, _iterated):
         step, arrays = make(random)
         steps, kernels = _rounds(step, arrays, rounds=3 if quick else 15)
         ratio = median(k / s for k, s in zip(kernels, steps, strict=True))
@@ -77,6 +77,14 @@ def _recurrent(random: np.random.Generator) -> Made:
     loss = sg.sum(sg.square(states))
     step = sg.compile([x], loss, sg.optim.SGD(0.01).minimize(loss), name="recurrent")
     return step, [_normal(random, 32, 16, 64)]
+
+
+def _iterated(random: np.random.Generator) -> Made:
+    v, decay, n = sg.placeholder((64,)), sg.placeholder((64,)), sg.placeholder((), "int64")
+    start = (sg.constant(0, "int64"), v)
+    _, last = sg.while_loop(lambda i, _: i < n, lambda i, x: (i + 1, x * decay + 0.1), start)
+    step = sg.compile([v, decay, n], [last, *sg.gradients(last, [v, decay])], name="iterated")
+    return step, [_normal(random, 64), random.uniform(0, 1, 64).astype("f"), np.array(10_000)]
 
 
 if __name__ == "__main__":

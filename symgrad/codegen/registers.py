@@ -49,6 +49,7 @@ from symgrad.codegen.program import (
     buffers_of,
     calls_of,
     root,
+    routines_of,
 )
 from symgrad.codegen.rewrite_loops import index_names, mentions
 from symgrad.graph.dtypes import DType
@@ -83,6 +84,26 @@ def loops_around(loop: Repeat | Sweep) -> list[int]:
     inside = {step.number for step in nested if isinstance(step, Repeat | Sweep)}
     slices = (s for step in nested for argument in _arguments(step) for s in _slices(argument))
     return [n for n in dict.fromkeys(s.loop for s in slices) if n not in inside]
+
+
+def timed_as_one(steps: Sequence[Step]) -> Iterator[Repeat | Sweep]:
+    """Yield the loops with registers that a clock can be read around: those without routines.
+
+    A loop within one of them is part of it. A routine reads a clock of its own.
+    """
+    for step in steps:
+        match step:
+            case Repeat() | Sweep() if step.registers and not routines_of([step]):
+                yield step
+            case Repeat():
+                yield from timed_as_one((*step.condition, *step.body))
+            case Sweep():
+                yield from timed_as_one(step.body)
+            case Choice():
+                for branch in step.branches:
+                    yield from timed_as_one(branch)
+            case Call() | Invoke():
+                pass
 
 
 def written_out(steps: Sequence[Step], vector_bytes: int) -> dict[int, tuple[str, ...]]:

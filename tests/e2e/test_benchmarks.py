@@ -148,5 +148,5 @@ def test_a_report_prints_its_rows_and_its_bars():
 
 def test_profiles_are_compared_with_the_steps_they_are_of(reports):
     rows = reports["profiles"]["rows"]
-    assert [row["step"] for row in rows] == ["network", "products", "recurrent"]
+    assert [row["step"] for row in rows] == ["network", "products", "recurrent", "iterated"]
     assert all(row["us a step"] > 0 and row["us of kernels"] > 0 for row in rows)

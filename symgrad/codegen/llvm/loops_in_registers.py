@@ -34,6 +34,7 @@ class LoopEmitter(StepsEmitter):
 
         `pointers` are those of all its buffers, `iterations` those of the loops around it.
         """
+        self._clock = None  # what is in registers is timed from outside
         addresses = self._addresses
         addresses.pointers.update(pointers)
         addresses.iterations.update(iterations)

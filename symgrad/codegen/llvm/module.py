@@ -36,18 +36,22 @@ def loop_function(number: int) -> str:
     return f"{STEP}.loop.{number}"
 
 
-def emit_module(program: Program, target: Target, *, timed: bool = False) -> ir.Module:
+def emit_module(
+    program: Program, target: Target, *, timed: bool = False, whole_loops: bool = False
+) -> ir.Module:
     """Emit the function of `program`, and the kernels that it calls.
 
     With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
-    which it adds the seconds the call took, and 1; it then needs the C library's clock.
+    which it adds the seconds the call took, and 1; it then needs the C library's clock. Loops then
+    keep nothing in registers, unless `whole_loops` times them as a whole in the place of their
+    first call.
     """
     module = ir.Module(program.partition.graph.name)
     module.triple = target.triple
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.calls)}
-    functions = Functions(module, program, target, _emit_loop, clock, numbers)
+    functions = Functions(module, program, target, _emit_loop, clock, numbers, whole_loops)
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_steps(functions, step, program.steps)

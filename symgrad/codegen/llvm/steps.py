@@ -31,8 +31,9 @@ from symgrad.codegen.program import (
     Step,
     Sweep,
     buffers_of,
+    calls_of,
 )
-from symgrad.codegen.registers import loops_around
+from symgrad.codegen.registers import loops_around, timed_as_one
 from symgrad.passes.buffers import Buffer
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -43,7 +44,8 @@ class Functions:
     """The functions of a module: a kernel and a loop are emitted where they are called first.
 
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
-    timed, and `numbers` then says which call is which, by identity.
+    timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
+    is in registers is timed as a whole, in the place of its first call.
     """
 
     module: ir.Module
@@ -52,6 +54,7 @@ class Functions:
     emit_loop: Callable[[Functions, Repeat | Sweep], ir.Function]
     clock: ir.Function | None
     numbers: Mapping[int, int]
+    whole_loops: bool = False
     routines: dict[str, ir.Function] = field(default_factory=dict)
     kernels: dict[str, ir.Function] = field(default_factory=dict)
     loops: dict[str, ir.Function] = field(default_factory=dict)
@@ -107,11 +110,13 @@ class StepsEmitter:
         for step in steps:
             match step:
                 case Call():
-                    self._emit_timed_call(step)
+                    self._emit_timed(step, partial(self._emit_call, step))
                 case Choice():
                     self._emit_choice(step)
                 case Repeat() | Sweep() if step.registers and self._clock is None:
                     self._emit_in_registers(step)
+                case Repeat() | Sweep() if self._is_timed_as_one(step):
+                    self._emit_timed(next(calls_of([step])), partial(self._emit_in_registers, step))
                 case Repeat():
                     self._emit_repeat(step)
                 case Sweep():
@@ -121,12 +126,16 @@ class StepsEmitter:
 
     # --------------------------------------------------------------------------------- calls
 
-    def _emit_timed_call(self, call: Call) -> None:
+    def _is_timed_as_one(self, loop: Repeat | Sweep) -> bool:
+        return self._functions.whole_loops and loop in timed_as_one([loop])
+
+    def _emit_timed(self, call: Call, emit: Callable[[], None]) -> None:
+        """Emit what is timed in the place of `call`, if anything is."""
         if self._clock is None:
-            self._emit_call(call)
+            emit()
         else:
             table, number = self._function.args[-1], self._functions.numbers[id(call)]
-            self._clock.measure(table, number, partial(self._emit_call, call))
+            self._clock.measure(table, number, emit)
 
     def _emit_call(self, call: Call) -> None:
         places = zip(call.arguments, call.starts, strict=True)

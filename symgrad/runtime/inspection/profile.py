@@ -10,7 +10,8 @@ import numpy as np
 
 from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.program import Call
+from symgrad.codegen.program import Call, calls_of
+from symgrad.codegen.registers import timed_as_one
 from symgrad.graph.types import Array, aligned_empty
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
@@ -86,9 +87,32 @@ class Profile:
 def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Profile:
     """Run the program `repeat` times with a clock around each call.
 
-    The program is compiled once more for this. The state is put back as it was.
+    The program is compiled once more for this. A loop that is kept in registers has no calls to put
+    a clock around: its time is measured as a whole, and divided among its kernels as they take it
+    when they are called. The state is put back as it was.
     """
-    run, spent = _timed_run(executable, arrays)
+    program = executable.program
+    calls = _measured(executable, arrays, repeat, whole_loops=False)
+    routines = (routine.steps for routine in program.routines)
+    loops = [loop for steps in (program.steps, *routines) for loop in timed_as_one(steps)]
+    if loops:
+        whole = _measured(executable, arrays, repeat, whole_loops=True)
+        numbers = {id(call): number for number, call in enumerate(program.calls)}
+        for loop in loops:
+            inside = [numbers[id(call)] for call in calls_of([loop])]
+            called = calls[inside, 0].sum()
+            calls[inside, 0] *= whole[inside[0], 0] / called if called else 0.0
+    total = float(calls[:, 0].sum())
+    records = zip(program.calls, describe_kernels(executable), strict=True)
+    rows = zip(records, calls.tolist(), strict=True)
+    return Profile(tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows), total)
+
+
+def _measured(
+    executable: Executable, arrays: Sequence[Array], repeat: int, *, whole_loops: bool
+) -> Array:
+    """Return the seconds and the runs of each call: medians over `repeat` steps."""
+    run, spent = _timed_run(executable, arrays, whole_loops=whole_loops)
     kept = [s.array.copy() for s in executable.program.variables]
     samples = []
     try:
@@ -99,11 +123,8 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     finally:
         for state, old in zip(executable.program.variables, kept, strict=True):
             state.array[...] = old
-    calls = np.median(samples[1:], axis=0)  # the first run meets cold caches
-    total = float(calls[:, 0].sum())
-    records = zip(executable.program.calls, describe_kernels(executable), strict=True)
-    rows = zip(records, calls.tolist(), strict=True)
-    return Profile(tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows), total)
+    medians: Array = np.median(samples[1:], axis=0)  # the first run meets cold caches
+    return medians
 
 
 def _row(call: Call, record: KernelRecord, seconds: float, runs: int, total: float) -> ProfileRow:
@@ -111,9 +132,12 @@ def _row(call: Call, record: KernelRecord, seconds: float, runs: int, total: flo
     return ProfileRow(record, runs, seconds, seconds / total, least * runs)
 
 
-def _timed_run(executable: Executable, arrays: Sequence[Array]) -> tuple[Callable[[], None], Array]:
+def _timed_run(
+    executable: Executable, arrays: Sequence[Array], *, whole_loops: bool
+) -> tuple[Callable[[], None], Array]:
     options = executable.options
-    text = str(emit_module(executable.program, options.target, timed=True))
+    program, target = executable.program, options.target
+    text = str(emit_module(program, target, timed=True, whole_loops=whole_loops))
     module = optimize(text, options.target, options.opt_level)
     image = emit_object(module, options.target, options.opt_level)
     code = load_object(image, [STEP], runtime_symbols(text))

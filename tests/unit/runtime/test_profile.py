@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.program import calls_of
+from symgrad.codegen.registers import timed_as_one
 from symgrad.runtime.inspection import profile
 from symgrad.runtime.inspection.profile import ProfileRow
 from symgrad.runtime.limits import Limits
@@ -66,3 +68,24 @@ def test_a_row_says_how_much_of_the_limit_was_reached(monkeypatch: pytest.Monkey
     x = sg.placeholder((1000,))
     (row,) = sg.compile([x], x + 1).profile(np.ones(1000, np.float32), repeat=2).rows
     assert row.least_seconds == pytest.approx(8000 / 1e9)
+
+
+def test_a_loop_in_registers_is_timed_as_a_whole_and_divided_among_its_kernels():
+    x, n = sg.placeholder((64,)), sg.placeholder((), "int64")
+    start = (sg.constant(0, "int64"), x)
+    last = sg.while_loop(lambda i, _: i < n, lambda i, v: (i + 1, v * 0.5 + 0.1), start)[1]
+    step = sg.compile([x, n], last)
+    executable, arrays = step.executable, [np.ones(64, np.float32), np.array(500)]
+    (loop,) = timed_as_one(executable.program.steps)
+    inside = [call.label for call in calls_of([loop])]
+    called = profile._measured(executable, arrays, 3, whole_loops=False)
+    whole = profile._measured(executable, arrays, 3, whole_loops=True)
+    numbers = [i for i, call in enumerate(executable.program.calls) if call.label in inside]
+    first, *others = numbers
+    assert called[first, 1] == 501
+    assert called[others, 1].tolist() == [500] * len(others)
+    assert whole[first, 1] == 1
+    assert not whole[others].any()
+    rows = rows_of(step, *arrays, repeat=3)
+    assert rows[inside[0]].runs == 501
+    assert all(rows[label].seconds > 0 for label in inside)
