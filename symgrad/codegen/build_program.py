@@ -28,6 +28,7 @@ from symgrad.codegen.program import (
     Slice,
     Step,
     Sweep,
+    root,
     routines_of,
 )
 from symgrad.codegen.registers import schedule_registers
@@ -282,9 +283,10 @@ class _GraphSteps:
         number = builder.loop()
         test = builder.temporary(TensorType(bool_, ()))
         condition = builder.steps(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
-        body = self._body(number, loop.body, inputs, state, stacks)
+        slices = _slices(stacks, anchor.outputs[1 + loop.carried :], number)
+        body = self._body(loop.body, inputs, state, slices)
         capacity = loop.capacity if stacks else 0
-        repeat = Repeat(number, condition, test, body, count, capacity, _tapes(stacks, number))
+        repeat = Repeat(number, condition, test, body, count, capacity, _tapes(slices))
         return [*self._before(operands, state, stacks), repeat, *copies]
 
     def _sweep(self, anchor: Node, scan: Scan) -> list[Step]:
@@ -294,11 +296,12 @@ class _GraphSteps:
         state, stacks = results[: scan.carried], results[scan.carried :]
         number = self._builder.loop()
         width = scan.carried + scan.scanned
-        slices = [_slice(stack, number) for stack in operands[scan.carried : width]]
-        inputs = (*state, *slices, *operands[width:])
-        body = self._body(number, scan.body, inputs, state, stacks)
-        tapes = _tapes(stacks, number)
-        sweep = Sweep(number, trips, body, scan.capacity, scan.reverse, tapes)
+        scanned = slice(scan.carried, width)
+        read = _slices(operands[scanned], anchor.inputs[1:][scanned], number)
+        inputs = (*state, *read, *operands[width:])
+        written = _slices(stacks, anchor.outputs[scan.carried :], number)
+        body = self._body(scan.body, inputs, state, written)
+        sweep = Sweep(number, trips, body, scan.capacity, scan.reverse, _tapes(written))
         return [*self._before(operands, state, stacks), sweep, *copies]
 
     def _before(
@@ -315,13 +318,12 @@ class _GraphSteps:
 
     def _body(
         self,
-        number: int,
         body: NestedGraph,
         inputs: tuple[Argument, ...],
         state: Sequence[Buffer],
-        stacks: Sequence[Buffer],
+        slices: Sequence[Slice],
     ) -> tuple[Step, ...]:
-        """Return the steps of one iteration.
+        """Return the steps of one iteration, which writes `slices` of stacks.
 
         The next loop variables are written over the old ones, or beside them and then copied.
         """
@@ -340,8 +342,7 @@ class _GraphSteps:
             state[i] if n in partition.overwriting else builder.temporary(state[i].type)
             for n, i in enumerate(changing)
         ]
-        results = (*following, *(_slice(stack, number) for stack in stacks))
-        steps = builder.steps(partition, _Surroundings(inputs, results))
+        steps = builder.steps(partition, _Surroundings(inputs, (*following, *slices)))
         advance = [
             builder.copy(new, state[i], "next loop variable")
             for new, i in zip(following, changing, strict=True)
@@ -350,12 +351,20 @@ class _GraphSteps:
         return (*steps, *advance)
 
 
-def _tapes(stacks: Sequence[Buffer], loop: int) -> tuple[Slice, ...]:
-    return tuple(_slice(stack, loop) for stack in stacks if stack.place == "tape")
+def _tapes(slices: Sequence[Slice]) -> tuple[Slice, ...]:
+    return tuple(piece for piece in slices if root(piece).place == "tape")
 
 
-def _slice(stack: Argument, loop: int) -> Slice:
-    return Slice(stack, loop, stack.type.with_shape(stack.type.shape[1:]))
+def _slices(stacks: Sequence[Argument], tensors: Sequence[Tensor], loop: int) -> list[Slice]:
+    """Return the slices of `tensors`, which lie in `stacks`.
+
+    A slice has its type from the tensor: the buffer may be that of the tensor in another shape.
+    """
+    types = (tensor.type for tensor in tensors)
+    return [
+        Slice(stack, loop, type_.with_shape(type_.shape[1:]))
+        for stack, type_ in zip(stacks, types, strict=True)
+    ]
 
 
 def _label(partition: Partition, group: Group) -> str:

@@ -18,7 +18,9 @@ from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import Program
+from symgrad.codegen.program_verify import verify_program
 from symgrad.codegen.share_work import ONE_THREAD, Threads
+from symgrad.config import settings
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Gather, Scatter
@@ -53,7 +55,10 @@ def lower(
     """
     passes = Options(fast_math=options.fast_math, on_decision=on_decision)
     optimized = optimize_graph(graph, options=passes)
-    return optimized, build_program(fuse(optimized), options.target, options.threads)
+    program = build_program(fuse(optimized), options.target, options.threads)
+    if settings().verify:
+        verify_program(program)
+    return optimized, program
 
 
 class Executable:

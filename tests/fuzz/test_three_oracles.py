@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from symgrad.config import override
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
@@ -147,7 +148,8 @@ def test_a_plan_of_memory_that_is_wrong_is_found_in_the_loops(monkeypatch):
         return [0] * len(requests), max(r.size for r in requests)
 
     monkeypatch.setattr("symgrad.codegen.arena.plan_memory", all_at_the_start)
-    different = run_everywhere(*_two_products())
+    with override(verify=False):  # which says that temporaries overlap
+        different = run_everywhere(*_two_products())
     assert different is not None
     assert different.floor == "the loops for native"
 

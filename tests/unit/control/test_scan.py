@@ -161,3 +161,49 @@ def test_a_cumulative_sum_by_scan():
     np.testing.assert_allclose(value(ys, {v: POINT}), np.cumsum(POINT))
     g = gradient(ys, v)
     np.testing.assert_allclose(value(g, {v: POINT}), [3, 2, 1])
+
+
+# ------------------------------------------------------- stacks that are a reshape of other memory
+
+
+def test_scan_over_a_reshape_reads_its_slices():
+    x = sg.placeholder((8,), "float64")
+    last, ys = sg.scan(
+        lambda c, e: (c + e, c * e), sg.zeros((4,), "float64"), sg.reshape(x, (2, 4))
+    )
+    found = run([last, ys], {x: np.arange(8.0)})
+    np.testing.assert_array_equal(found[0], [4, 6, 8, 10])
+    np.testing.assert_array_equal(found[1], [[0, 0, 0, 0], [0, 5, 12, 21]])
+
+
+def test_a_reshape_of_stacked_results_is_written_slice_by_slice():
+    x = sg.placeholder((6,), "float64")
+    y = sg.reshape(sg.map(lambda e: e * 2, x), (1, 6))
+    np.testing.assert_array_equal(value(y, {x: np.arange(6.0)}), [[0, 2, 4, 6, 8, 10]])
+
+
+def test_a_scan_in_a_scan_over_reshapes():
+    x = sg.placeholder((2, 12), "float64")
+
+    def inner(c: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        return c + e.sum(), e[::-1] + c
+
+    def outer(c: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+        last, ys = sg.scan(inner, c, sg.reshape(row, (3, 4)))
+        return last, sg.reshape(ys, (4, 3))
+
+    last, ys = sg.scan(outer, sg.constant(0.0, "float64"), x)
+    y = last * sg.reshape(ys, (8, 3)).sum(axis=0)
+    check_derivatives(y, x, {x: np.linspace(-1, 1, 24).reshape(2, 12)})
+
+
+@pytest.mark.parametrize("options", [{}, {"maximum_iterations": 4}, {"checkpoint": 2}])
+def test_a_loop_variable_seen_through_a_reshape_is_recorded(options):
+    x = sg.placeholder((6,), "float64")
+    _, y = sg.while_loop(
+        lambda i, _: i < 3,
+        lambda i, v: (i + 1, sg.reshape(sg.sin(sg.reshape(v, (3, 2))).T, (6,))),
+        (0, sg.reshape(sg.reshape(x, (2, 3)), (6,))),
+        **options,
+    )
+    check_derivatives(sg.reshape(y, (1, 6))[0], x, {x: np.linspace(0.1, 1, 6)})
