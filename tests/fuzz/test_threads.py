@@ -15,10 +15,10 @@ from symgrad.codegen.share_work import Threads
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
-from tests.fuzz.test_three_oracles import random_program, random_training
 from tests.support.case import draw, placeholders
 from tests.support.cases import CASES
 from tests.support.floors import compile_for, run_everywhere, run_native
+from tests.support.fuzz_families import random_program, random_training
 
 COUNTS = (1, 2, 3, 4)
 

@@ -6,69 +6,30 @@ and has the call that gives the graph: `run_everywhere(*random_program(7))` look
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from symgrad.config import override
-from symgrad.graph import dtypes
-from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.state import variable
 from symgrad.graph.types import Array
-from symgrad.passes.gradients import gradients
 from symgrad.passes.plan_memory import Request
 from tests.support import floors
-from tests.support.floors import Results, run_everywhere
-from tests.support.networks import random_network
-from tests.support.strategies import random_graph
+from tests.support.floors import run_everywhere
+from tests.support.fuzz_families import FAMILIES, Program, random_program, random_training
+from tests.support.loop_machine import Results
 
+ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(40)
-MORE_SEEDS = range(40, 1640)
 NETWORKS = range(6)
-MORE_NETWORKS = range(6, 406)
-_BLOCK = 100
-
-_INTEGERS = (dtypes.int32, dtypes.uint8, dtypes.int64, dtypes.int8, dtypes.uint16)
-_FLOATS = (dtypes.float32, dtypes.float64)
-_HALVES = (dtypes.float16, dtypes.bfloat16)
-
-Program = tuple[Graph, list[Array]]
-
-
-def random_program(seed: int) -> Program:
-    """Return a graph of single ops, in two of five cases with gradients, and its inputs."""
-    kind, number = seed % 5, seed // 5
-    if kind == 0:
-        return _forward(seed, _INTEGERS[number % len(_INTEGERS)])
-    if kind == 1:
-        return _forward(seed, _HALVES[number % 2])
-    if kind == 2:
-        return _forward(seed, _FLOATS[number % 2])
-    return _with_gradients(seed, _FLOATS[number % 2])
-
-
-def _forward(seed: int, dtype: DType) -> Program:
-    rng = np.random.default_rng(seed)
-    # What jumps may jump where two ways of computing differ in the last bit: the coarser the
-    # dtype, the more often. Integers have all of it, and the wider floats too.
-    return random_graph(rng, dtype=dtype, size=int(rng.integers(1, 14)), smooth=dtype.is_half)
-
-
-def _with_gradients(seed: int, dtype: DType) -> Program:
-    graph, inputs = _forward(seed, dtype)
-    found = gradients(list(graph.outputs), [*graph.inputs, *graph.variables])
-    outputs = [*graph.outputs, *(g for g in found if g is not None)]
-    return Graph(outputs, graph.inputs, graph.updates, name="random"), inputs
-
-
-def random_training(seed: int) -> Program:
-    """Return a training step of a network, and its inputs."""
-    return random_network(np.random.default_rng(seed), _FLOATS[seed % 2])
 
 
 def _complaint(make: Callable[[int], Program], seed: int) -> str:
@@ -91,15 +52,23 @@ def test_all_floors_agree_on_a_training_step(seed):
     assert not _complaint(random_training, seed)
 
 
+def fuzz(*arguments: object) -> str:
+    """Run `tools/fuzz.py`; return what it printed if something was wrong, else ''."""
+    command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), *map(str, arguments)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"{arguments[1]} programs" in found.stdout, found.stdout + found.stderr
+    return found.stdout if found.returncode else ""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_floors_agree_between_guard_pages(family):
+    count = 2 if family == "training" else 8
+    assert not fuzz("--programs", count, "--family", family, "--jobs", 1)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "first"),
-    [(random_program, n) for n in range(MORE_SEEDS.start, MORE_SEEDS.stop, _BLOCK)]
-    + [(random_training, n) for n in range(MORE_NETWORKS.start, MORE_NETWORKS.stop, _BLOCK)],
-)
-def test_all_floors_agree_on_2000_more(make, first):
-    complaints = [_complaint(make, seed) for seed in range(first, first + _BLOCK)]
-    assert not any(complaints), "\n".join(filter(None, complaints))
+def test_all_floors_agree_on_2000_more():
+    assert not fuzz("--programs", 2000, "--first", 100)
 
 
 # ------------------------------------------------------------------ the oracles can say no

@@ -13,7 +13,8 @@ import numpy as np
 
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
-from tests.support.floors import compile_for, program_for, run_loops, run_native
+from tests.support.floors import compile_for, program_for, run_native
+from tests.support.loop_machine import run_loops
 
 Array = np.ndarray[Any, Any]
 Evaluator = Callable[[Graph, Sequence[Array]], list[Array]]

@@ -11,56 +11,67 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from symgrad.codegen.build_program import build_program
+from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.loops_run import run_kernel
 from symgrad.codegen.program import (
-    Argument,
-    Call,
-    Choice,
-    Invoke,
     Program,
-    Repeat,
-    Slice,
-    Step,
-    Sweep,
 )
 from symgrad.codegen.share_work import ONE_THREAD, Threads
-from symgrad.graph.dtypes import DType, as_dtype, bfloat16, float16, float32, float64
+from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
+from symgrad.graph.node import Tensor
 from symgrad.graph.reference import bind_sizes, evaluate
-from symgrad.graph.types import State, aligned_empty
-from symgrad.passes.buffers import Buffer
 from symgrad.passes.fuse import fuse
-from symgrad.passes.pipeline import optimize
+from symgrad.passes.pipeline import Options, optimize
+from symgrad.runtime import executable
 from symgrad.runtime.executable import CompileOptions, Executable
+from tests.support.guard_pages import (
+    Side,
+    arena_apart,
+    guarded_copy,
+    guarded_empty,
+    temporaries_apart,
+)
+from tests.support.loop_machine import POISON, Results, poisoned, run_loops
 
 Array = np.ndarray[Any, Any]
 
 TARGETS = ("native", "x86-64-v3", "x86-64")
 
-# What is never written reads as this byte: a large negative float, a negative integer.
-_POISON = 0xE7
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where machine code finds its memory: between guard pages on one side, if one is given.
 
-# ------------------------------------------------------------------------------------ results
+    `is_apart`: every temporary of the arena has pages of its own, so that none is planned over
+    another.
+    """
+
+    side: Side | None = None
+    is_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """What a step gives: its outputs, and the values of its variables afterwards."""
+class Variant:
+    """How machine code is made and run."""
 
-    outputs: list[Array]
-    state: dict[State, Array]
+    target: str = "native"
+    opt_level: int = 1
+    threads: Threads = ONE_THREAD
+    memory: Memory = Memory()
+
+
+# ------------------------------------------------------------------------------------ results
 
 
 def run_reference(graph: Graph, inputs: Sequence[Array]) -> Results:
@@ -71,16 +82,47 @@ def run_reference(graph: Graph, inputs: Sequence[Array]) -> Results:
     return Results(outputs, state)
 
 
-def run_native(executable: Executable, inputs: Sequence[Array]) -> Results:
+def run_native(step: Executable, inputs: Sequence[Array]) -> Results:
     """Run machine code, in an arena full of garbage. The state is put back as it was."""
-    ctypes.memset(int(executable.table[0]), _POISON, executable.program.arena_bytes)
-    outputs = [_poisoned(t.type.static_shape, t.dtype) for t in executable.graph.outputs]
-    entry = executable.entry(name="native", single=False, slow_path=_refuse, into_slow_path=_refuse)
-    arrays = [np.require(a, requirements=["C", "A", "E"]) for a in inputs]
-    with kept_state(executable.graph):
-        entry.into(*arrays, *outputs)
-        state = {variable.state: variable.value for variable in executable.graph.variables}
+    ctypes.memset(int(step.table[0]), POISON, step.program.arena_bytes)
+    outputs = [poisoned(t.type.static_shape, t.dtype) for t in step.graph.outputs]
+    with kept_state(step.graph):
+        _enter(step, inputs, outputs)
+        state = {variable.state: variable.value for variable in step.graph.variables}
     return Results(outputs, state)
+
+
+def run_between_guards(step: Executable, inputs: Sequence[Array], memory: Memory) -> Results:
+    """Run machine code on memory between guard pages. A fault ends the process."""
+    side = memory.side or "end"
+    program, given = step.program, [guarded_copy(a, side) for a in inputs]
+    outputs = [guarded_empty(t.type.static_shape, t.dtype.numpy, side) for t in _results(program)]
+    arena = guarded_empty((program.arena_bytes,), np.dtype(np.uint8), side)
+    if memory.is_apart:
+        arena = arena_apart(program)
+    variables = [guarded_copy(state.array, side) for state in program.variables]
+    constants = [guarded_copy(literal.array, side) for literal in program.constants]
+    poison = [*outputs, *([] if memory.is_apart else [arena])]
+    for array in poison:
+        array.reshape(-1).view(np.uint8)[...] = 1 if array.dtype == bool else POISON
+    table = step.table.copy()
+    pieces = {0: arena, **dict(enumerate((*variables, *constants), FIRST_VARIABLE_SLOT))}
+    for slot, array in pieces.items():
+        step.table[slot] = array.ctypes.data
+    try:
+        _enter(step, given, outputs)
+    finally:
+        step.table[...] = table
+    return Results(outputs, dict(zip(program.variables, variables, strict=True)))
+
+
+def _results(program: Program) -> Sequence[Tensor]:
+    return program.partition.graph.outputs
+
+
+def _enter(step: Executable, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    entry = step.entry(name="native", single=False, slow_path=_refuse, into_slow_path=_refuse)
+    entry.into(*(np.require(a, requirements=["C", "A", "E"]) for a in inputs), *outputs)
 
 
 def _refuse(*_arguments: object) -> None:
@@ -96,145 +138,6 @@ def kept_state(graph: Graph) -> Iterator[None]:
     finally:
         for state, value in kept.items():
             state.array[...] = value
-
-
-# ------------------------------------------------------------------------------------- loops
-
-
-class LoopMachine:
-    """The memory of a program, and its calls in the loop interpreter.
-
-    Temporaries lie in one arena of bytes at the offsets of the plan, so that two which overlap
-    while both are needed spoil the result.
-    """
-
-    def __init__(self, program: Program, inputs: Sequence[Array]) -> None:
-        self.program = program
-        graph = program.partition.graph
-        self._arena = np.full(program.arena_bytes, _POISON, np.uint8)
-        self._inputs = [np.array(a).reshape(-1) for a in inputs]
-        self._outputs = [_poisoned(t.type.static_shape, t.dtype) for t in graph.outputs]
-        self._variables = [state.array.copy() for state in program.variables]
-        self._constants = [literal.array.reshape(-1) for literal in program.constants]
-
-        self._tapes: dict[Buffer, Array] = {}
-        self._iterations: dict[int, int] = {}
-
-    def run(self) -> int:
-        """Run the steps in order, up to one that fails; return its status, else 0."""
-        return self._run(self.program.steps)
-
-    def _run(self, steps: Sequence[Step]) -> int:
-        return next(filter(None, map(self._step, steps)), 0)
-
-    def _step(self, step: Step) -> int:
-        match step:
-            case Call():
-                return self._call(step)
-            case Choice():
-                index = int(self._place(step.index)[0])
-                chosen = index if 0 <= index < len(step.branches) else -1
-                return self._run(step.branches[chosen])
-            case Repeat():
-                return self._repeat(step)
-            case Sweep():
-                return self._sweep(step)
-            case Invoke():
-                return self._invoke(step)
-
-    def _invoke(self, invoke: Invoke) -> int:
-        """Run a routine; what it calls inputs and outputs are pieces of memory of the caller."""
-        outside = self._inputs, self._outputs
-        inputs = [self._place(argument) for argument in invoke.inputs]
-        outputs = [self._place(argument) for argument in invoke.outputs]
-        self._inputs, self._outputs = inputs, outputs
-        status = self._run(invoke.routine.steps)
-        self._inputs, self._outputs = outside
-        return status
-
-    def _repeat(self, loop: Repeat) -> int:
-        for iteration in itertools.count():
-            self._iterations[loop.number] = iteration
-            status = self._run(loop.condition)
-            is_full = loop.capacity and iteration >= loop.capacity
-            if status or is_full or not self._place(loop.test)[0]:
-                self._place(loop.count)[0] = iteration
-                return status
-            self._grow(loop.tapes, iteration + 1)
-            status = self._run(loop.body)
-            if status:
-                return status
-        raise AssertionError("the loop has no end")
-
-    def _sweep(self, loop: Sweep) -> int:
-        trips = min(max(int(self._place(loop.trips)[0]), 0), loop.capacity)
-        self._grow(loop.tapes, trips)
-        for i in reversed(range(trips)) if loop.reverse else range(trips):
-            self._iterations[loop.number] = i
-            status = self._run(loop.body)
-            if status:
-                return status
-        return 0
-
-    def _grow(self, tapes: Sequence[Slice], slices: int) -> None:
-        for tape in tapes:
-            assert isinstance(tape.stack, Buffer), "a tape is a buffer"
-            old = self._tapes.get(tape.stack, np.zeros(0, tape.type.dtype.numpy))
-            new = np.full(max(slices * tape.type.count, old.size), 1, tape.type.dtype.numpy)
-            new[: old.size] = old
-            self._tapes[tape.stack] = new
-
-    def _call(self, call: Call) -> int:
-        names = [param.name for param in call.kernel.params]
-        pieces = (
-            self._place(argument)[start : start + param.count]
-            for argument, start, param in zip(
-                call.arguments, call.starts, call.kernel.params, strict=True
-            )
-        )
-        status = run_kernel(call.kernel, dict(zip(names, pieces, strict=True)))
-        return call.statuses[status - 1] if status else 0
-
-    def _place(self, argument: Argument) -> Array:
-        if isinstance(argument, Slice):
-            start = self._iterations[argument.loop] * argument.type.count
-            return self._place(argument.stack)[start : start + argument.type.count]
-        buffer = argument
-        match buffer.place:
-            case "tape":
-                return self._tapes[buffer]
-            case "input":
-                return self._inputs[buffer.number]
-            case "output":
-                return self._outputs[buffer.number].reshape(-1)
-            case "variable":
-                return self._variables[buffer.number].reshape(-1)
-            case "constant":
-                return self._constants[buffer.number]
-            case "temporary":
-                start = self.program.offsets[buffer]
-                piece = self._arena[start : start + buffer.type.nbytes]
-                return piece.view(buffer.type.dtype.numpy)
-
-    @property
-    def results(self) -> Results:
-        """The outputs and the state as they are now."""
-        states = self.program.variables
-        return Results(self._outputs, dict(zip(states, self._variables, strict=True)))
-
-
-def run_loops(program: Program, inputs: Sequence[Array]) -> Results:
-    """Run the kernels of `program` in the loop interpreter."""
-    machine = LoopMachine(program, inputs)
-    status = machine.run()
-    assert status == 0, f"status {status}"
-    return machine.results
-
-
-def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
-    array = aligned_empty(shape, dtype.numpy)
-    array.reshape(-1).view(np.uint8)[...] = 1 if dtype.is_bool else _POISON
-    return array
 
 
 # -------------------------------------------------------------------------------- comparison
@@ -278,20 +181,52 @@ def run_everywhere(
 
     Integers and bools must be equal, floats within `TOLERANCES` times `slack`.
     """
+    variants = [Variant(target, opt_level, threads) for target in targets]
+    return run_variants(graph, inputs, variants, slack=slack)
+
+
+def run_variants(
+    graph: Graph, inputs: Sequence[Array], variants: Sequence[Variant], *, slack: float = 1.0
+) -> Disagreement | None:
+    """Do what `run_everywhere` does, with machine code made and run in each of some ways."""
     graph = specialize(graph, bind_sizes(graph, inputs))
     wanted = run_reference(graph, inputs)
-    for target in targets:
-        executable = compile_for(graph, target, opt_level=opt_level, threads=threads)
-        for floor, run in _floors(executable, inputs):
-            try:
-                found = run()
-            except Exception as error:
-                error.add_note(f"raised by {floor} for {target}")
-                raise
-            different = _difference(f"{floor} for {target}", found, wanted, slack)
-            if different is not None:
-                return different
+    with _optimized_once():
+        complaints = (_first_difference(graph, inputs, v, wanted, slack) for v in variants)
+        return next((complaint for complaint in complaints if complaint is not None), None)
+
+
+def _first_difference(
+    graph: Graph, inputs: Sequence[Array], variant: Variant, wanted: Results, slack: float
+) -> Disagreement | None:
+    for floor, run in _floors(graph, inputs, variant):
+        try:
+            found = run()
+        except Exception as error:
+            error.add_note(f"raised by {floor} for {variant.target}")
+            raise
+        different = _difference(f"{floor} for {variant.target}", found, wanted, slack)
+        if different is not None:
+            return different
     return None
+
+
+_PASSES = "optimize_graph"  # what the executable calls to run them
+
+
+@contextmanager
+def _optimized_once() -> Iterator[None]:
+    """Have the passes, which know no target, run once for all programs made of one graph."""
+    run_passes = getattr(executable, _PASSES)
+    known: dict[Graph, Graph] = {}
+
+    def once(graph: Graph, options: Options) -> Graph:
+        if graph not in known:
+            known[graph] = run_passes(graph, options=options)
+        return known[graph]
+
+    with mock.patch.object(executable, _PASSES, once):
+        yield
 
 
 def compile_for(
@@ -312,11 +247,19 @@ def program_for(graph: Graph, target: str = "native") -> Program:
 
 
 def _floors(
-    executable: Executable, inputs: Sequence[Array]
+    graph: Graph, inputs: Sequence[Array], variant: Variant
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
-    yield "the graph after the passes", partial(run_reference, executable.optimized, inputs)
-    yield "the loops", partial(run_loops, executable.program, inputs)
-    yield "native code", partial(run_native, executable, inputs)
+    with temporaries_apart() if variant.memory.is_apart else nullcontext():
+        made = compile_for(
+            graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
+        )
+    yield "the graph after the passes", partial(run_reference, made.optimized, inputs)
+    yield "the loops", partial(run_loops, made.program, inputs)
+    if variant.memory.side is None:
+        yield "native code", partial(run_native, made, inputs)
+    else:
+        guarded = partial(run_between_guards, made, inputs, variant.memory)
+        yield "native code between guard pages", guarded
 
 
 def _difference(floor: str, found: Results, wanted: Results, slack: float) -> Disagreement | None:

@@ -16,7 +16,8 @@ from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.reference import evaluate
 from symgrad.graph.text_print import print_graph
 from symgrad.graph.verify import verify
-from tests.support.strategies import TABLE, Pool, graphs, random_graph
+from tests.support.pool import Pool
+from tests.support.strategies import TABLE, graphs, random_graph
 
 NUMBERS = [d for d in dtypes.ALL if not d.is_bool]
 

@@ -14,7 +14,8 @@ import symgrad as sg
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
 from tests.support.case import Array
-from tests.support.floors import TARGETS, compile_for, run_loops, run_native, run_reference
+from tests.support.floors import TARGETS, compile_for, run_native, run_reference
+from tests.support.loop_machine import run_loops
 from tests.support.philox import philox_pair
 
 # Of these every floor and every machine gives the same bits.

@@ -1,0 +1,147 @@
+"""The families of random programs: what a seed of each is, and how its machine code is made.
+
+A seed says all: `FAMILIES[name].program(seed)` is the graph with its inputs, and `variants(seed)`
+the three targets, each with a number of threads and with memory between guard pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.codegen.share_work import Threads
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
+from symgrad.graph.ops.reduction import sum as sum_of
+from symgrad.graph.types import Array
+from symgrad.passes.gradients import gradients
+from symgrad.passes.inline_calls import inline_calls
+from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.prune_loops import prune_loops
+from symgrad.passes.share_calls import share_calls
+from tests.support.floors import TARGETS, Memory, Variant
+from tests.support.guard_pages import Side
+from tests.support.loop_programs import random_loop
+from tests.support.networks import random_network
+from tests.support.strategies import random_graph
+
+THREADS = (1, 2, 4)
+
+_INTEGERS = (dtypes.int32, dtypes.uint8, dtypes.int64, dtypes.int8, dtypes.uint16)
+_FLOATS = (dtypes.float32, dtypes.float64)
+_HALVES = (dtypes.float16, dtypes.bfloat16)
+
+Program = tuple[Graph, list[Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A kind of random programs. `slack`: how many times the usual tolerance results may differ."""
+
+    name: str
+    program: Callable[[int], Program]
+    slack: float = 1.0
+
+
+# ---------------------------------------------------------------------------------- the programs
+
+
+def random_program(seed: int) -> Program:
+    """Return a graph of single ops, in two of five cases with gradients, and its inputs."""
+    kind, number = seed % 5, seed // 5
+    if kind == 0:
+        return _forward(seed, _INTEGERS[number % len(_INTEGERS)])
+    if kind == 1:
+        return _forward(seed, _HALVES[number % 2])
+    if kind == 2:
+        return _forward(seed, _FLOATS[number % 2])
+    return _with_gradients(seed, _FLOATS[number % 2])
+
+
+def _forward(seed: int, dtype: DType) -> Program:
+    rng = np.random.default_rng(seed)
+    # What jumps may jump where two ways of computing differ in the last bit: the coarser the
+    # dtype, the more often. Integers have all of it, and the wider floats too.
+    return random_graph(rng, dtype=dtype, size=int(rng.integers(1, 14)), smooth=dtype.is_half)
+
+
+def _with_gradients(seed: int, dtype: DType) -> Program:
+    graph, inputs = _forward(seed, dtype)
+    found = gradients(list(graph.outputs), [*graph.inputs, *graph.variables])
+    outputs = [*graph.outputs, *(g for g in found if g is not None)]
+    return Graph(outputs, graph.inputs, graph.updates, name="random"), inputs
+
+
+def random_training(seed: int) -> Program:
+    """Return a training step of a network, and its inputs."""
+    return random_network(np.random.default_rng(seed), _FLOATS[seed % 2])
+
+
+def random_control(seed: int) -> Program:
+    """Return a graph of branches, loops and functions, with first or second gradients or none.
+
+    In one of two cases its calls are inlined where that is the rule, else all of them remain.
+    """
+    rng = np.random.default_rng(seed)
+    dtype = dtypes.int32 if seed % 16 == 15 else dtypes.float64
+    graph, inputs = random_graph(
+        rng, dtype=dtype, size=int(rng.integers(1, 3)), smooth=True, control=True
+    )
+    graph = _differentiated(graph, seed % 16)
+    if seed // 16 % 2:
+        graph = inline_calls(graph)
+    return share_calls(prune_loops(merge_loops(graph))), inputs
+
+
+def _differentiated(graph: Graph, kind: int) -> Graph:
+    """Return the graph with its first gradients; for kind 0 with second ones, from 8 on without."""
+    if kind >= 8:
+        return graph
+    xs = [*graph.inputs, *graph.variables]
+    found = [g for g in gradients(list(graph.outputs), xs) if g is not None]
+    if kind == 0 and found:
+        total = sum_of(sum((sum_of(g) for g in found[1:]), sum_of(found[0])))
+        found += [g for g in gradients(total, xs) if g is not None]
+    return Graph([*graph.outputs, *found], graph.inputs, graph.updates, name="random")
+
+
+def random_recurrence(seed: int) -> Program:
+    """Return a loop of several loop variables of several dtypes, mostly with gradients."""
+    graph, inputs = random_loop(seed)
+    return prune_loops(merge_loops(graph)), inputs
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("ops", random_program),
+        Family("training", random_training),
+        Family("control", random_control, slack=100.0),
+        Family("recurrences", random_recurrence, slack=10.0),
+    )
+}
+
+
+# ---------------------------------------------------------------------------------- the variants
+
+
+def variants(seed: int) -> list[Variant]:
+    """Return how the machine code of a program is made: for each target, and in turns the rest.
+
+    Of three seeds in a row each target is run with each number of threads. Shared is what is small
+    too. Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
+    their own for the target whose turn it is.
+    """
+    side: Side = "start" if seed % 4 == 3 else "end"
+    return [
+        Variant(
+            target,
+            opt_level=int((seed + number) % 3 == 0),
+            threads=Threads(THREADS[(seed + number) % 3], least_cycles=0),
+            memory=Memory(side, is_apart=(seed // 3 + number) % 3 == 0),
+        )
+        for number, target in enumerate(TARGETS)
+    ]

@@ -1,0 +1,43 @@
+"""A process that runs random programs, since a fault between guard pages ends the process.
+
+    python -m tests.support.fuzz_worker control 100 200
+
+prints a line `run 100`, then `wrong 100 <what is wrong, as JSON>` if floors disagree, and so on.
+A run that ends without `done` was ended by the seed of the last line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+
+from symgrad.codegen import share_work, split_folds
+from tests.support.floors import run_variants
+from tests.support.fuzz_families import FAMILIES, Family, variants
+
+
+def complaint(family: Family, seed: int) -> str:
+    """Return what is wrong with the program of a seed, '' if nothing is."""
+    try:
+        graph, inputs = family.program(seed)
+        different = run_variants(graph, inputs, variants(seed), slack=family.slack)
+    except Exception:
+        return traceback.format_exc()
+    return "" if different is None else f"{different}\n{graph}"
+
+
+def main(name: str, first: str, end: str) -> None:
+    """Run the programs of the seeds from `first` up to `end`."""
+    # So that what is small is shared among threads too, and cut finely.
+    share_work.UNCUT, split_folds.PIECES = 1, 2
+    for seed in range(int(first), int(end)):
+        print("run", seed, flush=True)
+        wrong = complaint(FAMILIES[name], seed)
+        if wrong:
+            print("wrong", seed, json.dumps(wrong), flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
