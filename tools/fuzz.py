@@ -2,10 +2,12 @@
 
     python tools/fuzz.py --programs 20000 --jobs 2
     python tools/fuzz.py --family control --first 1234 --programs 1
+    python tools/fuzz.py --programs 2000 --memcheck
 
 A program is compiled for three targets, with 1, 2 and 4 threads in turns, and compared with the
-reference floor by floor (`tests/support/fuzz_families.py`). Prints what is wrong, with the family
-and the seed, then a table; the status is 1 if anything is.
+reference floor by floor (`tests/support/fuzz_families.py`). With `--memcheck`, its machine code of
+no optimization runs under valgrind instead. Prints what is wrong, with the family and the seed,
+then a table; the status is 1 if anything is.
 """
 
 from __future__ import annotations
@@ -38,22 +40,22 @@ class Outcome:
     wrong: dict[int, str] = field(default_factory=dict)
 
 
-def run_block(family: str, first: int, end: int) -> Outcome:
+def run_block(worker: str, family: str, first: int, end: int) -> Outcome:
     """Run the seeds from `first` up to `end`; one that ends its process is wrong."""
     outcome, start = Outcome(), time.perf_counter()
     while first < end:
-        first = _run_process(family, first, end, outcome)
+        first = _run_process(worker, family, first, end, outcome)
     outcome.seconds = time.perf_counter() - start
     return outcome
 
 
-def _run_process(family: str, first: int, end: int, outcome: Outcome) -> int:
+def _run_process(worker: str, family: str, first: int, end: int, outcome: Outcome) -> int:
     """Run seeds in one process, into `outcome`; return the seed to go on with."""
-    worker = [sys.executable, "-m", "tests.support.fuzz_worker", family, str(first), str(end)]
+    command = [sys.executable, "-m", f"tests.support.{worker}", family, str(first), str(end)]
     # Threads that wait sleep: they are not alone on the machine.
     environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
     found = subprocess.run(
-        worker, cwd=ROOT, capture_output=True, text=True, env=environment, check=False
+        command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False
     )
     seed, lines = first, [line.split(" ", 2) for line in found.stdout.splitlines()]
     for word, *rest in lines:
@@ -90,12 +92,14 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first seed of each family")
     parser.add_argument("--family", choices=SHARES, help="this one only")
+    parser.add_argument("--memcheck", action="store_true", help="under valgrind")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     outcomes = {family: Outcome() for family in SHARES}
     start = time.perf_counter()
+    worker = "memcheck_worker" if arguments.memcheck else "fuzz_worker"
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        running = [(b[0], pool.submit(run_block, *b)) for b in blocks(arguments)]
+        running = [(b[0], pool.submit(run_block, worker, *b)) for b in blocks(arguments)]
         for family, future in running:
             _add(outcomes[family], family, future.result())
     _print_table(outcomes, time.perf_counter() - start)

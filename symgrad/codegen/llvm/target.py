@@ -54,8 +54,14 @@ class Target:
 
     def machine(self, opt_level: int = 3) -> llvm.TargetMachine:
         """Create the LLVM target machine (a new one: they are not safe to share by threads)."""
+        # Never with 0: LLVM then selects instructions quickly, and may make the load of one double
+        # part of a blend of two, which reads eight bytes behind the end of a buffer.
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=opt_level, reloc="pic", codemodel="small"
+            cpu=self.cpu,
+            features=self.features,
+            opt=max(opt_level, 1),
+            reloc="pic",
+            codemodel="small",
         )
 
 
