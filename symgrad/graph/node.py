@@ -18,7 +18,7 @@ from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.operators import Operators
 from symgrad.graph.public_ops import public_op
-from symgrad.graph.types import Array, Attr, Shape, TensorType
+from symgrad.graph.types import Array, Attr, Immutable, Shape, TensorType
 
 Attrs = Mapping[str, Attr]
 Range = tuple[int, int]
@@ -80,7 +80,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Node:
+class Node(Immutable):
     """An op applied to tensors. `origin` is the node a gradient or a pass made it for.
 
     `gradient_key` names the registered gradient that stands in for the one of the op.
@@ -136,7 +136,7 @@ def make_node(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor(Operators):
+class Tensor(Operators, Immutable):
     """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
 
     node: Node

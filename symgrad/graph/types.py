@@ -6,11 +6,12 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from symgrad.errors import DTypeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.sizes import Dim, Size
@@ -145,7 +146,30 @@ class PythonFunction:
         return f"PythonFunction({self.name})"
 
 
-class NestedGraph:
+class Immutable:
+    """Copying and pickling of what never changes and is compared by identity: a copy is itself.
+
+    A twin would be a tensor that is no output of its node, and a walk from it would not end.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise DTypeError(
+            "pickle",
+            f"a {type(self).__name__} is compared by identity, and a pickled one would be another",
+            hint="hand over the text, str(sg.Graph(outputs)), and what sg.save writes",
+            source=user_source(),
+        )
+
+
+class NestedGraph(Immutable):
     """What an attribute that is a graph is: the program of a branch or of the body of a loop."""
 
     __slots__ = ()

@@ -47,7 +47,7 @@ def cheapest_cut(
     for tensor in needed:
         network.connect(_SOURCE, tensor, NEVER)
     # From what is needed down to what is read: a result, its node, the operands of that.
-    line = [v for n in reversed(nodes) for v in (*n.outputs, n)]
+    line: list[object] = [v for n in reversed(nodes) for v in (*n.outputs, n)]
     line = [_SOURCE, *line, *outside, _SINK]
     there = network.source_side({v: i for i, v in enumerate(line)})
     return dict.fromkeys(t for n in nodes for t in n.outputs if t in there and n not in there)

@@ -47,6 +47,14 @@ def test_a_number_of_a_tensor():
     """)  # fmt: skip
 
 
+def test_a_pickled_tensor():
+    assert_refused(lambda: X.__reduce_ex__(4), TypeError, """
+        pickle: a Tensor is compared by identity, and a pickled one would be another
+          --> <here>
+          hint: hand over the text, str(sg.Graph(outputs)), and what sg.save writes
+    """)  # fmt: skip
+
+
 def test_a_list_indexed_with_a_tensor():
     assert_refused(lambda: [1, 2][X], TypeError, """
         placeholder: a symbolic tensor f32[2, 3] has no value to make an index of
