@@ -114,6 +114,11 @@ def paths(tree: Any) -> list[tuple[Any, ...]]:
     return [tuple(path) for path in optree.tree_paths(tree, namespace=_NAMESPACE)]
 
 
+def leaf_names(name: str, tree: Any) -> list[str]:
+    """Return what to call each leaf of `tree`, an argument called `name`: `x`, or `x['w'][0]`."""
+    return [name + "".join(f"[{key!r}]" for key in path) for path in paths(tree)]
+
+
 def only(tree: Any, chains: Collection[tuple[Any, ...]], at: tuple[Any, ...] = ()) -> Any:
     """Return `tree` without the entries on the way to no leaf of `chains`.
 

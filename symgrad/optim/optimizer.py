@@ -14,6 +14,7 @@ from typing import Any
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.graph.build import built_once, name_scope
 from symgrad.graph.graph import Update
+from symgrad.graph.nests import flatten, is_leaf
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
 from symgrad.graph.ops.leaf import Variable
@@ -47,17 +48,18 @@ class Optimizer(ABC):
         """
         return self._slots.by_name
 
-    def minimize(self, loss: Any, variables: Iterable[Variable] | None = None) -> list[Update]:
+    def minimize(self, loss: Any, variables: Any = None) -> list[Update]:
         """Return the updates that lower `loss`; of a loss with several elements, their sum.
 
-        Without `variables`, every trainable variable the loss depends on is moved. A variable that
+        `variables` is any iterable or nest of variables, such as a dict. Without it, every
+        trainable variable the loss depends on is moved. A variable that
         gets no gradient is left alone. Raises `GraphError` if none gets one.
         """
         loss = as_tensor(loss)
         subject = f"{type(self).__name__}.minimize"
         if not loss.dtype.is_float:
             raise DTypeError(subject, f"loss: {loss.type} is no float", source=user_source())
-        chosen = trainable_variables(loss) if variables is None else list(variables)
+        chosen = trainable_variables(loss) if variables is None else _leaves(variables)
         for candidate in chosen:
             check_variable(subject, candidate)
         if not chosen:
@@ -101,6 +103,12 @@ class Optimizer(ABC):
 
         A gradient has the shape of its variable and the dtype `slot_dtype` names.
         """
+
+
+def _leaves(variables: Any) -> list[Any]:
+    """Return the leaves of a nest, or what an iterable that is no nest gives."""
+    is_nest = isinstance(variables, Tensor) or not is_leaf(flatten(variables)[1])
+    return flatten(variables if is_nest else list(variables))[0]
 
 
 def trainable_variables(loss: Tensor) -> list[Variable]:

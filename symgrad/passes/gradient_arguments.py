@@ -11,6 +11,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DType
+from symgrad.graph.nests import Nest, flatten, is_leaf
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant, meet_shapes
 from symgrad.graph.ops.marks import match_shape
@@ -38,7 +39,7 @@ class GradientArguments:
 
 def read_arguments(
     ys: Any,
-    xs: Any,
+    xs: Sequence[Tensor],
     grad_ys: Any,
     stop_gradients: Any,
     aggregation_method: Any,
@@ -56,9 +57,9 @@ def read_arguments(
     tensors = [as_tensor(y) for y in as_list(ys)]
     return GradientArguments(
         ys=tuple(tensors),
-        xs=tuple(as_tensor(x) for x in as_list(xs)),
+        xs=tuple(xs),
         seeds=_read_seeds(tensors, grad_ys),
-        stops=frozenset(as_tensor(t) for t in as_list(stop_gradients)),
+        stops=frozenset(as_tensor(t) for t in flatten(stop_gradients)[0]),
         method=method,
         unconnected=unconnected,
     )
@@ -75,6 +76,21 @@ def _option(argument: str, options: type[Option], value: Any) -> Option:
         raise GraphError(
             "gradients", f"{argument} is {value!r}, none of {known}", source=user_source()
         ) from error
+
+
+def read_xs(xs: Any) -> tuple[list[Tensor], Nest]:
+    """Return the leaves of `xs`, a nest, as tensors, and the nest their gradients come back in.
+
+    A tensor alone, and the entries of a list or tuple, have theirs in a list, as in TensorFlow.
+    """
+    leaves, nest = flatten(as_list(xs) if _is_flat(xs) else xs)
+    return [as_tensor(leaf) for leaf in leaves], nest
+
+
+def _is_flat(xs: Any) -> bool:
+    nest = flatten(xs)[1]
+    is_sequence = isinstance(xs, list | tuple)
+    return is_leaf(nest) or xs is None or (is_sequence and all(map(is_leaf, nest.children())))
 
 
 def as_list(value: Any) -> list[Any]:

@@ -25,10 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.build import derived_from, initial_values, name_scope, outer_tensors
+from symgrad.graph.nests import unflatten
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
 from symgrad.graph.operands import meet_shapes
@@ -42,9 +43,38 @@ from symgrad.passes.gradient_arguments import (
     GradientArguments,
     UnconnectedGradients,
     read_arguments,
+    read_xs,
 )
 from symgrad.passes.gradient_registry import gradient_rule, has_gradient
 from symgrad.passes.masks import carry_masked
+
+
+@overload
+def gradients(
+    ys: Any,
+    xs: Tensor | Sequence[Tensor],
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: AggregationMethod | int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: UnconnectedGradients | str = "none",
+) -> list[Tensor | None]: ...
+
+
+@overload
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: AggregationMethod | int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: UnconnectedGradients | str = "none",
+) -> Any: ...
 
 
 def gradients(
@@ -57,10 +87,13 @@ def gradients(
     aggregation_method: AggregationMethod | int | None = None,
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = "none",
-) -> list[Tensor | None]:
+) -> Any:
     """Return for each x the gradient of the sum of all elements of all ys, weighted by `grad_ys`.
 
-    The result is None, or zeros if `unconnected_gradients` is "zero", for an x that no y depends
+    `xs` is a tensor, or a list or tuple of them, for which a list comes back; of any other nest,
+    such as a dict, the gradients are in the same nest.
+
+    A gradient is None, or zeros if `unconnected_gradients` is "zero", for an x that no y depends
     on through floats and differentiable ops. Derivatives are total: an x upstream of another one
     counts its way through it, unless that is among `stop_gradients`. New names are prefixed with
     `name`. `colocate_gradients_with_ops` and `gate_gradients` are accepted for compatibility and
@@ -69,9 +102,15 @@ def gradients(
     Raises `ValueError` and `TypeError` for arguments that do not fit, `NoGradientError` where a
     gradient is needed that does not exist or was prevented.
     """
+    sources, nest = read_xs(xs)
     call = read_arguments(
-        ys, xs, grad_ys, stop_gradients, aggregation_method, unconnected_gradients
+        ys, sources, grad_ys, stop_gradients, aggregation_method, unconnected_gradients
     )
+    return unflatten(nest, _gradients(call, name))
+
+
+def _gradients(call: GradientArguments, name: str) -> list[Tensor | None]:
+    """Return what `gradients` does, one for each x."""
     with name_scope(name):
         outer = outer_tensors()
         order = topological(call.ys, call.stops, outer)

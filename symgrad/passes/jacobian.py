@@ -7,11 +7,13 @@ and the size of the graph does not depend on their number.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import name_scope
 from symgrad.graph.creation import eye
+from symgrad.graph.nests import flatten, leaf_names, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.conversion import identity
@@ -19,38 +21,60 @@ from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.structure import permute_dims, reshape
 from symgrad.passes.batching import batch
 from symgrad.passes.forward_mode import jvp
-from symgrad.passes.gradient_arguments import as_list
+from symgrad.passes.gradient_arguments import read_xs
 from symgrad.passes.gradients import gradients
 
 
-def jacobian(y: Any, x: Any) -> Tensor:
+@overload
+def jacobian(y: Any, x: Tensor) -> Tensor: ...
+
+
+@overload
+def jacobian(y: Any, x: Any) -> Any: ...
+
+
+def jacobian(y: Any, x: Any) -> Any:
     """Return the derivative of each element of `y` by each element of `x`, zeros where none is.
 
     Its shape is that of `y` and then that of `x`, its dtype that of `x`. It is computed from the
-    side that has fewer elements. Raises `TypeError` for what are no floats.
+    side that has fewer elements. Of a nest of xs it is the same nest of Jacobians. Raises
+    `TypeError` for what are no floats.
     """
-    target, source = as_tensor(y), as_tensor(x)
+    target = as_tensor(y)
+    leaves, nest = flatten(x)
+    sources = [as_tensor(leaf) for leaf in leaves]
     _require_floats("jacobian", "y", target)
-    _require_floats("jacobian", "x", source)
+    for label, source in zip(leaf_names("x", x), sources, strict=True):
+        _require_floats("jacobian", label, source)
     with name_scope("jacobian"):
-        return _jacobian(target, source)
+        return unflatten(nest, (_jacobian(target, source) for source in sources))
 
 
-def hessians(ys: Any, xs: Any) -> list[Tensor]:
+@overload
+def hessians(ys: Any, xs: Tensor | Sequence[Tensor]) -> list[Tensor]: ...
+
+
+@overload
+def hessians(ys: Any, xs: Any) -> Any: ...
+
+
+def hessians(ys: Any, xs: Any) -> Any:
     """Return for each x the second derivative of the sum of all elements of all ys.
 
     Its shape is that of x, twice, and it is zeros where the ys are linear in x, or do not depend
-    on it. There is nothing between two xs. Raises `TypeError` for an x without floats.
+    on it. There is nothing between two xs, which may be any nest, as for `gradients`. Raises
+    `TypeError` for an x without floats.
     """
-    sources = [as_tensor(x) for x in as_list(xs)]
+    sources, nest = read_xs(xs)
     for position, x in enumerate(sources):
         _require_floats("hessians", f"xs[{position}]", x)
     with name_scope("hessians"):
         grads = gradients(ys, sources)
-        return [
+        found = [
             _zeros(x, x) if g is None else _jacobian(g, x)
             for g, x in zip(grads, sources, strict=True)
         ]
+    return unflatten(nest, found)
 
 
 def _require_floats(op: str, label: str, tensor: Tensor) -> None:

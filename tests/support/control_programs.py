@@ -51,7 +51,8 @@ def value(output: Tensor, given: Mapping[Tensor, Any]) -> Array:
 
 def gradient(ys: Any, x: Tensor, *arguments: Any, **options: Any) -> Tensor:
     """Return the gradient with respect to one x, which must be there."""
-    (g,) = sg.gradients(ys, x, *arguments, **options)
+    found: list[sg.Tensor | None] = sg.gradients(ys, x, *arguments, **options)
+    (g,) = found
     assert g is not None, f"{x!r} has no gradient"
     return g
 

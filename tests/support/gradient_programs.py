@@ -22,7 +22,8 @@ VECTOR = np.array([0.5, -1.0, 2.0], np.float32)
 
 def gradient_of(ys: Any, x: Any, *arguments: Any, **options: Any) -> Tensor:
     """Return the gradient with respect to one x, which must be there."""
-    (g,) = gradients(ys, x, *arguments, **options)
+    found: list[Tensor | None] = gradients(ys, x, *arguments, **options)
+    (g,) = found
     assert g is not None, f"{x!r} has no gradient"
     return g
 

@@ -33,6 +33,13 @@ def test_minimize_moves_the_trainable_variables_in_the_order_reached():
     assert moved_by(SGD(0.1).minimize(loss)) == ["c", "b", "a"]
 
 
+def test_minimize_takes_any_nest_and_any_iterable_of_variables():
+    w, b = variable(1.0, name="w"), variable(2.0, name="b")
+    for given in ({"w": w, "more": [b]}, iter([w, b]), {"w": w, "b": b}.values()):
+        assert set(moved_by(SGD(0.1).minimize(w * b, given))) == {"b", "w"}
+    assert moved_by(SGD(0.1).minimize(w * b, w)) == ["w"]
+
+
 def test_minimize_moves_only_the_variables_given():
     a, b = scalar(1, "a"), scalar(2, "b")
     frozen = scalar(3, "frozen", trainable=False)

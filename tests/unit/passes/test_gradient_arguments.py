@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import name_scope
@@ -62,8 +63,9 @@ def test_r1_3_a_number_becomes_a_constant_and_is_unconnected(x):
 
 
 def test_r1_3_what_is_no_tensor_and_no_number_is_refused(x):
-    with pytest.raises(DTypeError):
-        gradients(square(x), {"x": x})
+    for xs in ("x", [object()], {"x": object()}):
+        with pytest.raises(DTypeError):
+            gradients(square(x), xs)
 
 
 @pytest.mark.parametrize("mode", ["nothing", "NONE", None, 0])
@@ -258,3 +260,36 @@ def test_r3_10_seeds_are_converted_from_numbers_and_arrays(x):
     for seed in ([[1, 2, 3]], [[1.0, 2.0, 3.0]], np.array([1, 2, 3], np.float32)):
         g = gradient_of(multiply(x, 2.0), x, seed)
         np.testing.assert_array_equal(value_of(g), [2, 4, 6])
+
+
+def test_gradients_of_a_nest_are_in_that_nest(x):
+    w, b = sg.variable(2.0), sg.variable(1.0)
+    y = w * x.sum() + b
+    found = sg.gradients(y, {"layer": {"w": w, "b": b, "scale": None}, "xs": [x, (b,)]})
+    plain = sg.gradients(y, [w, b, x])
+    assert found.keys() == {"layer", "xs"}
+    assert found["layer"]["scale"] is None
+    dx, (db,) = found["xs"]
+    for g, same in zip([found["layer"]["w"], db, dx], plain, strict=True):
+        np.testing.assert_array_equal(value_of(g, {x: VECTOR}), value_of(same, {x: VECTOR}))
+    assert db is found["layer"]["b"]
+
+
+def test_gradients_of_a_list_a_tuple_or_a_tensor_are_a_list(x):
+    y = square(x)
+    for xs in (x, [x], (x,)):
+        found = sg.gradients(y, xs)
+        assert isinstance(found, list)
+        assert len(found) == 1
+    assert sg.gradients(y, []) == []
+    assert sg.gradients(y, None) == []
+
+
+def test_gradients_of_a_container_are_one_with_none_where_unconnected(x):
+    w, unused = sg.variable(2.0), sg.variable(1.0)
+    xs = sg.Container(w=w, unused=unused)
+    found = sg.gradients(w * x, xs)
+    assert isinstance(found, sg.Container)
+    assert found.unused is None
+    assert sg.gradients(w * x, xs, stop_gradients=xs).w is not None
+    assert sg.gradients(w * x, xs, unconnected_gradients="zero").unused is not None

@@ -273,3 +273,14 @@ def test_third_derivatives_are_jacobians_of_hessians(x):
     np.testing.assert_allclose(
         value(third, {x: POINT}), differences(h, x, {x: POINT}), rtol=1e-6, atol=1e-8
     )
+
+
+def test_jacobians_and_hessians_of_a_nest_are_in_that_nest(x):
+    w = sg.variable(np.array([1.0, 2.0]))
+    y = x * w.sum()
+    jacobians = sg.jacobian(y, {"x": x, "rest": [w]})
+    assert jacobians["x"].shape == (3, 3)
+    assert jacobians["rest"][0].shape == (3, 2)
+    assert sg.hessians(y, {"x": x, "w": w})["w"].shape == (2, 2)
+    with pytest.raises(TypeError, match=r"x\['i'\]\[0\] is i32"):
+        sg.jacobian(y, {"i": (sg.constant(3),)})
