@@ -7,6 +7,7 @@ the old one with some slots written, they are written in place, and the cost is 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.sizes import Dim, Size
-from symgrad.graph.types import Shape
+from symgrad.graph.types import Literal, Shape
 
 
 class TensorArray(GrowingArray):
@@ -151,13 +152,12 @@ class TensorArray(GrowingArray):
     def split(self, value: Any, lengths: Any) -> TensorArray:
         """Return the array with pieces of `value` along axis 0 in its first slots.
 
-        All `lengths` are the first size of what is in a slot.
+        All `lengths` are the first size of what is in a slot. They are numbers, an array or a
+        tensor whose value is known when the graph is built.
         """
         subject = "TensorArray.split"
         length = self._first_axis(subject)
-        if isinstance(lengths, Tensor):
-            _refuse_unknown(subject, f"lengths are {lengths.type}")
-        wanted = [int(n) for n in lengths]
+        wanted = _lengths(subject, lengths)
         if any(n != length for n in wanted):
             raise ShapeError(
                 subject, f"lengths are {wanted}, and slots hold {length} each", source=user_source()
@@ -237,6 +237,34 @@ def _length(subject: str, value: Any) -> Dim:
     if not shape:
         raise ShapeError(subject, f"{value!r} has no axis 0", source=user_source())
     return shape[0]
+
+
+def _lengths(subject: str, lengths: Any) -> list[Dim]:
+    """Return the lengths of pieces, given as a vector or one by one."""
+    if isinstance(lengths, Tensor) and lengths.ndim == 1:
+        value = lengths.node.attrs.get("value")
+        if isinstance(value, Literal):
+            return _lengths(subject, value.array)
+        known, count = range_of(lengths), lengths.shape[0]
+        if known is None or known[0] != known[1] or not isinstance(count, int):
+            _refuse_unknown(subject, f"lengths are {lengths.type}")
+        return [known[0]] * count
+    if isinstance(lengths, Tensor | int | float) or not np.iterable(lengths):
+        given = lengths.type if isinstance(lengths, Tensor) else repr(lengths)
+        raise ShapeError(subject, f"lengths {given} are not of 1 axes", source=user_source())
+    return [_length_of_piece(subject, n) for n in lengths]
+
+
+def _length_of_piece(subject: str, length: Any) -> Dim:
+    if isinstance(length, Tensor) and not length.ndim:
+        return _lengths(subject, reshape(length, (1,)))[0]
+    if isinstance(length, Size):
+        return length
+    try:
+        return operator.index(length)
+    except TypeError as error:
+        problem = f"length {length!r} is not an integer"
+        raise DTypeError(subject, problem, source=user_source()) from error
 
 
 def _of_rows(dynamic_size: bool, rows: Tensor) -> TensorArray:
