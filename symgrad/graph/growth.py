@@ -2,13 +2,13 @@
 
 A loop variable keeps its shape, so an array must be given, at the start, all the slots that the
 loop can write. The body is traced for that beforehand: once to find the counters among the loop
-variables, which give the range of an index, and once to see how far the arrays grow. Those traces
-are thrown away.
+variables, which give the range of an index, and once to see how far the arrays grow; and so is the
+condition of a `while_loop`, for its bound. Those traces are thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -19,10 +19,7 @@ from symgrad.graph.nested import Traced
 from symgrad.graph.nests import flatten_whole
 from symgrad.graph.node import Range, Tensor
 from symgrad.graph.ops.slicing import concat
-from symgrad.graph.ranges import EMPTY, is_empty, range_of
-
-# Traces a body on loop variables that start so, with the ranges of some of its parameters.
-Trace = Callable[[Sequence[Tensor], Mapping[int, Range]], Traced]
+from symgrad.graph.trips import Trace, Trips, counters, most_trips
 
 _looks_for_counters: ContextVar[bool] = ContextVar("looks_for_counters", default=False)
 
@@ -68,17 +65,19 @@ def _looking_for_counters() -> Iterator[None]:
 
 
 def grow_for_loop(
-    trace: Trace, initial: Sequence[Tensor], growing: Sequence[bool], trips: int | None
+    trace: Trace, initial: Sequence[Tensor], growing: Sequence[bool], trips: Trips | Trace
 ) -> tuple[list[Tensor], dict[int, Range]]:
     """Return what to start a loop of at most `trips` iterations with, and the ranges of counters.
 
-    Where `trips` are not known, a counter could be anything. `growing` says which of `initial` are
-    rows of arrays that may grow.
+    `trips` may also be what traces the condition of the loop. Where they are not known, a counter
+    could be anything. `growing` says which of `initial` are rows of arrays that may grow.
     """
     if not any(growing):
         return list(initial), {}
     with _looking_for_counters():
-        ranges = _counters(trace(initial, {}), initial, trips)
+        body = trace(initial, {})
+        most = most_trips(body, trips, initial) if callable(trips) else trips
+        ranges = counters(body, initial, most)
     # Of a loop around this one, counters may still be looked for: then sizes are of no interest.
     following = trace(initial, ranges).outputs
     pairs = zip(initial, following, growing, strict=False)
@@ -104,32 +103,3 @@ def require_no_growth(op: str, traced: Traced, growing: Sequence[bool]) -> None:
 def _rows(tensor: Tensor) -> int:
     size = tensor.shape[0]
     return size if isinstance(size, int) else 0
-
-
-def _counters(traced: Traced, initial: Sequence[Tensor], trips: int | None) -> dict[int, Range]:
-    """Return the ranges of the loop variables to which each iteration adds the same."""
-    found: dict[int, Range] = {}
-    for position, start in enumerate(initial):
-        first = range_of(start)
-        with traced.open():
-            step = _step(traced.params[position], traced.outputs[position])
-        if first is None or step is None or (trips is None and step):
-            continue
-        way = step * ((trips or 1) - 1)
-        is_never = is_empty(first) or trips == 0
-        found[position] = EMPTY if is_never else (first[0] + min(way, 0), first[1] + max(way, 0))
-    return found
-
-
-def _step(old: Tensor, new: Tensor) -> int | None:
-    """Return what is added to `old` to make `new`, None if it is something else."""
-    if new is old:
-        return 0
-    inputs = new.node.inputs
-    if new.node.op == "add" and any(t is old for t in inputs):
-        added = range_of(inputs[0] if inputs[1] is old else inputs[1])
-        return added[0] if added is not None and added[0] == added[1] else None
-    if new.node.op == "subtract" and inputs[0] is old:
-        taken = range_of(inputs[1])
-        return -taken[0] if taken is not None and taken[0] == taken[1] else None
-    return None

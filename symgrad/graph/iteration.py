@@ -23,7 +23,7 @@ from symgrad.graph.control import (
     scalar_tensor,
     with_dtype,
 )
-from symgrad.graph.growth import Trace, grow_for_loop, growing_leaves, require_no_growth
+from symgrad.graph.growth import grow_for_loop, growing_leaves, require_no_growth
 from symgrad.graph.nested import Traced
 from symgrad.graph.nests import Nest, flatten, flatten_as, unflatten
 from symgrad.graph.node import Range, Tensor
@@ -36,6 +36,7 @@ from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.trips import Trace
 from symgrad.graph.types import UNBOUNDED, TensorType
 
 
@@ -84,15 +85,14 @@ def while_loop(
 
     start = initial if bound is None else [*initial, constant(0, dtypes.int64)]
     growing = growing_leaves(arguments)
-    trips = bound if isinstance(bound, int) else None
-    start, ranges = grow_for_loop(_body_trace(step), start, growing, trips)
-    types = [t.type for t in start]
+    trace_condition = _trace_of("cond", lambda *params: [condition(*params)])
+    start, ranges = grow_for_loop(_trace_of("body", step), start, growing, trace_condition)
     segment = _read_checkpoint(checkpoint, capacity)
     if segment:
         step = _in_segments(condition, step, segment, ranges)
         capacity = -(-capacity // segment)
-    traced = _traced("cond", types, start, lambda *params: [condition(*params)])
-    body_traced = _traced("body", types, start, step, ranges)
+    traced = trace_condition(start, {})
+    body_traced = _trace_of("body", step)(start, ranges)
     require_no_growth("while_loop", body_traced, growing)
     node = loop(start, traced, body_traced, capacity, name)
     results = node.outputs[1 : 1 + count]
@@ -244,9 +244,9 @@ def _traced(
     return traced
 
 
-def _body_trace(step: Callable[..., Sequence[Tensor]]) -> Trace:
-    """Return what traces `step` as the body of a loop without slices."""
-    return lambda start, ranges: _traced("body", [t.type for t in start], start, step, ranges)
+def _trace_of(name: str, function: Callable[..., Sequence[Tensor]]) -> Trace:
+    """Return what traces `function` on loop variables, without slices."""
+    return lambda start, ranges: _traced(name, [t.type for t in start], start, function, ranges)
 
 
 def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
@@ -265,7 +265,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
         return [*_following("fori_loop", result, nest, initial), _next(i)]
 
     variables = [*initial, start]
-    trace, growing = _body_trace(step), growing_leaves(init)
+    trace, growing = _trace_of("body", step), growing_leaves(init)
     trips = None if capacity == UNBOUNDED else capacity
     variables, ranges = grow_for_loop(trace, variables, growing, trips)
     traced = trace(variables, ranges)
