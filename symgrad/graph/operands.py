@@ -18,7 +18,7 @@ from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import constant_node
 from symgrad.graph.public_ops import public_op
-from symgrad.graph.sizes import Dim
+from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Literal, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float)
@@ -32,6 +32,13 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     their dtype. Raises `DTypeError` for a dtype symgrad does not have or a value it cannot hold.
     """
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(value, Size):
+        raise DTypeError(
+            "constant",
+            f"size {value} is known when a program is called",
+            hint="use sg.asarray, or compute with the size itself",
+            source=user_source(),
+        )
     if isinstance(value, _PYTHON_SCALARS):
         literal = _literal_of_scalar(value, repr(value), wanted)
     else:
@@ -73,7 +80,11 @@ def _known_dtype(array: np.ndarray[Any, Any]) -> DType:
 
 
 def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
-    """Return `value` if it is a tensor, else a constant of it."""
+    """Return `value` if it is a tensor, the tensor of a size, else a constant of it."""
+    if isinstance(value, Size):  # an op like any other: it lives above this module
+        tensor = public_op("size_of")(value, dtype or dtypes.int64)
+        assert isinstance(tensor, Tensor)
+        return tensor
     return value if isinstance(value, Tensor) else constant(value, dtype)
 
 

@@ -9,9 +9,14 @@ are known. An unknown is never taken to be 1.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Any, Literal, Union
+
+import numpy as np
+
+from symgrad.graph.public_ops import public_op
 
 _anonymous = itertools.count()
 
@@ -44,11 +49,22 @@ Monomial = tuple[Atom, ...]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A sum of `coefficient * monomial`; the monomials are sorted by their text and distinct."""
+    """A sum of `coefficient * monomial`; the monomials are sorted by their text and distinct.
+
+    What `+`, `-`, `*`, `//` and `%` make of sizes and ints is a size, and so is a small power.
+    Everything else, such as a quotient, a comparison or what a float or an array takes part in, is
+    a tensor, in which the size is an int64 scalar. But `==` and `!=` with what is no tensor ask
+    whether two sizes are the same one.
+    """
 
     terms: tuple[tuple[Monomial, int], ...]
 
-    def __add__(self, other: Dim) -> Dim:
+    # Not an object to compute with for each element of an array: NumPy leaves it to the size.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> Dim:
+        if not isinstance(other, int | Size):
+            return _by_tensors("__add__", self, other)
         return _from_terms(*_terms(self), *_terms(other))
 
     __radd__ = __add__
@@ -56,20 +72,64 @@ class Size:
     def __neg__(self) -> Dim:
         return self * -1
 
-    def __sub__(self, other: Dim) -> Dim:
+    def __sub__(self, other: Any) -> Dim:
+        if not isinstance(other, int | Size):
+            return _by_tensors("__sub__", self, other)
         return self + (-other)
 
-    def __rsub__(self, other: Dim) -> Dim:
+    def __rsub__(self, other: Any) -> Dim:
+        if not isinstance(other, int | Size):
+            return _by_tensors("__rsub__", self, other)
         return (-self) + other
 
-    def __mul__(self, other: Dim) -> Dim:
+    def __mul__(self, other: Any) -> Dim:
+        if not isinstance(other, int | Size):
+            return _by_tensors("__mul__", self, other)
         products = itertools.product(_terms(self), _terms(other))
         return _from_terms(*((_product(a, b), m * n) for (a, m), (b, n) in products))
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Dim) -> Dim:
-        return divide(self, other)
+    def __floordiv__(self, other: Any) -> Dim:
+        is_exact = isinstance(other, int | Size) and other != 0
+        return divide(self, other) if is_exact else _by_tensors("__floordiv__", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Dim:
+        is_exact = isinstance(other, int)
+        return divide(other, self) if is_exact else _by_tensors("__rfloordiv__", self, other)
+
+    def __mod__(self, other: Any) -> Dim:
+        is_exact = isinstance(other, int | Size) and other != 0
+        return self - self // other * other if is_exact else _by_tensors("__mod__", self, other)
+
+    def __rmod__(self, other: Any) -> Dim:
+        is_exact = isinstance(other, int)
+        return other - other // self * self if is_exact else _by_tensors("__rmod__", self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        is_exact = isinstance(other, int) and 0 <= other <= _MOST_FACTORS
+        return math.prod([self] * other) if is_exact else _by_tensors("__pow__", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _by_tensors("__rpow__", self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _by_tensors("__truediv__", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _by_tensors("__rtruediv__", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _by_tensors("__lt__", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _by_tensors("__le__", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _by_tensors("__gt__", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _by_tensors("__ge__", self, other)
 
     def __str__(self) -> str:
         text = ""
@@ -85,6 +145,37 @@ class Size:
 
 
 Dim = int | Size
+
+_MOST_FACTORS = 8  # of a power that is a size: it prints as a product
+_OPS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "pow",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+
+
+def _by_tensors(method: str, size: Size, other: object) -> Dim:
+    """Apply the op of an operator; what is no number takes part in it itself, as a tensor does.
+
+    The result is typed as that of sizes and ints, which is what a caller that has types has.
+    """
+    result: Dim = NotImplemented
+    name = method.strip("_")
+    is_reflected = name not in _OPS
+    if isinstance(other, np.integer):
+        result = getattr(size, method)(int(other))
+    elif isinstance(other, int | float | np.generic | np.ndarray | Size):
+        operands = (other, size) if is_reflected else (size, other)
+        result = public_op(_OPS[name.removeprefix("r") if is_reflected else name])(*operands)
+    return result
 
 
 def unknown(name: str | None = None) -> Dim:

@@ -128,3 +128,4 @@ dim_size_op = define(
 
 
 provide("astype", astype)
+provide("size_of", size_of)

@@ -60,7 +60,7 @@ def _is_array(item: Any) -> bool:
 
 def _without_masks(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
     """Return the items of a key with lists as arrays and masks as integer arrays."""
-    given = [np.asarray(item) if isinstance(item, list | range) else item for item in key]
+    given = [_as_item(item) for item in key]
     items: list[Any] = []
     axis = 0
     for place, item in enumerate(given):
@@ -74,6 +74,13 @@ def _without_masks(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
         if item is Ellipsis:
             axis = x.ndim - sum(_axes_taken(later) for later in given[place + 1 :])
     return items
+
+
+def _as_item(item: Any) -> Any:
+    """Return an item of a key, a list as an array and a size as a tensor."""
+    if isinstance(item, Size):
+        return as_tensor(item)
+    return np.asarray(item) if isinstance(item, list | range) else item
 
 
 def _is_mask(item: Any) -> bool:
