@@ -2,7 +2,7 @@
 
 A trace is a nested graph, kept for each signature; calling it on tensors makes one node, a call.
 Whether a compiled program has the code of a function once for all calls or puts it where the calls
-are is for `symgrad/passes/inline_calls.py` to say.
+are is for `symgrad/passes/inline_calls.py` to say. See Note [Where a trace is kept].
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
-from symgrad.graph.build import current_region
+from symgrad.graph.build import (
+    current_region,
+    enclosing_regions,
+    gradient_keys_in_force,
+    origin_of,
+)
 from symgrad.graph.control import require_callables
-from symgrad.graph.dtypes import as_dtype
+from symgrad.graph.dtypes import as_dtype, uint64
 from symgrad.graph.graph import Graph
+from symgrad.graph.growth import looks_for_counters
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.nests import Nest, flatten, unflatten
-from symgrad.graph.node import Tensor
+from symgrad.graph.node import Region, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call, with_intermediates
-from symgrad.graph.ops.leaf import placeholder, placeholder_op
+from symgrad.graph.ops.leaf import constant_op, placeholder, placeholder_op
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import TensorType
+from symgrad.graph.types import State, TensorType
 from symgrad.runtime.function import Step, compile
 
 _CACHE_SIZE = 128  # signatures of one function
@@ -42,22 +48,28 @@ def function(func: Callable[..., Any]) -> Function:
     """Return `func` as a function that is compiled for arrays and builds a graph for tensors.
 
     Given arrays only, at the top level, it is compiled, cached by signature and run, and NumPy
-    arrays come back. Given a tensor, if it uses a placeholder from outside, or within a branch, a
-    body or another such function, its results are tensors. Arguments and results may be nests.
-    A number of Python is part of the signature, like anything else that is no array.
+    arrays come back. Given a tensor, if it uses a tensor from outside, such as a variable, or
+    within a branch, a body or another such function, its results are tensors; the state of a
+    generator of random numbers does not count. Arguments and results may be nests. A number of
+    Python is part of the signature, like anything else that is no array.
 
     A function may call itself with another signature, not with its own: that is a `GraphError`,
     since tracing it would not end.
     """
     require_callables("function", func=func)
-    return Function(func)
+    return Function(func, gives_arrays=False)
 
 
 class Function:
-    """What `function` returns: call it."""
+    """What `function` returns: call it.
 
-    def __init__(self, func: Callable[..., Any]) -> None:
+    With `gives_arrays`, variables and constants from outside do not make its results tensors: it
+    is then a function of arrays that reads them, as the derivatives in `symgrad/arrays/` are.
+    """
+
+    def __init__(self, func: Callable[..., Any], *, gives_arrays: bool = True) -> None:
         self._func = func
+        self._gives_arrays = gives_arrays
         self._traces: OrderedDict[Hashable, _Trace] = OrderedDict()
         functools.update_wrapper(self, func)
 
@@ -83,15 +95,19 @@ class Function:
         return str(getattr(self._func, "__name__", "function"))
 
     def _trace_for(self, leaves: Sequence[Any], nest: Nest) -> _Trace:
-        """Return the trace for arguments like these.
-
-        Within a region it is made anew: it may use tensors of that region.
-        """
-        signature = tuple(_signature(self._name, leaf) for leaf in leaves)
-        if current_region() is not None:
-            return self._traced(leaves, nest, signature)
-        key = (nest, signature)
+        """Return the trace for arguments like these."""
+        signature = tuple([_signature(self._name, leaf) for leaf in leaves])
+        key = (nest, signature, _circumstances())
+        here = current_region()
+        for region in enclosing_regions(here):
+            if (self, key) in region.traces:
+                found = region.traces[self, key]
+                assert isinstance(found, _Trace), f"{self!r} has left {found!r} in {region.name}"
+                return found
         trace = self._traces.pop(key, None) or self._traced(leaves, nest, signature)
+        if trace.home is not None:
+            trace.home.traces[self, key] = trace
+            return trace
         self._traces[key] = trace
         while len(self._traces) > _CACHE_SIZE:
             self._traces.popitem(last=False)
@@ -109,8 +125,11 @@ class Function:
             tensors = [as_tensor(result) for result in results]
         traced.give(tensors)
         captures = traced.captures
-        is_open = any(node.definition is placeholder_op for node in topological(captures))
-        return _Trace(traced.graph(captures), tuple(captures), result_nest, is_open)
+        origins = tuple([origin_of(t) for t in captures])
+        is_open = _is_made_of_placeholders(origins) or not (
+            self._gives_arrays or all(map(_is_generator_state, origins))
+        )
+        return _Trace(traced.graph(captures), origins, result_nest, is_open)
 
     def _require_not_open(self, key: Hashable) -> None:
         """Raise if the function is being traced for this signature already."""
@@ -122,6 +141,37 @@ class Function:
                 hint="use sg.while_loop, or make the depth an argument that is a number of Python",
                 source=user_source(),
             )
+
+
+# Note [Where a trace is kept]
+# A trace may be used wherever all that it captures may: it is kept by the innermost region that a
+# capture belongs to, or by the function if it captures tensors of the top level or none. It is
+# looked up from the region that is open outwards. So what is traced in one branch and captures
+# nothing of it serves the others too, and a function that calls another twice, which calls a third
+# twice, is traced once. Captures are those of the region they were made in: a call enters them
+# into whatever region it is in.
+
+
+def _circumstances() -> Hashable:
+    """Return what a trace depends on beside its arguments: how ops are built at the time."""
+    # While counters are looked for, arrays that grow are not written.
+    return looks_for_counters(), tuple(sorted(gradient_keys_in_force().items()))
+
+
+def _is_made_of_placeholders(tensors: Sequence[Tensor]) -> bool:
+    return any(node.definition is placeholder_op for node in topological(tensors))
+
+
+def _is_generator_state(tensor: Tensor) -> bool:
+    """Return whether `tensor` is the key or the counter of a generator, or a key folded from one.
+
+    Users see what is drawn, not these, and no gradient passes them.
+    """
+    if tensor.dtype != uint64 or tensor.ndim:
+        return False
+    leaves = [node for node in topological([tensor]) if node.definition.is_leaf]
+    states = [node.attrs.get("state") for node in leaves if node.definition is not constant_op]
+    return bool(states) and all(isinstance(s, State) and s.is_of_generator for s in states)
 
 
 @contextmanager
@@ -162,7 +212,8 @@ def _signature(subject: str, leaf: Any) -> Hashable:
 class _Trace:
     """A function for one signature: its graph, over its operands and what it captures.
 
-    It is open, and not to be run alone, if something it captures is made of a placeholder.
+    It is open, and not to be run alone, if something it captures is made of a placeholder, or is
+    a tensor that the caller may differentiate by.
     """
 
     graph: Graph
@@ -171,6 +222,12 @@ class _Trace:
     is_open: bool
     callee: Graph | None = None
     step: Step | None = None
+
+    @property
+    def home(self) -> Region | None:
+        """The innermost region that a capture belongs to, None for the top level."""
+        regions = [region for t in self.captures if (region := t.node.region) is not None]
+        return max(regions, key=lambda region: len(enclosing_regions(region)), default=None)
 
     def build(self, operands: Sequence[Tensor]) -> Any:
         """Call the function on `operands`."""

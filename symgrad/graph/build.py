@@ -193,24 +193,53 @@ def require_visible(subject: str, label: str, tensor: Tensor) -> None:
 
 def outer_tensors() -> dict[Tensor, Tensor]:
     """Return, for all that stands in an open region for a tensor from around, that tensor."""
-    return {inner: outer for r in _open_regions() for outer, inner in r.captures.items()}
+    return {
+        inner: outer
+        for r in enclosing_regions(_region.get())
+        for outer, inner in r.captures.items()
+    }
 
 
 def initial_values() -> dict[Tensor, Tensor]:
     """Return, for the loop variables of the regions that are open, what they start with."""
-    return {param: value for r in _open_regions() for param, value in r.initials.items()}
+    return {
+        param: value
+        for r in enclosing_regions(_region.get())
+        for param, value in r.initials.items()
+    }
 
 
 def known_ranges() -> dict[Tensor, Range]:
     """Return the ranges of integer parameters of the regions that are open."""
-    return {param: range_ for r in _open_regions() for param, range_ in r.ranges.items()}
+    return {
+        param: range_
+        for r in enclosing_regions(_region.get())
+        for param, range_ in r.ranges.items()
+    }
 
 
-def _open_regions() -> Iterator[Region]:
-    region = _region.get()
+def _open_regions() -> list[Region]:
+    return enclosing_regions(_region.get())
+
+
+def enclosing_regions(region: Region | None) -> list[Region]:
+    """Return `region` and those around it, the innermost first; none for the top level."""
+    found = []
     while region is not None:
-        yield region
+        found.append(region)
         region = region.parent
+    return found
+
+
+def origin_of(tensor: Tensor) -> Tensor:
+    """Return the tensor, of whatever region, that a captured one stands for; else itself."""
+    while True:
+        region, origin = tensor.node.region, tensor.node.origin
+        captured = () if region is None or origin is None else origin.outputs
+        outer = [t for t in captured if region is not None and region.captures.get(t) is tensor]
+        if not outer:
+            return tensor
+        (tensor,) = outer
 
 
 def enter(tensor: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ Nothing here knows any op; the operators of `Tensor` look theirs up by name in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Union
@@ -60,7 +60,8 @@ class Region:
     `params` are the parameters of the function that is traced. `captures` maps a tensor from
     around the region to the placeholder that stands for it inside, `initials` a loop variable
     inside to the value around that it starts with, `ranges` an integer parameter to the least and
-    the greatest value it has.
+    the greatest value it has. `traces` is for functions that were traced inside and capture
+    something of the region: they are used again as long as it is open.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Region:
     captures: dict[Tensor, Tensor] = field(default_factory=dict)
     initials: dict[Tensor, Tensor] = field(default_factory=dict)
     ranges: dict[Tensor, Range] = field(default_factory=dict)
+    traces: dict[Hashable, object] = field(default_factory=dict)
 
     def encloses(self, other: Region | None) -> bool:
         """Return whether `other` is this region or lies inside of it."""

@@ -118,16 +118,18 @@ class Literal:
 class State:
     """The storage of a variable: one array for the life of the variable, written in place.
 
-    Compiled programs hold the address of `array`, so it is never replaced.
+    Compiled programs hold the address of `array`, so it is never replaced. That of a generator of
+    random numbers is marked: users do not handle it as a variable of theirs.
     """
 
-    __slots__ = ("array", "name", "trainable", "type")
+    __slots__ = ("array", "is_of_generator", "name", "trainable", "type")
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
         self.array = aligned_copy(array)
         self.type = TensorType(dtypes.as_dtype(array.dtype), array.shape)
         self.name = name
         self.trainable = trainable
+        self.is_of_generator = False
 
     def __repr__(self) -> str:
         return f"State({self.name}: {self.type})"

@@ -64,6 +64,8 @@ class Generator:
         key = variable(_as_key(seed), trainable=False, name=f"{chosen}/key")
         self._counter = variable(np.uint64(0), trainable=False, name=f"{chosen}/counter")
         self._state = {v.state.name: v for v in (key, self._counter)}
+        for own in self._state.values():
+            own.state.is_of_generator = True
         self._key: Tensor = key
         self._draws = itertools.count()
 

@@ -86,14 +86,6 @@ def test_nests_keywords_and_flags_are_arguments():
     np.testing.assert_allclose(f(pair, mode="max")["max"], 3 * POINT.max())
 
 
-def test_a_variable_is_read_at_each_call():
-    w = sg.variable(POINT)
-    f = sg.function(lambda a: a * w)
-    np.testing.assert_array_equal(f(POINT), POINT * POINT)
-    w.value = POINT * 0
-    np.testing.assert_array_equal(f(POINT), POINT * 0)
-
-
 def test_gradients_are_taken_inside():
     f = sg.function(lambda a: sg.gradients((a * a * a).sum(), a)[0])
     np.testing.assert_allclose(f(POINT), 3 * POINT**2)
