@@ -63,21 +63,28 @@ def number_unknowns(graph: Graph) -> dict[str, Dim]:
     an order that survives any renaming which keeps that order.
     """
     numbers: dict[str, Dim] = {}
+    seen: set[Graph] = set()
     for node in statements(graph):
-        for size in sizes_of(node):
+        for size in sizes_of(node, seen):
             new = {n for n in unknowns_of(size) if n.startswith("?") and n not in numbers}
             for name in sorted(new, key=lambda n: (len(n), n)):  # ?9 was made before ?10
                 numbers[name] = unknown(f"?{len(numbers)}")
     return numbers
 
 
-def sizes_of(node: Node) -> Iterator[Size]:
-    """Yield the sizes that are not plain ints, in the order in which the node's text has them."""
+def sizes_of(node: Node, seen: set[Graph]) -> Iterator[Size]:
+    """Yield the sizes that are not plain ints, in the order in which the node's text has them.
+
+    The graphs in `seen`, which those of `node` are added to, are left out: a function may be called
+    in many places, and its sizes are the same in all.
+    """
     for key in sorted(node.attrs):
         yield from _sizes_in(node.attrs[key])
     for _, graph in graphs_of(node):
-        for inner in statements(graph):
-            yield from sizes_of(inner)
+        if graph not in seen:
+            seen.add(graph)
+            for inner in statements(graph):
+                yield from sizes_of(inner, seen)
     for output in node.outputs:
         yield from _sizes_in(output.shape)
 
@@ -106,11 +113,12 @@ def structurally_equal(g: Graph, h: Graph) -> bool:
 class _Comparison:
     """The tensors, sizes and states of two graphs that correspond, as far as is known.
 
-    Sizes and states are those of the whole program, tensors those of one graph in it.
+    Sizes, states and nested graphs are those of the whole program, tensors those of one graph.
     """
 
     renames: tuple[dict[str, Dim], dict[str, Dim]]
     states: dict[State, State]
+    graphs: set[tuple[Graph, Graph]] = field(default_factory=set)
     tensors: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def holds(self, g: Graph, h: Graph) -> bool:
@@ -159,7 +167,7 @@ class _Comparison:
         if isinstance(a, tuple) and isinstance(b, tuple):
             return len(a) == len(b) and all(map(self._attrs_agree, a, b))
         if isinstance(a, Graph) and isinstance(b, Graph):
-            return _Comparison(self.renames, self.states).holds(a, b)
+            return (a, b) in self.graphs or self._nested_agree(a, b)
         if isinstance(a, float):
             return repr(a) == repr(b)  # tells 0.0 from -0.0 and lets nan equal nan
         if isinstance(a, Size) and isinstance(b, Size):
@@ -167,6 +175,11 @@ class _Comparison:
         if isinstance(a, State) and isinstance(b, State):
             return self.states.setdefault(a, b) is b and _states_agree(a, b)
         return a == b
+
+    def _nested_agree(self, a: Graph, b: Graph) -> bool:
+        agree = _Comparison(self.renames, self.states, self.graphs).holds(a, b)
+        self.graphs.update([(a, b)] if agree else ())
+        return agree
 
 
 def _pairs(m: Node, n: Node) -> Iterator[tuple[Tensor, Tensor]]:

@@ -204,15 +204,16 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
 
     Raises `ShapeError` where sizes that had to be equal are not; it says where each came from.
     """
-    if not sizes:
-        return graph
+    return _specialize(graph, sizes, {}) if sizes else graph
 
-    nested: dict[Graph, Graph] = {}  # what several nodes have stays one
+
+def _specialize(graph: Graph, sizes: Mapping[str, int], nested: dict[Graph, Graph]) -> Graph:
+    """Do what `specialize` does. `nested` has what was done: what several nodes have stays one."""
 
     def rename(attr: Attr) -> Attr:
         if isinstance(attr, Graph):
             if attr not in nested:
-                nested[attr] = specialize(attr, sizes)
+                nested[attr] = _specialize(attr, sizes, nested)
             return nested[attr]
         if isinstance(attr, tuple):
             return tuple(rename(part) for part in attr)

@@ -16,16 +16,23 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
 
     An edge goes from a node to one that uses it; its `operands` are the positions at which it
     does: `x * x` has one edge, with (0, 1). The vertices are the nodes themselves. One with nested
-    graphs has views of them as `graphs`, by their labels.
+    graphs has views of them as `graphs`, by their labels; all calls of a function have one.
     """
+    return _view(graph, {})
+
+
+def _view(graph: Graph, views: dict[Graph, networkx.DiGraph]) -> networkx.DiGraph:
+    if graph in views:
+        return views[graph]
     view = networkx.DiGraph(name=graph.name)
     for node in statements(graph):
         types = tuple(t.type for t in node.outputs)
         view.add_node(node, op=node.op, name=node.name, types=types)
-        nested = {label: to_networkx(inner) for label, inner in graphs_of(node)}
+        nested = {label: _view(inner, views) for label, inner in graphs_of(node)}
         if nested:
             view.nodes[node]["graphs"] = nested
         for position, operand in enumerate(node.inputs):
             known = view.get_edge_data(operand.node, node, {"operands": ()})
             view.add_edge(operand.node, node, operands=(*known["operands"], position))
+    views[graph] = view
     return view

@@ -6,7 +6,7 @@ Slow and plain on purpose. No compiled program comes through here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -30,17 +30,48 @@ def evaluate(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[A
     uses.update(program.roots)
     values: dict[Tensor, Array] = dict(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
+        found = _Results(program)
         for node in program.nodes:
             if node.definition is not placeholder_op:
-                _run(node, values, uses)
+                _run(node, found.of(node, values), values, uses)
     # Copies: a result may be a view of an input, of a constant or of another result.
-    found = [np.array(values[t]) for t in program.roots]
-    return found[: len(program.outputs)], found[len(program.outputs) :]
+    roots = [np.array(values[t]) for t in program.roots]
+    return roots[: len(program.outputs)], roots[len(program.outputs) :]
 
 
-def _run(node: Node, values: dict[Tensor, Array], uses: Counter[Tensor]) -> None:
-    """Compute the results of `node` into `values`, and drop the operands used for the last time."""
-    for tensor, result in zip(node.outputs, _results(node, values), strict=True):
+class _Results:
+    """Computes nodes; of calls of one function on the same operands, the first one only.
+
+    A function that calls another twice on what it is given, which does so in turn, and so on, would
+    else take time that doubles with each of them.
+    """
+
+    def __init__(self, program: Graph) -> None:
+        keys = Counter(map(_call_key, program.nodes))
+        self._repeated = {key for key, count in keys.items() if key is not None and count > 1}
+        self._known: dict[Hashable, tuple[Array, ...]] = {}
+
+    def of(self, node: Node, values: dict[Tensor, Array]) -> tuple[Array, ...]:
+        """Return what `node` gives."""
+        key = _call_key(node)
+        if key not in self._repeated:
+            return _results(node, values)
+        if key not in self._known:
+            self._known[key] = _results(node, values)
+        return self._known[key]
+
+
+def _call_key(node: Node) -> Hashable:
+    """Return what equal calls of a function share, None for any other op."""
+    callee = node.attrs.get("callee")
+    return (callee, *map(id, node.inputs)) if isinstance(callee, Graph) else None
+
+
+def _run(
+    node: Node, results: Sequence[Array], values: dict[Tensor, Array], uses: Counter[Tensor]
+) -> None:
+    """Put the results of `node` into `values`, and drop the operands used for the last time."""
+    for tensor, result in zip(node.outputs, results, strict=True):
         found, want = f"{result.dtype.name}{list(result.shape)}", tensor.type
         shape = want.static_shape
         if is_unbounded(want):

@@ -263,7 +263,8 @@ def _names(graph: Graph, nodes: list[Node], elide: int | None) -> _Names:
 def _name_sizes(graph: Graph, nodes: Iterable[Node]) -> dict[str, Dim]:
     """Return what to call the unknown sizes: those that are called as no word of the text is."""
     names = number_unknowns(graph)
-    for name in {n for node in nodes for size in sizes_of(node) for n in unknowns_of(size)}:
+    seen: set[Graph] = set()
+    for name in {n for node in nodes for size in sizes_of(node, seen) for n in unknowns_of(size)}:
         if name not in names and (name in RESERVED or not re.fullmatch(r"[^\W\d]\w*", name)):
             names[name] = unknown(f"dim{json.dumps(name)}")
     return names

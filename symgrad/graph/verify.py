@@ -29,6 +29,11 @@ def verify(graph: Graph) -> None:
     variables values of their type, at most one each; and if the graphs nested in it, which see
     only their inputs, are well formed too and have no state.
     """
+    _verify(graph, set())
+
+
+def _verify(graph: Graph, verified: set[Graph]) -> None:
+    """Do what `verify` does; nested graphs in `verified`, which is added to, are well formed."""
     _verify_inputs(graph)
     inputs = set(graph.inputs)
     known: set[Tensor] = set()
@@ -39,7 +44,7 @@ def verify(graph: Graph) -> None:
         seen.add(node)
         _verify_operands(node, known, where)
         _verify_attrs(node, where)
-        _verify_nested(node, where)
+        _verify_nested(node, where, verified)
         _verify_outputs(node, where)
         if node.definition is placeholder_op:
             assert node.output in inputs, f"{where}: a placeholder that is not among the inputs"
@@ -97,16 +102,19 @@ def _illegal_part(value: Attr) -> list[object]:
     return []
 
 
-def _verify_nested(node: Node, where: str) -> None:
+def _verify_nested(node: Node, where: str, verified: set[Graph]) -> None:
     for label, graph in graphs_of(node):
         assert not graph.variables, f"{where}: {label} has variables"
         region = _region_of(graph)
         is_nested = region is not None and region is not node.region
         assert is_nested or not graph.nodes, f"{where}: {label} is in no region of its own"
+        if graph in verified:
+            continue
         try:
-            verify(graph)
+            _verify(graph, verified)
         except AssertionError as error:
             raise AssertionError(f"{where}: {label}: {error}") from error
+        verified.add(graph)
 
 
 def _verify_outputs(node: Node, where: str) -> None:

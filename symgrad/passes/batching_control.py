@@ -9,7 +9,9 @@ in `symgrad/passes/batching.py`, which hands itself to the functions here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from symgrad.graph.build import gradient_keys_in_force
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import OpDef, Tensor
@@ -48,8 +50,34 @@ def batch_switch_case(operands: Operands, build: Build) -> list[Entry] | None:
 
 
 def batch_call(operands: Operands, build: Build) -> list[Entry]:
-    """Build the function with the axis on those of its operands that have it, and call that."""
+    """Build the function with the axis on those of its operands that have it, and call that.
+
+    It is built once for all calls: there may be very many ways to a function that others call.
+    """
     graph, entries = callee_of(operands.node), operands.entries
+    kinds = tuple((e.tensor.type, e.is_batched) for e in entries)
+    key = ("batch", operands.size, kinds, tuple(sorted(gradient_keys_in_force().items())))
+    found = graph.derived.get(key)
+    if found is None:
+        found = _batched_callee(graph, entries, build)
+        # A gradient of the user's may use tensors of the place where it was asked for.
+        if not found.captures:
+            graph.derived[key] = found
+    assert isinstance(found, _Batched), f"{key} of {graph.name} is something else"
+    node = call(found.callee, [*(e.tensor for e in entries), *found.captures])
+    return [Entry(t, flag) for t, flag in zip(node.outputs, found.flags, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batched:
+    """A function with the axis, over its operands and `captures`, and which results have it."""
+
+    callee: Graph
+    captures: tuple[Tensor, ...]
+    flags: tuple[bool, ...]
+
+
+def _batched_callee(graph: Graph, entries: Sequence[Entry], build: Build) -> _Batched:
     flags: list[bool] = []
 
     def step(*params: Tensor) -> list[Tensor]:
@@ -61,8 +89,7 @@ def batch_call(operands: Operands, build: Build) -> list[Entry]:
     traced = Traced(graph.name, [e.tensor.type for e in entries])
     traced.run(step)
     captures = traced.captures
-    node = call(traced.graph(captures), [*(e.tensor for e in entries), *captures])
-    return [Entry(t, flag) for t, flag in zip(node.outputs, flags, strict=True)]
+    return _Batched(traced.graph(captures), tuple(captures), tuple(flags))
 
 
 def batch_while_loop(operands: Operands, build: Build) -> list[Entry] | None:

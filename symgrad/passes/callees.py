@@ -23,13 +23,17 @@ def graphs_within(graph: Graph) -> list[Graph]:
     found = {graph: None}
     pending = [graph]
     while pending:
-        for node in pending.pop().nodes:
-            # What stands for its operands has its graph for the gradient only.
-            nested = graphs_of(node) if stands_for(node) is None else ()
-            new = [inner for _, inner in nested if inner not in found]
-            found.update(dict.fromkeys(new))
-            pending += new
+        new = dict.fromkeys(g for g in _nested_in(pending.pop()) if g not in found)
+        found |= new
+        pending += new
     return list(found)
+
+
+def _nested_in(graph: Graph) -> list[Graph]:
+    """Return the graphs of the nodes of `graph`, which may repeat, without those nested in them."""
+    # What stands for its operands has its graph for the gradient only.
+    nodes = (node for node in graph.nodes if graphs_of(node) and stands_for(node) is None)
+    return [inner for node in nodes for _, inner in graphs_of(node)]
 
 
 def calls_in(graph: Graph) -> Iterator[Node]:
@@ -43,28 +47,32 @@ class Callees:
     def __init__(self) -> None:
         self._known: dict[Graph, Graph] = {}
         self._by_key: dict[Hashable, list[Graph]] = {}
+        self._lines: dict[Graph, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     def first_of(self, graph: Graph) -> Graph:
         """Return the first graph this was asked for that is equal to `graph`."""
         if graph not in self._known:
-            alike = self._by_key.setdefault(_key(graph), [])
+            alike = self._by_key.setdefault(self._key(graph), [])
             same = next((g for g in alike if structurally_equal(g, graph)), None)
             if same is None:
                 alike.append(graph)
             self._known[graph] = same or graph
         return self._known[graph]
 
+    def _key(self, graph: Graph) -> Hashable:
+        """Return what equal functions share: types with the names of unknown sizes, and ops.
 
-def _key(graph: Graph) -> Hashable:
-    """Return what equal functions share: types with the names of unknown sizes, and ops.
+        And the lines of what can fail, since an error names them.
+        """
+        types = tuple(t.type for t in (*graph.inputs, *graph.outputs))
+        return types, tuple(node.op for node in graph.nodes), self._lines_of(graph)
 
-    And the lines of what can fail, since an error names them.
-    """
-    lines = tuple(
-        str(node.source)
-        for inner in graphs_within(graph)
-        for node in inner.nodes
-        if node.definition in _CAN_FAIL
-    )
-    types = tuple(t.type for t in (*graph.inputs, *graph.outputs))
-    return types, tuple(node.op for node in graph.nodes), lines
+    def _lines_of(self, graph: Graph) -> int:
+        """Return a number for the lines of what can fail in `graph` and in graphs nested in it."""
+        if graph not in self._lines:
+            lines = tuple(str(n.source) for n in graph.nodes if n.definition in _CAN_FAIL)
+            within = tuple(self._lines_of(inner) for inner in _nested_in(graph))
+            number = self._numbers.setdefault((lines, within), len(self._numbers))
+            self._lines[graph] = number
+        return self._lines[graph]

@@ -10,6 +10,7 @@ import math
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.dtypes import bool_ as bool_dtype
+from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Contract, Iota, KernelSpec, Map, Reduce, Reshape, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.scalars import SCALAR_OPS
@@ -76,7 +77,7 @@ def picoseconds(node: Node) -> int:
     """Return about how long `node` takes, whose sizes are known, its operands being in cache."""
     nested = [graph for _, graph in graphs_of(node)]
     if nested:
-        once = sum(picoseconds(inner) for graph in nested for inner in graph.nodes)
+        once = sum(map(_picoseconds_of_graph, nested))
         capacity = node.attrs.get("capacity", 1)
         trips = capacity if isinstance(capacity, int) and 0 < capacity < UNBOUNDED else _TRIPS
         return once * trips
@@ -93,6 +94,13 @@ def picoseconds(node: Node) -> int:
             return _PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
         case _:  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
+
+
+def _picoseconds_of_graph(graph: Graph) -> int:
+    # Found once: a function may be called by others in very many ways.
+    if picoseconds not in graph.derived:
+        graph.derived[picoseconds] = sum(map(picoseconds, graph.nodes))
+    return int(graph.derived[picoseconds])
 
 
 def bytes_of(tensor: Tensor) -> int:

@@ -21,9 +21,9 @@ one tensor, in however many graphs it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
-from symgrad.graph.build import are_same, inside, rebuild, rebuild_here
+from symgrad.graph.build import are_same, current_region, inside, rebuild, rebuild_here
 from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
@@ -35,6 +35,7 @@ from symgrad.passes.callees import Callees, calls_in, graphs_within
 
 SMALL = 8  # ops: so little is inlined wherever it is called
 GROWTH = 64  # ops: what inlining all calls of a function may add to a program
+LARGE = 256  # ops: what is fused in one kernel at most, to inline it wherever it is called
 
 
 def inline_calls(graph: Graph) -> Graph:
@@ -49,8 +50,13 @@ class _Rule:
     """Which functions remain functions.
 
     Those of more than `SMALL` ops, whose calls after the first one would add more than `GROWTH`
-    ops if they were inlined, and that compute more than an elementwise function: one that does
-    not belongs into the kernels around it. A tape cannot be handed to a function.
+    ops if they were inlined, and that compute more than an elementwise function of up to `LARGE`
+    ops: one that does not belongs into the kernels around it. A tape cannot be handed to a
+    function.
+
+    The ops of a function are those it has when it is inlined, with those of the functions that are
+    inlined in it, once for each way to call them. They are counted from the innermost function
+    out, each of which is looked at once: there may be 2 ** 20 ways to a function 20 levels down.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -72,21 +78,37 @@ class _Rule:
         callee = self._callees.first_of(callee_of(node))
         size, is_elementwise = self._size(callee)
         growth = (self._sites[callee] - 1) * size
-        return size > SMALL and growth > GROWTH and not is_elementwise
+        is_fused = is_elementwise and size <= LARGE
+        return size > SMALL and growth > GROWTH and not is_fused
 
     def _size(self, graph: Graph) -> tuple[int, bool]:
         """Return how many ops `graph` has with all that is in it, and if all are elementwise."""
         if graph not in self._sizes:
-            size, is_elementwise = 0, True
-            for node in graph.nodes:
-                size += not node.definition.is_leaf
-                is_elementwise &= is_fusible(node) or node.definition is call_op
-                for _, inner in graphs_of(node) if stands_for(node) is None else ():
-                    more, is_inner_elementwise = self._size(inner)
-                    size += more
-                    is_elementwise &= is_inner_elementwise
-            self._sizes[graph] = size, is_elementwise
+            sizes = [self._size_of_node(node) for node in _without_repeated_calls(graph)]
+            self._sizes[graph] = sum(n for n, _ in sizes), all(flag for _, flag in sizes)
         return self._sizes[graph]
+
+    def _size_of_node(self, node: Node) -> tuple[int, bool]:
+        if node.definition is call_op and not self.keeps(node):
+            return self._size(self._callees.first_of(callee_of(node)))
+        size, is_elementwise = int(not node.definition.is_leaf), is_fusible(node)
+        if node.definition is call_op or stands_for(node) is not None:
+            return size, is_elementwise
+        for _, inner in graphs_of(node):
+            more, is_inner_elementwise = self._size(inner)
+            size += more
+            is_elementwise &= is_inner_elementwise
+        return size, is_elementwise
+
+
+def _without_repeated_calls(graph: Graph) -> Iterator[Node]:
+    """Yield the nodes of `graph`; of calls of one function on the same operands, the first."""
+    seen: set[Hashable] = set()
+    for node in graph.nodes:
+        key = (callee_of(node), *map(id, node.inputs)) if node.definition is call_op else node
+        if key not in seen:
+            seen.add(key)
+            yield node
 
 
 class _Inliner:
@@ -97,6 +119,7 @@ class _Inliner:
         self._tensors: dict[Tensor, Tensor] = {}
         self._graphs: dict[Graph, Graph] = {}
         self._built: dict[Hashable, Node] = {}
+        self._results: dict[Hashable, Sequence[Tensor]] = {}
 
     def graph(self, graph: Graph) -> Graph:
         """Return what stands for `graph`."""
@@ -121,7 +144,13 @@ class _Inliner:
         return rebuild(node, inputs, self._attr).outputs
 
     def _inlined(self, callee: Graph, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Build the nodes of a function where we are."""
+        """Build the nodes of a function where we are, once for the same operands."""
+        key = (callee, tuple(map(id, inputs)) or id(current_region()))
+        if key not in self._results:
+            self._results[key] = self._inlined_anew(callee, inputs)
+        return self._results[key]
+
+    def _inlined_anew(self, callee: Graph, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         values = dict(zip(callee.inputs, inputs, strict=True))
         for node in callee.nodes:
             if node.definition is placeholder_op:

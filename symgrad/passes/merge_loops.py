@@ -35,12 +35,15 @@ LOOPS = (while_loop_op, scan_op)
 
 def merge_loops(graph: Graph) -> Graph:
     """Return `graph` with loops that differ only in their stacks merged, at any depth."""
+    return _NestedGraphs().merged(graph)
+
+
+def _merge_loops(graph: Graph, nested: _NestedGraphs) -> Graph:
     if not has_nested_graphs(graph):
         return graph
     families = _families(graph.nodes)
     mapping: dict[Tensor, Tensor] = {}
     merged: dict[int, Node] = {}
-    nested = _NestedGraphs()
     for node in graph.nodes:
         inputs = tuple(mapping[t] for t in node.inputs)
         family = families.get(node)
@@ -57,7 +60,7 @@ def merge_loops(graph: Graph) -> Graph:
 
 
 class _NestedGraphs:
-    """The graphs nested in the nodes of one graph, with their own loops merged.
+    """The graphs nested in a program, at any depth, with their own loops merged.
 
     A graph that several nodes have stays one: what is compared by identity may meet it again.
     """
@@ -77,9 +80,13 @@ class _NestedGraphs:
             return tuple(map(self._in, attr))
         if not isinstance(attr, Graph):
             return attr
-        if attr not in self._merged:
-            self._merged[attr] = merge_loops(attr)
-        return self._merged[attr]
+        return self.merged(attr)
+
+    def merged(self, graph: Graph) -> Graph:
+        """Return `graph` with its loops merged."""
+        if graph not in self._merged:
+            self._merged[graph] = _merge_loops(graph, self)
+        return self._merged[graph]
 
 
 @dataclass(slots=True, eq=False)

@@ -62,6 +62,9 @@ _MOVES = {
 }
 
 
+MOST_KEPT = 64  # results of calls that a function gives for its gradient
+
+
 def is_fusible(node: Node) -> bool:
     """Return whether `node` can be part of any kernel that needs its elements."""
     return node.op in ELEMENTWISE or node.op in _MOVES
@@ -85,10 +88,19 @@ def callee_of(node: Node) -> Graph:
 
 
 def with_intermediates(graph: Graph) -> Graph:
-    """Return `graph` with what is costly in it appended to its outputs, once each."""
+    """Return `graph` with what is costly in it appended to its outputs, once each.
+
+    What the functions it calls have kept is among that, as long as it is not too much: there is
+    twice as much of it with each level of functions that call another twice. Calls whose results
+    are left out are made again by the gradient.
+    """
     given = set(graph.outputs)
-    costly = (t for node in graph.nodes if is_costly(node) for t in node.outputs)
-    more = [t for t in costly if t not in given and not is_unbounded(t.type)]
+    more: list[Tensor] = []
+    for node in graph.nodes:
+        costly = node.outputs if is_costly(node) else ()
+        new = [t for t in costly if t not in given and not is_unbounded(t.type)]
+        if node.definition is not call_op or len(more) + len(new) <= MOST_KEPT:
+            more += new
     if not more:
         return graph
     return Graph([*graph.outputs, *more], graph.inputs, name=graph.name, region=graph.region)
