@@ -13,6 +13,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from tests.support.case import Array
 from tests.support.evaluators import evaluate_reference
+from tests.support.floors import run_everywhere
 
 
 def _gradient(build: Any, *arrays: Array, order: int = 1) -> list[Array]:
@@ -37,6 +38,9 @@ _ROWS = [
     ("abs at 0", sg.abs, [-1, 0, 2], [-1, 0, 1]),
     ("max shares among ties", lambda x: x.max(), [1, 3, 3, 0], [0, 0.5, 0.5, 0]),
     ("min shares among ties", lambda x: x.min(), [0, 3, 0, 0], [1 / 3, 0, 1 / 3, 1 / 3]),
+    ("max goes to the nans", lambda x: x.max(), [1, np.nan, 3, np.nan], [0, 0.5, 0, 0.5]),
+    ("min goes to the nans", lambda x: x.min(), [np.nan, -np.inf], [1, 0]),
+    ("max by rows", lambda x: x.reshape(2, 2).max(axis=1), [np.nan, 1, 2, 3], [1, 0, 0, 1]),
     ("max of infinities", lambda x: x.max(), [-np.inf, -np.inf], [0.5, 0.5]),
     ("maximum gives a tie to the first", lambda x: sg.maximum(x, 1.0), [0, 1, 2], [0, 1, 1]),
     ("minimum gives a tie to the first", lambda x: sg.minimum(1.0, x), [0, 1, 2], [1, 0, 0]),
@@ -66,6 +70,21 @@ _ROWS = [
     ("an element used twice", lambda x: x[np.array([0, 0, 1])], [5, 7, 9], [2, 1, 0]),
     ("remainder by its divisor", lambda y: sg.constant(7.0) % y, [2, -2, 5], [-3, 4, -1]),
 ]
+
+
+@pytest.mark.parametrize("reduce", [sg.max, sg.min])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_an_extreme_hands_its_gradient_to_the_nans_on_every_floor(reduce, dtype):
+    x = sg.placeholder((3, 37), dtype)
+    (g,) = _connected(sg.gradients(reduce(x, axis=1), x))
+    given = np.linspace(-1, 1, 3 * 37).reshape(3, 37)
+    given[0, [3, 30]] = np.nan
+    given[1, 36] = np.nan
+    given = given.astype(x.dtype.numpy)
+    assert run_everywhere(Graph([g], [x]), [given]) is None
+    (found,) = evaluate_reference(Graph([g], [x]), [given])
+    np.testing.assert_array_equal(found[:2], np.isnan(given[:2]) / [[2], [1]])
+    assert found[2].sum() == 1
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from symgrad.graph.node import Grads, Infer, Kernel, Node, OpDef, Reference, Ten
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, require_dtype
 from symgrad.graph.ops.arithmetic import divide, multiply
-from symgrad.graph.ops.comparison import equal, not_equal, where
+from symgrad.graph.ops.comparison import equal, isnan, logical_or, not_equal, where
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import (
     Allowed,
@@ -134,14 +134,14 @@ _GREATEST: dict[str, Number] = {
 
 
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Take the greatest element along `axis`, nan if there is one; ties share the gradient."""
+    """Take the greatest element along `axis`, nan if there is one; equals share the gradient."""
     x = as_tensor(x)
     axes = normalize_axes("max", axis, x.ndim)
     return _kept(apply(max_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
 def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Take the least element along `axis`, nan if there is one; ties share the gradient."""
+    """Take the least element along `axis`, nan if there is one; equals share the gradient."""
     x = as_tensor(x)
     axes = normalize_axes("min", axis, x.ndim)
     return _kept(apply(min_op, x, axes=axes), x, axes, keepdims) if axes else x
@@ -150,7 +150,8 @@ def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 def _extreme_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
     (x,) = node.inputs
     kept = kept_shape(x.type, axes)
-    chosen = equal(x, broadcast_to(reshape(node.output, kept), x.shape))
+    result = broadcast_to(reshape(node.output, kept), x.shape)
+    chosen = logical_or(equal(x, result), isnan(x))  # a nan is the result wherever there is one
     count = reduce_sum(cast(chosen, accumulator_dtype(x.dtype)), axes)
     share = reshape(divide(g, cast(count, g.dtype)), kept)
     return (where(chosen, broadcast_to(share, x.shape), filled_like(x, 0)),)
