@@ -6,8 +6,9 @@ A registered function takes the node and one gradient for each output, and looks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import difflib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from symgrad.errors import DTypeError, NoGradientError, SymgradError, user_source
@@ -56,12 +57,12 @@ def not_differentiable(key: str) -> None:
     _enter("not_differentiable", key, None)
 
 
-@contextmanager
-def gradient_override_map(key_of_op: Mapping[str, str]) -> Iterator[None]:
+def gradient_override_map(key_of_op: Mapping[str, str]) -> AbstractContextManager[None]:
     """Give nodes built inside another gradient: `{node.op: key}`, a registered key or an op.
 
     What counts is where a node is built, not where `gradients` is called. Scopes nest; the inner
-    one wins. Raises `TypeError` for anything but a mapping of strings to strings.
+    one wins. Raises `TypeError` for anything but a mapping of strings to strings, and `LookupError`
+    for an op that there is not; a key may be registered later.
     """
     if not isinstance(key_of_op, Mapping):
         raise DTypeError(
@@ -72,8 +73,8 @@ def gradient_override_map(key_of_op: Mapping[str, str]) -> Iterator[None]:
     for op, key in key_of_op.items():
         _check_key("gradient_override_map", op)
         _check_key("gradient_override_map", key)
-    with gradient_keys(key_of_op):
-        yield
+        _check_op("gradient_override_map", op)
+    return gradient_keys(key_of_op)
 
 
 def has_gradient(node: Node) -> bool:
@@ -115,6 +116,19 @@ def gradient_rule(node: Node) -> Rule:
 def _check_key(subject: str, key: object) -> None:
     if not isinstance(key, str):
         raise DTypeError(subject, f"{key!r} is not a string", source=user_source())
+
+
+def _check_op(subject: str, name: str) -> None:
+    """Raise unless nodes may have the op `name`: a function of symgrad may build others."""
+    if name in OPS:
+        return
+    near = difflib.get_close_matches(name, OPS, n=1)
+    raise NoGradientError(
+        subject,
+        f"there is no op {name!r} whose gradient could be another one",
+        hint=f"perhaps {near[0]!r} is meant" if near else "node.op is the name of a node's op",
+        source=user_source(),
+    )
 
 
 def _enter(subject: str, key: str, rule: Rule | None) -> None:

@@ -122,6 +122,17 @@ def test_r8_6_anything_but_a_mapping_of_strings_is_refused(wrong):
         pass
 
 
+@pytest.mark.parametrize(
+    ("op", "hint"), [("relu", "node.op is the name"), ("Tanh", "perhaps 'tanh' is meant")]
+)
+def test_r8_6_an_op_that_there_is_not_is_refused(x, op, hint):
+    with pytest.raises(LookupError, match=rf"there is no op {op!r} ") as caught:
+        gradient_override_map({"sin": "tanh", op: "tanh"})
+    assert hint in str(caught.value)
+    assert "test_gradient_registry.py" in str(caught.value)
+    assert sin(x).node.gradient_key is None
+
+
 def test_r8_6_a_scope_belongs_to_its_thread(x):
     keys = []
     with gradient_override_map({"tanh": "key"}):
