@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.control import (
     Function,
@@ -27,8 +27,8 @@ from symgrad.graph.growth import grow_for_loop, growing_leaves, require_no_growt
 from symgrad.graph.nested import Traced
 from symgrad.graph.nests import Nest, flatten, flatten_as, unflatten
 from symgrad.graph.node import Range, Tensor
-from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
-from symgrad.graph.ops.arithmetic import add, maximum, subtract
+from symgrad.graph.operands import as_tensor, cast, constant
+from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.comparison import less, logical_and
 from symgrad.graph.ops.conversion import size_of, stop_gradient
 from symgrad.graph.ops.marks import match_shape
@@ -36,6 +36,7 @@ from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.trip_counts import not_an_integer, read_range
 from symgrad.graph.trips import Trace
 from symgrad.graph.types import UNBOUNDED, TensorType
 
@@ -141,14 +142,14 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
         return None, 0
     if isinstance(limit, Tensor):
         if not limit.dtype.is_integer:
-            raise _not_an_integer("while_loop", "maximum_iterations", limit.type)
-        return cast(scalar_tensor("while_loop", "maximum_iterations", limit), dtypes.int64), 0
+            raise not_an_integer("while_loop", "maximum_iterations", limit.type)
+        if limit.ndim:
+            raise _not_a_scalar(limit.type)
+        return cast(limit, dtypes.int64), 0
     if np.ndim(limit) != 0:
-        raise ShapeError(
-            "while_loop", f"maximum_iterations is {limit!r}, not a scalar", source=user_source()
-        )
+        raise _not_a_scalar(repr(limit))
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
-        raise _not_an_integer("while_loop", "maximum_iterations", repr(limit))
+        raise not_an_integer("while_loop", "maximum_iterations", repr(limit))
     if limit < 0:
         raise GraphError(
             "while_loop", f"maximum_iterations is {limit}, less than 0", source=user_source()
@@ -206,8 +207,10 @@ def _in_segments(
     return segment
 
 
-def _not_an_integer(op: str, label: str, given: object) -> DTypeError:
-    return DTypeError(op, f"{label} is {given}, not an integer", source=user_source())
+def _not_a_scalar(given: object) -> ShapeError:
+    return ShapeError(
+        "while_loop", f"maximum_iterations is {given}, not a scalar", source=user_source()
+    )
 
 
 def _next(counter: Tensor) -> Tensor:
@@ -255,7 +258,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
     The bounds are ints, or integer tensors. `body` returns the nest, dtypes and shapes of `init`.
     """
     require_callables("fori_loop", body=body)
-    start, count, capacity = _read_range(lower, upper)
+    start, count, capacity = read_range(lower, upper)
     leaves, nest = flatten(init)
     initial = [as_tensor(leaf) for leaf in leaves]
 
@@ -272,27 +275,6 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
     require_no_growth("fori_loop", traced, growing)
     node = scan_loop(count, variables, (), traced, capacity)
     return unflatten(nest, node.outputs[: len(initial)])
-
-
-def _read_range(lower: Any, upper: Any) -> tuple[Tensor, Tensor, int]:
-    """Return where to start, the number of iterations, and a bound on it that is known now."""
-    for label, value in (("lower", lower), ("upper", upper)):
-        if isinstance(value, Tensor):
-            if not value.dtype.is_integer:
-                raise _not_an_integer("fori_loop", label, value.type)
-        elif isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise _not_an_integer("fori_loop", label, repr(value))
-    if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
-        trips = max(0, int(upper) - int(lower))
-        return constant(int(lower), dtypes.int64), constant(trips, dtypes.int64), trips
-    start, stop = (
-        scalar_tensor("fori_loop", label, value)
-        for label, value in zip(
-            ("lower", "upper"), promote_operands("fori_loop", lower, upper), strict=True
-        )
-    )
-    count = subtract(cast(stop, dtypes.int64), cast(start, dtypes.int64))
-    return start, maximum(count, constant(0, dtypes.int64)), UNBOUNDED
 
 
 def scan(
@@ -352,7 +334,7 @@ def _trips(xs: Sequence[Tensor], length: Any) -> Dim:
         sizes.append(tensor.shape[0])
     if length is not None:
         if isinstance(length, bool) or not isinstance(length, int | np.integer | Size):
-            raise _not_an_integer("scan", "length", repr(length))
+            raise not_an_integer("scan", "length", repr(length))
         sizes.append(length if isinstance(length, Size) else int(length))
     if not sizes:
         raise GraphError("scan", "there are no xs and no length", source=user_source())

@@ -49,8 +49,9 @@ def test_r13_1_there_are_loop_variables(loop_vars):
 
 def test_r13_1_maximum_iterations_is_one_integer_and_not_negative(x, n):
     wrong: Any
-    for wrong in ([1, 2], np.array([3]), sg.placeholder((2,), "int32")):
-        with pytest.raises(ShapeError, match=r"maximum_iterations is"):
+    tensors = (sg.placeholder((2,), "int32"), sg.constant([3]), sg.placeholder(("k",), "int64"))
+    for wrong in ([1, 2], np.array([3]), *tensors):
+        with pytest.raises(ShapeError, match=r"maximum_iterations is .*, not a scalar"):
             power(x, n, maximum_iterations=wrong)
     for wrong in (2.0, True, "3", sg.constant(2.0)):
         with pytest.raises(DTypeError, match=r"maximum_iterations is .*, not an integer"):
@@ -262,6 +263,40 @@ def test_fori_loop_refuses_other_bounds_and_nests(x):
     not_a_function: Any = None
     with pytest.raises(TypeError, match="body is None"):
         sg.fori_loop(0, 3, not_a_function, x)
+
+
+def test_fori_loop_refuses_more_iterations_than_can_be_counted(x):
+    for lower, upper in ((-(2**63), 2**63 - 1), (-1, 2**63 - 1), (0, 2**64)):
+        message = rf"from lower = {lower} up to upper = {upper} are \d+ iterations, more than"
+        with pytest.raises(GraphError, match=message) as caught:
+            sg.fori_loop(lower, upper, lambda i, v: v, x)
+        assert "test_while_loop.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lower", "upper", "trips"),
+    [
+        ("int64", 2**63 - 1, -(2**63), 0),
+        ("int64", 2**62, -(2**62) - 1, 0),
+        ("int64", -(2**63), -(2**63) + 3, 3),
+        ("int64", 2**63 - 3, 2**63 - 1, 2),
+        ("int64", -(2**62) - 1, 2**62, 2**63 - 1),
+        ("int64", -(2**63), 2**63 - 1, 2**63 - 1),
+        ("uint64", 2**64 - 3, 2**64 - 1, 2),
+        ("uint64", 0, 2**64 - 1, 2**63 - 1),
+        ("uint64", 2**63 - 1, 2**63 + 2, 3),
+        ("uint64", 2**64 - 1, 0, 0),
+        ("int8", 127, -128, 0),
+        ("uint32", 2**32 - 2, 2**32 - 1, 1),
+    ],
+)
+def test_fori_loop_counts_between_bounds_that_are_far_apart(dtype, lower, upper, trips):
+    a, b = sg.placeholder((), dtype), sg.placeholder((), dtype)
+    found = sg.fori_loop(a, b, lambda _i, v: v + 1, sg.constant(0))
+    count = found.node.inputs[0]  # to run the longest of these loops takes three centuries
+    assert value(count, {a: lower, b: upper}) == trips
+    if trips < 4:
+        assert value(found, {a: lower, b: upper}) == trips
 
 
 def test_fori_loop_bounds_may_be_of_one_element(x, n):
