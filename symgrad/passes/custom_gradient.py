@@ -36,7 +36,7 @@ from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.leaf import Variable, placeholder_op
-from symgrad.graph.ops.stand_in import custom_gradient_node, custom_gradient_op
+from symgrad.graph.ops.stand_in import custom_gradient_node, differentiated_inputs
 from symgrad.graph.traverse import operands_of, topological
 from symgrad.passes.gradient_registry import has_gradient
 
@@ -156,11 +156,9 @@ def _variables_used(ys: Sequence[Tensor], xs: Collection[Tensor]) -> list[Variab
 def _differentiable(node: Node, outer: dict[Tensor, Tensor]) -> Sequence[Tensor]:
     """Return the operands that `node` may give a gradient to."""
     operands = operands_of(node, outer)
-    if node.definition is custom_gradient_op:
-        first = node.attrs["first"]
-        assert isinstance(first, int), f"{node!r} does not say how many operands it differentiates"
-        return operands[:first]
-    return operands if operands is not node.inputs or has_gradient(node) else ()
+    if operands is not node.inputs:
+        return operands
+    return differentiated_inputs(node) if has_gradient(node) else ()
 
 
 def _require_variables_keyword(grad_fn: Function, variables: Sequence[Variable]) -> None:

@@ -12,6 +12,7 @@ from symgrad.graph.build import outer_tensors
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call_op, callee_of
+from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.gradient_registry import has_gradient
 from symgrad.passes.gradients import ArrivedGradients, live_tensors, sweep
@@ -102,7 +103,9 @@ def _first_cut(
 def _cut_reason(node: Node, output: Tensor) -> str:
     if not output.dtype.is_trainable:
         return f"{node.op} gives {output.type}, and only floats carry a gradient"
-    assert not has_gradient(node), f"{node!r} cuts nothing"
+    if has_gradient(node):
+        assert len(differentiated_inputs(node)) < len(node.inputs), f"{node!r} cuts nothing"
+        return f"{node.op} gives gradients to its arguments, not to what else its function uses"
     if node.op == "stop_gradient":
         return "stop_gradient ends it"
     if node.gradient_key is not None:

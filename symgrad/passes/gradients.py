@@ -36,6 +36,7 @@ from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.scan import add_stacks
+from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.aggregate import AggregationMethod, add_all
@@ -173,12 +174,17 @@ def live_tensors(
     """
     live = {x for x in xs if x.dtype.is_trainable}
     for node in order:
-        operands = operands_of(node, outer)
-        # What stands for a tensor from around has no rule, and passes its gradient on all the same.
-        goes_on = operands is not node.inputs or has_gradient(node)
-        if goes_on and any(t in live for t in operands):
+        if any(t in live for t in _ways_on(node, outer)):
             live.update(t for t in node.outputs if t.dtype.is_trainable and t not in stops)
     return live
+
+
+def _ways_on(node: Node, outer: Mapping[Tensor, Tensor]) -> Sequence[Tensor]:
+    """Return the operands that a gradient which arrives at `node` goes on to."""
+    operands = operands_of(node, outer)
+    if operands is not node.inputs:
+        return operands  # what stands for a tensor from around has no rule, and passes it on
+    return differentiated_inputs(node) if has_gradient(node) else ()
 
 
 class ArrivedGradients:
@@ -234,9 +240,9 @@ def sweep(
         if y in live:
             arrived.add(y, _filled_like(y, 1) if seed is None else seed)
     for node in reversed(order):
+        if not any(t in live for t in _ways_on(node, outer)):
+            continue  # the node may have a gradient all the same: it is an x
         operands = operands_of(node, outer)
-        if not any(t in live for t in operands):
-            continue
         if operands is node.inputs:
             _carry_through(node, arrived, live, stops)
         elif node.outputs[0] not in stops:
@@ -250,8 +256,6 @@ def _carry_through(
     node: Node, arrived: ArrivedGradients, live: Collection[Tensor], stops: Collection[Tensor]
 ) -> None:
     """Call the rule of `node` on the gradients of its outputs, if there are any."""
-    if not has_gradient(node):
-        return  # an output may have a gradient all the same: it is an x
     gs = [None if t in stops else arrived.total(t) for t in node.outputs]
     if all(g is None for g in gs):
         return

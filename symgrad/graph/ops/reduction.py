@@ -148,8 +148,7 @@ def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 
 def _extreme_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
-    (x,) = node.inputs
-    kept = kept_shape(x.type, axes)
+    x, kept = node.inputs[0], kept_shape(node.inputs[0].type, axes)
     result = broadcast_to(reshape(node.output, kept), x.shape)
     chosen = logical_or(equal(x, result), isnan(x))  # a nan is the result wherever there is one
     count = reduce_sum(cast(chosen, accumulator_dtype(x.dtype)), axes)

@@ -36,6 +36,19 @@ def stands_for(node: Node) -> tuple[Tensor, ...] | None:
     return None
 
 
+def differentiated_inputs(node: Node) -> tuple[Tensor, ...]:
+    """Return the inputs that the rule of `node` gives gradients to, if there are any.
+
+    That is all of them, but for a custom gradient its arguments: what it stands for, and the
+    parameters of the regions it is in, it only reads.
+    """
+    if node.definition is not custom_gradient_op:
+        return node.inputs
+    first = node.attrs["first"]
+    assert isinstance(first, int), f"{node!r} does not say how many inputs it differentiates"
+    return node.inputs[:first]
+
+
 def _refuse_kernel() -> NoReturn:
     raise AssertionError("what stands for its operands is replaced by them before code is made")
 

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.node import Tensor
-from tests.support.control_programs import check_derivatives, gradient, run
+from tests.support.control_programs import check_derivatives, gradient, keep, run
 from tests.support.custom_gradients import exponential, softplus
 
 POINT = np.array([0.9, -0.8, 1.1])
@@ -96,6 +96,49 @@ def test_r9_13_gradients_asked_for_inside_of_the_body(x):
 
     y = sg.fori_loop(0, 3, body, x)
     check_derivatives(y, x, {x: POINT})
+
+
+@pytest.mark.parametrize("region", ["fori_loop", "while_loop", "scan", "function", "cond"])
+def test_r13_29_a_gradient_that_nobody_asks_for_is_not_called(x, region):
+    w = sg.placeholder((3,), "float64")
+    calls: list[Any] = []
+
+    @sg.custom_gradient
+    def f(a):
+        return a * 2.0, lambda dy: keep(calls, dy * 2.0)
+
+    def step(v: Any) -> Any:
+        return v * w + f(x)
+
+    y = {
+        "fori_loop": lambda: sg.fori_loop(0, 3, lambda _i, v: step(v), sg.ones((3,), "float64")),
+        "while_loop": lambda: sg.while_loop(
+            lambda v: v.sum() < 9.0, lambda v: (step(v),), (sg.ones((3,), "float64"),)
+        ),
+        "scan": lambda: sg.scan(lambda c, e: (step(c), e), w, sg.ones((2, 3), "float64"))[0],
+        "function": lambda: sg.function(step)(w),
+        "cond": lambda: sg.cond(w.sum() > 0.0, lambda: step(w), lambda: w),
+    }[region]()
+    gradient(y, w)
+    assert calls == []
+    gradient(y, x)
+    assert len(calls) == 1
+
+
+def test_r13_29_an_x_that_has_a_gradient_of_its_own_does_not_call_it(x):
+    @sg.custom_gradient
+    def f(a):
+        return a * 2.0, lambda _dy: 1 / 0
+
+    def body(_i, v):
+        y = f(x)
+        of_y, of_v = sg.gradients(y * v, [y, v])
+        assert of_y is not None
+        return of_y + of_v
+
+    y = sg.fori_loop(0, 3, body, x)
+    (found,) = run([y], {x: POINT})
+    np.testing.assert_allclose(found, POINT + 3 * 2 * POINT)
 
 
 def test_loop_variables_nobody_reads_are_left_out_all_the_same(x):
