@@ -45,6 +45,7 @@ from symgrad.passes.forward_control import (
 from symgrad.passes.gradient_arguments import as_list, read_seed
 from symgrad.passes.gradient_registry import has_gradient
 from symgrad.passes.gradients import (
+    ArrivedGradients,
     building_gradient_of,
     call_rule,
     gradients,
@@ -180,7 +181,8 @@ def _transposed(node: Node, tangents: Tangents) -> Tangents:
     pairs = [(g, t) for g, t in zip(grads, tangents, strict=True) if not (g is None or t is None)]
     order = topological([g for g, _ in pairs], {*node.inputs, *node.outputs})
     live = live_tensors(order, [u for u in us if u is not None])
-    arrived = sweep([g for g, _ in pairs], [t for _, t in pairs], order, live)
+    arrived = ArrivedGradients()
+    sweep([g for g, _ in pairs], [t for _, t in pairs], order, live, arrived)
     return [None if u is None else arrived.total(u) for u in us]
 
 

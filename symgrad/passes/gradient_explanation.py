@@ -37,7 +37,8 @@ def _reason(y: Tensor, x: Tensor, outer: Mapping[Tensor, Tensor]) -> str | None:
     if y not in live:
         node, output = _first_cut(order, y, live, outer)
         return f"{_cut_reason(node, output)}{_place(node)}"
-    arrived = sweep([y], [None], order, live, outer=outer)
+    arrived = ArrivedGradients()
+    sweep([y], [None], order, live, arrived, outer=outer)
     if arrived.total(x) is not None:
         return None
     node, position = _first_refusal(order, live, arrived)

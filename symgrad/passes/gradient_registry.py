@@ -77,6 +77,11 @@ def gradient_override_map(key_of_op: Mapping[str, str]) -> AbstractContextManage
     return gradient_keys(key_of_op)
 
 
+def is_registered(key: str | None) -> bool:
+    """Return whether `key` stands for what a user registered, and not for an op."""
+    return key in _RULES
+
+
 def has_gradient(node: Node) -> bool:
     """Return whether a gradient that arrives at `node` goes on, or must raise because it cannot.
 

@@ -14,6 +14,9 @@ Nothing is rewritten: a gradient is more graph, and may be differentiated in tur
 gradient is stands with the op in `symgrad/graph/ops/`; this module only decides which rules are
 called, in which order and on what.
 
+Of equal nodes only the first is differentiated, for all of them, unless a user can tell them apart:
+an x, a y, a stopped tensor. So what is written down a thousand times costs its gradient once.
+
 The walk is linear in the ancestors of ys. (Tensors do not know their consumers, so it cannot begin
 at xs; whatever else hangs on the graph costs nothing.) It has no recursion.
 
@@ -40,6 +43,7 @@ from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.aggregate import AggregationMethod, add_all
+from symgrad.passes.equal_nodes import find_twins
 from symgrad.passes.gradient_arguments import (
     GradientArguments,
     UnconnectedGradients,
@@ -116,7 +120,9 @@ def _gradients(call: GradientArguments, name: str) -> list[Tensor | None]:
         outer = outer_tensors()
         order = topological(call.ys, call.stops, outer)
         live = live_tensors(order, call.xs, call.stops, outer)
-        arrived = sweep(call.ys, call.seeds, order, live, call.stops, call.method, outer)
+        twin_of = find_twins(order, [*call.ys, *call.xs, *call.stops])
+        arrived = ArrivedGradients(call.method, twin_of)
+        sweep(call.ys, call.seeds, order, live, arrived, call.stops, outer)
         found = [arrived.total(x) for x in call.xs]
         _refuse_initial_values(call, found, outer)
         if call.unconnected is UnconnectedGradients.NONE:
@@ -131,7 +137,8 @@ def differentiate(
     """Do what `gradients` does on arguments that are right, and without leaving the region."""
     order = topological(ys)
     live = live_tensors(order, xs)
-    arrived = sweep(ys, seeds, order, live)
+    arrived = ArrivedGradients(twin_of=find_twins(order, [*ys, *xs]))
+    sweep(ys, seeds, order, live, arrived)
     return [arrived.total(x) for x in xs]
 
 
@@ -188,25 +195,38 @@ def _ways_on(node: Node, outer: Mapping[Tensor, Tensor]) -> Sequence[Tensor]:
 
 
 class ArrivedGradients:
-    """What the consumers of each tensor have contributed to its gradient, in order of arrival."""
+    """What the consumers of each tensor have contributed to its gradient, in order of arrival.
 
-    __slots__ = ("_method", "_terms")
+    What is contributed to a tensor of `twin_of` goes to the one that it is equal to.
+    """
 
-    def __init__(self, method: AggregationMethod) -> None:
+    __slots__ = ("_method", "_terms", "_twin_of")
+
+    def __init__(
+        self,
+        method: AggregationMethod = AggregationMethod.DEFAULT,
+        twin_of: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
+    ) -> None:
         self._method = method
+        self._twin_of = twin_of
         self._terms: dict[Tensor, list[Tensor]] = {}
 
+    def is_twin(self, tensor: Tensor) -> bool:
+        """Return whether the gradient of `tensor` is part of that of another one."""
+        return tensor in self._twin_of
+
     def add(self, tensor: Tensor, g: Tensor) -> None:
-        self._terms.setdefault(tensor, []).append(g)
+        self._terms.setdefault(self._twin_of.get(tensor, tensor), []).append(g)
 
     def take(self, tensor: Tensor) -> Tensor | None:
         """Return what `total` does, and forget it: who takes it answers for it."""
         total = self.total(tensor)
-        self._terms.pop(tensor, None)
+        self._terms.pop(self._twin_of.get(tensor, tensor), None)
         return total
 
     def total(self, tensor: Tensor) -> Tensor | None:
         """Return the sum of what arrived, None if nothing did; the same tensor at every call."""
+        tensor = self._twin_of.get(tensor, tensor)
         terms = self._terms.get(tensor)
         if terms is None:
             return None
@@ -224,22 +244,23 @@ def sweep(
     seeds: Sequence[Tensor | None],
     order: Sequence[Node],
     live: Collection[Tensor],
+    arrived: ArrivedGradients,
     stops: Collection[Tensor] = frozenset(),
-    method: AggregationMethod = AggregationMethod.DEFAULT,
     outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
-) -> ArrivedGradients:
-    """Carry the seeds from `ys` down to all of `live`.
+) -> None:
+    """Carry the seeds from `ys` down to all of `live`, into `arrived`.
 
     In the reverse of a topological order every consumer of a tensor comes before the node that
     makes it, so a gradient is complete when it is asked for, each rule is called once, and the
     order of the terms of a sum is fixed by the graph. Only consumers of a stopped tensor may come
     later, since the order does not follow it: its gradient is not asked for before the end.
     """
-    arrived = ArrivedGradients(method)
     for y, seed in zip(ys, seeds, strict=True):
         if y in live:
             arrived.add(y, _filled_like(y, 1) if seed is None else seed)
     for node in reversed(order):
+        if arrived.is_twin(node.outputs[0]):
+            continue
         if not any(t in live for t in _ways_on(node, outer)):
             continue  # the node may have a gradient all the same: it is an x
         operands = operands_of(node, outer)
@@ -249,7 +270,6 @@ def sweep(
             g = arrived.total(node.outputs[0])
             if g is not None:
                 arrived.add(operands[0], g)
-    return arrived
 
 
 def _carry_through(

@@ -23,8 +23,7 @@ from collections.abc import Hashable
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import placeholder_op
-from symgrad.graph.types import attr_key
-from symgrad.passes.equations import COMMUTATIVE
+from symgrad.passes.equal_nodes import value_key
 from symgrad.passes.rewrites import Rewrites, with_inputs
 
 
@@ -37,15 +36,8 @@ def merge_common(graph: Graph, rewrites: Rewrites) -> Graph:
         new = with_inputs(node, inputs)
         if node.definition is placeholder_op:
             return new
-        key = _key(node, [number.setdefault(t, len(number)) for t in inputs])
+        key = value_key(node, [number.setdefault(t, len(number)) for t in inputs])
         found = first.setdefault(key, new)
         return found if found is new or rewrites.allow("merge-common", node) else new
 
     return transform(graph, merge)
-
-
-def _key(node: Node, operands: list[int]) -> Hashable:
-    if node.op in COMMUTATIVE:
-        operands.sort()
-    attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))
-    return node.op, tuple(operands), attrs
