@@ -38,7 +38,8 @@ from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differenti
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.marks import match_shape
-from symgrad.graph.ops.scan import add_stacks
+from symgrad.graph.ops.masks import Term, add_masked, carry_masked, takes_mask
+from symgrad.graph.ops.stack_sums import add_stacks
 from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded
@@ -51,7 +52,6 @@ from symgrad.passes.gradient_arguments import (
     read_xs,
 )
 from symgrad.passes.gradient_registry import gradient_rule, has_gradient
-from symgrad.passes.masks import carry_masked
 
 
 @overload
@@ -200,7 +200,7 @@ class ArrivedGradients:
     What is contributed to a tensor of `twin_of` goes to the one that it is equal to.
     """
 
-    __slots__ = ("_method", "_terms", "_twin_of")
+    __slots__ = ("_method", "_terms", "_twin_of", "_unions")
 
     def __init__(
         self,
@@ -210,6 +210,7 @@ class ArrivedGradients:
         self._method = method
         self._twin_of = twin_of
         self._terms: dict[Tensor, list[Tensor]] = {}
+        self._unions: dict[frozenset[Term], Tensor] = {}
 
     def is_twin(self, tensor: Tensor) -> bool:
         """Return whether the gradient of `tensor` is part of that of another one."""
@@ -232,11 +233,15 @@ class ArrivedGradients:
             return None
         if len(terms) > 1:
             with building_gradient_of(tensor.node):
-                if is_unbounded(tensor.type):
-                    terms[:] = [add_stacks(tensor, terms)]
-                else:
-                    terms[:] = [add_all(terms, self._method)]
+                terms[:] = [self._sum(tensor, terms)]
         return terms[0]
+
+    def _sum(self, tensor: Tensor, terms: Sequence[Tensor]) -> Tensor:
+        if is_unbounded(tensor.type):
+            return add_stacks(tensor, terms)
+        if not takes_mask(tensor):
+            return add_all(terms, self._method)
+        return add_masked(terms, lambda each: add_all(each, self._method), self._unions)
 
 
 def sweep(

@@ -17,12 +17,14 @@ from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.masks import masked, read_mask, split_mask, takes_mask, uniform_mask
 from symgrad.graph.ops.subgraph import (
     Arrived,
     Differentiate,
     check_operands,
     grads_of_graph,
     graph_of,
+    is_zero,
 )
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array, NestedGraph, TensorType
@@ -93,18 +95,40 @@ def _switch_case_grad(
         with function.open():
             found.append(grads_of_graph(graph, operands, gs, asked, differentiate))
     has_path = [any(grads[i] is not None for grads in found) for i in range(len(operands))]
-    for function, grads in zip(functions, found, strict=True):
-        with function.open():
-            chosen = [
-                zeros_like(x) if g is None else g
-                for x, g, is_given in zip(operands, grads, has_path, strict=True)
-                if is_given
-            ]
-        function.give(chosen)
     if not any(has_path):
         return (None,) * len(node.inputs)
+    has_mask = [
+        has and takes_mask(x) and any(read_mask(grads[i]) is not None for grads in found)
+        for i, (x, has) in enumerate(zip(operands, has_path, strict=True))
+    ]
+    for function, grads in zip(functions, found, strict=True):
+        with function.open():
+            chosen = _given_by_branch(operands, grads, has_path, has_mask)
+        function.give(chosen)
     results = iter(branch(index, functions).outputs)
-    return (None, *(next(results) if is_given else None for is_given in has_path))
+    first = [next(results) if has else None for has in has_path]
+    conditions = [next(results) if has else None for has in has_mask]
+    pairs = zip(first, conditions, strict=True)
+    return (None, *(None if g is None else masked(g, condition) for g, condition in pairs))
+
+
+def _given_by_branch(
+    operands: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    has_path: Sequence[bool],
+    has_mask: Sequence[bool],
+) -> list[Tensor]:
+    """Return what one branch gives: gradients, zeros where it has none, and masks as conditions."""
+    chosen, conditions = [], []
+    for x, g, has, is_split in zip(operands, grads, has_path, has_mask, strict=True):
+        if not has:
+            continue
+        inner, condition = split_mask(g) if is_split else (g, None)
+        chosen.append(zeros_like(x) if inner is None else inner)
+        if is_split:
+            is_given = g is not None and not is_zero(g)
+            conditions.append(uniform_mask(x, is_given) if condition is None else condition)
+    return [*chosen, *conditions]
 
 
 def _switch_case_kernel(

@@ -22,6 +22,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import ELEMENTWISE, define
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ops.masks import masked, split_mask
 from symgrad.graph.ops.subgraph import (
     Arrived,
     Differentiate,
@@ -126,19 +127,44 @@ def _call_grad(
     arrived: Arrived,
 ) -> Grads:
     has_seed = [g is not None and not _stands_for_none(node, g) for g in gs]
+    seeds, conditions = _split_seeds(graph_of(callee), gs, has_seed)
+    has_mask = [condition is not None for condition in conditions]
 
-    def derive(xs: Sequence[Tensor], ys: Sequence[Tensor], seeds: Sequence[Tensor]) -> Found:
+    def derive(xs: Sequence[Tensor], ys: Sequence[Tensor], given: Sequence[Tensor]) -> Found:
+        masks = iter(given[len(seeds) :])
+        masked_seeds = [
+            masked(seed, next(masks) if has else None)
+            for seed, has in zip(given, has_mask, strict=False)
+        ]
         seeded = [y for y, is_seeded in zip(ys, has_seed, strict=True) if is_seeded]
         asked = [x for x, is_asked in zip(xs, wanted, strict=True) if is_asked]
-        found = iter(differentiate(seeded, asked, seeds))
-        return [next(found) if is_asked else None for is_asked in wanted]
+        found = iter(differentiate(seeded, asked, masked_seeds))
+        split = [split_mask(next(found) if is_asked else None) for is_asked in wanted]
+        return [*(g for g, _ in split), *(condition for _, condition in split)]
 
-    graph = graph_of(callee)
-    pairs = zip(gs, graph.outputs, has_seed, strict=True)
-    # A seed of unknown size is one of the size of its result: a function is derived once.
-    seeds = [match_shape(g, y.shape) for g, y, is_seeded in pairs if is_seeded and g is not None]
-    key = ("gradient", tuple(has_seed), tuple(wanted))
-    return tuple(call_derived(node, "grad", key, seeds, derive))
+    key = ("gradient", tuple(has_seed), tuple(has_mask), tuple(wanted))
+    further = [*seeds, *(c for c in conditions if c is not None)]
+    found = call_derived(node, "grad", key, further, derive)
+    of_inputs, masks = found[: len(node.inputs)], found[len(node.inputs) :]
+    pairs = zip(of_inputs, masks, strict=True)
+    return tuple(None if g is None else masked(g, condition) for g, condition in pairs)
+
+
+def _split_seeds(
+    graph: Graph, gs: Sequence[Tensor | None], has_seed: Sequence[bool]
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Return the seeds there are, without their masks, and for each its mask as a condition.
+
+    A seed of unknown size is one of the size of its result: a function is derived once.
+    """
+    seeds: list[Tensor] = []
+    conditions: list[Tensor | None] = []
+    for g, y, is_seeded in zip(gs, graph.outputs, has_seed, strict=True):
+        seed, condition = split_mask(g)
+        if is_seeded and seed is not None:
+            seeds.append(match_shape(seed, y.shape))
+            conditions.append(None if condition is None else match_shape(condition, y.shape))
+    return seeds, conditions
 
 
 def _stands_for_none(node: Node, g: Tensor) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
-from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.loop_totals import LoopTotals
+from symgrad.graph.ops.masks import masked, read_mask, split_mask, takes_mask
 from symgrad.graph.ops.subgraph import (
     Arrived,
     Differentiate,
@@ -34,7 +35,15 @@ from symgrad.graph.ops.subgraph import (
 )
 from symgrad.graph.reference import evaluate
 from symgrad.graph.sizes import Dim
-from symgrad.graph.types import UNBOUNDED, Array, Attr, NestedGraph, TensorType, static
+from symgrad.graph.types import (
+    UNBOUNDED,
+    Array,
+    Attr,
+    NestedGraph,
+    TensorType,
+    is_unbounded,
+    static,
+)
 
 # Note [Gradient of a loop]
 # The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables
@@ -225,6 +234,8 @@ class Backward:
     reverse: bool
     wanted: Sequence[bool]
     arrived: Arrived
+    masked_slices: Sequence[int] = ()
+    slices_of_zeros: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         self.stacked = [None if g is None or is_zero(g) else g for g in self.stacked]
@@ -232,29 +243,27 @@ class Backward:
     def build(self, differentiate: Differentiate) -> tuple[list[Tensor | None], ...]:
         """Return the gradients of the first loop variables, of the slices, of the invariants."""
         carried, sliced, fixed = self._asked()
-        seeds = [g for g in self.stacked if g is not None]
-        initial = [
-            *(_present(self.final[i]) for i in carried),
-            *(_or_zeros(self.arrived(t), t) for t in (self.invariants[i] for i in fixed)),
-        ]
-        stacks = [*self.state, *self.slices, *seeds]
-        types = [t.type for t in initial]
-        types += [t.type.with_shape(t.shape[1:]) for t in stacks]
-        body = Traced(f"{self.body.name}_grad", types)
-
-        def step(*params: Tensor) -> list[Tensor]:
-            totals, given = params[: len(initial)], params[len(initial) :]
-            grads = self._differentiate(totals, given, (carried, sliced, fixed), differentiate)
-            operands, width = len(self.state), len(self.state) + len(self.slices)
-            return [
-                *(_or_zeros(grads[i], given[i]) for i in carried),
-                *(_present(grads[width + i]) for i in fixed),
-                *(_or_zeros(grads[operands + i], given[operands + i]) for i in sliced),
-            ]
-
-        body.run(step)
+        split = [split_mask(g) for g in self.stacked if g is not None]
+        seeds = [_present(g) for g, _ in split]
+        conditions = [condition for _, condition in split]
+        totals = LoopTotals(
+            [_present(self.final[i]) for i in carried],
+            [_or_zeros(self.arrived(t), t) for t in (self.invariants[i] for i in fixed)],
+            [takes_mask(self.invariants[i]) for i in fixed],
+            any(c is not None for c in conditions),
+        )
+        stacks = [*self.state, *self.slices, *seeds, *(c for c in conditions if c is not None)]
+        slices = [t.type.with_shape(t.shape[1:]) for t in stacks]
+        while True:
+            initial = totals.initial
+            body = Traced(f"{self.body.name}_grad", [*(t.type for t in initial), *slices])
+            step = partial(self._step, totals, conditions, (carried, sliced, fixed), differentiate)
+            body.run(step)
+            if totals.is_settled():
+                break
         node = scan_loop(self.count, initial, stacks, body, self.capacity, reverse=not self.reverse)
-        results = iter(node.outputs)
+        summed, rest = totals.results(node.outputs)
+        results = iter([*summed, *self._joined(sliced, rest)])
         return tuple(
             [next(results) if i in chosen else None for i in range(size)]
             for chosen, size in (
@@ -263,6 +272,53 @@ class Backward:
                 (sliced, len(self.slices)),
             )
         )
+
+    def _step(
+        self,
+        totals: LoopTotals,
+        conditions: Sequence[Tensor | None],
+        positions: tuple[list[int], list[int], list[int]],
+        differentiate: Differentiate,
+        *params: Tensor,
+    ) -> list[Tensor]:
+        """Return the totals and the gradients of the slices after one more iteration."""
+        carried, sliced, fixed = positions
+        sums, rest = totals.read(params)
+        operands, width = len(self.state), len(self.state) + len(self.slices)
+        masks = iter(rest[width + len(conditions) :])
+        seeds = [
+            g if condition is None else masked(g, next(masks))
+            for g, condition in zip(rest[width:], conditions, strict=False)
+        ]
+        given = [*rest[:width], *seeds]
+        grads = self._differentiate(sums, given, positions, differentiate)
+        found = [
+            *(_or_zeros(grads[i], given[i]) for i in carried),
+            *(_present(grads[width + i]) for i in fixed),
+        ]
+        of_slices = [_or_zeros(grads[operands + i], given[operands + i]) for i in sliced]
+        return [*totals.write(found, sums), *self._split(sliced, of_slices)]
+
+    def _split(self, sliced: Sequence[int], grads: Sequence[Tensor]) -> list[Tensor]:
+        """Return gradients of slices, without the masks that matter, and those masks behind."""
+        pairs = list(zip(sliced, grads, strict=True))
+        self.slices_of_zeros = [i for i, g in pairs if is_zero(g)]
+        self.masked_slices = [
+            i for i, g in pairs if takes_mask(self.slices[i]) and read_mask(g) is not None
+        ]
+        split = [split_mask(g) if i in self.masked_slices else (g, None) for i, g in pairs]
+        return [*(_present(g) for g, _ in split), *(c for _, c in split if c is not None)]
+
+    def _joined(self, sliced: Sequence[int], results: Sequence[Tensor]) -> list[Tensor]:
+        """Return the stacks that `_split` has made of each slice, under their masks."""
+        masks = iter(results[len(sliced) :])
+        stacks = dict(zip(sliced, results, strict=False))
+        for i in self.masked_slices:
+            stacks[i] = masked(stacks[i], next(masks))
+        # Zeros that stand for no gradient are known to be that, unless they have no size.
+        bounded = (i for i in self.slices_of_zeros if not is_unbounded(self.slices[i].type))
+        stacks.update((i, zeros_like(self.slices[i])) for i in bounded)
+        return list(stacks.values())
 
     def _asked(self) -> tuple[list[int], list[int], list[int]]:
         """Return the positions of the loop variables, slices and invariants to differentiate by.
@@ -312,15 +368,3 @@ def _present(g: Tensor | None) -> Tensor:
 
 def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
     return zeros_like(like) if g is None else g
-
-
-def add_stacks(stack: Tensor, terms: Sequence[Tensor]) -> Tensor:
-    """Add stacks that have as many slices as `stack`, the result of a loop without a bound.
-
-    Nothing is ever done to such a stack as a whole, so this is a loop too.
-    """
-    node = stack.node
-    count = node.inputs[0] if node.definition is scan_op else node.outputs[0]
-    body = Traced("sum", [t.type.with_shape(t.shape[1:]) for t in terms])
-    body.run(lambda *slices: [reduce(add, slices)])
-    return scan_loop(count, (), terms, body, UNBOUNDED).output

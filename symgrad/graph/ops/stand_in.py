@@ -16,6 +16,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Attrs, Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
+from symgrad.graph.ops.masks import read_mask
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, reshape
@@ -176,7 +177,11 @@ def _finish_together(
 
 
 def _wait_for(x: Tensor, gs: Sequence[Tensor | None]) -> Tensor:
-    """Return `x` once all of `gs` have been computed."""
+    """Return `x`, with its mask if it has one, once all of `gs` have been computed."""
+    found = read_mask(x)
+    if found is not None:
+        mask, inner = found
+        return mask.select(_wait_for(inner, gs))
     for g in gs:
         if g is not None and not is_zero(g):
             x = after(x, g)

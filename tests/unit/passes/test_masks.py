@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
+from symgrad.graph.ops.masks import read_mask
 from symgrad.graph.reference import evaluate
-from symgrad.passes.masks import read_mask
 
 Function = Callable[[Any], Any]
 
