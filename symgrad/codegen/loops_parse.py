@@ -83,7 +83,7 @@ class _Parser(TokenReader):
         if dtype.is_float and token not in ("true", "false"):
             return -float(token) if is_negative else float(_WORDS.get(token, token))
         if dtype.is_integer and token.isdecimal():
-            return -int(token) if is_negative else int(token)
+            return -self.whole(token) if is_negative else self.whole(token)
         if dtype.is_bool and token in ("true", "false") and not is_negative:
             return _WORDS[token]
         raise self.refused(f"{token} is no {dtype}")
@@ -136,8 +136,9 @@ class _Parser(TokenReader):
 
     def _body(self) -> tuple[Stmt, ...]:
         statements: list[Stmt] = []
-        while not (self.next_is("}") or self.next_is("yield")):
-            statements.append(self._statement())
+        with self.nested():
+            while not (self.next_is("}") or self.next_is("yield")):
+                statements.append(self._statement())
         return tuple(statements)
 
     def _block(self) -> tuple[Stmt, ...]:

@@ -7,6 +7,8 @@ what a name stands for are read in `loops_parse`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from symgrad.codegen.loops import Index, IndexAtom, Modulus, Quotient
 from symgrad.errors import GraphError
@@ -22,6 +24,9 @@ _TOKEN = re.compile(
     re.ASCII | re.VERBOSE,
 )
 
+_DEPTH = 100  # how deep brackets may nest, far below what Python's stack takes
+_DIGITS = 40  # of an integer, more than one of 64 bits has
+
 
 class TokenReader:
     """A position in the tokens of a text; line breaks and indentation mean nothing."""
@@ -32,6 +37,7 @@ class TokenReader:
         self._kinds: list[str] = []
         self._starts: list[int] = []
         self._at = 0
+        self._depth = 0
         self._split()
 
     def _split(self) -> None:
@@ -103,7 +109,22 @@ class TokenReader:
         sign = -1 if self.accept("-") else 1
         if not self.token.isdecimal():
             raise self.expected("an integer")
-        return sign * int(self.any_token())
+        return sign * self.whole(self.any_token())
+
+    def whole(self, digits: str) -> int:
+        """Return the number that `digits` are, which were read last."""
+        if len(digits) > _DIGITS:
+            raise self.refused(f"{digits[:_DIGITS]}... is too large")
+        return int(digits)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Read what is between brackets, which may not nest too deep."""
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise self.refused(f"brackets nest more than {_DEPTH} deep")
+        yield
+        self._depth -= 1
 
     def integers(self, count: int) -> tuple[int, ...]:
         """Take `(1, 2, 3)`."""
@@ -160,7 +181,8 @@ class TokenReader:
             name = self.name()
             return self._divided(Index(0, ((name, 1),))) or name
         self.take("(")
-        inner = self.index()
+        with self.nested():
+            inner = self.index()
         self.take(")")
         divided = self._divided(inner)
         if divided is not None:

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 import numpy as np
 
+from symgrad.errors import ShapeError, user_source
 from symgrad.graph.public_ops import public_op
 
 _anonymous = itertools.count()
+
+# Sums and products of sums grow without end, and so does the time each operation on them takes.
+# No program comes near these: names and numbers in all of a size, factors in a product.
+_LONGEST = 4096
+_HIGHEST = 128
+_COEFFICIENT = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,15 @@ class Size:
     """
 
     terms: tuple[tuple[Monomial, int], ...]
+    length: int = field(init=False, compare=False)  # names and numbers in its text, about
+
+    def __post_init__(self) -> None:
+        length = sum(1 + sum(map(_length, monomial)) for monomial, _ in self.terms)
+        object.__setattr__(self, "length", length)
+        coefficient = max(abs(c) for _, c in self.terms)
+        degree = max(len(monomial) for monomial, _ in self.terms)
+        if length > _LONGEST or degree > _HIGHEST or coefficient >= _COEFFICIENT:
+            raise _too_large()
 
     # Not an object to compute with for each element of an array: NumPy leaves it to the size.
     __array_ufunc__ = None
@@ -85,6 +101,11 @@ class Size:
     def __mul__(self, other: Any) -> Dim:
         if not isinstance(other, int | Size):
             return _by_tensors("__mul__", self, other)
+        if isinstance(other, Size):
+            # What the terms of the product take before those that are equal are added up.
+            length = len(self.terms) * other.length + len(other.terms) * self.length
+            if length > 4 * _LONGEST:
+                raise _too_large()
         products = itertools.product(_terms(self), _terms(other))
         return _from_terms(*((_product(a, b), m * n) for (a, m), (b, n) in products))
 
@@ -178,10 +199,26 @@ def _by_tensors(method: str, size: Size, other: object) -> Dim:
     return result
 
 
+def _length(atom: Atom) -> int:
+    if isinstance(atom, Unknown):
+        return 1
+    return 1 + sum(1 if isinstance(s, int) else s.length for s in (atom.first, atom.second))
+
+
+def _too_large() -> ShapeError:
+    problem = "a sum of products of unknown sizes is too long, or a number in it too large"
+    return ShapeError("size", problem, source=user_source())
+
+
 def unknown(name: str | None = None) -> Dim:
     """Return the size called `name`, or a new one unlike every other."""
     chosen = f"?{next(_anonymous)}" if name is None else name
     return Size((((Unknown(chosen),), 1),))
+
+
+def add_up(sizes: Iterable[Dim]) -> Dim:
+    """Return the sum of `sizes`, in much less time than one addition after another takes."""
+    return _from_terms(*(term for size in sizes for term in _terms(size)))
 
 
 def divide(size: Dim, by: Dim) -> Dim:

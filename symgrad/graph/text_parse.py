@@ -25,17 +25,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 import symgrad.graph.ops
 from symgrad.errors import Source, SymgradError
-from symgrad.graph.compare import graphs_in
+from symgrad.graph.attribute_types import attribute_types, describe_type, is_of_type
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import OpDef, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.ops.leaf import Variable, constant_op, placeholder_op, variable_op
 from symgrad.graph.text_tokens import Token, Tokens, error_at
-from symgrad.graph.text_values import Packed, Value, Values, as_literal, complete, unquote
+from symgrad.graph.text_values import (
+    Value,
+    Values,
+    as_literal,
+    check_storable,
+    complete,
+    unquote,
+)
 from symgrad.graph.types import Attr, State, TensorType
 
 _LOCATION = re.compile(r"//\s*(?P<file>\S.*):(?P<line>\d{1,9})\s*")
@@ -184,16 +189,21 @@ class _GraphParser:
         """Read the graphs nested in a node and enter them among its attributes."""
         if not self._tokens.take_if("{"):
             return
+        parts: dict[str, list[Graph]] = {}
         while not self._tokens.take_if("}"):
             label = self._tokens.expect_kind("word", "the name of a block")
             key, dot, _ = label.text.partition(".")
-            earlier = _parts(attrs.get(key))
+            earlier = parts.get(key, [])
             wanted = f"{key}.{len(earlier)}" if dot or earlier else key
-            if label.text != wanted or (key in attrs and not earlier):
+            if label.text != wanted or key in attrs:
                 raise error_at(label.line, f"block {label.text} is given twice or out of order")
             with self._values.nested():
                 graph = self._block(label)
-            attrs[key] = (*earlier, graph) if dot else graph
+            if dot:
+                parts.setdefault(key, earlier).append(graph)
+            else:
+                attrs[key] = graph
+        attrs.update((key, tuple(graphs)) for key, graphs in parts.items())
 
     def _block(self, label: Token) -> Graph:
         """Read a nested graph, which sees nothing of what has been read around it."""
@@ -267,8 +277,11 @@ class _GraphParser:
         if not (is_complete and isinstance(name, str) and isinstance(trainable, bool)):
             raise error_at(statement.line, "a variable has name, trainable and known sizes")
         if name not in self._states:
-            zeros = np.zeros(type_.static_shape, type_.dtype.numpy)
-            self._states[name] = State(zeros, name=name, trainable=trainable)
+            check_storable(type_, statement.line)
+            try:
+                self._states[name] = State.zeros(type_, name=name, trainable=trainable)
+            except MemoryError as error:
+                raise error_at(statement.line, f"no memory for a variable {type_}") from error
         state = self._states[name]
         if (state.type, state.trainable) != (type_, trainable):
             raise error_at(statement.line, f"two variables that differ have the name {name!r}")
@@ -279,11 +292,6 @@ class _GraphParser:
         if location is None:
             return Source("<graph text>", line, "<module>")
         return Source(location["file"], int(location["line"]), "<module>")
-
-
-def _parts(value: Value) -> tuple[Graph, ...]:
-    """Return the graphs of an attribute that has been read in parts, if it has."""
-    return () if isinstance(value, Packed | Graph) else graphs_in(value)
 
 
 def _node_name(results: Sequence[Token]) -> str | None:
@@ -299,6 +307,11 @@ def _signature(definition: OpDef) -> inspect.Signature:
     return inspect.signature(definition.infer)
 
 
+# What rules raise for attributes that have the right types and do not fit the operands, such as an
+# axis there is not. Anything else is a fault of ours.
+_MISFITS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+
+
 def _infer(statement: _Statement, attrs: dict[str, Attr]) -> tuple[TensorType, ...]:
     definition, line = statement.definition, statement.line
     operands = [t.type for t in statement.inputs]
@@ -306,14 +319,23 @@ def _infer(statement: _Statement, attrs: dict[str, Attr]) -> tuple[TensorType, .
         _signature(definition).bind(*operands, **attrs)
     except TypeError as error:
         raise error_at(line, f"{definition.name}: {error}") from error
+    _check_attrs(statement, attrs)
     try:
         types = definition.infer(*operands, **attrs)
     except SymgradError as error:
         raise error_at(line, str(error)) from error
-    except Exception as error:  # rules trust the types of attributes, which a text may get wrong
+    except _MISFITS as error:
         given = ", ".join(attrs)
         raise error_at(line, f"{definition.name}: wrong {given}: {error}") from error
     return types if isinstance(types, tuple) else (types,)
+
+
+def _check_attrs(statement: _Statement, attrs: dict[str, Attr]) -> None:
+    op, line = statement.definition.name, statement.line
+    types = attribute_types(statement.definition)
+    for name, value in attrs.items():
+        if not is_of_type(value, types[name]):
+            raise error_at(line, f"{op}: {name} is not {describe_type(types[name])}")
 
 
 def _check_types(

@@ -8,17 +8,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
+import operator
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import BY_SHORT, DType
-from symgrad.graph.sizes import Dim, at_least, at_most, divide, unknown
+from symgrad.graph.sizes import Dim, add_up, at_least, at_most, divide, unknown
 from symgrad.graph.text_tokens import Tokens, error_at
 from symgrad.graph.types import Array, Attr, Literal, TensorType
 
@@ -35,6 +38,9 @@ class Packed:
 # What stands after `name =`: a constant's value becomes a literal when its type has been read.
 Value = Attr | Packed
 
+_AXES = 64  # of a type, as many as NumPy has
+_LIMIT = 1 << 63  # what a size of an axis, and a number of bytes, is below
+_LARGEST = 1 << 127  # what a number within a size is below
 _DEPTH = 60  # how deep brackets may nest, far below what Python's stack takes
 _WORDS: dict[str, Attr] = {
     "true": True,
@@ -57,11 +63,13 @@ class Values:
     def __init__(self, tokens: Tokens, text: str) -> None:
         self._tokens = tokens
         self._depth = 0
-        # By the kind of the first token, or by its text.
-        self._readers: dict[str, Callable[[], Value]] = {
+        # By the kind of the first token, and by its text: a word may be spelt as a kind is called.
+        self._by_kind: dict[str, Callable[[], Value]] = {
             "string": self.string,
             "float": self._float,
             "bytes": self._packed,
+        }
+        self._by_text: dict[str, Callable[[], Value]] = {
             "literal": self._literal,
             "[": self._tuple,
             "-": self._negative,
@@ -74,16 +82,23 @@ class Values:
     def type(self) -> TensorType:
         """Read a type such as `f32[32, n]`."""
         word = self._tokens.expect_kind("word", "a type")
-        return self._shape_of(self._dtype(word.text, word.line))
+        dtype = self._dtype(word.text, word.line)
+        self._tokens.expect("[")
+        shape = tuple(self.list_until("]", self._axis))
+        if len(shape) > _AXES:
+            raise error_at(word.line, f"a type has {len(shape)} axes, more than {_AXES}")
+        return TensorType(dtype, shape)
 
     def _dtype(self, name: str, line: int) -> DType:
         if name not in BY_SHORT:
             raise error_at(line, f"{name!r} is no dtype, one of {', '.join(BY_SHORT)}")
         return BY_SHORT[name]
 
-    def _shape_of(self, dtype: DType) -> TensorType:
-        self._tokens.expect("[")
-        return TensorType(dtype, tuple(self.list_until("]", self.size)))
+    def _axis(self) -> Dim:
+        line, size = self._tokens.next.line, self.size()
+        if isinstance(size, int) and not 0 <= size < _LIMIT:
+            raise error_at(line, f"{size} is no size of an axis")
+        return size
 
     def list_until(self, end: str, read: Callable[[], _Item]) -> list[_Item]:
         """Read items divided by commas, and the `end` after them."""
@@ -109,20 +124,42 @@ class Values:
             return self._sum(is_negative=self._tokens.take_if("-"))
 
     def _sum(self, *, is_negative: bool) -> Dim:
-        total = self._term(is_negative=is_negative)
+        """Read what is left of a sum, and add it up at once: one by one would be quadratic."""
+        line = self._tokens.next.line
+        terms = [self._term(is_negative=is_negative)]
         while self._tokens.next.text in ("+", "-"):
-            total = total + self._term(is_negative=self._tokens.take().text == "-")
-        return total
+            terms.append(self._term(is_negative=self._tokens.take().text == "-"))
+        return self._bounded(line, add_up, terms)
 
     def _term(self, *, is_negative: bool) -> Dim:
         product = self._product()
         return -product if is_negative else product
 
     def _product(self) -> Dim:
-        product = self._factor()
+        line = self._tokens.next.line
+        numbers: Dim = 1  # apart, so that a long sum is multiplied by them once
+        product: Dim = 1
+        for factor in self._factors():
+            if isinstance(factor, int):
+                numbers = self._bounded(line, operator.mul, numbers, factor)
+            else:
+                product = self._bounded(line, operator.mul, product, factor)
+        return self._bounded(line, operator.mul, product, numbers)
+
+    def _factors(self) -> Iterator[Dim]:
+        yield self._factor()
         while self._tokens.take_if("*"):
-            product = product * self._factor()
-        return product
+            yield self._factor()
+
+    def _bounded(self, line: int, make: Callable[..., Dim], *parts: Any) -> Dim:
+        """Return a size made of others, unless it is too large a number or too long a sum."""
+        try:
+            size = make(*parts)
+        except ShapeError as error:
+            raise error_at(line, error.problem) from error
+        if isinstance(size, int) and abs(size) >= _LARGEST:
+            raise error_at(line, "a size is too large")
+        return size
 
     def _factor(self) -> Dim:
         if self._tokens.take_if("("):
@@ -150,7 +187,7 @@ class Values:
         first, second = self.size(), self._second_size()
         if second == 0 and word.text == "floordiv":
             raise error_at(word.line, "a size is divided by 0")
-        return _ROUNDED[word.text](first, second)
+        return self._bounded(word.line, _ROUNDED[word.text], first, second)
 
     def _second_size(self) -> Dim:
         self._tokens.expect(",")
@@ -161,7 +198,7 @@ class Values:
     def integer(self) -> int:
         """Read an int without a sign."""
         token = self._tokens.expect_kind("int", "an int")
-        if len(token.text) > 40:
+        if len(token.text) > 40 or int(token.text) >= _LARGEST:
             raise error_at(token.line, f"{token.text[:40]}... is too large")
         return int(token.text)
 
@@ -173,10 +210,10 @@ class Values:
     def value(self) -> Value:
         """Read the value of an attribute."""
         token = self._tokens.next
-        if token.kind in self._readers:
-            return self._readers[token.kind]()
-        if token.text in self._readers:
-            return self._readers[token.text]()
+        if token.kind in self._by_kind:
+            return self._by_kind[token.kind]()
+        if token.text in self._by_text:
+            return self._by_text[token.text]()
         if token.text in _WORDS:
             return _WORDS[self._tokens.take().text]
         return self.size()
@@ -235,10 +272,18 @@ def complete(value: Value, line: int) -> Attr:
     return value
 
 
+def check_storable(type_: TensorType, line: int) -> None:
+    """Raise `GraphError` unless there may be an array of `type_`, which has no unknown sizes."""
+    # NumPy leaves out axes of size 0 when it looks whether the bytes can be counted.
+    if math.prod(filter(None, type_.static_shape)) * type_.dtype.itemsize >= _LIMIT:
+        raise error_at(line, f"{type_} has more bytes than there are addresses")
+
+
 def as_literal(value: Value, type_: TensorType, line: int) -> Literal:
     """Return the constant of `type_` with the elements that were read."""
     if not type_.is_static:
         raise error_at(line, f"a constant has no type {type_}")
+    check_storable(type_, line)
     if isinstance(value, Packed):
         return Literal(_unpack(value, type_, line))
     elements = _flatten(value, type_.static_shape, type_, line)
@@ -268,7 +313,7 @@ def _unpack(value: Packed, type_: TensorType, line: int) -> Array:
     # expand to has no limit.
     try:
         raw = zlib.decompressobj().decompress(value.compressed, type_.nbytes + 1)
-    except zlib.error as error:
+    except (zlib.error, MemoryError) as error:
         raise error_at(line, f"bytes cannot be expanded: {error}") from error
     if len(raw) != type_.nbytes:
         raise error_at(line, f"the bytes are not the {type_.nbytes} of {type_}")

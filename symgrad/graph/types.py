@@ -131,6 +131,14 @@ class State:
         self.trainable = trainable
         self.is_of_generator = False
 
+    @classmethod
+    def zeros(cls, type_: TensorType, *, name: str, trainable: bool) -> State:
+        """Return a state of zeros, whose pages the system makes when they are touched."""
+        state = cls(np.zeros((), type_.dtype.numpy), name=name, trainable=trainable)
+        state.array = aligned_zeros(type_.static_shape, type_.dtype.numpy)
+        state.type = type_
+        return state
+
     def __repr__(self) -> str:
         return f"State({self.name}: {self.type})"
 
@@ -182,8 +190,17 @@ ALIGNMENT = 64  # bytes; a cache line and the widest vector register
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an uninitialised C-ordered array that starts at a multiple of `ALIGNMENT`."""
+    return _aligned(np.empty, shape, dtype)
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a C-ordered array of zeros that starts at a multiple of `ALIGNMENT`."""
+    return _aligned(np.zeros, shape, dtype)
+
+
+def _aligned(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+    raw = make(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(dtype).reshape(shape)
 

@@ -15,6 +15,7 @@ from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import infer_same, is_any
 from symgrad.graph.public_ops import provide
+from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Array, TensorType
 
 
@@ -106,7 +107,7 @@ def size_of(size: Any, dtype: DType = dtypes.int64) -> Tensor:
     return apply(dim_size_op, value=size, dtype=dtype)
 
 
-def _dim_size_infer(*, value: Any, dtype: DType) -> TensorType:
+def _dim_size_infer(*, value: Dim, dtype: DType) -> TensorType:
     return TensorType(dtype, ())
 
 

@@ -18,7 +18,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
-from symgrad.graph.sizes import Dim, at_least
+from symgrad.graph.sizes import Dim, add_up, at_least
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 
@@ -154,7 +154,6 @@ def concat(tensors: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
 
 def _concat_infer(*parts: TensorType, axis: int) -> TensorType:
     first = parts[0]
-    total: Dim = 0
     shape = first.shape
     for position, part in enumerate(parts):
         if part.dtype != first.dtype:
@@ -164,7 +163,7 @@ def _concat_infer(*parts: TensorType, axis: int) -> TensorType:
         level = part.with_shape((*part.shape[:axis], 0, *part.shape[axis + 1 :]))
         model = first.with_shape((*shape[:axis], 0, *shape[axis + 1 :]))
         shape = meet_shapes("concat", "operand 0", model, f"operand {position}", level)
-        total = total + part.shape[axis]
+    total = add_up(part.shape[axis] for part in parts)
     return first.with_shape((*shape[:axis], total, *shape[axis + 1 :]))
 
 

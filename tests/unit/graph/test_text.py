@@ -299,7 +299,7 @@ _WRONG = [
     (_graph_text("%y = sum %x, %x {axes = []} : f32[2]"), "sum: too many positional arguments"),
     (_graph_text("%y = tanh %x {a = 1} : f32[2]"), "tanh: got an unexpected keyword argument 'a'"),
     (_graph_text("%y = sum %x : f32[]"), "sum: missing a required argument: 'axes'"),
-    (_graph_text("%y = sum %x {axes = 0} : f32[]"), "line 2: sum: wrong axes: "),
+    (_graph_text("%y = sum %x {axes = 0} : f32[]"), "sum: axes is not a list of which each"),
     (_graph_text("%y = sum %x {axes = [0], axes = [0]} : f32[]"), "attribute axes is given twice"),
     (_graph_text("%y = sum %x {axes = [0]} : f32[2]"), "sum gives f32[], the text says f32[2]"),
     (_graph_text("%y, %z = tanh %x : f32[2]"), "tanh has 2 results and 1 types"),
