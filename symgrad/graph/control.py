@@ -21,6 +21,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import logical_not
+from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import reshape
 
 Function = Callable[..., Any]
@@ -66,7 +67,7 @@ def switch_case(
     if default is not None:
         functions["default"] = default
     require_callables("switch_case", **functions)
-    chosen = cast(scalar_tensor("switch_case", "index", index), dtypes.int64)
+    chosen = as_int64(scalar_tensor("switch_case", "index", index))
     return _choose("switch_case", chosen, functions, name)
 
 

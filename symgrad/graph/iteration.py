@@ -31,6 +31,7 @@ from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.comparison import less, logical_and
 from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.while_loop import loop
@@ -145,7 +146,7 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
             raise not_an_integer("while_loop", "maximum_iterations", limit.type)
         if limit.ndim:
             raise _not_a_scalar(limit.type)
-        return cast(limit, dtypes.int64), 0
+        return as_int64(limit), 0
     if np.ndim(limit) != 0:
         raise _not_a_scalar(repr(limit))
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer):

@@ -14,7 +14,14 @@ from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_so
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
+from symgrad.graph.operands import (
+    as_tensor,
+    cast,
+    constant,
+    normalize_axis,
+    promote_operands,
+)
+from symgrad.graph.ops.arithmetic import minimum
 from symgrad.graph.ops.comparison import equal
 from symgrad.graph.ops.elementwise import broadcast_target, common_shape
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
@@ -22,6 +29,8 @@ from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims,
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import provide
 from symgrad.graph.sizes import Dim
+
+_GREATEST = np.iinfo(np.int64).max
 
 
 def index_tensor(op: str, index: Any, size: Dim, axis: int) -> Tensor:
@@ -31,8 +40,19 @@ def index_tensor(op: str, index: Any, size: Dim, axis: int) -> Tensor:
             raise DTypeError(
                 op, f"index: {index.type} is of no integer dtype", source=user_source()
             )
-        return cast(index, dtypes.int64)
+        return as_int64(index)
     return as_tensor(known_index(op, index, size, axis))
+
+
+def as_int64(index: Tensor) -> Tensor:
+    """Return integers as int64, of which those beyond its limit become the limit.
+
+    No axis and no number of branches is as long. A conversion would make -1, which is the last
+    element, of the greatest uint64.
+    """
+    if index.dtype == dtypes.uint64:
+        index = minimum(index, constant(_GREATEST, dtypes.uint64))
+    return cast(index, dtypes.int64)
 
 
 def known_index(op: str, index: Any, size: Dim, axis: int) -> np.ndarray[Any, Any]:
@@ -42,9 +62,10 @@ def known_index(op: str, index: Any, size: Dim, axis: int) -> np.ndarray[Any, An
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise DTypeError(op, f"{index!r} is no integer index", source=user_source())
-    array = array.astype(np.int64)
     if not isinstance(size, int):
-        return array
+        if array.dtype == np.uint64:
+            array = np.minimum(array, np.uint64(_GREATEST))
+        return np.asarray(array, np.int64)
     outside = array[(array < -size) | (array >= size)]
     if outside.size:
         raise IndexOutOfRangeError(
@@ -52,6 +73,7 @@ def known_index(op: str, index: Any, size: Dim, axis: int) -> np.ndarray[Any, An
             f"index {outside.flat[0]} is outside of axis {axis} of size {size}",
             source=user_source(),
         )
+    array = array.astype(np.int64)
     return np.where(array < 0, array + size, array)
 
 
@@ -116,7 +138,7 @@ def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: i
             "one_hot", f"indices: {index.type} are of no integer dtype", source=user_source()
         )
     position = normalize_axis("one_hot", axis, index.ndim + 1)
-    column = expand_dims(cast(index, dtypes.int64), axis=position)
+    column = expand_dims(as_int64(index), axis=position)
     shape = (*index.shape[:position], depth, *index.shape[position:])
     return cast(equal(iota(shape, position), column), as_dtype(dtype))
 
