@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symgrad.codegen.loops import Const
-from symgrad.graph.dtypes import DType, bfloat16, float64
+from symgrad.graph.dtypes import DType, float64
 
 Array = NDArray[Any]
 
@@ -35,10 +35,8 @@ def convert(value: Array, source: DType, to: DType) -> Array:
         return np.asarray(value != 0)
     if source.is_float and to.is_integer:
         return _saturated(value.astype(np.float64), to)
-    if to == bfloat16 and source == float64:
+    if to.is_half and source.bits > 16:
         value = _rounded_to_odd(value)
-    elif to.is_half and source != float64:
-        value = value.astype(np.float32)
     return value.astype(to.numpy)
 
 
@@ -57,9 +55,10 @@ def _rounded_to_odd(value: Array) -> Array:
     A number between two neighbours becomes the one with an odd last bit.
     """
     single = value.astype(np.float32)
-    back = single.astype(np.float64)
-    bits = np.asarray(single).view(np.int32) - (np.abs(back) > np.abs(value))
-    odd = np.where((back == value) | np.isnan(value), bits, bits | 1)
+    # As exact as a number can be: an integer of 64 bits is no float64.
+    size, back = np.abs(value.astype(np.longdouble)), np.abs(single.astype(np.longdouble))
+    bits = np.asarray(single).view(np.int32) - (back > size)
+    odd = np.where((back == size) | np.isnan(size), bits, bits | 1)
     return odd.astype(np.int32).view(np.float32)
 
 

@@ -27,7 +27,7 @@ from symgrad.graph.growth import grow_for_loop, growing_leaves, require_no_growt
 from symgrad.graph.nested import Traced
 from symgrad.graph.nests import Nest, flatten, flatten_as, unflatten
 from symgrad.graph.node import Range, Tensor
-from symgrad.graph.operands import as_tensor, cast, constant
+from symgrad.graph.operands import as_tensor, constant
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.comparison import less, logical_and
 from symgrad.graph.ops.conversion import size_of, stop_gradient

@@ -18,6 +18,7 @@ from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import constant_node
 from symgrad.graph.public_ops import public_op
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Literal, Shape, TensorType
 
@@ -58,7 +59,7 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     except ValueError as error:
         raise DTypeError("constant", str(error), source=user_source()) from error
     if isinstance(value, np.ndarray | np.generic):
-        return array.astype((wanted or _known_dtype(array)).numpy)
+        return convert_numbers(array, wanted or _known_dtype(array))
     if wanted is None:
         wanted = {"f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_}.get(array.dtype.kind)
         wanted = wanted or _known_dtype(array)
@@ -68,7 +69,7 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
             raise DTypeError(
                 "constant", f"{value!r} does not fit {wanted.name}", source=user_source()
             )
-    return array.astype(wanted.numpy)
+    return convert_numbers(array, wanted)
 
 
 def _known_dtype(array: np.ndarray[Any, Any]) -> DType:

@@ -40,6 +40,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import constant_op, placeholder_op, variable_op
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
 from symgrad.graph.types import (
     Array,
@@ -227,7 +228,8 @@ def _list_elements(array: Array) -> str | None:
     texts = [_element(value) for value in array.reshape(-1)]
     if array.dtype.kind not in "biu":
         with np.errstate(over="ignore"):
-            again = np.array([float(text) for text in texts]).astype(array.dtype)
+            numbers = np.array([float(text) for text in texts])
+            again = convert_numbers(numbers, dtypes.as_dtype(array.dtype))
         if again.tobytes() != array.tobytes():
             return None
     return _nest(iter(texts), array.shape)
@@ -246,7 +248,7 @@ def _element(value: np.generic) -> str:
 def _is_exact(text: str, value: np.generic) -> bool:
     """Return whether `text` is a float's and, rounded to float64 on the way, gives `value`."""
     with np.errstate(over="ignore"):
-        again = np.array(float(text)).astype(value.dtype)
+        again = convert_numbers(np.array(float(text)), dtypes.as_dtype(value.dtype))
     return bool(re.search(r"[.einf]", text)) and again.tobytes() == value.tobytes()
 
 

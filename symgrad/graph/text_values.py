@@ -21,6 +21,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import BY_SHORT, DType
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, add_up, at_least, at_most, divide, unknown
 from symgrad.graph.text_tokens import Tokens, error_at
 from symgrad.graph.types import Array, Attr, Literal, TensorType
@@ -291,7 +292,7 @@ def as_literal(value: Value, type_: TensorType, line: int) -> Literal:
     first = np.dtype(np.float64) if type_.dtype.is_float else type_.dtype.numpy
     try:
         with np.errstate(over="ignore"):
-            array = np.array(elements, first).astype(type_.dtype.numpy)
+            array = convert_numbers(np.array(elements, first), type_.dtype)
     except OverflowError as error:
         raise error_at(line, f"an element does not fit {type_.dtype}: {error}") from error
     return Literal(array.reshape(type_.static_shape))

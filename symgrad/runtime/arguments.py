@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.errors import CompileError, DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, Unknown, substitute
 from symgrad.graph.types import Array
 
@@ -58,6 +59,8 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
         )
     if given.ndim != tensor.ndim:
         raise _shape_error(step, what, given, tensor)
+    if tensor.dtype.is_half:
+        given = convert_numbers(given, tensor.dtype)
     return np.require(given, tensor.dtype.numpy, ["C", "A", "E"])
 
 

@@ -18,6 +18,7 @@ from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
 from symgrad.codegen.llvm.math.values import Real, Word, constant, lanes_of
 from symgrad.codegen.llvm.target import Target
 from symgrad.graph.dtypes import DType
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.scalars import SCALAR_OPS
 
 _BYTE = ir.IntType(8)
@@ -52,7 +53,7 @@ class Lanes:
         if not dtype.is_float:
             return constant(self.type_of(dtype), int(value))
         with np.errstate(over="ignore"):
-            rounded = dtype.numpy.type(value)
+            rounded = convert_numbers(np.asarray(value), dtype)
         if dtype.is_half:
             return constant(self.type_of(dtype), int(rounded.view(np.uint16)))
         return constant(self.type_of(dtype), float(rounded))

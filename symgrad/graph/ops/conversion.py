@@ -15,6 +15,7 @@ from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import infer_same, is_any
 from symgrad.graph.public_ops import provide
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Array, TensorType
 
@@ -24,6 +25,7 @@ def astype(x: Any, dtype: DTypeLike, /) -> Tensor:
 
     A float that becomes an integer loses its fraction and stops at the limits, nan becomes 0; an
     integer that becomes a smaller one keeps its low bits; a bool tells whether the value is not 0.
+    What becomes a float is rounded once, to nearest, ties to even.
     """
     x = as_tensor(x)
     wanted = as_dtype(dtype)
@@ -41,9 +43,7 @@ def _astype_reference(x: Array, *, dtype: DType) -> Array:
     if given.is_float and dtype.is_integer:
         return _saturate(x.astype(np.float64), dtype)
     with np.errstate(all="ignore"):
-        # A 16-bit float is reached through float32, as by the kernel.
-        wide = x.astype(np.float32) if dtype.is_half else x
-        return wide.astype(dtype.numpy)
+        return convert_numbers(x, dtype)
 
 
 def _saturate(x: Array, dtype: DType) -> Array:
@@ -60,8 +60,6 @@ def _astype_grad(node: Node, g: Tensor, *, dtype: DType) -> Grads:
 
 
 def _astype_kernel(_x: TensorType, *, dtype: DType) -> Map:
-    if dtype.is_half:
-        return Map(lambda s, x: s.cast(s.cast(x, dtypes.float32), dtype))
     return Map(lambda s, x: s.cast(x, dtype))
 
 
@@ -112,7 +110,7 @@ def _dim_size_infer(*, value: Dim, dtype: DType) -> TensorType:
 
 
 def _dim_size_reference(*, value: Any, dtype: DType) -> Array:
-    return np.asarray(value).astype(dtype.numpy)
+    return convert_numbers(np.asarray(value), dtype)
 
 
 def _dim_size_kernel(*, value: Any, dtype: DType) -> Map:

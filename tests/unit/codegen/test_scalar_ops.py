@@ -344,9 +344,7 @@ def rounded_to_half(x: Array, dtype: DType) -> Array:
 def cast_in_numpy(x: Array, source: DType, to: DType) -> Array:
     with np.errstate(all="ignore"):
         if to.is_half:
-            # Integers are rounded to float32 first, as all arithmetic on halves is in float32.
-            wide = x.astype(np.float32) if not source.is_float else x
-            return rounded_to_half(wide.astype(np.float64), to)
+            return rounded_to_half(x.astype(np.float64), to)
         if to.is_integer and source.is_float:
             limits = np.iinfo(to.numpy)
             whole = [0 if np.isnan(v) else v for v in x.astype(np.float64)]

@@ -1,8 +1,9 @@
 """Casts between element types, float16 and bfloat16 included.
 
 A half is in registers as the 16 bits it has in memory. It is converted by way of float32, which
-holds every half exactly. Conversion to a half rounds to nearest even, once: a float64 is first
-rounded to odd (Boldo and Melquiond 2008), which keeps what the second rounding has to know.
+holds every half exactly. Conversion to a half rounds to nearest even, once: what float32 may not
+hold is first rounded to odd (Boldo and Melquiond 2008), which keeps what the second rounding has to
+know.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from symgrad.codegen.llvm.math.values import Real, Word, call_intrinsic, constan
 from symgrad.codegen.llvm.target import Target
 from symgrad.graph.dtypes import DType, bfloat16, float16, float32, float64
 
+_LOW = 11  # bits that a 64-bit integer has more than the significand of a float64
 _SCALARS = {"f32": ir.FloatType(), "f64": ir.DoubleType()}
 
 
@@ -77,6 +79,8 @@ class Conversions:
         return call_intrinsic(self.builder, name, [kind, value.type], [value], kind)
 
     def _to_half(self, value: ir.Value, source: DType, to: DType) -> ir.Value:
+        if source.is_integer and source.bits > 16:
+            value, source = self._integer_to_double(value, source), float64
         if source == float64:
             single = self._round_to_odd(self.double.real(value))
         else:
@@ -114,6 +118,24 @@ class Conversions:
         towards_zero = single.bits(nearest) - (back > size).choose(one, zero)
         is_inexact = (back > size) | (back < size)
         return single.from_bits(towards_zero | is_inexact.choose(one, zero))
+
+    def _integer_to_double(self, value: ir.Value, source: DType) -> ir.Value:
+        """Convert to float64; one of 64 bits that does not fit is rounded to odd."""
+        if source.bits == 64:
+            b, low = self.builder, constant(value.type, (1 << _LOW) - 1)
+            is_cut = b.icmp_unsigned("!=", b.and_(value, low), constant(value.type, 0))
+            last = b.and_(b.sext(is_cut, value.type), constant(value.type, 1 << _LOW))
+            odd = b.or_(b.and_(value, b.not_(low)), last)
+            value = b.select(self._fits_double(value, source), value, odd)
+        return self._integer_to_float(value, source, float64)
+
+    def _fits_double(self, value: ir.Value, source: DType) -> ir.Value:
+        """Return where a 64-bit integer is below 2**53 in size."""
+        limit = 1 << 53
+        if source.kind == "signed":
+            value = self.builder.add(value, constant(value.type, limit))
+            limit *= 2
+        return self.builder.icmp_unsigned("<", value, constant(value.type, limit))
 
     def _truncate(self, bits: Word) -> ir.Value:
         return self.builder.trunc(bits.value, self.type_of(float16))
