@@ -8,25 +8,36 @@ the format leaves room for, since it has none of its own.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import re
 import shutil
+import stat
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
 from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
+from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.types import Array, State
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.
 _CHECKSUMS = "crc32"
 _LISTED = 4  # names in a message
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 PathLike = str | os.PathLike[str]
 
@@ -43,8 +54,11 @@ def save(path: PathLike, variables: Any) -> None:
     The file is written in a new folder beside it, brought to the disk, and renamed. A process that
     is killed meanwhile leaves `path` as it was, and the folder `.name.*.partial`, which nothing
     reads and anyone may delete. Raises `GraphError` if two variables have one name, `DTypeError`
-    for what is no variable, `OSError` if the file cannot be written.
+    for what is no variable, `CheckpointError` for a name that the format does not allow and for a
+    `path` that is there and is no file, such as a pipe; `OSError` if the file cannot be written.
     """
+    with suppress(FileNotFoundError):
+        _require_file("save", os.fspath(path))
     states = _by_name("save", variables)
     specs = {name: _spec(state.array) for name, state in states.items()}
     checksums = {name: _checksum(state.array) for name, state in states.items()}
@@ -56,9 +70,9 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
 
     Every one must have an entry of its shape and dtype, and every entry a variable; with
     `ignore_extra` entries without one are passed over. Raises `CheckpointError`, with all variables
-    as they were, for a missing, extra, misshapen or damaged entry or a file that is no
-    safetensors; `OSError` if there is no such file. Files of other programs, which have no
-    checksums, are read as well.
+    as they were, for a missing, extra, misshapen or damaged entry, for a file that is no
+    safetensors, and for a folder, a pipe or a device; `OSError` if there is no such file. Files of
+    other programs, which have no checksums, are read as well.
     """
     states = _by_name("restore", variables)
     try:
@@ -74,6 +88,9 @@ def _by_name(op: str, variables: Any) -> dict[str, State]:
     """Return the storage of each variable under the name of its entry."""
     states: dict[str, State] = {}
     for name, variable in _named(op, variables, ""):
+        if name == "__metadata__" or _SURROGATE.search(name):
+            problem = "the format uses it" if name.isascii() else "it is no text in UTF-8"
+            raise _refuse(op, f"no entry can have the name {name!r}: {problem}")
         if states.setdefault(name, variable.state) is not variable.state:
             raise GraphError(
                 op,
@@ -144,13 +161,28 @@ def _checksum(array: Array) -> str:
 
 def _read_all(path: str, states: Mapping[str, State], ignore_extra: bool) -> list[Array]:
     """Return a value for each of `states`, everything checked."""
-    if Path(path).is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    _require_file("restore", path)
     # Read, not mapped: a file that shrinks meanwhile is an error then, and not a signal.
     with safe_open(path, framework="np", backend="pread") as entries:
         _check_names(path, set(states), set(entries.keys()), ignore_extra)
         checksums = _checksums(path, entries.metadata() or {})
         return [_read(path, entries, checksums, name, state) for name, state in states.items()]
+
+
+def _require_file(op: str, path: str) -> None:
+    """Raise unless there is a file at `path` that ends: to open a pipe is to wait for a writer."""
+    try:
+        path.encode()
+        mode = Path(path).stat().st_mode
+    except ValueError as error:
+        raise _refuse(op, f"{path!r} is the name of no file: {error}") from error
+    if not stat.S_ISREG(mode):
+        kind = next((word for is_kind, word in _KINDS if is_kind(mode)), "no file")
+        raise _refuse(op, f"{path} is {kind}")
+
+
+def _refuse(op: str, problem: str) -> CheckpointError:
+    return CheckpointError(op, problem, source=user_source())
 
 
 def _checksums(path: str, metadata: Mapping[str, str]) -> Mapping[str, str] | None:
@@ -159,11 +191,10 @@ def _checksums(path: str, metadata: Mapping[str, str]) -> Mapping[str, str] | No
         return None
     try:
         checksums = json.loads(metadata[_CHECKSUMS])
-    except ValueError:
+    except (ValueError, RecursionError):  # brackets may nest as deep as the file is long
         checksums = None
     if not isinstance(checksums, dict):
-        problem = f"{path} is damaged: its checksums are no table"
-        raise CheckpointError("restore", problem, source=user_source())
+        raise _refuse("restore", f"{path} is damaged: its checksums are no table")
     return checksums
 
 
@@ -188,19 +219,16 @@ def _read(
     path: str, entries: Any, checksums: Mapping[str, str] | None, name: str, state: State
 ) -> Array:
     """Return the value of the entry `name`, of which everything has been checked."""
+    # Asked for first: the library has dtypes and shapes that no array has.
+    entry = entries.get_slice(name)
+    given, wanted = (entry.get_dtype(), list(entry.get_shape())), state.type
+    if given != (wanted.dtype.short.upper(), list(wanted.static_shape)):
+        known = BY_SHORT.get(given[0].lower())
+        stated = f"{given[0] if known is None else known.name}{given[1]}"
+        variable = f"{wanted.dtype.name}{list(wanted.static_shape)}"
+        raise _refuse("restore", f"{path}: {name} is {stated}, the variable is {variable}")
     array: Array = entries.get_tensor(name)
-    wanted = state.array
-    if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
-        raise CheckpointError(
-            "restore",
-            f"{path}: {name} is {_type(array)}, the variable is {_type(wanted)}",
-            source=user_source(),
-        )
     if checksums is not None and checksums.get(name) != _checksum(array):
         problem = f"{path}: {name} is damaged: its bytes do not have the checksum written with them"
-        raise CheckpointError("restore", problem, source=user_source())
+        raise _refuse("restore", problem)
     return array
-
-
-def _type(array: Array) -> str:
-    return f"{array.dtype.name}{list(array.shape)}"
