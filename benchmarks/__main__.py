@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks import (
     calls,
+    compile_memory,
     functional_calls,
     loops,
     lstm,
@@ -35,6 +36,7 @@ BENCHMARKS = (
     calls,
     optimizer,
     scaling,
+    compile_memory,
 )
 
 

@@ -47,7 +47,7 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     return constant_node(literal, name=name)
 
 
-@lru_cache(maxsize=1024, typed=True)  # formulas name the same few numbers again and again
+@lru_cache(maxsize=128, typed=True)  # formulas name the same few numbers again and again
 def _literal_of_scalar(value: bool | int | float, _text: str, wanted: DType | None) -> Literal:
     # The text is part of the key, since 0.0 and -0.0 are equal.
     return Literal(_as_array(value, wanted))

@@ -10,13 +10,16 @@ import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from symgrad.codegen.llvm.target import Target, target_named
 
-_LINKER_LOCK = threading.Lock()
+# How many libraries one linker takes; see Note [Memory of compiling].
+_LIBRARIES_OF_A_LINKER = 16
+
 _library_numbers = itertools.count()
 
 
@@ -28,23 +31,22 @@ def optimize(
     The module is in a context of its own if none is given; modules that are linked share one.
     Raises `AssertionError` with LLVM's message for a module that is not well formed.
     """
-    machine = target.machine(opt_level)
+    machine = _machine(target, opt_level)
     module = _parse(module_text, context)
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
-    passes = llvm.create_pass_builder(machine, _tuning(opt_level))
-    passes.getModulePassManager().run(module, passes)
+    _run_pipeline(module, llvm.create_pass_builder(machine, _tuning(opt_level)))
     return module
 
 
 def emit_object(module: llvm.ModuleRef, target: Target, opt_level: int) -> bytes:
     """Return the relocatable object file of `module` (position independent)."""
-    return bytes(target.machine(opt_level).emit_object(module))
+    return bytes(_machine(target, opt_level).emit_object(module))
 
 
 def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str:
     """Return the assembly of `module`, as `emit_object` would encode it."""
-    return str(target.machine(opt_level).emit_assembly(module))
+    return str(_machine(target, opt_level).emit_assembly(module))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +78,30 @@ def load_object(
         library.export_symbol(symbol)
     for symbol, address in (imports or {}).items():
         library.import_symbol(symbol, address)
+    number = next(_library_numbers)
     try:
         # The name of a library cannot be used again, not even after the library is gone.
-        tracker = library.link(_linker(), f"symgrad.{next(_library_numbers)}")
+        tracker = library.link(_linker(number // _LIBRARIES_OF_A_LINKER), f"symgrad.{number}")
     except RuntimeError as error:
         raise AssertionError(f"linking {', '.join(symbols)}: {error}") from error
     return LoadedCode(tracker, frozenset(symbols))
+
+
+class _Machines(threading.local):
+    """The target machines of a thread: half a millisecond each, and not safe to share."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[Target, int], llvm.TargetMachine] = {}
+
+
+_machines = _Machines()
+
+
+def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
+    made = _machines.made
+    if (target, opt_level) not in made:
+        made[target, opt_level] = target.machine(opt_level)
+    return made[target, opt_level]
 
 
 def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
@@ -107,15 +127,39 @@ def _tuning(opt_level: int) -> llvm.PipelineTuningOptions:
     return tuning
 
 
-def _linker() -> llvm.LLJIT:
-    with _LINKER_LOCK:
-        return _make_linker()
+def _run_pipeline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    passes = builder.getModulePassManager()
+    try:
+        passes.run(module, builder)
+    finally:
+        # Not `close`, which would leave it; see Note [Memory of compiling].
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
-@cache
-def _make_linker() -> llvm.LLJIT:
-    """Make the linker of the process; it is never disposed of, so it outlives all code it loaded.
+# Note [Memory of compiling]
+#
+# A process may compile any number of programs, so what one of them takes has to be given back. Of
+# LLVM as llvmlite hands it out, two things are not:
+#
+# - A pass manager, with the tables its passes have filled: 30 KB when made, 125 KB after a small
+#   program. Its class inherits `_dispose` from `ObjectRef`, where it does nothing, before that of
+#   `NewPassManager`, which disposes. So this one is called by name, once, and `detach` keeps
+#   anything else from calling it again.
+# - What a linker notes about a library, 9 KB, also when the library is gone. It goes with the
+#   linker, and a linker goes with the last library it linked, since each refers to it. So there is
+#   a new one for every few libraries: fewer would take longer, a millisecond each, and with more of
+#   them one library that stays would keep what is noted about more that are gone.
+#
+# What remains is the 1 KB of callbacks that a pass builder makes and leaves to nobody.
+# `benchmarks/compile_memory.py` measures it.
 
+
+@lru_cache(maxsize=1)
+def _linker(_number: int) -> llvm.LLJIT:
+    """Make the linker `_number`; it lives while it is the newest or a library it linked does.
+
+    Threads that ask at once may each be given one of their own, which does no harm.
     It is JITLink: it takes a fifth of the time of the older RuntimeDyld, and it lays the sections
     of an object out next to each other, as the small code model requires.
     """

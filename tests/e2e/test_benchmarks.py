@@ -75,6 +75,12 @@ def test_calls_are_measured_beside_what_they_would_be_inlined(reports):
     assert rows[1]["LLVM text, KB"] < rows[1]["inlined, KB"]
 
 
+def test_what_compiling_leaves_in_memory_is_measured(reports):
+    (row,) = reports["compile memory"]["rows"]
+    assert row["compiles"] == 20
+    assert row["ms each"] > 0
+
+
 def test_a_training_step_is_measured(reports):
     rows = {row["library"]: row for row in reports["train_step"]["rows"]}
     assert rows["symgrad"]["steps/s"] > 0
