@@ -18,7 +18,7 @@ from symgrad.graph.nests import describe, flatten, is_leaf, leaves_beside, map_l
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant
 from symgrad.graph.ops.leaf import Variable, variable_node
-from symgrad.graph.types import Array, Literal, State
+from symgrad.graph.types import Array, Literal, State, write_states
 
 _unnamed = itertools.count()
 
@@ -127,8 +127,11 @@ def change(op: str, x: Any, value: Any, combine: Combine = lambda _old, new: new
     if any(isinstance(v, Tensor) for v in values):
         return unflatten(nest, [_update(op, leaf, v, combine) for leaf, v in pairs])
     news = [_combined(op, leaf, np.asarray(v), combine) for leaf, v in pairs]
+    held = [(x.state, new) for x, new in zip(leaves, news, strict=True) if isinstance(x, Variable)]
+    write_states([state for state, _ in held], [new for _, new in held])
     for leaf, new in zip(leaves, news, strict=True):
-        np.copyto(storage(op, leaf), new, casting="same_kind")
+        if not isinstance(leaf, Variable):
+            np.copyto(leaf, new, casting="same_kind")
     return x
 
 
@@ -143,7 +146,8 @@ def _update(op: str, x: Any, value: Any, combine: Combine) -> Update:
 def _combined(op: str, x: Any, value: Array, combine: Combine) -> Array:
     target = storage(op, x)
     check_storable(op, "the value", target, value)
-    return np.asarray(combine(target, value))
+    old = x.value if isinstance(x, Variable) else target
+    return np.asarray(combine(old, value))
 
 
 def storage(op: str, x: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex
 
@@ -15,6 +15,7 @@ from symgrad.errors import DTypeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.whole_copies import copy_whole
 
 Array = npt.NDArray[Any]
 Shape = tuple[Dim, ...]
@@ -118,8 +119,9 @@ class Literal:
 class State:
     """The storage of a variable: one array for the life of the variable, written in place.
 
-    Compiled programs hold the address of `array`, so it is never replaced. That of a generator of
-    random numbers is marked: users do not handle it as a variable of theirs.
+    Compiled programs hold the address of `array`, so it is never replaced. Their steps may run in
+    other threads: `read_states` and `write_states` are how its elements are read and written. That
+    of a generator of random numbers is marked: users do not handle it as a variable of theirs.
     """
 
     __slots__ = ("array", "is_of_generator", "name", "trainable", "type")
@@ -141,6 +143,31 @@ class State:
 
     def __repr__(self) -> str:
         return f"State({self.name}: {self.type})"
+
+
+def read_states(states: Sequence[State]) -> list[Array]:
+    """Return copies of the values of `states`, all as they were at one moment between steps."""
+    copies = [np.empty_like(state.array) for state in states]
+    copy_whole(copies, [state.array for state in states])
+    return copies
+
+
+def write_states(states: Sequence[State], values: Sequence[Array]) -> None:
+    """Set `states` to `values`, all at one moment between steps.
+
+    Values broadcast and are converted as NumPy does it for an assignment.
+    """
+    targets = [state.array for state in states]
+    copy_whole(targets, [_as_stored(v, t) for v, t in zip(values, targets, strict=True)])
+
+
+def _as_stored(value: Array, target: Array) -> Array:
+    """Return the value as `target` will hold it; itself, if that is so already."""
+    if value.shape == target.shape and value.dtype == target.dtype and value.flags.c_contiguous:
+        return value
+    stored = np.empty_like(target)
+    stored[...] = value
+    return stored
 
 
 class PythonFunction:

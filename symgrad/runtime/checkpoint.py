@@ -1,9 +1,10 @@
 """Checkpoints: the values of variables in a safetensors file, and back.
 
 A save replaces the file in one step, so that whatever interrupts it leaves the old file or the new
-one. A restore reads and checks every entry before it sets the first variable. What a file is made
-of is the business of the safetensors library; this module adds a checksum for each entry, which
-the format leaves room for, since it has none of its own.
+one. What it writes is a copy of all variables, made between two steps of whatever thread. A restore
+reads and checks every entry before it sets the first variable. What a file is made of is the
+business of the safetensors library; this module adds a checksum for each entry, which the format
+leaves room for, since it has none of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.ops.leaf import Variable
-from symgrad.graph.types import Array, State
+from symgrad.graph.types import Array, State, read_states, write_states
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.
 _CHECKSUMS = "crc32"
@@ -49,7 +50,8 @@ def save(path: PathLike, variables: Any) -> None:
     such as the `state` of an optimizer: `save(path, [w, b, optimizer.state])`. In a mapping an
     entry is called like its key, with a slash between the keys of nested ones; elsewhere like its
     variable. The metadata key `crc32` holds JSON that maps names to the CRC-32 of their bytes in
-    hexadecimal. Equal values make equal files.
+    hexadecimal. Equal values make equal files. The values are those of one moment between steps:
+    other threads may run steps meanwhile.
 
     The file is written in a new folder beside it, brought to the disk, and renamed. A process that
     is killed meanwhile leaves `path` as it was, and the folder `.name.*.partial`, which nothing
@@ -60,8 +62,9 @@ def save(path: PathLike, variables: Any) -> None:
     with suppress(FileNotFoundError):
         _require_file("save", os.fspath(path))
     states = _by_name("save", variables)
-    specs = {name: _spec(state.array) for name, state in states.items()}
-    checksums = {name: _checksum(state.array) for name, state in states.items()}
+    values = dict(zip(states, read_states(list(states.values())), strict=True))
+    specs = {name: _spec(array) for name, array in values.items()}
+    checksums = {name: _checksum(array) for name, array in values.items()}
     _replace(Path(path), specs, {_CHECKSUMS: json.dumps(checksums, sort_keys=True)})
 
 
@@ -69,9 +72,10 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
     """Set `variables`, named as in `save`, to the values in the file `path`.
 
     Every one must have an entry of its shape and dtype, and every entry a variable; with
-    `ignore_extra` entries without one are passed over. Raises `CheckpointError`, with all variables
-    as they were, for a missing, extra, misshapen or damaged entry, for a file that is no
-    safetensors, and for a folder, a pipe or a device; `OSError` if there is no such file. Files of
+    `ignore_extra` entries without one are passed over. All are set at one moment between steps.
+    Raises `CheckpointError`, with all variables as they were, for a missing, extra, misshapen or
+    damaged entry, for a file that is no safetensors, and for a folder, a pipe or a device;
+    `OSError` if there is no such file. Files of
     other programs, which have no checksums, are read as well.
     """
     states = _by_name("restore", variables)
@@ -80,8 +84,7 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
     except SafetensorError as error:
         problem = f"{os.fspath(path)} is damaged or no safetensors file: {error}"
         raise CheckpointError("restore", problem, source=user_source()) from error
-    for state, array in zip(states.values(), arrays, strict=True):
-        state.array[...] = array
+    write_states(list(states.values()), arrays)
 
 
 def _by_name(op: str, variables: Any) -> dict[str, State]:

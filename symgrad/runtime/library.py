@@ -19,6 +19,7 @@ import numpy as np
 from symgrad.codegen.abi import OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.types import Array, TensorType, aligned_empty
+from symgrad.graph.whole_copies import copy_whole
 from symgrad.runtime.aot_manifest import read_image, read_manifest, refuse
 from symgrad.runtime.loaded_step import LoadedStep, reorder_arguments, tensor_from_json
 
@@ -160,7 +161,10 @@ class _Variables(MutableMapping[str, Array]):
         self._library = library
 
     def __getitem__(self, name: str) -> Array:
-        return self._views[name].copy()
+        view = self._views[name]
+        copy = np.empty_like(view)
+        copy_whole([copy], [view])
+        return copy
 
     def __setitem__(self, name: str, value: Any) -> None:
         view, array = self._views[name], np.asarray(value)
@@ -176,7 +180,7 @@ class _Variables(MutableMapping[str, Array]):
                 f"{array.dtype.name} was assigned to a variable of {view.dtype.name}",
                 source=user_source(),
             )
-        view[...] = array
+        copy_whole([view], [np.ascontiguousarray(array, view.dtype)])
 
     def __delitem__(self, name: str) -> NoReturn:
         raise GraphError(

@@ -90,7 +90,7 @@ def _trace(
 
 
 def _starting_point(graph: Graph, feed: Mapping[Tensor, Any], rng: np.random.Generator) -> Point:
-    point: Point = {v: v.state.array.astype(_widen(v.dtype).numpy) for v in graph.variables}
+    point: Point = {v: v.value.astype(_widen(v.dtype).numpy) for v in graph.variables}
     for tensor in graph.inputs:
         if tensor in feed:
             point[tensor] = np.asarray(feed[tensor]).astype(_widen(tensor.dtype).numpy)

@@ -34,7 +34,6 @@ from symgrad.codegen.abi import (
     UNSUPPORTED_CPU,
     WRONG_SIZE,
     Interface,
-    Stored,
 )
 from symgrad.codegen.llvm.abi_code import (
     I32,
@@ -56,7 +55,7 @@ from symgrad.codegen.llvm.abi_code import (
     store_at,
 )
 from symgrad.codegen.llvm.abi_variables import BYTES_AT, OFFSET_AT, VariableTable
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.types import ALIGNMENT, Array, read_states
 
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 _MAGIC = int.from_bytes(STATE_MAGIC, "little")
@@ -119,7 +118,9 @@ def _emit_init(
     (instance,) = function.args
     status = builder.call(begin, [instance])
     return_unless(builder, builder.icmp_signed("==", status, I32(0)), status)
-    values = [_initial_value(module, stored) for stored in interface.variables]
+    # All of one moment: other threads may run steps while this exports one.
+    found = read_states([stored.state for stored in interface.variables])
+    values = [_initial_value(module, value) for value in found]
     initial = read_only(module, ir.Constant(ir.ArrayType(PTR, len(values)), values))
     copy = of_c(module, "memcpy", PTR, PTR, PTR, I64)
     with counting(builder, I64(table.count)) as number:
@@ -136,9 +137,9 @@ def _emit_init(
     builder.ret(I32(0))
 
 
-def _initial_value(module: ir.Module, stored: Stored) -> ir.Constant:
+def _initial_value(module: ir.Module, value: Array) -> ir.Constant:
     """Return where the value of a variable is embedded; null for zeros, which are not stored."""
-    content = stored.state.array.tobytes()
+    content = value.tobytes()
     if not np.frombuffer(content, np.uint8).any():
         return NULL
     return read_only_bytes(module, content, align=ALIGNMENT)

@@ -14,7 +14,15 @@ from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.sizes import Dim, Size, unknown
-from symgrad.graph.types import Array, Literal, Shape, State, TensorType
+from symgrad.graph.types import (
+    Array,
+    Literal,
+    Shape,
+    State,
+    TensorType,
+    read_states,
+    write_states,
+)
 
 
 def placeholder(
@@ -96,8 +104,11 @@ class Variable(Tensor):
 
     @property
     def value(self) -> Array:
-        """A copy of the current value; assigning sets it, with shape and dtype checked."""
-        return self.state.array.copy()
+        """A copy of the current value; assigning sets it, with shape and dtype checked.
+
+        Both are whole: no step that runs in another thread lies half before and half after them.
+        """
+        return read_states([self.state])[0]
 
     @value.setter
     def value(self, new: Any) -> None:
@@ -114,7 +125,7 @@ class Variable(Tensor):
                 f"{array.dtype.name} was assigned to a variable of {self.dtype.name}",
                 source=user_source(),
             )
-        self.state.array[...] = array
+        write_states([self.state], [array])
 
 
 def variable_node(state: State, name: str | None) -> Variable:
@@ -130,7 +141,7 @@ def _variable_infer(*, state: State) -> TensorType:
 
 
 def _variable_reference(*, state: State) -> Array:
-    return state.array.copy()
+    return read_states([state])[0]
 
 
 variable_op = define(

@@ -12,7 +12,7 @@ from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.program import Call, calls_of
 from symgrad.codegen.registers import timed_as_one
-from symgrad.graph.types import Array, aligned_empty
+from symgrad.graph.types import Array, aligned_empty, read_states, write_states
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
 from symgrad.runtime.inspection.tables import table
@@ -113,7 +113,7 @@ def _measured(
 ) -> Array:
     """Return the seconds and the runs of each call: medians over `repeat` steps."""
     run, spent = _timed_run(executable, arrays, whole_loops=whole_loops)
-    kept = [s.array.copy() for s in executable.program.variables]
+    kept = read_states(executable.program.variables)
     samples = []
     try:
         for _ in range(repeat + 1):
@@ -121,8 +121,7 @@ def _measured(
             run()
             samples.append(spent.copy())
     finally:
-        for state, old in zip(executable.program.variables, kept, strict=True):
-            state.array[...] = old
+        write_states(executable.program.variables, kept)
     medians: Array = np.median(samples[1:], axis=0)  # the first run meets cold caches
     return medians
 
@@ -141,7 +140,7 @@ def _timed_run(
     module = optimize(text, options.target, options.opt_level)
     image = emit_object(module, options.target, options.opt_level)
     code = load_object(image, [STEP], runtime_symbols(text))
-    step = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
+    step = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
     outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
     spent = np.zeros((len(executable.program.calls), 2))  # seconds and runs
     inputs_table, outputs_table = _table_of(arrays), _table_of(outputs)
