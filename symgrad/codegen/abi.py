@@ -14,6 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_parts
+from symgrad.codegen.llvm.poll import (
+    ASKED_WORD,
+    FAILURE_WORD,
+    STOP_WORD,
+    STOPPED,
+    WATCH_WORDS,
+    WORD_BYTES,
+)
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program import Program
 from symgrad.graph.types import ALIGNMENT, Literal, State, TensorType
@@ -23,9 +31,13 @@ STATE_VERSION = 1  # of the bytes that `save` writes
 STATE_MAGIC = b"SYMGRAD\0"
 STATE_HEAD_BYTES = 40  # magic, version, 0, signature, bytes of the values, their checksum
 
-# The head of an instance: which library it belongs to, the index that was out of range, and which
-# of the library's implementations this machine runs.
-FINGERPRINT_OFFSET, FAILURE_OFFSET, CHOICE_OFFSET, HEAD_BYTES = 0, 8, 16, 64
+# The head of an instance: which library it belongs to, which of the library's implementations this
+# machine runs, and the watch of its steps.
+FINGERPRINT_OFFSET, CHOICE_OFFSET, WATCH_OFFSET, HEAD_BYTES = 0, 8, 16, 64
+FAILURE_OFFSET = WATCH_OFFSET + WORD_BYTES * FAILURE_WORD
+STOP_OFFSET = WATCH_OFFSET + WORD_BYTES * STOP_WORD
+ASKED_OFFSET = WATCH_OFFSET + WORD_BYTES * ASKED_WORD
+assert WATCH_OFFSET + WORD_BYTES * WATCH_WORDS <= HEAD_BYTES, "the head has no room for the watch"
 
 OK = 0
 NULL_POINTER, MISALIGNED, NOT_INITIALIZED, UNSUPPORTED_CPU, UNKNOWN_NAME = -1, -2, -3, -4, -5
@@ -44,6 +56,7 @@ STATUSES: Mapping[int, tuple[str, str]] = {
     OTHER_VERSION: ("OTHER_VERSION", "the state has a format of another version"),
     OTHER_VARIABLES: ("OTHER_VARIABLES", "the state is one of other variables"),
     DAMAGED: ("DAMAGED", "the state is damaged: its checksum differs"),
+    STOPPED: ("STOPPED", "the step was stopped"),
     TAPE_FULL: ("TAPE_FULL", "a loop without a bound ran for longer than there is memory"),
 }
 
@@ -51,7 +64,7 @@ STATUSES: Mapping[int, tuple[str, str]] = {
 FUNCTIONS = (
     "abi_version", "size", "alignment", "init", "init_from", "release", "message", "failed_index",
     "variable_count", "variable_at", "find", "address", "read", "write", "state_size", "save",
-    "restore", "instance", "variable",
+    "restore", "instance", "variable", "stop",
 )  # fmt: skip
 
 
@@ -184,7 +197,7 @@ def _table(
     """Return what the table `state` of the function of `program` points at, slot by slot."""
     tapes = (first_tape + TAPE_BYTES * i for i in range(program.tapes))
     variables = (offsets[state] for state in program.variables)
-    return (arena, FAILURE_OFFSET, *variables, *program.constants, *tapes)
+    return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes)
 
 
 def _step_interface(

@@ -7,7 +7,7 @@ a body again and again, or a routine that is run from other places too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.codegen.loops import Kernel
@@ -120,8 +120,7 @@ class Routine:
     Their inputs and outputs are what an `Invoke` gives. Their temporaries lie in the buffer
     `scratch`, at `offsets` from its start: no two runs of a routine overlap, so one piece of memory
     serves all. `inner` are the routines it runs, those that these run among them. `arity` is how
-    many inputs and outputs there are. One that `can_fail` may end early: by a kernel, or since
-    there is no memory for a tape.
+    many inputs and outputs there are.
     """
 
     name: str
@@ -130,14 +129,6 @@ class Routine:
     scratch: Buffer
     offsets: dict[Buffer, int]
     inner: tuple[Routine, ...]
-    can_fail: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Found once, when it is known of all in `inner`: each of them runs others in turn.
-        is_fallible = any(call.kernel.can_fail for call in calls_of(self.steps))
-        has_tape = any(buffer.place == "tape" for buffer in buffers_of(self.steps))
-        can_fail = is_fallible or has_tape or any(routine.can_fail for routine in self.inner)
-        object.__setattr__(self, "can_fail", can_fail)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

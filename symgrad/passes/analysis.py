@@ -14,6 +14,7 @@ import networkx
 from symgrad.graph.kernel_spec import Gather, Iota, Map, Reshape, Scatter, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import State
+from symgrad.passes.draft import NESTED
 from symgrad.passes.partition import Group, Partition
 
 _COMPUTED_ANYWHERE = (Map, View, Iota, Gather, Reshape)
@@ -124,7 +125,12 @@ def _reads(state: State, tensor: Tensor) -> bool:
 
 
 def _can_fail(partition: Partition, number: int) -> bool:
-    """Return whether a group reads or writes at indices that no group before it has read at."""
+    """Return whether a group is nested, or indexes where no group before it has read.
+
+    What is nested may index, and a loop may be interrupted.
+    """
+    if any(isinstance(partition.specs[n], NESTED) for n in partition.groups[number].nodes):
+        return True
     known = {
         t
         for group in partition.groups[:number]

@@ -201,8 +201,8 @@ class _Precedence:
 def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bool:
     """Return whether a group of `nodes` can fail, given that `before` ran and did not.
 
-    What is nested is taken to be able to fail: it often indexes. A scatter to where something was
-    gathered before finds its indices in range.
+    What is nested is taken to be able to fail: it often indexes, and a loop may be interrupted. A
+    scatter to where something was gathered before finds its indices in range.
     """
     gathered = {_place(n, spec) for n in before if isinstance(spec := specs[n], Gather)}
     for node in nodes:

@@ -29,6 +29,11 @@ void {name}_release({name}_instance *self);
 const char *{name}_message(int32_t status);
 int64_t {name}_failed_index(const {name}_instance *self);
 
+/* Make the step that runs on an instance, or the next one, return {upper}_STOPPED when a long loop
+   polls; variables are as they were before it. A step without such a loop runs to its end. May be
+   called from any thread and from a handler of signals, unlike all else. */
+void {name}_stop({name}_instance *self);
+
 /* The variables: by number from 0 (NULL if there is none), the number of a name (negative if there
    is none), and where the value of one is in an instance (NULL if there is none). */
 int32_t {name}_variable_count(void);
@@ -62,7 +67,7 @@ def print_header(interface: Interface) -> str:
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         _constants(interface),
         _structs(name),
-        _GENERAL.format(name=name).rstrip(),
+        _GENERAL.format(name=name, upper=name.upper()).rstrip(),
         _variables(interface),
         *(_step(name, step) for step in interface.steps),
         "#ifdef __cplusplus\n}\n#endif",

@@ -19,12 +19,13 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any
 
 from symgrad.codegen.llvm.target import Target
-from symgrad.runtime.entry_code import SYMBOLS, emit_entry_module
+from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
+from symgrad.runtime.interrupts import stop_word
 from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 __all__ = ["ArraySpec", "NativeEntry", "build_entry"]
@@ -58,7 +59,7 @@ def build_entry(
     outputs: Sequence[ArraySpec],
     single: bool,
     slow_path: Callable[..., Any],
-    on_failure: Callable[..., NoReturn],
+    on_failure: Callable[..., None],
     target: Target,
     into_slow_path: Callable[..., Any] | None = None,
     owner: object = None,
@@ -73,7 +74,8 @@ def build_entry(
     entry again must make all arguments fit: `np.require(x, dtype, ["C", "A", "E"])` does,
     whereas `astype(copy=False)` keeps an equal dtype that is another object.
 
-    If the step fails, its outputs are released and `on_failure(status, *args)` raises. `single`
+    If the step fails, its outputs are released and `on_failure(status, *args)` raises; where it
+    returns, after a step that was only stopped, the step is run again. `single`
     returns the one output itself and not a tuple; without outputs, `none_for_nothing` returns None
     and not an empty tuple. `owner` is whatever the addresses need to stay
     valid: it lives as long as either function does.
@@ -95,7 +97,8 @@ def build_entry(
 def _entry_code(target: Target) -> LoadedCode:
     platform = verified_platform()
     module = optimize(str(emit_entry_module(platform.layout)), target, _OPT_LEVEL)
-    return load_object(emit_object(module, target, _OPT_LEVEL), SYMBOLS, dict(platform.imports))
+    imports = {**dict(platform.imports), STOP: ctypes.addressof(stop_word())}
+    return load_object(emit_object(module, target, _OPT_LEVEL), SYMBOLS, imports)
 
 
 class _PyMethodDef(ctypes.Structure):
@@ -118,7 +121,7 @@ def _builtin(
     symbol: str,
     code: LoadedCode,
     record: Record,
-    handlers: tuple[Callable[..., Any], Callable[..., NoReturn]],
+    handlers: tuple[Callable[..., Any], Callable[..., None]],
     owner: object,
 ) -> Callable[..., Any]:
     doc = f"Run the compiled step {name} on arrays of exactly the shapes and dtypes it has."
@@ -126,6 +129,6 @@ def _builtin(
     # `self` owns everything the function needs, its definition included: built-in functions may
     # outlive the NativeEntry. It is a tuple since the garbage collector sees through one, and
     # handlers that lead back to the function make a cycle.
-    self_ = (record.words, *handlers, record.tables, definition, code, owner)
+    self_ = (record.words, *handlers, record.tables, definition, code, stop_word(), owner)
     function: Callable[..., Any] = _new_builtin(ctypes.addressof(definition), self_, "symgrad")
     return function

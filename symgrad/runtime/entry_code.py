@@ -42,6 +42,8 @@ _EXTERNALS = {
     "Py_DecRef": ir.FunctionType(_VOID, [_PTR]),
     "Py_IncRef": ir.FunctionType(_VOID, [_PTR]),
 }
+# A word of the process: other than 0 where a step that runs is to stop.
+STOP = "interrupt_stop"
 _METHOD = ir.FunctionType(_PTR, [_PTR, _PTR, _I64])
 _STEP = ir.FunctionType(_I32, [_PTR, _PTR, _PTR])
 
@@ -72,6 +74,7 @@ class _Emitter:
         }
         self.array_type = ir.GlobalVariable(module, _I8, "PyArray_Type")
         self.none = ir.GlobalVariable(module, _I8, "_Py_NoneStruct")
+        self.stop = ir.GlobalVariable(module, _I64, STOP)
         self.bind = self._emit_bind()
         self.overlap = self._emit_overlap()
         self.prepare = self._emit_prepare()
@@ -110,7 +113,7 @@ class _Emitter:
         status = self._run_step(builder, record)
         with builder.if_then(_is_failure(builder, status), likely=False):
             self._release(builder, result)
-            builder.ret(builder.call(self.fail, [self_, status, args, nargs]))
+            self._return_failure(builder, function, status)
         builder.ret(builder.load(result, typ=_PTR))
 
     def emit_into(self) -> None:
@@ -133,9 +136,20 @@ class _Emitter:
             builder.ret(builder.call(self.slow_path, function.args))
         status = self._run_step(builder, record)
         with builder.if_then(_is_failure(builder, status), likely=False):
-            builder.ret(builder.call(self.fail, [self_, status, args, nargs]))
+            self._return_failure(builder, function, status)
         self._external(builder, "Py_IncRef", self.none)
         builder.ret(self.none)
+
+    def _return_failure(
+        self, builder: ir.IRBuilder, function: ir.Function, status: ir.Value
+    ) -> None:
+        """Return the error of the handler of failures, or run `function` again if it has none."""
+        self_, args, nargs = function.args
+        handled = builder.call(self.fail, [self_, status, args, nargs])
+        with builder.if_then(_is_null(builder, handled), likely=True):
+            builder.ret(_NULL)
+        self._external(builder, "Py_DecRef", handled)
+        builder.ret(builder.call(function, function.args))
 
     def _emit_bind(self) -> ir.Function:
         """`bind(specs, pointers, args, count)`: check `args`, take their pointers; false if not."""
@@ -300,6 +314,8 @@ class _Emitter:
         inputs = _field(builder, RECORD_FIELDS, record, "pointers")
         input_count = _field(builder, RECORD_FIELDS, record, "input_count")
         outputs = _element(builder, _PTR, inputs, input_count)
+        # An interrupt from before the step was one of what ran then.
+        builder.store_atomic(_ZERO, self.stop, "monotonic", 8)
         return builder.call(step, [inputs, outputs, state])
 
 

@@ -9,12 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, POLL, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.program import Program
@@ -31,6 +32,7 @@ from symgrad.passes.pipeline import Options
 from symgrad.passes.pipeline import optimize as optimize_graph
 from symgrad.passes.rewrites import Decision
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
+from symgrad.runtime.interrupts import interrupts, raise_interrupt
 from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
 from symgrad.runtime.openmp import runtime_symbols
 
@@ -73,9 +75,12 @@ class Executable:
         self.llvm = str(emit_module(self.program, options.target))
         self.code = machine_code(self.llvm, options)
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
-        self._failure = np.zeros(1, np.int64)
+        self._watch = np.zeros(WATCH_WORDS, np.int64)
+        self._interrupts = interrupts() if f'@"{POLL}"' in self.llvm else None
+        if self._interrupts is not None:
+            self._watch[ASKED_WORD] = self._interrupts.asked
         self._constants = [aligned_copy(c.array) for c in self.program.constants]
-        arrays = [self._arena, self._failure, *(s.array for s in self.program.variables)]
+        arrays = [self._arena, self._watch, *(s.array for s in self.program.variables)]
         # A tape is a pointer and a size; the program makes it grow, and it stays for the next run.
         self._tapes = np.zeros((self.program.tapes, TAPE_BYTES // 8), np.int64)
         weakref.finalize(self, _free_tapes, self._tapes)
@@ -104,11 +109,17 @@ class Executable:
             target=self.options.target,
             into_slow_path=into_slow_path,
             none_for_nothing=none_for_nothing,
-            owner=(self.code, self.table, self._arrays),
+            owner=(self.code, self.table, self._arrays, self._interrupts),
         )
 
-    def raise_failure(self, status: int, *_arguments: object) -> NoReturn:
-        """Raise the error for a status that the program returned."""
+    def raise_failure(self, status: int, *_arguments: object) -> None:
+        """Raise the error for a status that the program returned.
+
+        Returns if the program was stopped for nothing: it is to be run again.
+        """
+        if status == STOPPED:
+            raise_interrupt()
+            return
         if status == TAPE_FULL:
             raise TapeError(
                 self.graph.name,
@@ -116,7 +127,9 @@ class Executable:
                 hint="give it maximum_iterations",
             )
         node, spec = self.program.failures[status]
-        problem = f"index {self._failure[0]} is out of range for {failing_axis(node, spec)}"
+        problem = (
+            f"index {self._watch[FAILURE_WORD]} is out of range for {failing_axis(node, spec)}"
+        )
         raise IndexOutOfRangeError(node.op, problem, source=node.source)
 
     @cached_property

@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from symgrad.codegen.abi import OK
+from symgrad.codegen.abi import ASKED_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import copy_whole
 from symgrad.runtime.aot_manifest import read_image, read_manifest, refuse
+from symgrad.runtime.interrupts import interrupts
 from symgrad.runtime.loaded_step import LoadedStep, reorder_arguments, tensor_from_json
 
 _Record = Mapping[str, Any]
@@ -74,6 +75,8 @@ class Library:
         self._instance = ctypes.c_void_p(self._memory.ctypes.data)
         self._state_bytes = int(manifest["state_bytes"])
         self._check(self.function("init")(self._instance))
+        self._interrupts = interrupts()
+        self._memory[ASKED_OFFSET : ASKED_OFFSET + 8].view(np.int64)[:] = self._interrupts.asked
         weakref.finalize(self, _release, self.function("release", None), self._memory)
         self.steps = self._load_steps(manifest["steps"])
         self.variables: MutableMapping[str, Array] = _Variables(self, manifest["variables"])

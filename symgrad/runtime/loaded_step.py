@@ -7,11 +7,12 @@ instructions lie between.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.codegen.llvm.tape import TAPE_FULL
 from symgrad.codegen.llvm.target import target_named
 from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
@@ -22,6 +23,7 @@ from symgrad.graph.types import Array
 from symgrad.runtime.aot_manifest import failure_from_json, nest_from_json
 from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
 from symgrad.runtime.entry import ArraySpec, build_entry
+from symgrad.runtime.interrupts import raise_interrupt
 from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
@@ -135,7 +137,10 @@ class LoadedStep:
             problem = f"{what} {given}, {describe(nest)} is needed"
             raise GraphError(self.name, problem, source=user_source()) from error
 
-    def _raise_failure(self, status: int, *_arguments: object) -> NoReturn:
+    def _raise_failure(self, status: int, *_arguments: object) -> None:
+        if status == STOPPED:
+            raise_interrupt()
+            return
         if status == TAPE_FULL:
             raise TapeError(
                 self.name,

@@ -13,6 +13,7 @@ from symgrad.codegen.abi import (
     CHOICE_OFFSET,
     FAILURE_OFFSET,
     STATUSES,
+    STOP_OFFSET,
     Implementation,
     Interface,
     Place,
@@ -23,6 +24,7 @@ from symgrad.codegen.llvm.abi_code import (
     I32,
     I64,
     PTR,
+    VOID,
     at,
     define,
     load_at,
@@ -30,12 +32,13 @@ from symgrad.codegen.llvm.abi_code import (
     require_instance,
     require_pointers,
     return_unless_instance,
+    store_at,
     text,
 )
 from symgrad.codegen.llvm.abi_cpu import emit_choose
 from symgrad.codegen.llvm.abi_state import emit_state_functions
 from symgrad.codegen.llvm.abi_variables import emit_table, emit_variable_functions
-from symgrad.codegen.llvm.tape import TAPE_FULL
+from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.graph.types import ALIGNMENT, Literal
 
 
@@ -55,6 +58,7 @@ def emit_interface(interface: Interface, triple: str) -> ir.Module:
     emit_state_functions(module, interface, table, emit_choose(module, interface))
     _emit_message(module, interface)
     _emit_failed_index(module, interface)
+    _emit_stop(module, interface)
     steps = _Steps(module, interface)
     for step in interface.steps:
         steps.emit(step)
@@ -83,6 +87,15 @@ def _emit_failed_index(module: ir.Module, interface: Interface) -> None:
     (instance,) = function.args
     return_unless_instance(builder, instance, interface, I64(0))
     builder.ret(load_at(builder, instance, FAILURE_OFFSET, I64))
+
+
+def _emit_stop(module: ir.Module, interface: Interface) -> None:
+    function, builder = define(module, f"{interface.name}_stop", VOID, [PTR], is_public=True)
+    (instance,) = function.args
+    return_unless_instance(builder, instance, interface, None)
+    # A loop reads it in another thread, or in this one below a handler of signals.
+    store_at(builder, I64(1), instance, STOP_OFFSET)
+    builder.ret_void()
 
 
 class _Steps:
@@ -133,7 +146,7 @@ class _Steps:
         places = [self._place(builder, instance, place) for place in implementation.table]
         own = builder.call(callee, [inputs, outputs, _table(builder, places)])
         is_failure = builder.icmp_signed(">", own, I32(0))
-        is_numbered = builder.and_(is_failure, builder.icmp_signed("<", own, I32(TAPE_FULL)))
+        is_numbered = builder.and_(is_failure, builder.icmp_signed("<", own, I32(STOPPED)))
         numbered = builder.add(own, I32(step.status_base))
         builder.ret(builder.select(is_numbered, numbered, own))
 

@@ -2,8 +2,9 @@
 
     i32 @step(ptr inputs, ptr outputs, ptr state)
 
-`state` is a table: the arena, an int64 that receives an index found out of range, then the
-variables, the constants and the tapes. Where a temporary lies in the arena has been decided.
+`state` is a table: the arena, the watch (`poll.py`), which also receives an index found out of
+range, then the variables, the constants and the tapes. Where a temporary lies in the arena has been
+decided.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.program import Argument, Program
 from symgrad.passes.buffers import Buffer
 
-ARENA_SLOT, FAILURE_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
+ARENA_SLOT, WATCH_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
 
 _I64, _PTR, _BYTE = ir.IntType(64), ir.PointerType(), ir.IntType(8)
 
@@ -44,7 +45,7 @@ class Addresses:
         self.pointers: dict[Buffer, ir.Value] = {}
         self.iterations: dict[int, ir.Value] = {}
         self.tapes: dict[Buffer, TapeInRegisters] = {}
-        self.failure = self._slot(self.state, FAILURE_SLOT)
+        self.watch = self._slot(self.state, WATCH_SLOT)
         self._arena = self._slot(self.state, ARENA_SLOT)
 
     def locate(self, buffers: Iterable[Buffer]) -> None:

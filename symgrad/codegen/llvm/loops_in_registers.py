@@ -14,7 +14,8 @@ from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.llvm.steps import StepsEmitter
 from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.llvm.written_out import emit_written_out
-from symgrad.codegen.program import Argument, Call, Repeat, Slice, Sweep
+from symgrad.codegen.polls import polls_inside
+from symgrad.codegen.program import Argument, Call, Repeat, Slice, Sweep, invokes_of
 from symgrad.codegen.registers import is_written_out
 from symgrad.passes.buffers import Buffer
 
@@ -41,6 +42,7 @@ class LoopEmitter(StepsEmitter):
         for buffer, pointer in pointers.items():
             if buffer.place == "tape":
                 addresses.tapes[buffer] = TapeInRegisters(self._builder, pointer)
+        self._counted = self._count_in_register(loop)
         held = (register.buffer for register in loop.registers)
         self._registers = RegisterFile(self._builder, self._target, held)
         for register in loop.registers:
@@ -53,7 +55,27 @@ class LoopEmitter(StepsEmitter):
         for register in loop.registers:
             if register.mode == "inout":
                 self._registers.spill(register.buffer, pointers[register.buffer])
+        if self._counted is not None:
+            left = self._builder.load(self._counted, align=8, typ=_I64)
+            self._builder.store(left, super()._cycles_left(), align=8)
         self._builder.ret(_I32(0))
+
+    def _count_in_register(self, loop: Repeat | Sweep) -> ir.Value | None:
+        """Return a register with the cycles until the next poll, None if they stay in memory.
+
+        Routines count them in memory. Where the loop ends early, no more is known of the register:
+        that only makes another poll come sooner or later.
+        """
+        polled = self._functions.polled
+        if not polls_inside([loop], polled) or any(invokes_of([loop])):
+            return None
+        register = self._builder.alloca(_I64)
+        left = self._builder.load(super()._cycles_left(), align=8, typ=_I64)
+        self._builder.store(left, register, align=8)
+        return register
+
+    def _cycles_left(self) -> ir.Value:
+        return super()._cycles_left() if self._counted is None else self._counted
 
     def _scalar(self, argument: Argument) -> ir.Value:
         if isinstance(argument, Buffer) and argument in self._registers:
@@ -72,7 +94,7 @@ class LoopEmitter(StepsEmitter):
             return
         addresses = self._addresses
         emit_written_out(
-            self._builder, call, addresses.of, self._registers, addresses.failure, self._target
+            self._builder, call, addresses.of, self._registers, addresses.watch, self._target
         )
 
     def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:

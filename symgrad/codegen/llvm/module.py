@@ -5,8 +5,9 @@
 `inputs` and `outputs` are tables of pointers to elements, `state` is a table too (`addresses.py`).
 The result is 0, or the status of what failed. A routine is a function of its own, which takes its
 inputs and outputs as parameters, and `state`. The function calls functions of its own module and
-nothing else, except that a tape grows through the C library and that parallel kernels fork through
-an OpenMP runtime. Here it is decided which functions there are; `steps.py` fills them.
+nothing else, except that a tape grows through the C library, that parallel kernels fork through an
+OpenMP runtime, and that a poll asks the function whose address it finds in memory, if any. Here it
+is decided which functions there are; `steps.py` fills them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.loops_in_registers import LoopEmitter
 from symgrad.codegen.llvm.steps import Functions, StepsEmitter, return_failure
 from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.polls import polled_loops
 from symgrad.codegen.program import Program, Repeat, Routine, Step, Sweep, buffers_of
 from symgrad.codegen.registers import loops_around
 
@@ -51,7 +53,8 @@ def emit_module(
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.calls)}
-    functions = Functions(module, program, target, _emit_loop, clock, numbers, whole_loops)
+    polled = polled_loops(program.steps, program.routines)
+    functions = Functions(module, program, target, _emit_loop, clock, numbers, polled, whole_loops)
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_steps(functions, step, program.steps)

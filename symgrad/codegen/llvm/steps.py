@@ -17,6 +17,7 @@ from symgrad.codegen.llvm.addresses import Addresses
 from symgrad.codegen.llvm.clock import Clock
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.lanes import Lanes
+from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, watch_word
 from symgrad.codegen.llvm.tape import tape_reserve
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import Kernel
@@ -45,7 +46,8 @@ class Functions:
 
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
-    is in registers is timed as a whole, in the place of its first call.
+    is in registers is timed as a whole, in the place of its first call. `polled` are the cycles of
+    an iteration of each loop that polls.
     """
 
     module: ir.Module
@@ -54,6 +56,7 @@ class Functions:
     emit_loop: Callable[[Functions, Repeat | Sweep], ir.Function]
     clock: ir.Function | None
     numbers: Mapping[int, int]
+    polled: Mapping[int, int]
     whole_loops: bool = False
     routines: dict[str, ir.Function] = field(default_factory=dict)
     kernels: dict[str, ir.Function] = field(default_factory=dict)
@@ -144,7 +147,7 @@ class StepsEmitter:
         if not call.kernel.can_fail:
             self._builder.call(kernel, arguments)
             return
-        own = self._builder.call(kernel, [*arguments, self._addresses.failure])
+        own = self._builder.call(kernel, [*arguments, self._addresses.watch])
         status: ir.Value = _I32(0)
         for number, of_program in enumerate(call.statuses, 1):
             is_it = self._builder.icmp_signed("==", own, _I32(number))
@@ -155,9 +158,7 @@ class StepsEmitter:
         places = [self._addresses.of(argument) for argument in (*invoke.inputs, *invoke.outputs)]
         rest = [self._addresses.state, *([] if self._clock is None else self._function.args[-1:])]
         routine = self._functions.routines[invoke.routine.name]
-        status = self._builder.call(routine, [*places, *rest])
-        if invoke.routine.can_fail:
-            return_failure(self._builder, status)
+        return_failure(self._builder, self._builder.call(routine, [*places, *rest]))
 
     def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
         """Call the function of a loop, which takes all addresses and the iterations around."""
@@ -199,6 +200,7 @@ class StepsEmitter:
         self._emit_steps(loop.condition)
         builder.cbranch(self._goes_on(loop, iteration), body, after)
         builder.position_at_end(body)
+        self._poll(loop)
         self._reserve(loop.tapes, builder.add(iteration, _I64(1)))
         self._emit_steps(loop.body)
         iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
@@ -226,6 +228,7 @@ class StepsEmitter:
         following = builder.add(done, _I64(1))
         place = builder.sub(trips, following) if sweep.reverse else done
         self._addresses.iterations[sweep.number] = place
+        self._poll(sweep)
         self._emit_steps(sweep.body)
         done.add_incoming(following, builder.block)
         builder.branch(head)
@@ -238,6 +241,18 @@ class StepsEmitter:
             return holds
         # Not even a condition that is wrong about its bound makes a loop write past its stacks.
         return builder.and_(holds, builder.icmp_signed("<", iteration, _I64(loop.capacity)))
+
+    def _poll(self, loop: Repeat | Sweep) -> None:
+        """Count an iteration of a loop that polls."""
+        cycles = self._functions.polled.get(loop.number)
+        if cycles is not None:
+            watch = self._addresses.watch
+            status = emit_count(self._builder, watch, self._cycles_left(), cycles)
+            return_failure(self._builder, status)
+
+    def _cycles_left(self) -> ir.Value:
+        """Return where the cycles until the next poll are counted."""
+        return watch_word(self._builder, self._addresses.watch, CYCLES_WORD)
 
     def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:
         """Make room for as many slices on `tapes`."""

@@ -16,6 +16,7 @@ from symgrad.graph.types import Array, aligned_empty, read_states, write_states
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
 from symgrad.runtime.inspection.tables import table
+from symgrad.runtime.interrupts import stop_word
 from symgrad.runtime.jit import emit_object, load_object, optimize
 from symgrad.runtime.limits import machine_limits
 from symgrad.runtime.openmp import runtime_symbols
@@ -148,10 +149,11 @@ def _timed_run(
 
     def run() -> None:
         kept_alive = (code, outputs, arrays)
-        status = step(*(t.ctypes.data for t in tables))
-        assert kept_alive
-        if status:
+        pointers = [t.ctypes.data for t in tables]
+        stop_word().value = 0
+        while status := step(*pointers):
             executable.raise_failure(status)
+        assert kept_alive
 
     return run, spent
 

@@ -1,0 +1,149 @@
+"""Ctrl-C while native code runs: a step that polls learns of it, ends, and is KeyboardInterrupt.
+
+Python's own handler of signals leaves a note that the interpreter reads between its instructions,
+of which there are none while a step runs. So a handler of ours is put before it, which sets a word
+and then calls Python's. A step that finds the word set ends with its state as it was, the
+interpreter goes on, and does with the signal what it would have done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from functools import cache
+
+from llvmlite import ir
+
+from symgrad.codegen.llvm.target import target_named
+from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
+
+# Note [Before Python's handler of signals]
+# `signal.signal` puts Python's handler in the place of ours, and so do other libraries with theirs.
+# So each poll asks which handler there is, and puts ours before it: a call of the system, which is
+# why polls are rare. Where a signal ends the process or is ignored, we have nothing to add.
+#
+# Another library may call ours from its own. Then each of both is before the other, and `busy` says
+# that a signal has been around already.
+
+_HANDLER, _ASKED = "on_signal", "is_interrupted"
+_WORDS = ("stop", "previous", "busy", "is_closed")
+
+_I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
+_TAKES_SIGNAL = ir.FunctionType(ir.VoidType(), [_I32])
+_EXTERNALS = {
+    "PyOS_getsig": ir.FunctionType(_I64, [_I32]),
+    "PyOS_setsig": ir.FunctionType(_I64, [_I32, _PTR]),
+}
+
+
+@cache
+def stop_word() -> ctypes.c_int64:
+    """Return the word of the process that is set when the step that runs is to stop."""
+    return ctypes.c_int64(0)
+
+
+def raise_interrupt() -> None:
+    """Raise KeyboardInterrupt for a step that was stopped, or what a handler of signals raises.
+
+    Returns if a handler of the user's has taken the signal and raises nothing. In a thread that
+    Python calls no handlers in, only the usual one is known to end what runs.
+    """
+    stop_word().value = 0
+    _check_signals()
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        raise KeyboardInterrupt
+    time.sleep(0)  # gives the lock to the main thread, which may have a handler to run
+
+
+# Raises what a handler raises.
+_check_signals = ctypes.PYFUNCTYPE(ctypes.c_int)(("PyErr_CheckSignals", ctypes.pythonapi))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interrupts:
+    """The code of the handler, and its words; whoever keeps an address keeps this too."""
+
+    code: LoadedCode
+    words: dict[str, ctypes.c_int64]
+
+    @property
+    def asked(self) -> int:
+        """The address of the function that steps ask whether they are to stop."""
+        return self.code.address(_ASKED)
+
+
+@cache
+def interrupts() -> Interrupts:
+    """Return the one handler of the process. The first poll puts it in its place."""
+    words = {name: ctypes.c_int64(0) for name in _WORDS} | {"stop": stop_word()}
+    imports = {name: ctypes.addressof(word) for name, word in words.items()}
+    for name in _EXTERNALS:
+        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        assert address is not None, f"{name} has no address"
+        imports[name] = address
+    native = target_named("native")
+    image = emit_object(optimize(str(_emit_functions()), native, 1), native, 1)
+    installed = Interrupts(load_object(image, [_HANDLER, _ASKED], imports), words)
+    atexit.register(_take_back, installed)
+    return installed
+
+
+def _take_back(installed: Interrupts) -> None:
+    """Leave signals to the handler that was there before: the code of ours does not stay."""
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(("PyOS_getsig", ctypes.pythonapi))
+    set_ = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
+        ("PyOS_setsig", ctypes.pythonapi)
+    )
+    installed.words["is_closed"].value = 1
+    if get(signal.SIGINT) == installed.code.address(_HANDLER):
+        set_(signal.SIGINT, installed.words["previous"].value)
+
+
+def _emit_functions() -> ir.Module:
+    module = ir.Module("interrupts")
+    words = {name: ir.GlobalVariable(module, _I64, name) for name in _WORDS}
+    for name, kind in _EXTERNALS.items():
+        ir.Function(module, kind, name)
+    _emit_asked(module, words, _emit_handler(module, words))
+    return module
+
+
+def _emit_handler(module: ir.Module, words: dict[str, ir.GlobalVariable]) -> ir.Function:
+    """Emit the handler: set the word, and call the handler before ours."""
+    handler = ir.Function(module, _TAKES_SIGNAL, _HANDLER)
+    (number,) = handler.args
+    builder = ir.IRBuilder(handler.append_basic_block("entry"))
+    builder.store_atomic(_I64(1), words["stop"], "monotonic", 8)
+    was_busy = builder.atomic_rmw("xchg", words["busy"], _I64(1), "monotonic")
+    with builder.if_then(builder.icmp_signed("==", was_busy, _I64(0)), likely=True):
+        # What an opaque pointer points to is said by who uses it: here, the type of the load.
+        previous = builder.load(words["previous"], align=8, typ=_TAKES_SIGNAL.as_pointer())
+        builder.call(previous, [number])
+        builder.store_atomic(_I64(0), words["busy"], "monotonic", 8)
+    builder.ret_void()
+    return handler
+
+
+def _emit_asked(
+    module: ir.Module, words: dict[str, ir.GlobalVariable], handler: ir.Function
+) -> None:
+    """Emit what a poll asks: put the handler before another one that is there, read the word."""
+    asked = ir.Function(module, ir.FunctionType(_I32, []), _ASKED)
+    builder = ir.IRBuilder(asked.append_basic_block("entry"))
+    interrupt = _I32(signal.SIGINT)
+    there = builder.call(module.globals["PyOS_getsig"], [interrupt])
+    is_ours = builder.icmp_unsigned("==", there, builder.ptrtoint(handler, _I64))
+    # 0 is the system's own, 1 ignores the signal, -1 is an error.
+    is_function = builder.icmp_unsigned("<", builder.sub(there, _I64(2)), _I64(-3))
+    is_open = builder.icmp_signed("==", builder.load(words["is_closed"], typ=_I64), _I64(0))
+    is_before = builder.and_(builder.and_(is_function, is_open), builder.not_(is_ours))
+    with builder.if_then(is_before, likely=False):
+        builder.store(there, words["previous"], align=8)
+        builder.call(module.globals["PyOS_setsig"], [interrupt, handler])
+    word = builder.load_atomic(words["stop"], "monotonic", 8, typ=_I64)
+    builder.ret(builder.zext(builder.icmp_signed("!=", word, _I64(0)), _I32))
