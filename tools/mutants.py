@@ -196,6 +196,14 @@ def _blocks(module: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
         yield _name(block), block
 
 
+def called_on_import(source: bytes) -> set[str]:
+    """Return the names of functions that are called by what is in no function."""
+    module = ast.parse(source)
+    outside = [s for s in module.body if not isinstance(s, ast.FunctionDef | ast.ClassDef)]
+    nodes = (node for statement in outside for node in ast.walk(statement))
+    return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+
+
 def _name(block: ast.stmt) -> str:
     match block:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):

@@ -30,7 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # of a script it is the folder within
 
 from tools.mutant_runs import Tests, run_anew, run_in_functions
-from tools.mutants import Mutant, draw
+from tools.mutants import Mutant, called_on_import, draw
 from tools.tests_of_lines import (
     ROOT,
     Record,
@@ -122,7 +122,9 @@ class Outcomes:
 def run(mutants: Sequence[Mutant], known: Record, budget: float, copy: Path, to: Outcomes) -> None:
     """Run tests on mutants, in a copy of the repository."""
     work = [(mutant, tests_in_function(mutant, known, budget)) for mutant in mutants]
-    run_in_functions(copy, [(mutant, tests) for mutant, tests in work if tests], to.add)
+    called = {name for file in targets() for name in called_on_import((ROOT / file).read_bytes())}
+    patched = [(m, tests) for m, tests in work if tests and m.name not in called]
+    run_in_functions(copy, patched, to.add)
     done = to.read()
     for mutant, tests in work:
         if mutant.key in done:

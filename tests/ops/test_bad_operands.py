@@ -64,6 +64,11 @@ _ROWS = [
     (lambda: sg.einsum("ijk", F), sg.ShapeError, "einsum: 3 labels 'ijk' for f32[3, 4]"),
     (lambda: sg.einsum("ij->k", F), sg.ShapeError, "einsum: the result of 'ij->k' is not made of"),
     (lambda: sg.einsum("ii", F), sg.ShapeError, "einsum: sizes of 'i' differ in 'ii' of f32[3, 4]"),
+    (
+        lambda: sg.einsum("ij,ij->ij", sg.zeros((1, 4)), F),
+        sg.ShapeError,
+        "einsum: sizes of 'i' differ in 'ij,ij->ij': lhs: f32[1, 4], rhs: f32[3, 4]",
+    ),
     (lambda: sg.einsum("i.", V), sg.ShapeError, "einsum: 'i.' is made of more than letters"),
     (lambda: sg.einsum(NO_TEXT, V), sg.DTypeError, "einsum: subscripts are a string"),
     (lambda: sg.take(F, 3, axis=0), sg.IndexOutOfRangeError, "take: index 3 is outside of axis 0"),
@@ -135,6 +140,7 @@ def test_an_index_outside_of_its_axis_stops_the_program(index):
 
     x, i = sg.placeholder((3, 2)), sg.placeholder((2,), "int32")
     arrays = [np.zeros((3, 2), np.float32), np.array([0, index], np.int32)]
-    for result in (x[i], sg.scatter_add(x, i, 1.0)):
-        with pytest.raises(sg.IndexOutOfRangeError, match=f"index {index} is outside of axis 0"):
+    for result, op in ((x[i], "gather"), (sg.scatter_add(x, i, 1.0), "scatter_add")):
+        message = f"^{op}: index {index} is outside of axis 0"
+        with pytest.raises(sg.IndexOutOfRangeError, match=message):
             evaluate_reference(Graph(result, [x, i]), arrays)

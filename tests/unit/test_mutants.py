@@ -1,9 +1,9 @@
-"""Mutants are one token of code, of a kind that is listed, and stay the same where their line does."""
+"""Mutants are one token of code, of a kind that is listed; one stays the same if its line does."""
 
 import pytest
 
 from tools.mutant_runs import changed_functions
-from tools.mutants import draw, mutants_of
+from tools.mutants import called_on_import, draw, mutants_of
 
 FUNCTION = "def f(a, b):\n    {}\n"
 
@@ -105,3 +105,8 @@ def test_only_what_is_in_functions_is_put_in_their_place(new, is_of_functions):
     old = compile("def f(a=1): return 2\ng = lambda: 1\n", "a.py", "exec")
     changed = changed_functions(old, compile(new, "a.py", "exec"))
     assert (changed is not None) == is_of_functions
+
+
+def test_what_is_called_on_import_is_found():
+    source = "a = f(g(1))\ndef h(): return i()\nclass A:\n    def m(self): j()\n"
+    assert called_on_import(source.encode()) == {"f", "g"}

@@ -124,6 +124,20 @@ def test_a_slice_of_an_unknown_size_has_a_size_that_follows_from_it(key, shape):
     assert str(x[key].shape[0]) == shape
 
 
+_BOUNDS = (None, *range(-4, 5))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2, -3])
+def test_slices_of_an_unknown_size_are_those_of_every_size(step):
+    x = sg.placeholder(("n",))
+    keys = [slice(start, stop, step) for start in _BOUNDS for stop in _BOUNDS]
+    graph = Graph([x[key] for key in keys], [x])
+    for size in range(4):
+        array = np.arange(size, dtype=np.float32)
+        for key, found in zip(keys, evaluate_reference(graph, [array]), strict=True):
+            np.testing.assert_array_equal(found, array[key], str(key), strict=True)
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 5])
 def test_neighbours_of_an_axis_of_unknown_size_are_subtracted(size):
     x = sg.placeholder(("n",))
