@@ -8,7 +8,9 @@ import pytest
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import Gather, Iota, Map, Place, Reshape, View
 from symgrad.graph.opdef import OPS
+from symgrad.graph.ops.calls import is_fusible
 from tests.support.case import Case, draw, placeholders, tolerance, widened
 from tests.support.cases import CASES
 from tests.support.evaluators import EVALUATORS
@@ -63,6 +65,20 @@ def test_the_row_uses_its_op(case):
         xs = placeholders(case, dtype)
         used |= {node.op for node in Graph(case.build(*xs), xs).nodes}
     assert case.op is None or case.op in used
+
+
+@every_case
+def test_what_is_a_map_or_moves_elements_is_fusible(case):
+    xs = placeholders(case, case.dtypes[-1])
+    for node in Graph(case.build(*xs), xs).nodes:
+        rule = node.definition.kernel
+        if rule is None:
+            continue
+        structure = rule(*(operand.type for operand in node.inputs), **node.attrs)
+        is_moved = isinstance(structure, View | Reshape | Place | Gather | Iota)
+        # The ten rounds of a random number are worth keeping.
+        is_map = isinstance(structure, Map) and node.op != "philox"
+        assert is_fusible(node) == (is_moved or is_map), node
 
 
 @every_evaluator
