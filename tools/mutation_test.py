@@ -203,7 +203,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=200, help="how many mutants")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--budget", type=float, default=120.0, help="seconds of tests a mutant")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests a mutant")
     parser.add_argument("--cache", type=Path, default=cache, help="folder of records and outcomes")
     parser.add_argument("--tests", nargs="+", default=[], help="run these files on survivors only")
     return parser.parse_args(arguments)

@@ -78,7 +78,11 @@ _ROWS = [
     (lambda: sg.take_along_axis(F, [0], axis=0), sg.ShapeError, "take_along_axis: ranks differ"),
     (lambda: sg.one_hot(F, 3), sg.DTypeError, "one_hot: indices: f32[3, 4] are of no integer"),
     (lambda: sg.scatter_add(B, [0], True), sg.DTypeError, "scatter_add: updates: bool"),
-    (lambda: sg.scatter_add(F, [0], V), sg.ShapeError, "scatter_add: sizes differ: 5 in axis"),
+    (
+        lambda: sg.scatter_add(F, [0], V),
+        sg.ShapeError,
+        "sizes differ: 5 in axis 1 of updates: f32[1, 5], 4 in axis 1 of the elements chosen: f32",
+    ),
     (lambda: sg.split(F, 3, 1), sg.ShapeError, "split: axis 1 of x: f32[3, 4] does not divide"),
     (lambda: sg.split(F, [2, 1]), sg.ShapeError, "split: [2, 1] does not cut axis 0"),
     (lambda: sg.unstack(N), sg.ShapeError, "unstack: axis 0 of x: f32[?"),
