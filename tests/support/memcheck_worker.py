@@ -24,6 +24,7 @@ import numpy as np
 
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.llvm.poll import WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES
 from symgrad.codegen.llvm.target import target_named
 from symgrad.codegen.program import Program
@@ -79,7 +80,7 @@ def _tables(program: Program, inputs: Sequence[Array]) -> Iterator[bytes]:
     variables = [_given(state.array) for state in program.variables]
     constants = [_given(literal.array) for literal in program.constants]
     tapes = [_numbers(TAPE_BYTES, _TAPE)] * program.tapes
-    state = [_undefined(program.arena_bytes), _undefined(8)]
+    state = [_undefined(program.arena_bytes), _given(np.zeros(WATCH_WORDS, np.int64))]
     assert len(state) == FIRST_VARIABLE_SLOT, "what is in front of the variables has changed"
     state += [*variables, *constants, *tapes]
     yield _numbers(len(state))

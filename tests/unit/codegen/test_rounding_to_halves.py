@@ -14,7 +14,8 @@ import symgrad as sg
 from symgrad.graph.dtypes import ALL, DType, bfloat16, float16
 from symgrad.graph.graph import Graph
 from symgrad.graph.reference import evaluate
-from tests.support.floors import TARGETS, compile_for, program_for, run_loops, run_native
+from tests.support.floors import TARGETS, compile_for, program_for, run_native
+from tests.support.loop_machine import run_loops
 
 _SOURCES = [d for d in ALL if not d.is_half]
 _HALVES = (float16, bfloat16)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def plain(leaf: Callable[[Any], Any], join: Any, depth: int) -> Any:
     """Return the same function, without any that is traced."""
     f = leaf
     for _ in range(depth):
-        f = lambda a, below=f: join(below, a)  # noqa: E731
+        f = partial(join, f)
     return f
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.reference import evaluate
-from tests.support.floors import TARGETS, LoopMachine, program_for, run_everywhere
+from tests.support.floors import TARGETS, program_for, run_everywhere
+from tests.support.loop_machine import LoopMachine
 
 _HUGE = [2**64 - 1, 2**63, 2**64 - 3]  # -1, the least int64 and -3, if their bits were int64
 _X = sg.constant(np.arange(12, dtype=np.float32).reshape(4, 3))
