@@ -116,6 +116,9 @@ def bind_sizes(graph: Graph, inputs: Sequence[Array]) -> dict[str, int]:
                 sizes.setdefault(name, size)
     for position, (tensor, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
         wanted = tuple(substitute(dim, sizes) for dim in tensor.shape)
+        if is_unbounded(tensor.type):
+            # A tape that a nested graph reads: it has a slice for each iteration there was.
+            wanted = (len(array), *wanted[1:])
         if wanted != array.shape:
             label = tensor.name or f"input {position}"
             text = ", ".join(map(str, wanted))

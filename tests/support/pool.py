@@ -77,9 +77,9 @@ class Pool:
             return same[self.integer(0, len(same) - 1)]
         return constant(self.array(x.type.static_shape[self.integer(0, x.ndim) :]))
 
-    def indices(self, size: int) -> Tensor:
+    def indices(self, size: int, *, is_known: bool = False) -> Tensor:
         """Return positions in an axis of `size`, as a constant or computed from the pool."""
-        if self.integer(0, 1):
+        if is_known or self.chance():
             shape = self.shape(self.integer(0, 2))
             return constant(self.rng.integers(-size, size, shape))
         computed = conversion.astype(self.any(), "int64")

@@ -89,29 +89,45 @@ def _concat(pool: Pool) -> Tensor:
     return slicing.concat([x, *others], axis=pool.axis(x))
 
 
-def _take(pool: Pool) -> Tensor:
+def _take(*, is_known: bool) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        axis = pool.axis(x)
+        indices = pool.indices(x.type.static_shape[axis], is_known=is_known)
+        return indexing.take(x, indices, axis=axis)
+
+    return recipe
+
+
+def _scatter_add(*, is_known: bool) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        indices = pool.indices(x.type.static_shape[0], is_known=is_known)
+        shape = (*indices.shape, *x.shape[1:])
+        return indexing.scatter_add(x, indices, structure.broadcast_to(pool.array(()), shape))
+
+    return recipe
+
+
+def _scatter_set(*, is_known: bool) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        indices = pool.indices(x.type.static_shape[0], is_known=is_known)
+        shape = (*indices.shape, *x.shape[1:])
+        # Updates that meet differ from each other.
+        updates = structure.broadcast_to(pool.array(()), shape)
+        if indices.ndim and updates.type.count:
+            order = gathering.iota(shape, 0)
+            updates = arithmetic.add(updates, conversion.astype(order, updates.dtype))
+        return gathering.set_rows(x, updates, [indices], 0)
+
+    return recipe
+
+
+def _ramp(pool: Pool) -> Tensor:
     x = pool.any(1)
-    axis = pool.axis(x)
-    return indexing.take(x, pool.indices(x.type.static_shape[axis]), axis=axis)
-
-
-def _scatter_add(pool: Pool) -> Tensor:
-    x = pool.any(1)
-    indices = pool.indices(x.type.static_shape[0])
-    shape = (*indices.shape, *x.shape[1:])
-    return indexing.scatter_add(x, indices, structure.broadcast_to(pool.array(()), shape))
-
-
-def _scatter_set(pool: Pool) -> Tensor:
-    x = pool.any(1)
-    indices = pool.indices(x.type.static_shape[0])
-    shape = (*indices.shape, *x.shape[1:])
-    # Updates that meet differ from each other.
-    updates = structure.broadcast_to(pool.array(()), shape)
-    if indices.ndim and updates.type.count:
-        order = gathering.iota(shape, 0)
-        updates = arithmetic.add(updates, conversion.astype(order, updates.dtype))
-    return gathering.set_rows(x, updates, [indices], 0)
+    positions = gathering.iota(x.type.static_shape, x.ndim - 1)
+    return arithmetic.multiply(x, conversion.astype(positions, x.dtype))
 
 
 def _argmax(pool: Pool) -> Tensor:
@@ -189,9 +205,13 @@ TABLE = (
     _number("roll", _unary(lambda x: views.roll(x, 1))),
     _number("repeat", _unary(lambda x: views.repeat(x, 2))),
     # Positions computed from floats jump where the floats are rounded otherwise.
-    _number("take", _take, is_smooth=False),
-    _number("scatter_add", _scatter_add, is_smooth=False),
-    _number("scatter_set", _scatter_set, is_smooth=False),
+    _number("take", _take(is_known=False), is_smooth=False),
+    _number("scatter_add", _scatter_add(is_known=False), is_smooth=False),
+    _number("scatter_set", _scatter_set(is_known=False), is_smooth=False),
+    _number("take_known", _take(is_known=True)),
+    _number("scatter_add_known", _scatter_add(is_known=True)),
+    _number("scatter_set_known", _scatter_set(is_known=True)),
+    _number("ramp", _ramp),
     _float("divide", _binary(lambda x, y: arithmetic.divide(x, 1 + _absolute(y)))),
     _float("mean", _reduce(reduction.mean)),
     _float("exp", _unary(lambda x: transcendental.exp(_tanh(x)))),
@@ -211,9 +231,13 @@ TABLE = (
     _float("round", _unary(arithmetic.round), is_smooth=False),
 )
 
+_RARE = ("ramp", "take_known", "scatter_add_known", "scatter_set_known")
+
 
 def _rows(dtype: DType, *, smooth: bool, control: bool) -> list[Row]:
-    rows = [*TABLE, *(10 * list(CONTROL) if control else ())]  # or few graphs would have any
+    rows = list(TABLE)
+    if control:  # or few graphs would have any, and few of them the structures of few ops
+        rows += 10 * list(CONTROL) + [row for row in TABLE if row.name in _RARE] * 4
     rows = [r for r in rows if dtype.is_float or not r.is_float_only]
     return [r for r in rows if r.is_smooth or not smooth]
 

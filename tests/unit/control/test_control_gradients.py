@@ -16,9 +16,12 @@ import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.marks import prevent_gradient
+from symgrad.graph.types import UNBOUNDED
 from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.pipeline import optimize
 from symgrad.passes.prune_loops import prune_loops
 from tests.support.control_programs import check_derivatives, gradient, keep, run, value
+from tests.support.floors import run_everywhere
 
 POINT = np.array([0.9, -0.8, 1.1])
 Map = Callable[[Tensor], Tensor]
@@ -356,3 +359,21 @@ def test_r13_18_only_loop_variables_that_the_gradient_reads_are_kept(x, n):
     (loop,) = [node for node in program.nodes if node.op == "while_loop"]
     stacks = [t.type for t in loop.outputs[3:]]
     assert [t.shape[1:] for t in stacks] == [(3,)]
+
+
+@pytest.mark.parametrize("trips", [0, 3])
+def test_a_tape_that_is_the_same_in_each_iteration_is_recorded_once_and_read_in_each(trips):
+    x, xs = sg.placeholder((3,), "float64"), sg.placeholder((4,), "float64")
+    limit = sg.placeholder((), "int64")
+
+    def body(c: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+        _, v = sg.while_loop(lambda i, _: i < limit, lambda i, v: (i + 1, sg.sin(v)), (0, x))
+        return c + v.sum() * e, v * e
+
+    last, ys = sg.scan(body, sg.constant(0.0, "float64"), xs)
+    graph = Graph([last, gradient(last * ys.sum(), x)], [x, xs, limit])
+    given = [np.linspace(0.1, 1, 3), np.linspace(-1, 1, 4) + 0.3, np.array(trips)]
+    smaller = prune_loops(merge_loops(graph))
+    assert run_everywhere(smaller, given, targets=("native",)) is None
+    heads = [line for line in str(optimize(smaller)).splitlines() if " body(" in line]
+    assert any(f"f64[{UNBOUNDED}, 3]" in head for head in heads), "the tape is recorded in the loop"

@@ -1,0 +1,77 @@
+"""What `docs/testing.md` says that random programs cover is what they cover."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+from symgrad.graph.compare import graphs_of
+from symgrad.graph.graph import Graph
+from symgrad.graph.kernel_spec import KernelSpec, Nested
+from symgrad.passes.fuse import kernel_spec
+from tests.support.floors import TARGETS
+from tests.support.fuzz_families import FAMILIES, THREADS, variants
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
+REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
+SEEDS = {"ops": 100, "training": 20, "control": 500, "recurrences": 60}
+
+
+def _visit(graph: Graph, around: str) -> Iterator[tuple[str, str]]:
+    """Yield each structure of a graph with the structure whose graph it is directly in."""
+    for node in graph.nodes:
+        spec = kernel_spec(node)
+        if spec is not None:
+            yield around, type(spec).__name__
+            for _, inner in graphs_of(node):
+                yield from _visit(inner, type(spec).__name__)
+
+
+@cache
+def met() -> frozenset[tuple[str, str, str]]:
+    """Return which structures the programs of a family have, and directly within which."""
+    return frozenset(
+        (name, around, structure)
+        for name, family in FAMILIES.items()
+        for seed in range(SEEDS[name])
+        for around, structure in _visit(family.program(seed)[0], "")
+    )
+
+
+def _table() -> dict[str, list[bool]]:
+    """Return the rows of the table of structures: what is marked."""
+    _, _, table = PAGE.read_text(encoding="utf-8").partition("| structure |")
+    rows = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines()[2:])
+    cells = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows)
+    return {structure: [mark == "x" for mark in marks] for structure, *marks in cells}
+
+
+def _found(structure: str) -> list[bool]:
+    families = {family for family, _, found in met() if found == structure}
+    regions = {around for _, around, found in met() if found == structure}
+    return [*(f in families for f in FAMILIES), *(r in regions for r in REGIONS)]
+
+
+def test_the_table_has_every_structure():
+    assert tuple(_table()) == STRUCTURES
+
+
+def test_what_the_table_marks_is_what_the_programs_have():
+    assert _table() == {structure: _found(structure) for structure in STRUCTURES}
+
+
+def test_every_structure_is_met_within_every_structure_with_graphs_of_its_own():
+    first_region = len(FAMILIES)
+    missing = [s for s, marks in _table().items() if not all(marks[first_region:])]
+    assert missing == []
+
+
+def test_each_target_runs_with_each_number_of_threads_and_each_kind_of_memory():
+    ways = [way for seed in range(36) for way in variants(seed)]
+    found = {(w.target, w.threads.count, w.memory.side, w.memory.is_apart) for w in ways}
+    assert found == set(itertools.product(TARGETS, THREADS, ("end", "start"), (False, True)))
+    assert {(w.target, w.opt_level) for w in ways} == set(itertools.product(TARGETS, (0, 1)))
