@@ -95,39 +95,47 @@ def _switch_case_grad(
         with function.open():
             found.append(grads_of_graph(graph, operands, gs, asked, differentiate))
     has_path = [any(grads[i] is not None for grads in found) for i in range(len(operands))]
-    if not any(has_path):
-        return (None,) * len(node.inputs)
+    # Zeros in all branches need none of them.
+    is_given = [
+        any(g is not None and not is_zero(g) for g in of_branches)
+        for of_branches in zip(*found, strict=True)
+    ]
     has_mask = [
-        has and takes_mask(x) and any(read_mask(grads[i]) is not None for grads in found)
-        for i, (x, has) in enumerate(zip(operands, has_path, strict=True))
+        given and takes_mask(x) and any(read_mask(grads[i]) is not None for grads in found)
+        for i, (x, given) in enumerate(zip(operands, is_given, strict=True))
     ]
     for function, grads in zip(functions, found, strict=True):
         with function.open():
-            chosen = _given_by_branch(operands, grads, has_path, has_mask)
+            chosen = _given_by_branch(operands, grads, is_given, has_mask)
         function.give(chosen)
-    results = iter(branch(index, functions).outputs)
-    first = [next(results) if has else None for has in has_path]
+    results = iter(branch(index, functions).outputs if any(is_given) else ())
+    first = [next(results) if given else None for given in is_given]
     conditions = [next(results) if has else None for has in has_mask]
-    pairs = zip(first, conditions, strict=True)
-    return (None, *(None if g is None else masked(g, condition) for g, condition in pairs))
+    return (
+        None,
+        *(
+            masked(g, condition) if g is not None else zeros_like(x) if has else None
+            for x, g, condition, has in zip(operands, first, conditions, has_path, strict=True)
+        ),
+    )
 
 
 def _given_by_branch(
     operands: Sequence[Tensor],
     grads: Sequence[Tensor | None],
-    has_path: Sequence[bool],
+    is_given: Sequence[bool],
     has_mask: Sequence[bool],
 ) -> list[Tensor]:
     """Return what one branch gives: gradients, zeros where it has none, and masks as conditions."""
     chosen, conditions = [], []
-    for x, g, has, is_split in zip(operands, grads, has_path, has_mask, strict=True):
-        if not has:
+    for x, g, given, is_split in zip(operands, grads, is_given, has_mask, strict=True):
+        if not given:
             continue
         inner, condition = split_mask(g) if is_split else (g, None)
         chosen.append(zeros_like(x) if inner is None else inner)
         if is_split:
-            is_given = g is not None and not is_zero(g)
-            conditions.append(uniform_mask(x, is_given) if condition is None else condition)
+            is_there = g is not None and not is_zero(g)
+            conditions.append(uniform_mask(x, is_there) if condition is None else condition)
     return [*chosen, *conditions]
 
 

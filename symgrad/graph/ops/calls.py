@@ -20,9 +20,10 @@ from symgrad.graph.kernel_spec import Callee
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import ELEMENTWISE, define
+from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.marks import match_shape
-from symgrad.graph.ops.masks import masked, split_mask
+from symgrad.graph.ops.masks import masked, split_mask, uniform_mask
 from symgrad.graph.ops.subgraph import (
     Arrived,
     Differentiate,
@@ -139,15 +140,29 @@ def _call_grad(
         seeded = [y for y, is_seeded in zip(ys, has_seed, strict=True) if is_seeded]
         asked = [x for x, is_asked in zip(xs, wanted, strict=True) if is_asked]
         found = iter(differentiate(seeded, asked, masked_seeds))
-        split = [split_mask(next(found) if is_asked else None) for is_asked in wanted]
+        split = [_split_result(next(found) if is_asked else None) for is_asked in wanted]
         return [*(g for g, _ in split), *(condition for _, condition in split)]
 
     key = ("gradient", tuple(has_seed), tuple(has_mask), tuple(wanted))
     further = [*seeds, *(c for c in conditions if c is not None)]
     found = call_derived(node, "grad", key, further, derive)
     of_inputs, masks = found[: len(node.inputs)], found[len(node.inputs) :]
-    pairs = zip(of_inputs, masks, strict=True)
-    return tuple(None if g is None else masked(g, condition) for g, condition in pairs)
+    return tuple(map(_joined_result, node.inputs, of_inputs, masks))
+
+
+def _split_result(g: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return what a derived function gives of a gradient: it, and its mask as a condition.
+
+    A condition alone, which nobody reads, says that the gradient is zeros that stand for none.
+    """
+    return (None, uniform_mask(g, False)) if g is not None and is_zero(g) else split_mask(g)
+
+
+def _joined_result(x: Tensor, g: Tensor | None, condition: Tensor | None) -> Tensor | None:
+    """Return the gradient of `x` that `_split_result` took apart."""
+    if g is None:
+        return None if condition is None else filled_like(x, 0)
+    return masked(g, condition)
 
 
 def _split_seeds(

@@ -76,7 +76,11 @@ class LoopTotals:
     def write(self, totals: Sequence[Tensor], before: Sequence[Tensor]) -> list[Tensor]:
         """Return the loop variables for the next iteration, and look for masks."""
         self._seen = [i for i, t in enumerate(totals) if self._is_masked(i, t, before[i])]
-        self._unchanged = [i for i, t in enumerate(totals) if t is before[i]]
+        self._unchanged = [
+            i
+            for i, t in enumerate(totals)
+            if t is before[i] or (is_zero(t) and is_zero(self._start[i]))
+        ]
         values, conditions = list(totals), []
         for i in self._masked:
             inner, condition = split_mask(totals[i])
@@ -104,7 +108,11 @@ class LoopTotals:
         if not self._can_have_mask[position]:
             return False
         if position < self._final_count:
-            return read_mask(total) is not None
+            # Zeros from now on, which stand for no gradient, are a mask if they were none before.
+            is_reset = is_zero(total) and (
+                position in self._masked or not is_zero(self._start[position])
+            )
+            return is_reset or read_mask(total) is not None
         # To a sum that has no mask (yet) terms are added from the left.
         is_added = False
         while total is not before:

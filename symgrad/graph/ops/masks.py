@@ -90,14 +90,22 @@ def takes_mask(tensor: Tensor) -> bool:
 
 def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads:
     """Return what `rule` makes of the gradients of the outputs of `node`, with their mask kept."""
-    found = read_mask(gs[0]) if len(gs) == 1 else None
+    (g, *others) = gs
+    if g is None or others:
+        return rule(gs)
+    is_linear = _is_pointwise(node) or node.op in _MOVES or node.definition is broadcast_to_op
+    if is_linear and node.gradient_key is None and is_zero(g):
+        # Zeros that stand for no gradient stay that, whatever a rule would multiply them by.
+        return [None if of_x is None else filled_like(of_x, 0) for of_x in rule(gs)]
+    found = read_mask(g)
     if found is None:
         return rule(gs)
     mask, inner = found
     if _is_pointwise(node):
         # A rule that hands on what it is given, as that of add, makes nothing that needs a mask.
         return [
-            gs[0] if g is inner else None if g is None else mask.select(g) for g in rule([inner])
+            g if of_x is inner else None if of_x is None else mask.select(of_x)
+            for of_x in rule([inner])
         ]
     if node.gradient_key is not None or not any(map(takes_mask, node.inputs)):
         return rule(gs)
@@ -149,7 +157,9 @@ def add_masked(
     """
     found = [read_mask(t) for t in terms if not is_zero(t)]
     split = [pair for pair in found if pair is not None]
-    if not split or len(split) < len(found):
+    if not found:
+        return terms[0]  # zeros that stand for no gradient stay that
+    if len(split) < len(found):
         return add_all(terms)
     # Literals are looked up in sets, never compared: a comparison of tensors builds a node.
     common = frozenset.intersection(*(frozenset(mask.literals) for mask, _ in split))
