@@ -90,13 +90,11 @@ def takes_mask(tensor: Tensor) -> bool:
 
 def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads:
     """Return what `rule` makes of the gradients of the outputs of `node`, with their mask kept."""
+    if _stays_zero(node) and all(g is None or is_zero(g) for g in gs):
+        return [None if of_x is None else filled_like(of_x, 0) for of_x in rule(gs)]
     (g, *others) = gs
     if g is None or others:
         return rule(gs)
-    is_linear = _is_pointwise(node) or node.op in _MOVES or node.definition is broadcast_to_op
-    if is_linear and node.gradient_key is None and is_zero(g):
-        # Zeros that stand for no gradient stay that, whatever a rule would multiply them by.
-        return [None if of_x is None else filled_like(of_x, 0) for of_x in rule(gs)]
     found = read_mask(g)
     if found is None:
         return rule(gs)
@@ -114,6 +112,16 @@ def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads
     if node.definition is broadcast_to_op:
         return _summed(node, mask, inner, rule)
     return rule(gs)
+
+
+def _stays_zero(node: Node) -> bool:
+    """Return whether zeros that stand for no gradient are that for the operands of `node` as well.
+
+    A rule would multiply them by what may be infinite. What a user wrote is free to give anything,
+    and loops add to what has arrived before.
+    """
+    adds = ("custom_gradient", "scan", "while_loop")
+    return node.gradient_key is None and node.op not in adds
 
 
 def _moved(node: Node, mask: Mask, inner: Tensor, rule: Callable[[Grads], Grads]) -> Grads:

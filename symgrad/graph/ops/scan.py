@@ -41,7 +41,6 @@ from symgrad.graph.types import (
     Attr,
     NestedGraph,
     TensorType,
-    is_unbounded,
     static,
 )
 
@@ -243,6 +242,10 @@ class Backward:
     def build(self, differentiate: Differentiate) -> tuple[list[Tensor | None], ...]:
         """Return the gradients of the first loop variables, of the slices, of the invariants."""
         carried, sliced, fixed = self._asked()
+        if not any(g is not None for g in self.stacked) and all(
+            is_zero(_present(self.final[i])) for i in carried
+        ):
+            return self._nothing(carried, sliced, fixed)
         split = [split_mask(g) for g in self.stacked if g is not None]
         seeds = [_present(g) for g, _ in split]
         conditions = [condition for _, condition in split]
@@ -271,6 +274,20 @@ class Backward:
                 (fixed, len(self.invariants)),
                 (sliced, len(self.slices)),
             )
+        )
+
+    def _nothing(
+        self, carried: Sequence[int], sliced: Sequence[int], fixed: Sequence[int]
+    ) -> tuple[list[Tensor | None], ...]:
+        """Return the gradients of a loop that no gradient has arrived at: zeros, without a loop."""
+        arrived = {i: self.arrived(self.invariants[i]) for i in fixed}
+        return (
+            [self.final[i] if i in carried else None for i in range(len(self.state))],
+            [
+                _or_zeros(arrived[i], t) if i in fixed else None
+                for i, t in enumerate(self.invariants)
+            ],
+            [zeros_like(t) if i in sliced else None for i, t in enumerate(self.slices)],
         )
 
     def _step(
@@ -315,9 +332,8 @@ class Backward:
         stacks = dict(zip(sliced, results, strict=False))
         for i in self.masked_slices:
             stacks[i] = masked(stacks[i], next(masks))
-        # Zeros that stand for no gradient are known to be that, unless they have no size.
-        bounded = (i for i in self.slices_of_zeros if not is_unbounded(self.slices[i].type))
-        stacks.update((i, zeros_like(self.slices[i])) for i in bounded)
+        # Zeros that stand for no gradient stay known as that.
+        stacks.update((i, zeros_like(self.slices[i])) for i in self.slices_of_zeros)
         return list(stacks.values())
 
     def _asked(self) -> tuple[list[int], list[int], list[int]]:
