@@ -177,6 +177,8 @@ def _split_seeds(
     for g, y, is_seeded in zip(gs, graph.outputs, has_seed, strict=True):
         seed, condition = split_mask(g)
         if is_seeded and seed is not None:
+            # Zeros that arrived for want of a gradient must not be multiplied by what is infinite.
+            condition = uniform_mask(seed, False) if is_zero(seed) else condition
             seeds.append(match_shape(seed, y.shape))
             conditions.append(None if condition is None else match_shape(condition, y.shape))
     return seeds, conditions

@@ -36,9 +36,10 @@ class LoopTotals:
             takes and (is_zero(t) or read_mask(t) is not None)
             for takes, t in zip(sums_take_mask, sums, strict=True)
         ]
-        # What is 0 at the end may be masked by what seeds of the iterations are, or not at all.
-        self._tried = [i for i, t in enumerate(final) if has_masked_seeds and is_zero(t)]
         given = [i for i, t in enumerate(final) if read_mask(t) is not None]
+        # What is 0 at the end may be masked by what others are, or not at all.
+        has_masks = has_masked_seeds or bool(given)
+        self._tried = [i for i, t in enumerate(final) if has_masks and is_zero(t)]
         self._masked = sorted([*given, *self._tried])
         self._seen: list[int] = []
         self._unchanged: list[int] = []

@@ -169,7 +169,7 @@ _REGIONS: dict[str, Wrap] = {
     )[1],
     "scan": lambda f, v, x: sg.scan(lambda c, e: (c, f(*e)), 0.0, (v, x))[1],
     "recompute": lambda f, v, x: sg.recompute_grad(f)(v, x),
-    "reshape": lambda f, v, x: f(v.reshape(2, 3), x.reshape(2, 3)).reshape(6),
+    "reversed": lambda f, v, x: f(v[::-1], x[::-1])[::-1],
     "parts": lambda f, v, x: sg.concat([f(v[:2], x[:2]), f(v[2:], x[2:])]),
     "function in a loop": lambda f, v, x: sg.fori_loop(
         0, 1, lambda _i, u: sg.function(f)(u, x), v
@@ -226,7 +226,13 @@ def _taken_by_stages(stages: Sequence[Sequence[_Line]], at: float) -> Jet | None
 def test_ways_that_fork_under_where(seed):
     rng = np.random.default_rng(seed)
     stages = [random_lines(rng, 2, int(rng.integers(3, 9))) for _ in range(2)]
-    check(stages, [_REGIONS["plain"]] * 2)
+    check(stages, [_REGIONS["plain"], _in_rows if seed % 2 else _REGIONS["plain"]])
+
+
+def _in_rows(f: Stage, v: Any, x: Any) -> Any:
+    """Return `f` of matrices, the columns of which are first in the vectors."""
+    result = f(v.reshape(2, 3).T, x.reshape(2, 3).T)
+    return result.T.reshape(6)
 
 
 @pytest.mark.parametrize("inner", sorted(_REGIONS))
