@@ -154,8 +154,9 @@ class Function:
 
 def _circumstances() -> Hashable:
     """Return what a trace depends on beside its arguments: how ops are built at the time."""
+    keys = gradient_keys_in_force()
     # While counters are looked for, arrays that grow are not written.
-    return looks_for_counters(), tuple(sorted(gradient_keys_in_force().items()))
+    return looks_for_counters(), tuple(sorted(keys.items())) if keys else ()
 
 
 def _is_made_of_placeholders(tensors: Sequence[Tensor]) -> bool:

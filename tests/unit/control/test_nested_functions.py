@@ -61,7 +61,7 @@ def diamond(
 
 def plain(leaf: Callable[[Any], Any], join: Any, depth: int) -> Any:
     """Return the same function, without any that is traced."""
-    f = leaf
+    f: Any = leaf
     for _ in range(depth):
         f = partial(join, f)
     return f
