@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.abi import CHOICE_OFFSET
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from symgrad.graph.reference import evaluate
@@ -135,7 +136,7 @@ _CHOICE = r"""
 static net_instance self;
 int main(void) {
     int32_t status = net_init(&self);
-    printf("%d %d", status, *(int32_t *)(self.bytes + 16));
+    printf("%d %d", status, *(int32_t *)(self.bytes + CHOICE_OFFSET));
     return 0;
 }
 """
@@ -147,7 +148,7 @@ def test_the_choice_is_made_when_an_instance_is(tmp_path):
     step = sg.compile([x], sg.tanh(x), name="net")
     step.export(tmp_path / "net", formats=("o", "h"), target=(*LEVELS, "x86-64-v4"))
     source = tmp_path / "main.c"
-    source.write_text(_CHOICE)
+    source.write_text(_CHOICE.replace("CHOICE_OFFSET", str(CHOICE_OFFSET)))
     program = build(X86, tmp_path, "main", [source, tmp_path / "net.o"])
     cpus = {"qemu64": "0 0", "Nehalem": "0 1", "Haswell": "0 2"}
     assert {cpu: run(on_cpu(cpu), program).stdout for cpu in cpus} == cpus
