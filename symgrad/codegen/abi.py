@@ -64,7 +64,7 @@ STATUSES: Mapping[int, tuple[str, str]] = {
 FUNCTIONS = (
     "abi_version", "size", "alignment", "init", "init_from", "release", "message", "failed_index",
     "variable_count", "variable_at", "find", "address", "read", "write", "state_size", "save",
-    "restore", "instance", "variable", "stop",
+    "restore", "manifest", "instance", "variable", "stop",
 )  # fmt: skip
 
 
@@ -230,7 +230,9 @@ def _aligned(offset: int) -> int:
 
 
 def _hash(lines: Iterable[str]) -> int:
-    digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(
+        "\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=8
+    ).digest()
     return int.from_bytes(digest, "little")
 
 
@@ -248,13 +250,16 @@ def distinct(names: Sequence[str]) -> list[str]:
     return result
 
 
-# Words of C or C++ that Python does not reserve.
+# Words of C, C++ or the GNU dialects that Python does not reserve.
 _RESERVED = """
-auto bool case catch char const constexpr default delete do double enum explicit export extern
-float friend goto inline int int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t long
-mutable namespace new operator private protected public register requires restrict short signed
-sizeof size_t static struct switch template this throw typedef typeid typename union unsigned using
-virtual void volatile
+EOF NULL alignas alignof and_eq asm assert auto bitand bitor bool case catch char char16_t
+char32_t char8_t co_await co_return co_yield compl concept const const_cast consteval constexpr
+constinit decltype default delete do double dynamic_cast enum errno explicit export extern float
+friend goto inline int int16_t int32_t int64_t int8_t linux long mutable namespace new noexcept
+not_eq nullptr operator or_eq private protected public register reinterpret_cast requires restrict
+short signed size_t sizeof static static_assert static_cast stderr stdin stdout struct switch
+template this thread_local throw typedef typeid typename typeof typeof_unqual uint16_t uint32_t
+uint64_t uint8_t union unix unsigned using virtual void volatile wchar_t xor xor_eq
 """
 
 

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -33,7 +34,14 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.nests import Nest
 from symgrad.runtime.aot_header import print_header
-from symgrad.runtime.aot_manifest import Failure, StepRecord, make_manifest, print_manifest
+from symgrad.runtime.aot_manifest import (
+    Failure,
+    StepRecord,
+    describe_library,
+    digest_of,
+    make_manifest,
+    print_manifest,
+)
 from symgrad.runtime.executable import CompileOptions, failing_axis, lower
 from symgrad.runtime.jit import emit_object, optimize
 
@@ -73,14 +81,17 @@ def write_library(
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch:
         made = Path(scratch) / stem.name
         if "h" in formats:
-            made.with_suffix(".h").write_text(print_header(interface))
+            made.with_suffix(".h").write_text(print_header(interface), encoding="utf-8")
+        description: dict[str, Any] = {}
+        if "so" in formats:
+            records = [_record(s, p[0]) for s, p in zip(steps, programs, strict=True)]
+            description = describe_library(interface, records, targets)
         if "o" in formats or "so" in formats:
-            image = _object(interface, steps, programs, targets)
+            image = _object(interface, steps, programs, targets, digest_of(description))
             made.with_suffix(".o").write_bytes(image)
         if "so" in formats:
             _link(made, targets[0].architecture, is_threaded=interface.is_threaded)
-            records = [_record(s, p[0]) for s, p in zip(steps, programs, strict=True)]
-            manifest = make_manifest(interface, records, targets, made.with_suffix(".so"))
+            manifest = make_manifest(description, made.with_suffix(".so"))
             made.with_suffix(".json").write_text(print_manifest(manifest))
         wanted = (*formats, "json") if "so" in formats else formats
         files = [made.with_suffix(f".{suffix}") for suffix in wanted]
@@ -163,6 +174,7 @@ def _object(
     steps: Sequence[ExportedStep],
     programs: Sequence[Sequence[Program]],
     targets: Sequence[Target],
+    manifest: str,
 ) -> bytes:
     """Return the object file of the interface and all implementations.
 
@@ -171,7 +183,7 @@ def _object(
     """
     base = target_named(_BASES[targets[0].architecture])
     context = llvm.create_context()
-    joined = optimize(str(emit_interface(interface, base.triple)), base, 2, context)
+    joined = optimize(str(emit_interface(interface, base.triple, manifest)), base, 2, context)
     opt_levels = [step.options.opt_level for step in steps]
     for planned, of_step, opt_level in zip(interface.steps, programs, opt_levels, strict=True):
         rows = zip(planned.implementations, of_step, targets, strict=True)

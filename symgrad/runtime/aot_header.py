@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from symgrad.codegen.abi import ABI_VERSION, STATUSES, Interface, Slot, StepInterface
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 
+_PAIRS = re.compile(r"(\*(?=/)|/(?=\*)|\?(?=\?))")
 _TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 
 _THREADED = "\n   Kernels are shared by threads of an OpenMP runtime: link with -fopenmp."
@@ -24,6 +26,10 @@ size_t {name}_alignment(void);
 int32_t {name}_init({name}_instance *self);
 int32_t {name}_init_from({name}_instance *self, const void *state, size_t bytes);
 void {name}_release({name}_instance *self);
+
+/* The SHA-256, in hexadecimal, of the manifest that was written with a shared library, but for what
+   it says of the file; "" in an object. What loads a library by its manifest compares them. */
+const char *{name}_manifest(void);
 
 /* What a status means, and the index that was out of range when a step last failed for one. */
 const char *{name}_message(int32_t status);
@@ -164,5 +170,9 @@ def c_type(dtype: DType) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a user's text so that it cannot end a comment."""
-    return text.replace("*/", "* /").replace("\n", " ").replace("\\", "/")
+    """Return a user's text so that a compiler finds nothing in it, and no warning, in a comment.
+
+    That is: no end or start of a comment, no trigraph, no end of a line, no invisible character.
+    """
+    visible = "".join(c if c.isprintable() else f"<U+{ord(c):04X}>" for c in text)
+    return _PAIRS.sub(r"\1 ", visible.replace("\\", "/"))

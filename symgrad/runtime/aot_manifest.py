@@ -21,7 +21,9 @@ from symgrad.errors import CompileError, LoadError, Source, user_source
 from symgrad.graph.nests import Nest, flatten, unflatten
 from symgrad.graph.types import ALIGNMENT, TensorType
 
-FORMAT = 1
+FORMAT = 2
+# What is read of a manifest before the library has said that it is its own.
+_NEEDED = {"name": str, "architecture": str, "features": list, "targets": list, "library": dict}
 
 # What the levels of the x86-64 psABI add, by LLVM's names of features.
 _LEVEL_FEATURES = {
@@ -56,17 +58,15 @@ class StepRecord:
     failures: Mapping[int, Failure]
 
 
-def make_manifest(
-    interface: Interface, steps: Sequence[StepRecord], targets: Sequence[Target], library: Path
+def describe_library(
+    interface: Interface, steps: Sequence[StepRecord], targets: Sequence[Target]
 ) -> dict[str, Any]:
-    """Return the manifest of `library`, which has been linked."""
-    image = library.read_bytes()
+    """Return all that a manifest says but of the file, which is made when this is known."""
     return {
         "format": FORMAT,
         "abi": ABI_VERSION,
         "state": STATE_VERSION,
         "name": interface.name,
-        "library": {"bytes": len(image), "sha256": hashlib.sha256(image).hexdigest()},
         "architecture": targets[0].architecture,
         "targets": [t.name for t in targets],
         "features": required_features(targets[0]),
@@ -88,6 +88,24 @@ def make_manifest(
             for planned, record in zip(interface.steps, steps, strict=True)
         ],
     }
+
+
+def make_manifest(description: dict[str, Any], library: Path) -> dict[str, Any]:
+    """Return the manifest of `library`, which has been linked and is what `description` says."""
+    image = library.read_bytes()
+    stated = {"bytes": len(image), "sha256": hashlib.sha256(image).hexdigest()}
+    return {**description, "library": stated}
+
+
+def digest_of(manifest: Mapping[str, Any]) -> str:
+    """Return a checksum of what a manifest says but of the file, '' if it says nothing.
+
+    The library itself has it. A manifest tells how large the arrays are that the library reads and
+    writes; anyone can write another with a checksum that is right.
+    """
+    described = {key: value for key, value in manifest.items() if key != "library"}
+    text = json.dumps(described, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest() if described else ""
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
@@ -173,6 +191,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     of the interface, and for a library for another machine.
     """
     manifest = _parse_manifest(path)
+    if not all(isinstance(manifest.get(key), kind) for key, kind in _NEEDED.items()):
+        raise refuse(path, "the manifest says too little")
     for what, expected in (("format", FORMAT), ("abi", ABI_VERSION), ("state", STATE_VERSION)):
         if manifest.get(what) != expected:
             raise refuse(path, f"version {manifest.get(what)} of {what}, {expected} is needed")
@@ -181,10 +201,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _parse_manifest(path: Path) -> dict[str, Any]:
-    try:
-        given = path.read_bytes()
-    except OSError as error:
-        raise refuse(path, f"the manifest cannot be read: {error.strerror}") from error
+    given = _read_bytes(path, "manifest")
     try:
         manifest = json.loads(given)["manifest"]
         is_whole = print_manifest(manifest).encode() == given
@@ -192,8 +209,18 @@ def _parse_manifest(path: Path) -> dict[str, Any]:
         raise refuse(path, "the manifest is altered or truncated") from error
     if not is_whole:
         raise refuse(path, "the manifest is altered")
-    assert isinstance(manifest, dict), "what has the checksum of a manifest is one"
-    return manifest
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _read_bytes(path: Path, what: str) -> bytes:
+    try:
+        if path.exists() and not path.is_file():  # to read a pipe is to wait for a writer
+            raise refuse(path, f"the {what} is no file")
+        return path.read_bytes()
+    except OSError as error:
+        raise refuse(path, f"the {what} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise refuse(path, f"the {what} cannot be read: {error}") from error
 
 
 def _check_machine(path: Path, manifest: dict[str, Any]) -> None:
@@ -201,22 +228,20 @@ def _check_machine(path: Path, manifest: dict[str, Any]) -> None:
     if manifest["architecture"] != architecture:
         raise refuse(path, f"made for {manifest['architecture']}, this machine is {architecture}")
     host = llvm.get_host_cpu_features()
-    missing = [f for f in manifest["features"] if not host.get(f, False)]
+    features = map(str, manifest["features"])
+    missing = [f for f in features if not host.get(f, False)]
     if missing:
-        made_for = ", ".join(manifest["targets"])
+        made_for = ", ".join(map(str, manifest["targets"]))
         raise refuse(path, f"made for {made_for}, this CPU lacks {', '.join(missing)}")
 
 
 def read_image(path: Path, manifest: dict[str, Any]) -> bytes:
     """Return the bytes of the library at `path`; raises `LoadError` unless they are those made."""
-    try:
-        image = path.read_bytes()
-    except OSError as error:
-        raise refuse(path, f"the library cannot be read: {error.strerror}") from error
+    image = _read_bytes(path, "library")
     stated = manifest["library"]
-    if len(image) != stated["bytes"]:
-        raise refuse(path, f"{len(image)} bytes, {stated['bytes']} were written")
-    if hashlib.sha256(image).hexdigest() != stated["sha256"]:
+    if len(image) != stated.get("bytes"):
+        raise refuse(path, f"{len(image)} bytes, {stated.get('bytes')} were written")
+    if hashlib.sha256(image).hexdigest() != stated.get("sha256"):
         raise refuse(path, "the library is altered: its checksum differs")
     return image
 

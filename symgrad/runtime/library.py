@@ -20,7 +20,7 @@ from symgrad.codegen.abi import ASKED_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import copy_whole
-from symgrad.runtime.aot_manifest import read_image, read_manifest, refuse
+from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse
 from symgrad.runtime.interrupts import interrupts
 from symgrad.runtime.loaded_step import LoadedStep, reorder_arguments, tensor_from_json
 
@@ -35,11 +35,26 @@ def load(path: str | os.PathLike[str]) -> Library:
     another machine or version; nothing of it has run then.
     """
     stem = Path(path)
+    if not stem.name:
+        raise LoadError("load", f"{path!s} names no library", source=user_source())
     stem = stem.with_suffix("") if stem.suffix == ".so" else stem
     manifest_path = stem.with_name(f"{stem.name}.json")
     library_path = stem.with_name(f"{stem.name}.so")
     manifest = read_manifest(manifest_path)
-    return Library(manifest, _open(library_path, read_image(library_path, manifest)))
+    functions = _open(library_path, read_image(library_path, manifest))
+    _require_own(manifest_path, manifest, functions)
+    return Library(manifest, functions)
+
+
+def _require_own(path: Path, manifest: _Record, functions: ctypes.PyDLL) -> None:
+    """Raise `LoadError` unless the library says that the manifest is the one it was made with."""
+    try:
+        written_with = getattr(functions, f"{manifest['name']}_manifest")
+    except (AttributeError, ValueError) as error:
+        raise refuse(path, "the library has not the name that the manifest says") from error
+    written_with.restype = ctypes.c_char_p
+    if written_with() != digest_of(manifest).encode():
+        raise refuse(path, "the manifest is not the one that the library was written with")
 
 
 def _open(path: Path, image: bytes) -> ctypes.PyDLL:

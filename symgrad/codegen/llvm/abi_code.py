@@ -56,7 +56,7 @@ def read_only_bytes(module: ir.Module, content: bytes, *, align: int = 1) -> ir.
 
 def text(module: ir.Module, content: str) -> ir.GlobalVariable:
     """Return where `content` lies as a string of C."""
-    return read_only_bytes(module, content.encode() + b"\0")
+    return read_only_bytes(module, content.encode("utf-8", "surrogatepass") + b"\0")
 
 
 def at(builder: ir.IRBuilder, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:

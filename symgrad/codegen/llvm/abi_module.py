@@ -42,8 +42,8 @@ from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.graph.types import ALIGNMENT, Literal
 
 
-def emit_interface(interface: Interface, triple: str) -> ir.Module:
-    """Emit every function of the header of `interface`."""
+def emit_interface(interface: Interface, triple: str, manifest: str) -> ir.Module:
+    """Emit every function of the header of `interface`; `manifest` is what one of them returns."""
     module = ir.Module(interface.name)
     module.triple = triple
     for name, kind, value in (
@@ -53,6 +53,8 @@ def emit_interface(interface: Interface, triple: str) -> ir.Module:
     ):
         _, builder = define(module, f"{interface.name}_{name}", kind, [], is_public=True)
         builder.ret(kind(value))
+    _, builder = define(module, f"{interface.name}_manifest", PTR, [], is_public=True)
+    builder.ret(text(module, manifest))
     table = emit_table(module, interface)
     emit_variable_functions(module, interface, table)
     emit_state_functions(module, interface, table, emit_choose(module, interface))

@@ -94,7 +94,7 @@ def test_constants_are_in_the_table_as_what_they_are():
 
 def test_every_function_of_the_plan_is_emitted_and_no_other():
     interface = plan(*make_graphs())
-    module = emit_interface(interface, "x86_64-unknown-linux-gnu")
+    module = emit_interface(interface, "x86_64-unknown-linux-gnu", "")
     emitted = {f.name for f in module.functions if not f.is_declaration and not f.linkage}
     types = {"instance", "variable"}
     steps = {"s0", "s0_run", "s1", "s1_run"}
