@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from symgrad.commands.exporting import export_text
 from symgrad.commands.inspecting import (
@@ -40,8 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SymgradError as error:
         if error.source is not None and error.source.file.startswith("<frozen"):
             error.source = None  # the way Python runs a module: no line of the user
-        print(f"error: {error}", file=sys.stderr)
+        _write(f"error: {error}\n", sys.stderr)
         return 2
+
+
+def _write(text: str, stream: TextIO | None = None) -> None:
+    """Print text as it is; what the stream cannot say, such as half a character, as an escape."""
+    stream = stream or sys.stdout
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,12 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--repeat", type=_positive, default=20, help="steps (default: 20)")
     report = commands.add_parser("report", help="write a page of HTML that shows everything")
     report.add_argument("program", metavar="PROGRAM")
-    report.add_argument("path", type=Path, metavar="PAGE", help="the file to write")
+    report.add_argument("path", type=_path, metavar="PAGE", help="the file to write")
     _add_export(commands)
     bench = commands.add_parser("bench", help="time steps, which take turns, against each other")
     bench.add_argument("program", nargs="+", metavar="PROGRAM")
     bench.add_argument("--rounds", type=_positive, default=21, help="turns each (default: 21)")
-    bench.add_argument("--seconds", type=float, default=0.05, help="a turn (default: 0.05)")
+    bench.add_argument("--seconds", type=_seconds, default=0.05, help="a turn (default: 0.05)")
     commands.add_parser("info", help="show versions, targets and settings")
     return parser
 
@@ -86,7 +96,7 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     export = commands.add_parser("export", help="write an object, a library and a header for C")
     export.add_argument("program", metavar="PROGRAM")
-    export.add_argument("path", type=Path, metavar="PATH", help="the files to write, no suffix")
+    export.add_argument("path", type=_path, metavar="PATH", help="the files to write, no suffix")
     export.add_argument(
         "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="(default: all)"
     )
@@ -105,6 +115,23 @@ def _positive(text: str) -> int:
     return number
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no time")
+    return seconds
+
+
+def _path(text: str) -> Path:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is the name of no file") from error
+    if "\0" in text or not Path(text).name:
+        raise argparse.ArgumentTypeError(f"{text!r} is the name of no file")
+    return Path(text)
+
+
 # ------------------------------------------------------------------------------------- commands
 
 
@@ -116,39 +143,39 @@ def _inspect(chosen: argparse.Namespace) -> int:
     if chosen.diff is not None:
         a, b = map(load, chosen.diff)
         text = diff_text(a, b, chosen.stage, chosen.kernel)
-        print(text, end="")
+        _write(text)
         return 1 if text else 0
     loaded = load(chosen.program)
     if chosen.passes:
-        print(passes_text(loaded), end="")
+        _write(passes_text(loaded))
     else:
-        print(inspect_text(loaded, chosen.stage, chosen.kernel), end="")
+        _write(inspect_text(loaded, chosen.stage, chosen.kernel))
     return 0
 
 
 def _profile(chosen: argparse.Namespace) -> int:
-    print(profile_text(load(chosen.program), chosen.repeat), end="")
+    _write(profile_text(load(chosen.program), chosen.repeat))
     return 0
 
 
 def _report(chosen: argparse.Namespace) -> int:
-    print(write_page(load(chosen.program), chosen.path), end="")
+    _write(write_page(load(chosen.program), chosen.path))
     return 0
 
 
 def _export(chosen: argparse.Namespace) -> int:
     step = load(chosen.program)
-    print(export_text(step, chosen.path, chosen.formats, chosen.target, chosen.size), end="")
+    _write(export_text(step, chosen.path, chosen.formats, chosen.target, chosen.size))
     return 0
 
 
 def _bench(chosen: argparse.Namespace) -> int:
-    print(bench_text([load(p) for p in chosen.program], chosen.rounds, chosen.seconds), end="")
+    _write(bench_text([load(p) for p in chosen.program], chosen.rounds, chosen.seconds))
     return 0
 
 
 def _info(_chosen: argparse.Namespace) -> int:
-    print(info_text(), end="")
+    _write(info_text())
     return 0
 
 

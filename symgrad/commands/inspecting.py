@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from symgrad.commands.loading import CommandError, Loaded
+from symgrad.commands.loading import CommandError, Loaded, refuse_os_errors
 from symgrad.passes.pipeline import Options, optimize
 
 
@@ -54,8 +54,9 @@ def profile_text(loaded: Loaded, repeat: int) -> str:
 def write_page(loaded: Loaded, path: Path) -> str:
     """Write the page of a step, with a profile if there are arrays; say how large it is."""
     _meet_sizes(loaded)
-    loaded.step.report(path, *(loaded.arrays or ()))
-    return f"{path}: {path.stat().st_size:,} bytes\n"
+    with refuse_os_errors(str(path)):
+        loaded.step.report(path, *(loaded.arrays or ()))
+        return f"{path}: {path.stat().st_size:,} bytes\n"
 
 
 def _meet_sizes(loaded: Loaded) -> None:

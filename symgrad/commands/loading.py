@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +19,15 @@ from symgrad.runtime.function import Step
 
 class CommandError(SymgradError, ValueError):
     """A command line that does not make sense."""
+
+
+@contextmanager
+def refuse_os_errors(subject: str) -> Iterator[None]:
+    """Say in one line what the system has against a file, where nothing of a user runs."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(subject, error.strerror or str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +69,25 @@ def load(text: str) -> Loaded:
     function = getattr(_module(text, place), name, None)
     if not callable(function):
         raise CommandError(text, f"{place} has no function {name!r}")
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError) as error:
+        raise CommandError(text, f"{name} cannot be called without arguments: {error}") from error
     return _loaded(text, function())
 
 
 def _module(text: str, place: str) -> ModuleType:
-    if place.endswith(".py"):
-        return _module_of_file(text, Path(place))
+    try:
+        if place.endswith(".py"):
+            return _module_of_file(text, Path(place))
+        return _module_of_name(text, place)
+    except SyntaxError as error:
+        raise CommandError(text, f"{place} is not Python: {error}") from error
+
+
+def _module_of_name(text: str, place: str) -> ModuleType:
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise CommandError(text, f"there is no module {place!r}")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -76,7 +101,9 @@ def _module(text: str, place: str) -> ModuleType:
 
 
 def _module_of_file(text: str, path: Path) -> ModuleType:
-    if not path.is_file():
+    with refuse_os_errors(text):  # the system's limit on names is one
+        is_file = path.is_file()
+    if not is_file:
         raise CommandError(text, f"there is no file {path}")
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
