@@ -101,3 +101,13 @@ def test_a_part_that_fails_ends_a_long_step(turn):
     assert caught.value.source.function == "taken"
     good = np.arange(100)
     assert step(good, np.int64(0))[-1] == 90
+
+
+def test_a_loop_variable_that_stays_is_not_written():
+    x, w = sg.placeholder((3, 3)), sg.placeholder((3, 3))
+    looped = sg.while_loop(
+        lambda i, _v, _w: i < 3, lambda i, v, w: (i + 1, sg.tanh(v @ w), w), (0, x, w)
+    )
+    text = str(program_of(Graph(looped[1:], [x, w])))
+    assert text.count("first loop variable") == 3
+    assert text.count("next loop variable") == 1
