@@ -16,7 +16,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.marks import match_shape_op
 from symgrad.graph.ops.random import philox
-from symgrad.graph.ops.stand_in import after
+from symgrad.graph.ops.stand_in import after, linear_in
 from tests.support.case import BOOL, FLOATS, INTEGERS, NUMBERS, Case, Real, Truth
 from tests.support.philox import philox_pairs
 
@@ -226,6 +226,14 @@ _CONVERSIONS = (
         lambda x, y: x,
         (Real((3,)), Real((2, 4))),
         also=(((), (2,)), ((3,), (0, 2)), ((0,), (1,))),
+    ),
+    Case(
+        "linear_in",
+        "linear_in",
+        lambda g, x: linear_in(g, x),
+        lambda g, x: g,
+        (Real((3,)), Real((3,))),
+        also=(((), ()), ((0,), (0,)), ((1, 2), (1, 2))),
     ),
     Case(
         "dim_size",

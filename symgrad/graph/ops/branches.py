@@ -18,6 +18,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.masks import masked, read_mask, split_mask, takes_mask, uniform_mask
+from symgrad.graph.ops.stand_in import linear_in
 from symgrad.graph.ops.subgraph import (
     Arrived,
     Differentiate,
@@ -111,10 +112,11 @@ def _switch_case_grad(
     results = iter(branch(index, functions).outputs if any(is_given) else ())
     first = [next(results) if given else None for given in is_given]
     conditions = [next(results) if has else None for has in has_mask]
+    # The derivative of a gradient by its operand is zeros where no branch has one, and not None.
     return (
         None,
         *(
-            masked(g, condition) if g is not None else zeros_like(x) if has else None
+            masked(linear_in(g, x), condition) if g is not None else zeros_like(x) if has else None
             for x, g, condition, has in zip(operands, first, conditions, has_path, strict=True)
         ),
     )

@@ -102,7 +102,7 @@ def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads
     if _is_pointwise(node):
         # A rule that hands on what it is given, as that of add, makes nothing that needs a mask.
         return [
-            g if of_x is inner else None if of_x is None else mask.select(of_x)
+            g if of_x is inner else of_x if of_x is None or is_zero(of_x) else mask.select(of_x)
             for of_x in rule([inner])
         ]
     if node.gradient_key is not None or not any(map(takes_mask, node.inputs)):

@@ -2,7 +2,8 @@
 
 `custom_gradient` calls a function of the user's, `recompute` computes once more what it needs.
 Neither computes anything: both are replaced by what they stand for before code is made, and
-`after` is what keeps apart what is computed now and what is computed again. What users call is in
+`after` is what keeps apart what is computed now and what is computed again. `linear_in` stands for
+a gradient that is not None when it is differentiated in turn. What users call is in
 `symgrad/passes/custom_gradient.py` and `symgrad/graph/recompute.py`.
 """
 
@@ -16,6 +17,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Attrs, Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
+from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.masks import read_mask
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import slice_axes
@@ -34,7 +36,7 @@ def stands_for(node: Node) -> tuple[Tensor, ...] | None:
         return node.inputs[first : first + len(node.outputs)]
     if node.definition is recompute_op:
         return node.inputs[len(node.inputs) - len(node.outputs) :]
-    return None
+    return node.inputs[:1] if node.definition is linear_in_op else None
 
 
 def differentiated_inputs(node: Node) -> tuple[Tensor, ...]:
@@ -226,4 +228,24 @@ after_op = elementwise(
     reference=lambda x, _other: x,
     grad=lambda _node, g: (g, None),
     body=lambda _s, x, _other: x,
+)
+
+
+# ---------------------------------------------------------------------------------- linear_in
+
+
+def linear_in(g: Tensor, x: Tensor) -> Tensor:
+    """Return `g`, which has a gradient by `x` also where it does not depend on it: zeros.
+
+    Both are of one type.
+    """
+    return apply(linear_in_op, g, x)
+
+
+linear_in_op = elementwise(
+    "linear_in",
+    infer=lambda g, _x: g,
+    reference=lambda g, _x: g,
+    grad=lambda node, g: (g, filled_like(node.inputs[1], 0)),
+    body=lambda _s, g, _x: g,
 )

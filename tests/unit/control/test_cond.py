@@ -153,7 +153,8 @@ def test_r11_6_only_the_branch_taken_runs(x, p):
 def test_r11_7_the_gradient_is_that_of_the_branch_taken(x, p):
     y = sg.cond(p, lambda: sg.sin(x) * 2.0, lambda: x * x * x)
     check_derivatives(y, x, {x: POINT, p: True}, {x: POINT, p: False})
-    assert gradient(y, x).node.op == "switch_case"
+    (of_branches, _) = gradient(y, x).node.inputs
+    assert of_branches.node.op == "switch_case"
 
 
 def test_r11_7_pred_has_no_gradient(p):
@@ -253,3 +254,29 @@ def test_a_step_runs_conds_beside_other_ops(x, p):
     found = run([y * 2.0 + z, sg.exp(x)], {x: POINT, p: True})
     np.testing.assert_allclose(found[0], (POINT + 1) * 2 + POINT.sum())
     assert [n.op for n in topological([y])].count("switch_case") == 1
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_derivative_of_a_linear_branch_is_zeros_and_not_none(order):
+    x, p = sg.placeholder((3,), "float64"), sg.placeholder((), "bool")
+    y = sg.cond(p, lambda: 2.0 * x, lambda: x**order * 3.0)
+    first = gradient(y, x)
+    second = gradient(first, x)
+    for holds in (True, False):
+        found = run([first, second], {p: holds, x: POINT})
+        np.testing.assert_array_equal(
+            found[0], [2.0] * 3 if holds else 3.0 * order * POINT ** (order - 1)
+        )
+        np.testing.assert_array_equal(found[1], [0.0] * 3 if holds or order == 1 else [6.0] * 3)
+
+
+def test_what_no_branch_differentiates_is_still_none():
+    x, p = sg.placeholder((3,), "float64"), sg.placeholder((), "bool")
+    y = sg.cond(p, lambda: sg.floor(x), lambda: sg.sign(x))
+    assert sg.gradients(y, x) == [None]
+
+
+def test_nothing_of_a_linear_branch_is_left_for_its_second_derivative():
+    x, p = sg.placeholder((3,), "float64"), sg.placeholder((), "bool")
+    g = gradient(sg.cond(p, lambda: 2.0 * x, lambda: 3.0 * x), x)
+    assert "linear_in" not in sg.compile([p, x], g).ir("optimized")
