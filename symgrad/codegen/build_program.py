@@ -34,11 +34,19 @@ from symgrad.codegen.program import (
 from symgrad.codegen.registers import schedule_registers
 from symgrad.codegen.relocate import Relocated
 from symgrad.codegen.share_work import ONE_THREAD, Threads
+from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import Branches, Callee, KernelSpec, Loop, Reshape, Scan, View
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
+from symgrad.graph.types import (
+    ALIGNMENT,
+    INT64_MAX,
+    Literal,
+    NestedGraph,
+    TensorType,
+    is_unbounded,
+)
 from symgrad.passes.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fuse import fuse
 from symgrad.passes.partition import Group, Partition
@@ -57,6 +65,9 @@ def build_program(partition: Partition, target: Target, threads: Threads = ONE_T
     steps = builder.scheduled(steps)
     routines = routines_of(steps)
     offsets, lifetimes, size = lay_out(steps, routines)
+    if size > INT64_MAX - ALIGNMENT:
+        problem = f"temporaries take {size} bytes of memory, an int64 counts to {INT64_MAX}"
+        raise ShapeError(partition.graph.name, problem)
     return Program(
         partition,
         tuple(builder.partitions),

@@ -13,10 +13,15 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 from symgrad.errors import GraphError, SymgradError, user_source
-from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
+from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Size, substitute
-from symgrad.graph.types import Attr, Literal, TensorType, attr_key
+from symgrad.graph.types import (
+    Attr,
+    Literal,
+    TensorType,
+    attr_key,
+)
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
@@ -150,7 +155,7 @@ def _apply_anew(
     source = user_source() if origin is None else origin.source
     try:
         inputs = _entered(definition.name, inputs)
-        types = definition.infer(*[t.type for t in inputs], **attrs)
+        types = infer_types(definition, [t.type for t in inputs], attrs)
     except SymgradError as error:
         error.source = error.source or source
         raise
@@ -158,7 +163,7 @@ def _apply_anew(
         definition,
         inputs,
         attrs,
-        types if isinstance(types, tuple) else (types,),
+        types,
         name=scoped(name),
         source=source,
         origin=origin,
@@ -317,11 +322,10 @@ def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[
     if attrs is node.attrs and given == [t.type for t in node.inputs]:
         return tuple([t.type for t in node.outputs])  # they depend on nothing else
     try:
-        types = node.definition.infer(*given, **attrs)
+        return infer_types(node.definition, given, attrs)
     except SymgradError as error:
         error.source = error.source or node.source
         raise
-    return types if isinstance(types, tuple) else (types,)
 
 
 def are_same(a: Sequence[object], b: Sequence[object]) -> bool:

@@ -23,7 +23,7 @@ from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.sizes import Dim, Size, at_least, divide
-from symgrad.graph.types import Shape
+from symgrad.graph.types import Shape, require_int64_count
 
 
 def as_shape(op: str, shape: Any) -> Shape:
@@ -35,6 +35,11 @@ def as_shape(op: str, shape: Any) -> Shape:
             raise DTypeError(op, f"{size!r} is no size", source=user_source())
         if isinstance(size, int) and size < 0:
             raise ShapeError(op, f"size {size} is negative", source=user_source())
+    try:
+        require_int64_count(op, list(plain), plain)
+    except ShapeError as error:
+        error.source = user_source()
+        raise
     return plain
 
 

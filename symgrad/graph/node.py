@@ -8,7 +8,7 @@ Nothing here knows any op; the operators of `Tensor` look theirs up by name in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Union
@@ -18,7 +18,14 @@ from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.operators import Operators
 from symgrad.graph.public_ops import public_op
-from symgrad.graph.types import Array, Attr, Immutable, Shape, TensorType
+from symgrad.graph.types import (
+    Array,
+    Attr,
+    Immutable,
+    Shape,
+    TensorType,
+    require_int64_count,
+)
 
 Attrs = Mapping[str, Attr]
 Range = tuple[int, int]
@@ -112,6 +119,20 @@ class Node(Immutable):
     def __repr__(self) -> str:
         types = ", ".join(str(t.type) for t in self.outputs)
         return f"<{self.op} {self.name or ''}: {types}>".replace(" :", ":")
+
+
+def infer_types(
+    definition: OpDef, inputs: Sequence[TensorType], attrs: Attrs
+) -> tuple[TensorType, ...]:
+    """Infer the types of the results of an op, of which an int64 counts the elements.
+
+    Whatever builds, specialises, reads or verifies an op comes by here.
+    """
+    inferred = definition.infer(*inputs, **attrs)
+    types = inferred if isinstance(inferred, tuple) else (inferred,)
+    for type_ in types:
+        require_int64_count(definition.name, type_, type_.shape)
+    return types
 
 
 def make_node(

@@ -60,10 +60,13 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         raise DTypeError("constant", str(error), source=user_source()) from error
     if isinstance(value, np.ndarray | np.generic):
         return convert_numbers(array, wanted or _known_dtype(array))
+    kind = array.dtype.kind
+    if kind == "O" and all(type(n) is int for n in array.flat):
+        kind = "i"  # NumPy has no dtype for ints beyond 64 bits
     if wanted is None:
-        wanted = {"f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_}.get(array.dtype.kind)
+        wanted = {"f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_}.get(kind)
         wanted = wanted or _known_dtype(array)
-    if wanted.is_integer and array.dtype.kind in "iu" and array.size:
+    if wanted.is_integer and kind in "iu" and array.size:
         limits = np.iinfo(wanted.numpy)
         if array.min() < limits.min or array.max() > limits.max:
             raise DTypeError(

@@ -29,7 +29,7 @@ import symgrad.graph.ops
 from symgrad.errors import Source, SymgradError
 from symgrad.graph.attribute_types import attribute_types, describe_type, is_of_type
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.node import OpDef, Region, Tensor, make_node
+from symgrad.graph.node import OpDef, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.ops.leaf import Variable, constant_op, placeholder_op, variable_op
 from symgrad.graph.text_tokens import Token, Tokens, error_at
@@ -321,13 +321,12 @@ def _infer(statement: _Statement, attrs: dict[str, Attr]) -> tuple[TensorType, .
         raise error_at(line, f"{definition.name}: {error}") from error
     _check_attrs(statement, attrs)
     try:
-        types = definition.infer(*operands, **attrs)
+        return infer_types(definition, operands, attrs)
     except SymgradError as error:
         raise error_at(line, str(error)) from error
     except _MISFITS as error:
         given = ", ".join(attrs)
         raise error_at(line, f"{definition.name}: wrong {given}: {error}") from error
-    return types if isinstance(types, tuple) else (types,)
 
 
 def _check_attrs(statement: _Statement, attrs: dict[str, Attr]) -> None:

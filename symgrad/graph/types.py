@@ -11,7 +11,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.sizes import Dim, Size
@@ -78,12 +78,32 @@ def static(dim: Dim) -> int:
 
 # The number of slices of a stack whose loop has no bound. Such a stack is a tape that grows while
 # the loop runs; only loops read it, slice by slice, and no op is ever applied to it as a whole.
-UNBOUNDED = 1 << 40
+# It is a prime, which no size that anybody chose is.
+UNBOUNDED = (1 << 40) - 87
 
 
 def is_unbounded(type_: TensorType) -> bool:
     """Return whether a tensor of this type is a stack without a bound."""
     return bool(type_.shape) and type_.shape[0] == UNBOUNDED
+
+
+# Sizes, counts, offsets and strides are int64 in native code and in NumPy.
+INT64_MAX = 2**63 - 1
+
+
+def require_int64_count(op: str, tensor: object, shape: Shape) -> None:
+    """Raise `ShapeError` if an int64 does not count the elements of `shape` that are known of.
+
+    An axis of size 0 makes no other axis fit: strides are products of the others, as in NumPy. Of
+    a stack without a bound one slice counts, since it is never in memory as a whole.
+    """
+    product = 1
+    for n in shape[1:] if shape and shape[0] == UNBOUNDED else shape:
+        if isinstance(n, int) and n:
+            product *= n
+    if product > INT64_MAX:
+        problem = f"the sizes of {tensor} multiply to {product}, an int64 counts to {INT64_MAX}"
+        raise ShapeError(op, problem)
 
 
 class Literal:

@@ -12,7 +12,7 @@ from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_in, graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.node import Node, Region, Tensor
+from symgrad.graph.node import Node, Region, Tensor, infer_types
 from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import Attr, Literal, PythonFunction, State, TensorType
@@ -131,10 +131,9 @@ def _verify_outputs(node: Node, where: str) -> None:
 
 def _infer(node: Node, where: str) -> tuple[TensorType, ...]:
     try:
-        types = node.definition.infer(*(t.type for t in node.inputs), **node.attrs)
+        return infer_types(node.definition, [t.type for t in node.inputs], node.attrs)
     except (SymgradError, TypeError, ValueError) as error:
         raise AssertionError(f"{where}: the op refuses its operands: {error}") from error
-    return types if isinstance(types, tuple) else (types,)
 
 
 def _verify_roots(graph: Graph, known: set[Tensor]) -> None:

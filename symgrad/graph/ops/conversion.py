@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
@@ -106,6 +107,10 @@ def size_of(size: Any, dtype: DType = dtypes.int64) -> Tensor:
 
 
 def _dim_size_infer(*, value: Dim, dtype: DType) -> TensorType:
+    if dtype.is_integer and isinstance(value, int):
+        limits = np.iinfo(dtype.numpy)
+        if not limits.min <= value <= limits.max:
+            raise ShapeError("dim_size", f"size {value} does not fit {dtype.name}")
     return TensorType(dtype, ())
 
 

@@ -36,6 +36,7 @@ from symgrad.graph.ops.subgraph import (
 from symgrad.graph.reference import evaluate
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import (
+    INT64_MAX,
     UNBOUNDED,
     Array,
     Attr,
@@ -117,6 +118,8 @@ def _scan_infer(
 ) -> tuple[TensorType, ...]:
     if count != TensorType(dtypes.int64, ()):
         raise DTypeError("scan", f"the number of iterations is {count}, not i64[]")
+    if isinstance(capacity, int) and capacity > INT64_MAX:
+        raise ShapeError("scan", f"{capacity} iterations, an int64 counts to {INT64_MAX}")
     width = carried + scanned
     slices = [t.with_shape(t.shape[1:]) for t in operands[carried:width]]
     check_operands("scan", graph_of(body), [*operands[:carried], *slices, *operands[width:]])
