@@ -22,6 +22,7 @@ import json
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from multiprocessing import get_context
@@ -46,7 +47,8 @@ TARGETS = (
     "symgrad/codegen/lower*.py",
     "symgrad/codegen/build_program*.py",
 )
-_FIRST_SECONDS = 5.0  # of tests that run before the files of the others are imported
+_FIRST_SECONDS = 5.0  # of tests, in so many files, that run before those of the other files
+_FIRST_FILES = 2
 
 
 def targets() -> list[str]:
@@ -86,10 +88,17 @@ def _between(lines: tuple[int, int]) -> range:
 
 
 def _batches(tests: Tests) -> list[Tests]:
-    until = list(accumulate(tests.values()))
-    first = sum(end <= _FIRST_SECONDS for end in until) or 1
-    pairs = list(tests.items())
-    return [dict(batch) for batch in (pairs[:first], pairs[first:]) if batch]
+    """Return a few tests of few files, which take long to import, and then all others."""
+    until = accumulate(tests.values())
+    early = [test for test, end in zip(tests, until, strict=True) if end <= _FIRST_SECONDS]
+    files = [file for file, _ in Counter(map(_file_of, early)).most_common(_FIRST_FILES)]
+    first = {test: tests[test] for test in early if _file_of(test) in files}
+    others = {test: seconds for test, seconds in tests.items() if test not in first}
+    return [batch for batch in (first, others) if batch]
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 # -------------------------------------------------------------------------------- outcomes
@@ -135,7 +144,7 @@ def run(mutants: Sequence[Mutant], known: Record, budget: float, copy: Path, to:
 
 
 def _files_of(tests: Tests) -> list[str]:
-    return sorted({test.partition("::")[0] for test in tests})
+    return sorted(set(map(_file_of, tests)))
 
 
 def _run_all(mutants: Sequence[Mutant], chosen: argparse.Namespace, folder: Path) -> Outcomes:

@@ -41,7 +41,7 @@ OPTIONS = (
     *("-q", "-x", "-p", "no:cacheprovider"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of hypothesis, which is imported
 )
-_MEMORY = 12 << 30  # bytes of address space: a mutant may ask for any number
+_MEMORY = 8 << 30  # bytes of address space: a mutant may ask for any number
 
 
 Bits = int  # a set of tests: bit i is test i
