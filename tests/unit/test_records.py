@@ -1,0 +1,46 @@
+"""What graphs, passes and programs are made of cannot be assigned to."""
+
+import inspect
+import pkgutil
+from importlib import import_module
+
+import pytest
+
+import symgrad.codegen
+import symgrad.graph
+import symgrad.passes
+
+# Built up by one function, which keeps them to itself.
+_GROWING = {
+    *("symgrad.codegen.lower_contract._Axes", "symgrad.graph.compare._Comparison"),
+    *("symgrad.graph.ops.scan.Backward", "symgrad.passes.cheapest_cut._Visit"),
+    *("symgrad.passes.draft.Draft", "symgrad.passes.extend_loop.Extension"),
+    *("symgrad.passes.merge_loops._Family", "symgrad.passes.save_or_recompute._Values"),
+}
+
+
+def _records() -> dict[str, type]:
+    packages = (symgrad.graph, symgrad.passes, symgrad.codegen)
+    found = [m.name for p in packages for m in pkgutil.walk_packages(p.__path__, f"{p.__name__}.")]
+    return {
+        f"{name}.{record.__name__}": record
+        for name in found
+        for record in vars(import_module(name)).values()
+        if inspect.isclass(record)
+        and record.__module__ == name
+        and "__dataclass_params__" in vars(record)
+    }
+
+
+RECORDS = _records()
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_has_slots_and_is_frozen_unless_it_is_known_to_grow(name):
+    record = RECORDS[name]
+    assert vars(record)["__dataclass_params__"].frozen == (name not in _GROWING)
+    assert "__slots__" in vars(record)
+
+
+def test_what_is_known_to_grow_exists():
+    assert RECORDS.keys() >= _GROWING
