@@ -53,6 +53,11 @@ def test_every_op_has_a_row():
     assert not missing, f"ops without a row in the table: {sorted(missing)}"
 
 
+@pytest.mark.parametrize("op", sorted(OPS))
+def test_an_op_has_a_gradient_or_says_that_it_has_none(op):
+    assert callable(OPS[op].grad) or OPS[op].grad == "none"
+
+
 def test_names_of_rows_are_distinct():
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
