@@ -52,15 +52,19 @@ def run_and_interrupt(tmp_path: Path, source: str, times: int = 1) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
     ) as child:  # fmt: skip
         try:
-            assert child.stdout is not None
             for _ in range(times):
-                if child.stdout.readline() == "ready\n":
-                    time.sleep(0.3)
-                    child.send_signal(signal.SIGINT)
+                _interrupt_once_ready(child)
             _, errors = child.communicate(timeout=60)
         finally:
             child.kill()
     assert child.returncode == 0, errors
+
+
+def _interrupt_once_ready(child: subprocess.Popen[str]) -> None:
+    assert child.stdout is not None
+    if child.stdout.readline() == "ready\n":
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
 
 
 LOOPS = {
