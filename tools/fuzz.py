@@ -5,9 +5,10 @@
     python tools/fuzz.py --programs 2000 --memcheck
 
 A program is compiled for three targets, with 1, 2 and 4 threads in turns, and compared with the
-reference floor by floor (`tests/support/fuzz_families.py`). With `--memcheck`, its machine code of
-no optimization runs under valgrind instead. Prints what is wrong, with the family and the seed,
-then a table; the status is 1 if anything is.
+reference floor by floor (`tests/support/fuzz_families.py`). With `--in-turn` it is compiled for the
+target whose turn it is, which is three programs in the time of one. With `--memcheck`, its machine
+code of no optimization runs under valgrind instead. Prints what is wrong, with the family and the
+seed, then a table; the status is 1 if anything is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,7 @@ class Outcome:
     wrong: dict[int, str] = field(default_factory=dict)
 
 
-def run_block(worker: str, family: str, first: int, end: int) -> Outcome:
+def run_block(worker: Sequence[str], family: str, first: int, end: int) -> Outcome:
     """Run the seeds from `first` up to `end`; one that ends its process is wrong."""
     outcome, start = Outcome(), time.perf_counter()
     while first < end:
@@ -49,9 +50,11 @@ def run_block(worker: str, family: str, first: int, end: int) -> Outcome:
     return outcome
 
 
-def _run_process(worker: str, family: str, first: int, end: int, outcome: Outcome) -> int:
+def _run_process(worker: Sequence[str], family: str, first: int, end: int, outcome: Outcome) -> int:
     """Run seeds in one process, into `outcome`; return the seed to go on with."""
-    command = [sys.executable, "-m", f"tests.support.{worker}", family, str(first), str(end)]
+    module, *options = worker
+    seeds = [str(first), str(end)]
+    command = [sys.executable, "-m", f"tests.support.{module}", family, *seeds, *options]
     # Threads that wait sleep: they are not alone on the machine.
     environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
     found = subprocess.run(
@@ -92,12 +95,14 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first seed of each family")
     parser.add_argument("--family", choices=SHARES, help="this one only")
+    parser.add_argument("--in-turn", action="store_true", help="one target a program")
     parser.add_argument("--memcheck", action="store_true", help="under valgrind")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     outcomes = {family: Outcome() for family in SHARES}
     start = time.perf_counter()
-    worker = "memcheck_worker" if arguments.memcheck else "fuzz_worker"
+    worker = ["memcheck_worker" if arguments.memcheck else "fuzz_worker"]
+    worker += ["--in-turn"] if arguments.in_turn else []
     with ThreadPoolExecutor(arguments.jobs) as pool:
         running = [(b[0], pool.submit(run_block, worker, *b)) for b in blocks(arguments)]
         for family, future in running:

@@ -12,8 +12,8 @@ from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.kernel_spec import KernelSpec, Nested
 from symgrad.passes.costs import kernel_spec
-from tests.support.floors import TARGETS
-from tests.support.fuzz_families import FAMILIES, THREADS, variants
+from tests.support.floors import TARGETS, Variant
+from tests.support.fuzz_families import FAMILIES, THREADS, variant_in_turn, variants
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
@@ -71,7 +71,13 @@ def test_every_structure_is_met_within_every_structure_with_graphs_of_its_own():
 
 
 def test_each_target_runs_with_each_number_of_threads_and_each_kind_of_memory():
-    ways = [way for seed in range(36) for way in variants(seed)]
-    found = {(w.target, w.threads.count, w.memory.side, w.memory.is_apart) for w in ways}
-    assert found == set(itertools.product(TARGETS, THREADS, ("end", "start"), (False, True)))
-    assert {(w.target, w.opt_level) for w in ways} == set(itertools.product(TARGETS, (0, 1)))
+    _covers_everything([way for seed in range(1000) for way in variants(seed)])
+    _covers_everything([variant_in_turn(seed) for seed in range(1000)])
+
+
+def _covers_everything(ways: list[Variant]) -> None:
+    found = {
+        (w.target, w.threads.count, w.memory.side, w.memory.is_apart, w.opt_level) for w in ways
+    }
+    every = itertools.product(TARGETS, THREADS, ("end", "start"), (False, True), (0, 1))
+    assert found == set(every)

@@ -131,17 +131,23 @@ FAMILIES = {
 def variants(seed: int) -> list[Variant]:
     """Return how the machine code of a program is made: for each target, and in turns the rest.
 
-    Of three seeds in a row each target is run with each number of threads. Shared is what is small
-    too. Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
-    their own for the target whose turn it is.
+    What is small is shared among threads too. Guard pages are behind all memory, of one seed in
+    four before it; temporaries have pages of their own for the target whose turn it is.
     """
-    side: Side = "start" if seed % 4 == 3 else "end"
+    # Digits of the seed: the turns of one thing go through all turns of the others.
+    threads, apart, _, level, side = (seed // 3**digit for digit in range(5))
+    where: Side = "start" if side % 4 == 3 else "end"
     return [
         Variant(
             target,
-            opt_level=int((seed + number) % 3 == 0),
-            threads=Threads(THREADS[(seed + number) % 3], least_cycles=0),
-            memory=Memory(side, is_apart=(seed // 3 + number) % 3 == 0),
+            opt_level=int((level + number) % 3 == 0),
+            threads=Threads(THREADS[(threads + number) % 3], least_cycles=0),
+            memory=Memory(where, is_apart=(apart + number) % 3 == 0),
         )
         for number, target in enumerate(TARGETS)
     ]
+
+
+def variant_in_turn(seed: int) -> Variant:
+    """Return the one of `variants` whose turn it is."""
+    return variants(seed)[seed // 9 % 3]

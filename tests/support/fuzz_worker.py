@@ -11,29 +11,31 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Sequence
 
 from symgrad.codegen import share_work, split_folds
-from tests.support.floors import run_variants
-from tests.support.fuzz_families import FAMILIES, Family, variants
+from tests.support.floors import Variant, run_variants
+from tests.support.fuzz_families import FAMILIES, Family, variant_in_turn, variants
 
 
-def complaint(family: Family, seed: int) -> str:
+def complaint(family: Family, seed: int, ways: Sequence[Variant]) -> str:
     """Return what is wrong with the program of a seed, '' if nothing is."""
     try:
         graph, inputs = family.program(seed)
-        different = run_variants(graph, inputs, variants(seed), slack=family.slack)
+        different = run_variants(graph, inputs, ways, slack=family.slack)
     except Exception:
         return traceback.format_exc()
     return "" if different is None else f"{different}\n{graph}"
 
 
-def main(name: str, first: str, end: str) -> None:
-    """Run the programs of the seeds from `first` up to `end`."""
+def main(name: str, first: str, end: str, *options: str) -> None:
+    """Run the programs of the seeds from `first` up to `end`, `--in-turn` one way each."""
     # So that what is small is shared among threads too, and cut finely.
     share_work.UNCUT, split_folds.PIECES = 1, 2
     for seed in range(int(first), int(end)):
         print("run", seed, flush=True)
-        wrong = complaint(FAMILIES[name], seed)
+        ways = [variant_in_turn(seed)] if "--in-turn" in options else variants(seed)
+        wrong = complaint(FAMILIES[name], seed, ways)
         if wrong:
             print("wrong", seed, json.dumps(wrong), flush=True)
     print("done", flush=True)
