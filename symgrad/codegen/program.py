@@ -130,6 +130,13 @@ class Routine:
     offsets: dict[Buffer, int]
     inner: tuple[Routine, ...]
 
+    @property
+    def can_fail(self) -> bool:
+        """Return whether it may end early: by a kernel, or since there is no memory for a tape."""
+        is_fallible = any(call.kernel.can_fail for call in calls_of(self.steps))
+        has_tape = any(buffer.place == "tape" for buffer in buffers_of(self.steps))
+        return is_fallible or has_tape or any(routine.can_fail for routine in self.inner)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Invoke:

@@ -21,6 +21,7 @@ from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, watch_word
 from symgrad.codegen.llvm.tape import tape_reserve
 from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.loops import Kernel
+from symgrad.codegen.polls import polls_inside
 from symgrad.codegen.program import (
     Argument,
     Call,
@@ -28,6 +29,7 @@ from symgrad.codegen.program import (
     Invoke,
     Program,
     Repeat,
+    Routine,
     Slice,
     Step,
     Sweep,
@@ -68,6 +70,11 @@ class Functions:
             made = emit_kernel(self.module, kernel, kernel.name, self.target)
             self.kernels[kernel.name] = made
         return self.kernels[kernel.name]
+
+    def can_end_early(self, routine: Routine) -> bool:
+        """Return whether a routine may fail, or be stopped in a loop of its own or of an inner."""
+        steps = [step for part in (*routine.inner, routine) for step in part.steps]
+        return routine.can_fail or polls_inside(steps, self.polled)
 
     def loop(self, loop: Repeat | Sweep) -> ir.Function:
         """Return the function of a loop with registers; loops that do the same have one."""
@@ -158,7 +165,9 @@ class StepsEmitter:
         places = [self._addresses.of(argument) for argument in (*invoke.inputs, *invoke.outputs)]
         rest = [self._addresses.state, *([] if self._clock is None else self._function.args[-1:])]
         routine = self._functions.routines[invoke.routine.name]
-        return_failure(self._builder, self._builder.call(routine, [*places, *rest]))
+        status = self._builder.call(routine, [*places, *rest])
+        if self._functions.can_end_early(invoke.routine):
+            return_failure(self._builder, status)
 
     def _emit_in_registers(self, loop: Repeat | Sweep) -> None:
         """Call the function of a loop, which takes all addresses and the iterations around."""

@@ -91,6 +91,10 @@ LOOPS = {
         " (x,))[0]",
         "[x, n]", "(FOREVER, np.array(3))", "(SHORT, np.array(3))",
     ),
+    "within a function": (
+        "call_forever(call_forever(x)) + 0.0",
+        "[x]", "(FOREVER,)", "(SHORT,)",
+    ),
     "around a function": (
         "sg.while_loop(lambda t: t < 1.0, lambda t: (call(call(t)) * 0.0,), (x,))[0]",
         "[x]", "(FOREVER,)", "(SHORT,)",
@@ -102,6 +106,13 @@ _LOOP = """
 def call(t):
     for _ in range(40):
         t = sg.sum(sg.sin(sg.broadcast_to(t, (3,)) * sg.constant([1.0, 2.0, 3.0])))
+    return t
+
+@sg.function
+def call_forever(t):
+    t = sg.while_loop(lambda u: u < 1.0, lambda u: (u * 0.0,), (t,))[0]
+    for _ in range(80):
+        t = t + sg.sum(sg.sin(sg.broadcast_to(t, (3,)) * sg.constant([1.0, 2.0, 3.0]))) * 0.0
     return t
 
 y = {loop}
