@@ -124,14 +124,14 @@ class Node(Immutable):
 def infer_types(
     definition: OpDef, inputs: Sequence[TensorType], attrs: Attrs
 ) -> tuple[TensorType, ...]:
-    """Infer the types of the results of an op, of which an int64 counts the elements.
+    """Infer the types of the results of an op, of which an int64 counts elements and bytes.
 
     Whatever builds, specialises, reads or verifies an op comes by here.
     """
     inferred = definition.infer(*inputs, **attrs)
     types = inferred if isinstance(inferred, tuple) else (inferred,)
     for type_ in types:
-        require_int64_count(definition.name, type_, type_.shape)
+        require_int64_count(definition.name, type_, type_.shape, type_.dtype.itemsize)
     return types
 
 

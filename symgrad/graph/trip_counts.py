@@ -31,8 +31,8 @@ def read_range(lower: Any, upper: Any) -> tuple[Tensor, Tensor, int]:
         if trips > MOST_TRIPS:
             raise GraphError(
                 "fori_loop",
-                f"from lower = {lower} up to upper = {upper} are {trips} iterations, more than "
-                f"{MOST_TRIPS}",
+                f"from lower = {lower} up to upper = {upper} are {trips} iterations, "
+                f"an int64 counts to {MOST_TRIPS}",
                 source=user_source(),
             )
         return constant(int(lower), dtypes.int64), constant(trips, dtypes.int64), trips

@@ -91,19 +91,23 @@ def is_unbounded(type_: TensorType) -> bool:
 INT64_MAX = 2**63 - 1
 
 
-def require_int64_count(op: str, tensor: object, shape: Shape) -> None:
-    """Raise `ShapeError` if an int64 does not count the elements of `shape` that are known of.
+def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1) -> None:
+    """Raise `ShapeError` if an int64 does not count the elements, or the bytes, of a tensor.
 
-    An axis of size 0 makes no other axis fit: strides are products of the others, as in NumPy. Of
-    a stack without a bound one slice counts, since it is never in memory as a whole.
+    Of `shape` those sizes count that are known. An axis of size 0 makes no other axis fit: strides
+    are products of the others, as in NumPy. Of a stack without a bound one slice counts, since it
+    is never in memory as a whole.
     """
     product = 1
     for n in shape[1:] if shape and shape[0] == UNBOUNDED else shape:
         if isinstance(n, int) and n:
             product *= n
+    problem = f"the sizes of {tensor} multiply to {product}"
+    if product <= INT64_MAX:
+        product *= itemsize
+        problem = f"{tensor} takes {product} bytes"
     if product > INT64_MAX:
-        problem = f"the sizes of {tensor} multiply to {product}, an int64 counts to {INT64_MAX}"
-        raise ShapeError(op, problem)
+        raise ShapeError(op, f"{problem}, an int64 counts to {INT64_MAX}")
 
 
 class Literal:

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.errors import ShapeError
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
-from symgrad.graph.types import INT64_MAX, State, TensorType, is_unbounded
 from symgrad.graph.types import Literal as ArrayLiteral
+from symgrad.graph.types import State, TensorType
 from symgrad.passes.order_groups import state_of
 from symgrad.passes.partition import Partition
 
@@ -89,7 +88,6 @@ class _Assignment:
 
     def _place_leaves(self) -> None:
         for number, tensor in enumerate(self._partition.graph.inputs):
-            _require_int64_bytes(tensor)
             self._source[tensor] = Buffer("input", number, tensor.type)
         for node in self._partition.graph.nodes:
             state = state_of(node)
@@ -101,7 +99,6 @@ class _Assignment:
                 self._source[node.output] = self._constants.setdefault(value, buffer)
 
     def _place_result(self, tensor: Tensor, is_leaf: bool) -> None:
-        _require_int64_bytes(tensor)
         places = list(self._outputs.get(tensor, ()))
         updates = self._updates.get(tensor, [])
         places += [self._variable(u.variable.state) for u in updates if self._is_in_place(u)]
@@ -139,15 +136,4 @@ class _Assignment:
             tuple(self._constants),
             tuple(self._variables),
             self._temporaries,
-        )
-
-
-def _require_int64_bytes(tensor: Tensor) -> None:
-    # Only what is in memory has bytes: a tensor that is computed where it is read may have more.
-    if tensor.type.nbytes > INT64_MAX and not is_unbounded(tensor.type):
-        raise ShapeError(
-            tensor.node.op,
-            f"{tensor.type} takes {tensor.type.nbytes} bytes of memory, "
-            f"an int64 counts to {INT64_MAX}",
-            source=tensor.node.source,
         )

@@ -89,8 +89,8 @@ def _refusals(node: Node) -> list[SymgradError]:
 
 # They take operands of every type, or none.
 _REFUSE_NOTHING = {
-    *("after", "astype", "dim_size", "identity", "iota", "prevent_gradient", "stop_gradient"),
-    "sum",
+    *("after", "astype", "dim_size", "identity", "iota", "linear_in", "prevent_gradient"),
+    *("stop_gradient", "sum"),
 }
 
 
