@@ -27,7 +27,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = 50  # programs of a process
+BLOCK = 200  # programs of a process
 # How many of a hundred programs are of each family.
 SHARES = {"ops": 42, "control": 38, "recurrences": 19, "training": 1}
 
