@@ -168,6 +168,9 @@ _REGIONS: dict[str, Wrap] = {
         lambda i, _u: i < 1, lambda i, u: (i + 1, f(u, x)), (0, v), maximum_iterations=3
     )[1],
     "scan": lambda f, v, x: sg.scan(lambda c, e: (c, f(*e)), 0.0, (v, x))[1],
+    "scan over reshapes": lambda f, v, x: sg.scan(
+        lambda c, e: (c, f(*e)), 0.0, (sg.reshape(v, (3, 2)), sg.reshape(x, (3, 2)))
+    )[1].reshape(6),
     "recompute": lambda f, v, x: sg.recompute_grad(f)(v, x),
     "reversed": lambda f, v, x: f(v[::-1], x[::-1])[::-1],
     "parts": lambda f, v, x: sg.concat([f(v[:2], x[:2]), f(v[2:], x[2:])]),
