@@ -13,6 +13,7 @@ from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
+from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, unknown
 from symgrad.graph.types import (
     Array,
@@ -125,7 +126,7 @@ class Variable(Tensor):
                 f"{array.dtype.name} was assigned to a variable of {self.dtype.name}",
                 source=user_source(),
             )
-        write_states([self.state], [array])
+        write_states([self.state], [convert_numbers(array, self.dtype)])
 
 
 def variable_node(state: State, name: str | None) -> Variable:

@@ -158,3 +158,13 @@ def test_nothing_is_changed_if_one_leaf_is_refused(last):
     with pytest.raises(sg.GraphError, match="read-only"):
         sg.inplace_increment([nest[0], frozen], 1.0)
     np.testing.assert_array_equal(nest, np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_what_is_assigned_is_rounded_once(dtype):
+    w = sg.variable(np.zeros(1), dtype)
+    eps = float(np.spacing(w.value[0] + w.value.dtype.type(1)))
+    for above in (2**-40, -(2**-40)):
+        # Beside a tie between 1 and the next number, by less than float32 can tell.
+        w.value = np.array([1 + eps / 2 + above])
+        assert float(w.value[0]) == (1 + eps if above > 0 else 1.0)
