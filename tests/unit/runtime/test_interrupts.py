@@ -6,6 +6,7 @@ import ctypes
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -24,6 +25,9 @@ _HEAD = """
 import signal, sys, threading
 import numpy as np
 import symgrad as sg
+
+# What is started in the background of a shell ignores the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 x = sg.placeholder(())
 n = sg.placeholder((), "int64")
@@ -51,12 +55,13 @@ def run_and_interrupt(tmp_path: Path, source: str, times: int = 1) -> None:
         [sys.executable, str(program)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
     ) as child:  # fmt: skip
-        try:
-            for _ in range(times):
-                _interrupt_once_ready(child)
-            _, errors = child.communicate(timeout=60)
-        finally:
-            child.kill()
+        # It runs for ever if it is not ended.
+        watchdog = threading.Timer(60, child.kill)
+        watchdog.start()
+        for _ in range(times):
+            _interrupt_once_ready(child)
+        _, errors = child.communicate()
+        watchdog.cancel()
     assert child.returncode == 0, errors
 
 
