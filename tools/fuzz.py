@@ -38,6 +38,7 @@ class Outcome:
 
     programs: int = 0
     seconds: float = 0.0
+    unstable: int = 0
     wrong: dict[int, str] = field(default_factory=dict)
 
 
@@ -65,6 +66,8 @@ def _run_process(worker: Sequence[str], family: str, first: int, end: int, outco
         if word == "run":
             seed = int(rest[0])
             outcome.programs += 1
+        elif word == "unstable":
+            outcome.unstable += 1
         elif word == "wrong":
             outcome.wrong[int(rest[0])] = json.loads(rest[1])
     if lines and lines[-1][0] == "done":
@@ -117,16 +120,17 @@ def _add(total: Outcome, family: str, block: Outcome) -> None:
     total.programs += block.programs
     total.seconds += block.seconds
     total.wrong |= block.wrong
+    total.unstable += block.unstable
 
 
 def _print_table(outcomes: dict[str, Outcome], seconds: float) -> None:
     rows = [
-        (family, o.programs, len(o.wrong), f"{o.seconds:.0f}")
+        (family, o.programs, len(o.wrong), o.unstable, f"{o.seconds:.0f}")
         for family, o in outcomes.items()
         if o.programs
     ]
     wrong = sum(len(o.wrong) for o in outcomes.values())
-    print(tabulate(rows, ["family", "programs", "wrong", "seconds of a process"]))
+    print(tabulate(rows, ["family", "programs", "wrong", "unstable", "seconds of a process"]))
     programs = sum(o.programs for o in outcomes.values())
     print(f"{programs} programs, {wrong} wrong, in {seconds:.0f} s")
 

@@ -15,15 +15,19 @@ import numpy as np
 import pytest
 
 from symgrad.config import override
+from symgrad.graph.dtypes import float32, float64
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.ops.arithmetic import floor
 from symgrad.graph.ops.contraction import matmul
+from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.state import variable
 from symgrad.graph.types import Array
 from symgrad.passes.plan_memory import Request
 from tests.support import floors
-from tests.support.floors import run_everywhere
+from tests.support.floors import TOLERANCES, coarsest, is_unstable, run_everywhere
 from tests.support.fuzz_families import FAMILIES, Program, random_program, random_training
 from tests.support.loop_machine import Results
 
@@ -132,3 +136,17 @@ def test_a_variable_that_is_wrong_is_named(monkeypatch):
     assert different is not None
     assert different.result == "variable w"
     np.testing.assert_array_equal(w.value, [1.0, 2.0])
+
+
+def test_a_program_that_jumps_by_itself_is_no_disagreement():
+    x = placeholder((3,), "float64")
+    given = [np.array([0.1, 0.2, 0.3])]
+    rounded = sum_of(x * 10.0) - 6.0  # 0, up to the last bits
+    assert is_unstable(Graph(floor(rounded), [x]), given)
+    assert not is_unstable(Graph(rounded, [x]), given)
+
+
+def test_results_are_as_exact_as_the_coarsest_float_of_the_program():
+    x = placeholder((3,), "float64")
+    assert coarsest(Graph(tanh(x), [x])) == TOLERANCES[float64]
+    assert coarsest(Graph(astype(astype(x, "float32"), "float64"), [x])) == TOLERANCES[float32]

@@ -31,6 +31,7 @@ from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Tensor
 from symgrad.graph.reference import bind_sizes, evaluate
+from symgrad.passes.callees import graphs_within
 from symgrad.passes.fuse import fuse
 from symgrad.passes.pipeline import Options, optimize
 from symgrad.runtime import executable
@@ -192,12 +193,13 @@ def run_variants(
     graph = specialize(graph, bind_sizes(graph, inputs))
     wanted = run_reference(graph, inputs)
     with _optimized_once():
-        complaints = (_first_difference(graph, inputs, v, wanted, slack) for v in variants)
+        tolerance = Tolerance(slack, coarsest(graph))
+        complaints = (_first_difference(graph, inputs, v, wanted, tolerance) for v in variants)
         return next((complaint for complaint in complaints if complaint is not None), None)
 
 
 def _first_difference(
-    graph: Graph, inputs: Sequence[Array], variant: Variant, wanted: Results, slack: float
+    graph: Graph, inputs: Sequence[Array], variant: Variant, wanted: Results, tolerance: Tolerance
 ) -> Disagreement | None:
     for floor, run in _floors(graph, inputs, variant):
         try:
@@ -205,7 +207,7 @@ def _first_difference(
         except Exception as error:
             error.add_note(f"raised by {floor} for {variant.target}")
             raise
-        different = _difference(f"{floor} for {variant.target}", found, wanted, slack)
+        different = _difference(f"{floor} for {variant.target}", found, wanted, tolerance)
         if different is not None:
             return different
     return None
@@ -262,7 +264,9 @@ def _floors(
         yield "native code between guard pages", guarded
 
 
-def _difference(floor: str, found: Results, wanted: Results, slack: float) -> Disagreement | None:
+def _difference(
+    floor: str, found: Results, wanted: Results, tolerance: Tolerance
+) -> Disagreement | None:
     pairs = [
         (f"output {i}", a, b)
         for i, (a, b) in enumerate(zip(found.outputs, wanted.outputs, strict=True))
@@ -272,13 +276,30 @@ def _difference(floor: str, found: Results, wanted: Results, slack: float) -> Di
         (f"variable {s.name}", found.state.get(s, s.array), b) for s, b in wanted.state.items()
     ]
     for name, a, b in pairs:
-        if not agree(a, b, slack):
+        if not agree(a, b, tolerance):
             return Disagreement(floor, name, a, b)
     return None
 
 
-def agree(found: Array, wanted: Array, slack: float = 1.0) -> bool:
-    """Return whether two arrays are of one type, and equal up to `TOLERANCES`."""
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far floats may be apart: `slack` times `TOLERANCES`, and `least` in any case."""
+
+    slack: float = 1.0
+    least: float = 0.0
+
+
+EXACT_TYPES = Tolerance()
+
+
+def coarsest(graph: Graph) -> float:
+    """Return the tolerance of the coarsest float of a program, which rounds what all others hold."""
+    dtypes = {t.dtype for g in graphs_within(graph) for node in g.nodes for t in node.outputs}
+    return max((TOLERANCES[dtype] for dtype in dtypes if dtype in TOLERANCES), default=0.0)
+
+
+def agree(found: Array, wanted: Array, tolerance: Tolerance = EXACT_TYPES) -> bool:
+    """Return whether two arrays are of one type, and equal up to a tolerance."""
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return False
     dtype = as_dtype(wanted.dtype)
@@ -286,4 +307,29 @@ def agree(found: Array, wanted: Array, slack: float = 1.0) -> bool:
         return np.array_equal(found, wanted)
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     largest = np.max(np.abs(b), where=np.isfinite(b), initial=1.0)
-    return np.allclose(a, b, rtol=0.0, atol=slack * TOLERANCES[dtype] * largest, equal_nan=True)
+    apart = max(tolerance.slack * TOLERANCES[dtype], tolerance.least)
+    return np.allclose(a, b, rtol=0.0, atol=apart * largest, equal_nan=True)
+
+
+def is_unstable(graph: Graph, inputs: Sequence[Array], slack: float = 1.0) -> bool:
+    """Return whether the reference itself gives other results if inputs change in their last bits.
+
+    A floor or a comparison of what cancels to 0 jumps there, and two ways of computing it need not
+    jump alike.
+    """
+    tolerance = Tolerance(slack, coarsest(graph))
+    wanted = run_reference(graph, inputs).outputs
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        found = run_reference(graph, [_nudged(rng, a) for a in inputs]).outputs
+        if not all(agree(a, b, tolerance) for a, b in zip(found, wanted, strict=True)):
+            return True
+    return False
+
+
+def _nudged(rng: np.random.Generator, array: Array) -> Array:
+    dtype = as_dtype(array.dtype)
+    if not dtype.is_float:
+        return array
+    ulps = rng.integers(-4, 5, array.shape) * float(np.spacing(dtype.numpy.type(1)))
+    return np.asarray(array.astype(np.float64) * (1 + ulps)).astype(array.dtype)
