@@ -293,7 +293,7 @@ EXACT_TYPES = Tolerance()
 
 
 def coarsest(graph: Graph) -> float:
-    """Return the tolerance of the coarsest float of a program, which rounds what all others hold."""
+    """Return the tolerance of the coarsest float of a program: it rounds what the others hold."""
     dtypes = {t.dtype for g in graphs_within(graph) for node in g.nodes for t in node.outputs}
     return max((TOLERANCES[dtype] for dtype in dtypes if dtype in TOLERANCES), default=0.0)
 
