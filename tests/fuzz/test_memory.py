@@ -54,6 +54,23 @@ def test_memcheck_names_the_program_that_reads_and_writes_beyond_its_memory(tmp_
 
 
 @needs("valgrind")
+def test_programs_behind_one_that_crashes_run_too(tmp_path, monkeypatch):
+    right = build_program._slices
+
+    def out_of_all_memory(*given: Any) -> list[Any]:
+        return [replace(s, type=s.type.with_shape((1 << 40,))) for s in right(*given)]
+
+    write_program(tmp_path, 8, _scanned(), _INPUTS)
+    monkeypatch.setattr(build_program, "_slices", out_of_all_memory)
+    with override(verify=False):
+        write_program(tmp_path, 7, _scanned(), _INPUTS)
+    found = run_all(tmp_path, dict.fromkeys((7, 8), (_scanned(), _INPUTS)))
+    assert list(found) == [7]
+    assert "SIGSEGV" in found[7]
+    assert wrong_results(tmp_path / "8.out", _scanned(), _INPUTS, 1.0) == ""
+
+
+@needs("valgrind")
 @pytest.mark.parametrize("family", ["control", "recurrences"])
 def test_memcheck_sees_nothing_wrong_in_random_programs(family):
     assert not fuzz("--programs", 6, "--family", family, "--jobs", 1, "--memcheck")
