@@ -17,7 +17,7 @@ from symgrad.config import override
 from symgrad.graph.graph import Graph
 from tests.fuzz.test_three_oracles import ROOT, fuzz
 from tests.support.c_programs import needs
-from tests.support.memcheck_worker import run_programs, write_program, wrong_results
+from tests.support.memcheck_worker import run_all, run_programs, write_program, wrong_results
 
 ROWS = sg.placeholder((6, 8), name="rows")
 _INPUTS = [np.linspace(0, 1, 48, dtype=np.float32).reshape(6, 8)]
