@@ -3,7 +3,7 @@
  *     valgrind ./driver FOLDER SEED...
  *
  * FOLDER/programs.so has a function step_SEED for each seed, and FOLDER/SEED.in what it is given
- * (fuzz_worker's process writes both): every buffer is a block of the heap of just its size, and of
+ * (memcheck_worker.py writes both): every buffer is a block of the heap of just its size, and of
  * the arena only temporaries may be touched. What the program computed is written to SEED.out.
  * "program SEED" among valgrind's messages says whose they are.
  */
