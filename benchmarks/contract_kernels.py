@@ -28,7 +28,7 @@ from benchmarks.peak import peak_call
 from benchmarks.timing import Call
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
-from symgrad.codegen.llvm.target import Target, target_named
+from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 

@@ -18,7 +18,7 @@ import symgrad as sg
 from benchmarks.peak import peak_call
 from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Call, interleave, pin_to_one_core
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import aligned_empty

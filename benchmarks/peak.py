@@ -10,7 +10,7 @@ from functools import partial
 
 from benchmarks.timing import Call
 from symgrad.codegen.llvm.limits import flops_of
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 from symgrad.runtime.limits import limit_functions
 

@@ -30,13 +30,13 @@ import symgrad as sg
 from benchmarks.report import Bar, Report, write_json
 from benchmarks.report import options as shared_options
 from benchmarks.timing import pin_to_one_core
-from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.program.build import build_program
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
-from symgrad.passes.fuse import fuse
-from symgrad.passes.gradients import gradients
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.passes.pipeline import Options, optimize
 from symgrad.runtime import jit
 from symgrad.runtime.function import compile

@@ -26,12 +26,10 @@ from symgrad.errors import (
     SymgradError,
     TapeError,
 )
-from symgrad.functional import function
-from symgrad.graph import protocols as protocols
-from symgrad.graph.build import name_scope
-from symgrad.graph.container import Container, map_ops_over_containers
-from symgrad.graph.control import cond, switch_case
-from symgrad.graph.creation import (
+from symgrad.frontend import protocols as protocols
+from symgrad.frontend.container import Container, map_ops_over_containers
+from symgrad.frontend.control import cond, switch_case
+from symgrad.frontend.creation import (
     arange,
     asarray,
     eye,
@@ -45,26 +43,8 @@ from symgrad.graph.creation import (
     zeros,
     zeros_like,
 )
-from symgrad.graph.dtypes import (
-    DType,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from symgrad.graph.dtypes import bool_ as bool
-from symgrad.graph.graph import Graph, Update
-from symgrad.graph.iteration import fori_loop, map, scan, while_loop
-from symgrad.graph.namespace import (
+from symgrad.frontend.iteration import fori_loop, map, scan, while_loop
+from symgrad.frontend.namespace import (
     abs,
     add,
     all,
@@ -145,6 +125,41 @@ from symgrad.graph.namespace import (
     vecdot,
     where,
 )
+from symgrad.frontend.recompute import recompute_grad
+from symgrad.frontend.state import (
+    inplace_decrement,
+    inplace_increment,
+    inplace_update,
+    is_variable,
+    variable,
+    variable_data,
+)
+from symgrad.frontend.tensor_array import TensorArray
+from symgrad.functional import function
+from symgrad.graph.build import name_scope
+from symgrad.graph.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from symgrad.graph.dtypes import bool_ as bool
+from symgrad.graph.gradient_registry import (
+    gradient_override_map,
+    not_differentiable,
+    register_gradient,
+)
+from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.contraction import dot, outer
@@ -156,28 +171,13 @@ from symgrad.graph.ops.slicing import pad
 from symgrad.graph.ops.summation import diagonal, einsum, trace
 from symgrad.graph.ops.transcendental import erf, rsqrt, sigmoid
 from symgrad.graph.ops.views import split, swapaxes
-from symgrad.graph.recompute import recompute_grad
-from symgrad.graph.state import (
-    inplace_decrement,
-    inplace_increment,
-    inplace_update,
-    is_variable,
-    variable,
-    variable_data,
-)
-from symgrad.graph.tensor_array import TensorArray
-from symgrad.passes.aggregate import AggregationMethod
-from symgrad.passes.custom_gradient import custom_gradient, grad_pass_through
-from symgrad.passes.forward_mode import hvp, jvp
-from symgrad.passes.gradient_arguments import UnconnectedGradients
-from symgrad.passes.gradient_explanation import explain_none
-from symgrad.passes.gradient_registry import (
-    gradient_override_map,
-    not_differentiable,
-    register_gradient,
-)
-from symgrad.passes.gradients import gradients
-from symgrad.passes.jacobian import hessians, jacobian
+from symgrad.passes.gradients.aggregate import AggregationMethod
+from symgrad.passes.gradients.arguments import UnconnectedGradients
+from symgrad.passes.gradients.custom_gradient import custom_gradient, grad_pass_through
+from symgrad.passes.gradients.explanation import explain_none
+from symgrad.passes.gradients.forward_mode import hvp, jvp
+from symgrad.passes.gradients.jacobian import hessians, jacobian
+from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.checkpoint import restore, save
 from symgrad.runtime.export import export
 from symgrad.runtime.function import Step, compile, run

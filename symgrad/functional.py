@@ -2,7 +2,7 @@
 
 A trace is a nested graph, kept for each signature; calling it on tensors makes one node, a call.
 Whether a compiled program has the code of a function once for all calls or puts it where the calls
-are is for `symgrad/passes/inline_calls.py` to say. See Note [Where a trace is kept].
+are is for `symgrad/passes/calls/inline_calls.py` to say. See Note [Where a trace is kept].
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
+from symgrad.frontend.control import require_callables
+from symgrad.frontend.growth import looks_for_counters
+from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.graph.build import (
     current_region,
     enclosing_regions,
     gradient_keys_in_force,
     origin_of,
 )
-from symgrad.graph.control import require_callables
 from symgrad.graph.dtypes import as_dtype, uint64
 from symgrad.graph.graph import Graph
-from symgrad.graph.growth import looks_for_counters
 from symgrad.graph.nested import Traced, inline
-from symgrad.graph.nests import Nest, flatten, unflatten
 from symgrad.graph.node import Region, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call, with_intermediates

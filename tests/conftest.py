@@ -3,7 +3,7 @@
 A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is a graph,
 the passes to run on it and what to find in the graph or partition that results:
 
-    // RUN: opt --passes=merge-common
+    // RUN: opt --passes=cse
     // CHECK: tanh
     // CHECK-NOT: tanh
     graph @f(%x: f32[4]) -> f32[4] {
@@ -86,7 +86,7 @@ class GoldenItem(pytest.Item):
 
     def runtest(self) -> None:
         # Imported late, so that a broken compiler fails the cases and not the collection.
-        from symgrad.graph.text_parse import parse_graph
+        from symgrad.graph.text.parse import parse_graph
         from symgrad.passes.pipeline import run_passes
 
         text = str(run_passes(parse_graph(self.case.graph), self.case.passes))

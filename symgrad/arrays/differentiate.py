@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.frontend.control import require_callables
+from symgrad.frontend.nests import flatten, map_leaves, unflatten
 from symgrad.functional import Function
-from symgrad.graph.control import require_callables
-from symgrad.graph.nests import flatten, map_leaves, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import Dim
-from symgrad.passes.gradients import gradients
-from symgrad.passes.jacobian import jacobian
+from symgrad.passes.gradients.jacobian import jacobian
+from symgrad.passes.gradients.reverse_mode import gradients
 
 Func = Callable[..., Any]
 

@@ -8,14 +8,14 @@ from typing import Any
 from symgrad.arrays.differentiate import kept, require_arguments, require_float, with_array
 from symgrad.arrays.storing import stop_gradient
 from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.frontend.container import Container
+from symgrad.frontend.control import require_callables
+from symgrad.frontend.nests import describe, flatten, map_leaves, only, paths, unflatten
 from symgrad.functional import Function
 from symgrad.graph import dtypes
-from symgrad.graph.container import Container
-from symgrad.graph.control import require_callables
-from symgrad.graph.nests import describe, flatten, map_leaves, only, paths, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 
 Chain = tuple[Any, ...]
 Indices = Sequence[Sequence[str | int]] | None

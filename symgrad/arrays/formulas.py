@@ -17,9 +17,9 @@ from functools import reduce
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.frontend.nests import describe, flatten, join, map_leaves
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, promote
-from symgrad.graph.nests import describe, flatten, join, map_leaves
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import minimum, square

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
-from symgrad.graph.nests import describe, flatten, map_leaves
+from symgrad.frontend.nests import describe, flatten, map_leaves
+from symgrad.frontend.state import change, check_storable, storage
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import conversion
-from symgrad.graph.state import change, check_storable, storage
 
 
 def stop_gradient(x: Any, preserve_type: bool = True, *, out: Any = None) -> Any:

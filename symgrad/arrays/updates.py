@@ -15,11 +15,11 @@ import numpy as np
 from symgrad.arrays import formulas
 from symgrad.arrays.storing import finish, write_out
 from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.frontend.nests import flatten, map_leaves
+from symgrad.frontend.state import variable_data
 from symgrad.functional import Function
 from symgrad.graph.build import current_region
-from symgrad.graph.nests import flatten, map_leaves
 from symgrad.graph.node import Tensor
-from symgrad.graph.state import variable_data
 from symgrad.graph.types import Array
 
 _adam_step = Function(formulas.adam_step)

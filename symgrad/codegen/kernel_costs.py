@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from symgrad.codegen.loops import Fold, For, Kernel, Let, Load, Op, Product, Stmt, Store
-from symgrad.codegen.lower_values import statements
+from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Load, Op, Product, Stmt, Store
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
 

@@ -12,7 +12,7 @@ from importlib import metadata
 
 from tabulate import tabulate
 
-from symgrad.codegen.llvm.target import TARGET_NAMES, llvm_version, target_named
+from symgrad.codegen.target import TARGET_NAMES, llvm_version, target_named
 from symgrad.commands.loading import Loaded
 from symgrad.config import settings
 from symgrad.runtime.openmp import openmp

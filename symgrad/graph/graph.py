@@ -109,13 +109,13 @@ class Graph(NestedGraph):
 
         Raises `GraphError`, with the line, for text that states none.
         """
-        from symgrad.graph.text_parse import parse_graph  # it makes graphs, so it imports this
+        from symgrad.graph.text.parse import parse_graph  # it makes graphs, so it imports this
 
         return parse_graph(text)
 
     def __str__(self) -> str:
         """Return the text, which `parse` reads."""
-        from symgrad.graph.text_print import print_graph
+        from symgrad.graph.text.print import print_graph
 
         return print_graph(self)
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.dtypes import DType, DTypeLike
-from symgrad.graph.kernel_spec import KernelSpec
 from symgrad.graph.operators import Operators
 from symgrad.graph.public_ops import public_op
+from symgrad.graph.structures import KernelSpec
 from symgrad.graph.types import (
     Array,
     Attr,

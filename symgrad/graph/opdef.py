@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.graph.kernel_spec import Body, Map
 from symgrad.graph.node import Grad, Infer, Kernel, OpDef, Reference
+from symgrad.graph.structures import Body, Map
 from symgrad.graph.types import Array, TensorType
 
 OPS: dict[str, OpDef] = {}

@@ -1,6 +1,6 @@
 """Neural networks: activations, layers and losses as functions of tensors."""
 
-from symgrad.graph.container import map_ops_over_containers
+from symgrad.frontend.container import map_ops_over_containers
 from symgrad.graph.ops.indexing import one_hot
 from symgrad.graph.ops.transcendental import sigmoid
 from symgrad.nn.activations import (

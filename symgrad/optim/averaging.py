@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from symgrad.errors import GraphError, user_source
+from symgrad.frontend.control import require_bool, scalar_tensor
 from symgrad.graph import dtypes
 from symgrad.graph.build import name_scope
-from symgrad.graph.control import require_bool, scalar_tensor
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
+from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
 from symgrad.graph.graph import Update
-from symgrad.graph.nests import flatten, is_leaf
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
 from symgrad.graph.ops.leaf import Variable
@@ -22,7 +22,7 @@ from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, State
 from symgrad.optim.slots import Slots, slot_dtype
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.collector import paused_collector
 
 Pair = tuple[Tensor, Variable]

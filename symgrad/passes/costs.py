@@ -11,9 +11,9 @@ from symgrad.graph.compare import graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.dtypes import bool_ as bool_dtype
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Contract, Iota, KernelSpec, Map, Reduce, Reshape, View
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.graph.structures import Contract, Iota, KernelSpec, Map, Reduce, Reshape, View
 from symgrad.graph.types import UNBOUNDED, is_unbounded
 
 # Picoseconds.

@@ -18,19 +18,19 @@ from symgrad.graph.graph import Graph, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Attr
 from symgrad.graph.verify import verify
-from symgrad.passes.drop_dead import drop_dead
-from symgrad.passes.fold_constants import fold_constants
-from symgrad.passes.fuse import fuse
-from symgrad.passes.hoist_invariant import hoist_invariant
-from symgrad.passes.hoist_scanned import hoist_scanned
-from symgrad.passes.merge_common import merge_common
-from symgrad.passes.partition import Partition
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.fusion.partition import Partition
+from symgrad.passes.loops.hoist_scanned import hoist_scanned
+from symgrad.passes.loops.licm import licm
+from symgrad.passes.loops.rematerialise import rematerialise
+from symgrad.passes.loops.sink_sums import sink_sums
 from symgrad.passes.plan_memory import Request, plan_memory
-from symgrad.passes.rewrites import Decision, Rewrite, Rewrites
-from symgrad.passes.row_updates import row_updates
-from symgrad.passes.save_or_recompute import save_or_recompute
-from symgrad.passes.simplify import simplify
-from symgrad.passes.sink_sums import sink_sums
+from symgrad.passes.rewrites.cse import cse
+from symgrad.passes.rewrites.dce import dce
+from symgrad.passes.rewrites.fold_constants import fold_constants
+from symgrad.passes.rewrites.rewrite import Decision, Rewrite, Rewrites
+from symgrad.passes.rewrites.row_updates import row_updates
+from symgrad.passes.rewrites.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class MemoryPass:
 Pass = GraphPass | PartitionPass | MemoryPass
 
 PIPELINE: tuple[Pass, ...] = (
-    GraphPass("save-or-recompute", save_or_recompute, needs_original=True),
+    GraphPass("rematerialise", rematerialise, needs_original=True),
     GraphPass("simplify", simplify),
     GraphPass("fold-constants", fold_constants),
-    GraphPass("merge-common", merge_common),
+    GraphPass("cse", cse),
     GraphPass("row-updates", row_updates),
-    GraphPass("drop-dead", drop_dead),
-    GraphPass("hoist-invariant", hoist_invariant),
+    GraphPass("dce", dce),
+    GraphPass("licm", licm),
     GraphPass("hoist-scanned", hoist_scanned),
     GraphPass("sink-sums", sink_sums),
     PartitionPass("fuse", fuse),
@@ -78,18 +78,18 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 ORDER = (
-    ("save-or-recompute", "simplify"),  # bodies are compared as they were built
+    ("rematerialise", "simplify"),  # bodies are compared as they were built
     ("simplify", "fold-constants"),  # rules move ops from repeated constants to the constants
-    ("fold-constants", "merge-common"),  # equal constants may be computed in different ways
-    ("merge-common", "row-updates"),  # a gradient that was built twice has one use only then
+    ("fold-constants", "cse"),  # equal constants may be computed in different ways
+    ("cse", "row-updates"),  # a gradient that was built twice has one use only then
     ("row-updates", "fuse"),  # a dense gradient would be a buffer
-    ("merge-common", "drop-dead"),  # a new value may be seen to be the old one only then
-    ("merge-common", "hoist-invariant"),  # what is computed twice would leave a loop twice
-    ("hoist-invariant", "hoist-scanned"),  # what changes in no iteration is no slice
+    ("cse", "dce"),  # a new value may be seen to be the old one only then
+    ("cse", "licm"),  # what is computed twice would leave a loop twice
+    ("licm", "hoist-scanned"),  # what changes in no iteration is no slice
     ("hoist-scanned", "sink-sums"),  # a factor that is a stack before the loop needs no new one
     ("sink-sums", "fuse"),  # what is behind the loop takes the work of its users as an epilogue
-    ("merge-common", "fuse"),  # kernels hide equal subexpressions
-    ("drop-dead", "fuse"),  # an update that changes nothing would be a kernel that copies
+    ("cse", "fuse"),  # kernels hide equal subexpressions
+    ("dce", "fuse"),  # an update that changes nothing would be a kernel that copies
     ("fuse", "plan-memory"),  # values inside a kernel need no memory
 )
 

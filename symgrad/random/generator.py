@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
-from symgrad.graph.creation import as_shape
+from symgrad.frontend.creation import as_shape
+from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, float32, float64, int64, uint64
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
@@ -30,7 +31,6 @@ from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.sizes import Dim
-from symgrad.graph.state import variable
 from symgrad.graph.types import Shape
 from symgrad.random.distributions import below, unit_normal, unit_uniform
 

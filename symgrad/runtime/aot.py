@@ -1,8 +1,8 @@
 """Ahead of time: steps as an object file, a shared library and a C header.
 
-Everything is made in a folder of its own beside the result and renamed into place when all of it
-is there. What lies where and what is called how, `codegen/abi.py` plans; `runtime/library.py`
-runs a library in Python.
+Everything is made in a folder of its own beside the result and renamed into place when all of it is
+there. What lies where and what is called how, `codegen/c_interface/abi.py` plans;
+`runtime/library.py` runs a library in Python.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from symgrad.codegen.abi import (
+from symgrad.codegen.c_interface.abi import (
     FUNCTIONS,
     Interface,
     StepPrograms,
     is_identifier,
     plan_interface,
 )
-from symgrad.codegen.llvm.abi_module import emit_interface
+from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.llvm.target import Target, bind_functions, target_named
-from symgrad.codegen.program import Program
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.target import Target, bind_functions, target_named
 from symgrad.errors import CompileError, user_source
+from symgrad.frontend.nests import Nest
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Gather, Scatter
-from symgrad.graph.nests import Nest
+from symgrad.graph.structures import Gather, Scatter
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
     Failure,

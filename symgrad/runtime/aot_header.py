@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from symgrad.codegen.abi import ABI_VERSION, STATUSES, Interface, Slot, StepInterface
+from symgrad.codegen.c_interface.abi import ABI_VERSION, STATUSES, Interface, Slot, StepInterface
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from symgrad.codegen.abi import ABI_VERSION, STATE_VERSION, Interface, Slot
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.c_interface.abi import ABI_VERSION, STATE_VERSION, Interface, Slot
+from symgrad.codegen.target import Target
 from symgrad.errors import CompileError, LoadError, Source, user_source
-from symgrad.graph.nests import Nest, flatten, unflatten
+from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.graph.types import ALIGNMENT, TensorType
 
 FORMAT = 2

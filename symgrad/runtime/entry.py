@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record

@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, POLL, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
-from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.program import Program
-from symgrad.codegen.program_verify import verify_program
-from symgrad.codegen.share_work import ONE_THREAD, Threads
+from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.verify import verify_program
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import Target
 from symgrad.config import settings
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Gather, Scatter
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Gather, Scatter
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
-from symgrad.passes.fuse import fuse
+from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.pipeline import Options
 from symgrad.passes.pipeline import optimize as optimize_graph
-from symgrad.passes.rewrites import Decision
+from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
 from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.share_work import Threads
+from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.target import target_named
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
+from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.graph import Graph, Update, specialize
-from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array
-from symgrad.passes.inline_calls import inline_calls
-from symgrad.passes.merge_loops import merge_loops
-from symgrad.passes.prune_loops import prune_loops
-from symgrad.passes.share_calls import share_calls
+from symgrad.passes.calls.inline_calls import inline_calls
+from symgrad.passes.calls.share_calls import share_calls
+from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
 from symgrad.runtime.collector import paused_collector
@@ -359,7 +359,7 @@ class Step:
     def _parts(self, stage: str) -> list[Part]:
         """Return the parts of a stage, which say what kernels they belong to."""
         if stage == "graph":
-            return graph_parts(self.graph, Provenance(self.executable.program.calls))
+            return graph_parts(self.graph, Provenance(self.executable.program.launches))
         return stage_parts(stage, self.executable)
 
 

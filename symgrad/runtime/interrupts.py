@@ -18,7 +18,7 @@ from functools import cache
 
 from llvmlite import ir
 
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 # Note [Before Python's handler of signals]

@@ -15,7 +15,7 @@ from functools import lru_cache
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
-from symgrad.codegen.llvm.target import Target, target_named
+from symgrad.codegen.target import Target, target_named
 
 # How many libraries one linker takes; see Note [Memory of compiling].
 _LIBRARIES_OF_A_LINKER = 16

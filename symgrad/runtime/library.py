@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from symgrad.codegen.abi import ASKED_OFFSET, OK
+from symgrad.codegen.c_interface.abi import ASKED_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import copy_whole

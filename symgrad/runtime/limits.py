@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from symgrad.codegen.llvm.limits import FLOPS, STREAM, emit_limits, flops_of
-from symgrad.codegen.llvm.target import Target, target_named
+from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import aligned_empty

@@ -14,9 +14,9 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.codegen.llvm.tape import TAPE_FULL
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
-from symgrad.graph.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.types import Array

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from symgrad.codegen.program import Call
+from symgrad.codegen.program.language import Launch
 from symgrad.errors import Source
 from symgrad.graph.node import Node
 
@@ -17,7 +17,7 @@ from symgrad.graph.node import Node
 class Provenance:
     """The way from the ops of any stage to the kernels of a program."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[Launch]) -> None:
         self.calls = calls
         self._by_op: dict[Hashable, dict[str, None]] = {}
         self._by_line: dict[Hashable, dict[str, None]] = {}

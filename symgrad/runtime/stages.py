@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from symgrad.codegen.llvm.module import loop_function
-from symgrad.codegen.loops_print import print_kernel
-from symgrad.codegen.registers import written_out
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.program.registers import written_out
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
-from symgrad.graph.text_print import graph_lines
+from symgrad.graph.text.print import graph_lines
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.provenance import Provenance, lines_of, source_of
 
@@ -30,7 +30,7 @@ STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
 _ELIDED = 64  # elements: the values of a larger constant are left out of the text
 _NAMED = 6  # ops, and lines, that the comment of a kernel names
 _FUNCTION = re.compile(r'^define .*?@"?([\w.$-]+)"?\(')
-_CALL = re.compile(r"^ +call @([\w.]+)\(")
+_CALL = re.compile(r"^ +launch @([\w.]+)\(")
 _SYMBOL = re.compile(r'@"?([\w.$-]+)')  # in LLVM IR
 # In assembly: what is called, and what is handed to the runtime of threads by its address.
 _CALLEE = re.compile(r"\t(?:callq?\t|jmp\t|bl?\t|leaq\t|adrp\t\w+, )([\w.$-]+)")
@@ -112,7 +112,7 @@ def _listed(names: list[str]) -> str:
 def _optimized_parts(executable: Executable) -> list[Part]:
     """Return the groups of the program, then those of the graphs nested in it."""
     program = executable.program
-    kernels = {c.group: c.kernel.name for c in program.calls if c.group is not None}
+    kernels = {c.group: c.kernel.name for c in program.launches if c.group is not None}
     parts = []
     for number, partition in enumerate((program.partition, *program.nested)):
         if number:
@@ -125,12 +125,12 @@ def _optimized_parts(executable: Executable) -> list[Part]:
 
 def _loops_parts(executable: Executable) -> list[Part]:
     program = executable.program
-    provenance = Provenance(program.calls)
+    provenance = Provenance(program.launches)
     parts = []
     for kernel in program.kernels:
         comment = kernel_comment(provenance.nodes_of(kernel.name), "//")
         parts += [Part(f"{comment}{print_kernel(kernel)}", (kernel.name,)), Part("\n")]
-    for line in program.text_of_steps().splitlines(keepends=True):
+    for line in program.text_of_instrs().splitlines(keepends=True):
         called = _CALL.search(line)
         parts.append(Part(line, () if called is None else (called[1],)))
     return parts
@@ -174,7 +174,7 @@ def _function_parts(
     listed = [(name, text) for name, text in functions if text]
     texts = {name: text for name, text in listed if name is not None}
     calls = {name: set(called.findall(text)) & texts.keys() for name, text in texts.items()}
-    provenance = Provenance(executable.program.calls)
+    provenance = Provenance(executable.program.launches)
     kernels = [k.name for k in executable.program.kernels if k.name in texts]
     users: dict[str, list[str]] = {}
     for kernel in kernels:
@@ -194,7 +194,7 @@ def _function_parts(
 def _loops(executable: Executable) -> dict[str, tuple[str, ...]]:
     """Return the functions that are loops, and the kernels whose code is in each."""
     width = executable.options.target.vector_bytes
-    loops = written_out(executable.program.all_steps, width)
+    loops = written_out(executable.program.all_instrs, width)
     return {loop_function(number): kernels for number, kernels in loops.items()}
 
 

@@ -27,7 +27,7 @@ from symgrad.graph.ops.leaf import (
 )
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array, Attr, Literal
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 
 Point = dict[Tensor, Array]  # the values of placeholders and variables
 

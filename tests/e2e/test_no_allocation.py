@@ -16,7 +16,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from symgrad.runtime.jit import emit_object, optimize
@@ -166,7 +166,9 @@ print("allocating", counter.count_in_step(address(counter.allocating_step), *poi
 
 
 def test_a_training_step_allocates_nothing(tmp_path):
-    source, library, program = (tmp_path / n for n in ("counter.c", "counter.so", "program.py"))
+    source, library, program = (
+        tmp_path / n for n in ("counter.c", "counter.so", "program/language.py")
+    )
     source.write_text(_COUNTER)
     program.write_text(_PROGRAM)
     subprocess.run(

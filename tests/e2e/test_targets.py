@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.abi import CHOICE_OFFSET
+from symgrad.codegen.c_interface.abi import CHOICE_OFFSET
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from symgrad.graph.reference import evaluate

@@ -15,9 +15,9 @@ from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
-from symgrad.passes.gradients import gradients
-from symgrad.passes.merge_loops import merge_loops
-from symgrad.passes.prune_loops import prune_loops
+from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.runtime.function import compile
 from tests.support.strategies import random_graph
 
@@ -75,7 +75,7 @@ def test_native_code_of_many_more_agrees(first):
 def test_the_programs_have_branches_and_loops_within_one_another():
     graphs = [random_program(seed)[0] for seed in SEEDS]
     ops = [op for graph in graphs for op in _nested_ops(graph)]
-    for op in ("switch_case", "while_loop", "scan"):
+    for op in ("switch", "while", "scan"):
         assert any(path.endswith(f"/{op}") for path in ops), f"no {op} is inside of another op"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen import build_program
+from symgrad.codegen.program import build as build_program
 from symgrad.config import override
 from symgrad.graph.graph import Graph
 from tests.fuzz.test_three_oracles import ROOT, fuzz
@@ -105,7 +105,7 @@ _REACH = """
 from dataclasses import replace
 import numpy as np
 import symgrad as sg
-from symgrad.codegen import build_program
+from symgrad.codegen.program import build as build_program
 from tests.support.floors import Memory, compile_for, run_between_guards
 rows = sg.placeholder((6, 8))
 graph = sg.Graph(sg.scan(lambda c, x: (c + x, c * x), sg.zeros((8,)), rows), [rows])

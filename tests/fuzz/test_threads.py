@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from symgrad.codegen import share_work, split_folds
 from symgrad.codegen.kernel_costs import kernel_parts
-from symgrad.codegen.share_work import Threads
+from symgrad.codegen.schedule import parallelize as share_work
+from symgrad.codegen.schedule import two_stage_reduction as split_folds
+from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from symgrad.config import override
+from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import float32, float64
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.ops.arithmetic import floor
@@ -23,7 +24,6 @@ from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.ops.transcendental import sin, tanh
-from symgrad.graph.state import variable
 from symgrad.graph.types import Array
 from symgrad.passes.plan_memory import Request
 from tests.support import floors
@@ -120,7 +120,7 @@ def test_a_plan_of_memory_that_is_wrong_is_found_in_the_loops(monkeypatch):
     def all_at_the_start(requests: Sequence[Request]) -> tuple[list[int], int]:
         return [0] * len(requests), max(r.size for r in requests)
 
-    monkeypatch.setattr("symgrad.codegen.arena.plan_memory", all_at_the_start)
+    monkeypatch.setattr("symgrad.codegen.program.arena.plan_memory", all_at_the_start)
     with override(verify=False):  # which says that temporaries overlap
         different = run_everywhere(*_two_products())
     assert different is not None

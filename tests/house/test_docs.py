@@ -116,7 +116,7 @@ def test_files_and_programs_that_are_named_exist(path):
 
 
 def test_a_file_is_known_by_the_end_of_its_path():
-    assert _is_file("passes/fuse.py")
+    assert _is_file("passes/fusion/fuse.py")
     assert _is_file("runtime/aot*.py")
     assert not _is_file("passes/infuse.py")
     assert not _is_file("use.py")

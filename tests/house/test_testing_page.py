@@ -10,7 +10,7 @@ from typing import get_args
 
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import KernelSpec, Nested
+from symgrad.graph.structures import KernelSpec, Nested
 from symgrad.passes.costs import kernel_spec
 from tests.support.floors import TARGETS, Variant
 from tests.support.fuzz_families import FAMILIES, THREADS, variant_in_turn, variants

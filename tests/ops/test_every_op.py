@@ -8,9 +8,9 @@ import pytest
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Gather, Iota, Map, Place, Reshape, View
 from symgrad.graph.opdef import OPS
 from symgrad.graph.ops.calls import is_fusible
+from symgrad.graph.structures import Gather, Iota, Map, Place, Reshape, View
 from tests.support.case import Case, draw, placeholders, tolerance, widened
 from tests.support.cases import CASES
 from tests.support.evaluators import EVALUATORS
@@ -144,8 +144,8 @@ def test_derivatives_agree_with_differences_for_empty_and_single_axes(case, shap
 @every_case
 def test_the_graph_is_read_back_as_it_was_printed(case):
     from symgrad.graph.compare import structurally_equal
-    from symgrad.graph.text_parse import parse_graph
-    from symgrad.graph.text_print import print_graph
+    from symgrad.graph.text.parse import parse_graph
+    from symgrad.graph.text.print import print_graph
 
     xs = placeholders(case, case.dtypes[-1], symbolic=case.symbolic)
     graph = Graph(case.build(*xs), xs)

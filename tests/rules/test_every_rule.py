@@ -21,9 +21,9 @@ from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.reference import evaluate
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array
-from symgrad.passes.rewrites import Rewrites
-from symgrad.passes.rules import Holds, Rule, RuleTable, apply_rules
-from symgrad.passes.simplify import RULES
+from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.passes.rewrites.rules import Holds, Rule, RuleTable, apply_rules
+from symgrad.passes.rewrites.simplify import RULES
 
 DTYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.uint8, dtypes.bool_)
 ORDINARY = 8  # numbers beside the special ones, for each operand

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.abi import STATE_HEAD_BYTES
+from symgrad.codegen.c_interface.abi import STATE_HEAD_BYTES
 from symgrad.graph.types import Array
 
 STRICT = ("-O1", "-Wall", "-Wextra", "-Werror", "-pedantic")

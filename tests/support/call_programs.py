@@ -12,12 +12,12 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
-from symgrad.passes import inline_calls as rule
-from symgrad.passes.callees import calls_in, graphs_within
-from symgrad.passes.inline_calls import inline_calls
-from symgrad.passes.merge_loops import merge_loops
-from symgrad.passes.prune_loops import prune_loops
-from symgrad.passes.share_calls import share_calls
+from symgrad.passes.calls import inline_calls as rule
+from symgrad.passes.calls.callees import calls_in, graphs_within
+from symgrad.passes.calls.inline_calls import inline_calls
+from symgrad.passes.calls.share_calls import share_calls
+from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 from tests.support.control_programs import arrays
 from tests.support.floors import run_everywhere
 

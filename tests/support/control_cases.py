@@ -33,7 +33,7 @@ def _expected_running(x: Any) -> Any:
 CONTROL_CASES = (
     Case(
         "cond",
-        "switch_case",
+        "switch",
         lambda p, x: sg.cond(p, lambda: x * x, lambda: sg.sin(x)),
         lambda p, x: np.where(p, x * x, np.sin(x)),
         (Truth(()), _ROW),
@@ -41,7 +41,7 @@ CONTROL_CASES = (
     ),
     Case(
         "switch_case",
-        "switch_case",
+        "switch",
         lambda i, x: sg.switch_case(i, [lambda: x * 2.0, lambda: x * x, lambda: sg.cos(x)]),
         lambda i, x: [x * 2, x * x, np.cos(x)][int(i)],
         (Whole((), 0, 3), _ROW),
@@ -49,7 +49,7 @@ CONTROL_CASES = (
     ),
     Case(
         "while_loop",
-        "while_loop",
+        "while",
         _power,
         lambda n, x: x ** (int(n) + 1),
         (Whole((), 0, 4), _ROW),

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from llvmlite import ir
 
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize

@@ -20,19 +20,19 @@ from unittest import mock
 
 import numpy as np
 
-from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.program import (
+from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.language import (
     Program,
 )
-from symgrad.codegen.share_work import ONE_THREAD, Threads
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Tensor
 from symgrad.graph.reference import bind_sizes, evaluate
-from symgrad.passes.callees import graphs_within
-from symgrad.passes.fuse import fuse
+from symgrad.passes.calls.callees import graphs_within
+from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.pipeline import Options, optimize
 from symgrad.runtime import executable
 from symgrad.runtime.executable import CompileOptions, Executable

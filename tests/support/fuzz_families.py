@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symgrad.codegen.share_work import Threads
+from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.types import Array
-from symgrad.passes.gradients import gradients
-from symgrad.passes.inline_calls import inline_calls
-from symgrad.passes.merge_loops import merge_loops
-from symgrad.passes.prune_loops import prune_loops
-from symgrad.passes.share_calls import share_calls
+from symgrad.passes.calls.inline_calls import inline_calls
+from symgrad.passes.calls.share_calls import share_calls
+from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 from tests.support.floors import TARGETS, Memory, Variant
 from tests.support.guard_pages import Side
 from tests.support.loop_programs import random_loop

@@ -14,7 +14,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from symgrad.codegen import share_work, split_folds
+from symgrad.codegen.schedule import parallelize as share_work
+from symgrad.codegen.schedule import two_stage_reduction as split_folds
 from tests.support.floors import Variant, is_unstable, run_variants
 from tests.support.fuzz_families import FAMILIES, Family, variant_in_turn, variants
 

@@ -17,7 +17,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.reduction import sum as sum_over
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.evaluators import Evaluator, evaluate_reference
 
 Array = np.ndarray[Any, Any]

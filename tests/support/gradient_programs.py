@@ -15,7 +15,7 @@ from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, TensorType
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 
 VECTOR = np.array([0.5, -1.0, 2.0], np.float32)
 

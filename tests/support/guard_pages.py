@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 
-from symgrad.codegen.program import Program
+from symgrad.codegen.program.language import Program
 from symgrad.passes.plan_memory import Request
 
 Array = np.ndarray[Any, Any]
@@ -80,7 +80,7 @@ def plan_apart(requests: Sequence[Request]) -> tuple[list[int], int]:
 @contextmanager
 def temporaries_apart() -> Iterator[None]:
     """Have programs that are built meanwhile keep every temporary between guard pages."""
-    with mock.patch("symgrad.codegen.arena.plan_memory", plan_apart):
+    with mock.patch("symgrad.codegen.program.arena.plan_memory", plan_apart):
         yield
 
 

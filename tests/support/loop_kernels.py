@@ -15,8 +15,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from symgrad.codegen.index_arithmetic import bounds, scaled_sum
-from symgrad.codegen.loops import (
+from symgrad.codegen.loops.index_arithmetic import bounds, scaled_sum
+from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
     Blocking,

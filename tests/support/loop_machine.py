@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.loops_run import run_kernel
-from symgrad.codegen.program import (
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.program.language import (
     Argument,
-    Call,
-    Choice,
-    Invoke,
+    CallInstr,
+    Instr,
+    Launch,
     Program,
-    Repeat,
+    ScanInstr,
     Slice,
-    Step,
-    Sweep,
+    SwitchInstr,
+    WhileInstr,
 )
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import State, aligned_empty
-from symgrad.passes.buffers import Buffer
+from symgrad.passes.fusion.buffers import Buffer
 
 Array = np.ndarray[Any, Any]
 
@@ -64,37 +64,37 @@ class LoopMachine:
 
     def run(self) -> int:
         """Run the steps in order, up to one that fails; return its status, else 0."""
-        return self._run(self.program.steps)
+        return self._run(self.program.instrs)
 
-    def _run(self, steps: Sequence[Step]) -> int:
+    def _run(self, steps: Sequence[Instr]) -> int:
         return next(filter(None, map(self._step, steps)), 0)
 
-    def _step(self, step: Step) -> int:
+    def _step(self, step: Instr) -> int:
         match step:
-            case Call():
+            case Launch():
                 return self._call(step)
-            case Choice():
+            case SwitchInstr():
                 index = int(self._place(step.index)[0])
                 chosen = index if 0 <= index < len(step.branches) else -1
                 return self._run(step.branches[chosen])
-            case Repeat():
+            case WhileInstr():
                 return self._repeat(step)
-            case Sweep():
+            case ScanInstr():
                 return self._sweep(step)
-            case Invoke():
+            case CallInstr():
                 return self._invoke(step)
 
-    def _invoke(self, invoke: Invoke) -> int:
+    def _invoke(self, invoke: CallInstr) -> int:
         """Run a routine; what it calls inputs and outputs are pieces of memory of the caller."""
         outside = self._inputs, self._outputs
         inputs = [self._place(argument) for argument in invoke.inputs]
         outputs = [self._place(argument) for argument in invoke.outputs]
         self._inputs, self._outputs = inputs, outputs
-        status = self._run(invoke.routine.steps)
+        status = self._run(invoke.routine.instrs)
         self._inputs, self._outputs = outside
         return status
 
-    def _repeat(self, loop: Repeat) -> int:
+    def _repeat(self, loop: WhileInstr) -> int:
         for iteration in itertools.count():
             self._iterations[loop.number] = iteration
             status = self._run(loop.condition)
@@ -108,7 +108,7 @@ class LoopMachine:
                 return status
         raise AssertionError("the loop has no end")
 
-    def _sweep(self, loop: Sweep) -> int:
+    def _sweep(self, loop: ScanInstr) -> int:
         trips = min(max(int(self._place(loop.trips)[0]), 0), loop.capacity)
         self._grow(loop.tapes, trips)
         for i in reversed(range(trips)) if loop.reverse else range(trips):
@@ -126,7 +126,7 @@ class LoopMachine:
             new[: old.size] = old
             self._tapes[tape.stack] = new
 
-    def _call(self, call: Call) -> int:
+    def _call(self, call: Launch) -> int:
         names = [param.name for param in call.kernel.params]
         pieces = (
             self._place(argument)[start : start + param.count]

@@ -16,7 +16,7 @@ from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
-from symgrad.passes.rewrites import Decision, Rewrites
+from symgrad.passes.rewrites.rewrite import Decision, Rewrites
 
 Pass = Callable[[Graph, Rewrites], Graph]
 

@@ -27,8 +27,8 @@ from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.poll import WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.program import Program
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes
 from symgrad.graph.types import Array

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.codegen.build_program import build_program
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.loops import Kernel
-from symgrad.codegen.loops_print import print_kernel
-from symgrad.codegen.lower import LoweredKernel, lower_group
-from symgrad.codegen.program import Program
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.lower.groups import LoweredKernel, lower_group
+from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
-from symgrad.passes.buffers import assign_buffers
-from symgrad.passes.fuse import fuse
-from symgrad.passes.partition import Group, Partition
+from symgrad.passes.fusion.buffers import assign_buffers
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.fusion.partition import Group, Partition
 
 
 def partition_of(*outputs: Tensor, updates: Sequence[Update] = ()) -> Partition:

@@ -119,7 +119,7 @@ def test_passes_show_what_each_changes(tmp_path: Path, capsys: Output) -> None:
     assert " = add " in before
     assert " = add " not in after
     assert "3.0" in after
-    assert "// after merge-common: nothing changed" in after
+    assert "// after cse: nothing changed" in after
 
 
 def test_two_programs_are_compared(tmp_path: Path, capsys: Output) -> None:

@@ -12,10 +12,10 @@ import symgrad.passes
 
 # Built up by one function, which keeps them to itself.
 _GROWING = {
-    *("symgrad.codegen.lower_contract._Axes", "symgrad.graph.compare._Comparison"),
-    *("symgrad.graph.ops.scan.Backward", "symgrad.passes.cheapest_cut._Visit"),
-    *("symgrad.passes.draft.Draft", "symgrad.passes.extend_loop.Extension"),
-    *("symgrad.passes.merge_loops._Family", "symgrad.passes.save_or_recompute._Values"),
+    *("symgrad.codegen.lower.products._Axes", "symgrad.graph.compare._Comparison"),
+    *("symgrad.graph.ops.scan.Backward", "symgrad.passes.loops.min_cut._Visit"),
+    *("symgrad.passes.fusion.draft.Draft", "symgrad.passes.loops.extend_loop.Extension"),
+    *("symgrad.passes.loops.merge_loops._Family", "symgrad.passes.loops.rematerialise._Values"),
 }
 
 

@@ -17,7 +17,7 @@ from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.sharing import Region, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 
 # prefetch(builder, row, column): ask for the line of each buffer that the epilogue reads there.
 Prefetch = Callable[[ir.IRBuilder, ir.Value, ir.Value], None]

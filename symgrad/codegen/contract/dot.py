@@ -22,7 +22,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
     shuffle,
 )
-from symgrad.codegen.llvm.kernel_function import kernel_function
+from symgrad.codegen.contract.kernel_function import kernel_function
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
     splat,
 )
-from symgrad.codegen.llvm.kernel_function import kernel_function
+from symgrad.codegen.contract.kernel_function import kernel_function
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
     shuffle,
 )
+from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.plan import Packing
-from symgrad.codegen.llvm.kernel_function import kernel_function
 
 
 @dataclass(frozen=True, slots=True)

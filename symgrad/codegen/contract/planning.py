@@ -12,7 +12,7 @@ from typing import Literal
 
 from symgrad.codegen.contract import cost
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 

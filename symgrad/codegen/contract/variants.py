@@ -17,7 +17,7 @@ from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
 from symgrad.codegen.contract.pack import PanelPacker, emit_packer
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from llvmlite import ir
 
 from symgrad.codegen.llvm.tape import TapeInRegisters
-from symgrad.codegen.program import Argument, Program
-from symgrad.passes.buffers import Buffer
+from symgrad.codegen.program.language import Argument, Program
+from symgrad.passes.fusion.buffers import Buffer
 
 ARENA_SLOT, WATCH_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import Lanes, emit_cast, emit_scalar_op, emit_select, memory_type
-from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.llvm.vectors import gathered, shuffled
-from symgrad.codegen.loops import (
+from symgrad.codegen.loops.language import (
     Atom,
     Cast,
     Const,
@@ -36,7 +35,8 @@ from symgrad.codegen.loops import (
     Stmt,
     Store,
 )
-from symgrad.codegen.rewrite_loops import mentions
+from symgrad.codegen.loops.rewrite import mentions
+from symgrad.codegen.target import Target
 from symgrad.graph.scalars import SCALAR_OPS
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)

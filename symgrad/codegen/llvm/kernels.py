@@ -12,14 +12,13 @@ from llvmlite import ir
 
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop
+from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.products import emit_prefetch, loads_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.expressions import SCALAR, ExpressionEmitter, Vector
-from symgrad.codegen.llvm.kernel_function import kernel_function
 from symgrad.codegen.llvm.parallel import emit_fork
-from symgrad.codegen.llvm.products import emit_prefetch, loads_to_prefetch, product_plan
-from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.llvm.vectors import shuffled
-from symgrad.codegen.loops import (
+from symgrad.codegen.loops.language import (
     Check,
     Fold,
     For,
@@ -30,7 +29,8 @@ from symgrad.codegen.loops import (
     Store,
     has_check,
 )
-from symgrad.codegen.rewrite_loops import free_indices, free_values
+from symgrad.codegen.loops.rewrite import free_indices, free_values
+from symgrad.codegen.target import Target
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 

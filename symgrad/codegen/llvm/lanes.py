@@ -16,7 +16,7 @@ from symgrad.codegen.llvm.math.conversions import Conversions, register_type
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
 from symgrad.codegen.llvm.math.values import Real, Word, constant, lanes_of
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.scalars import SCALAR_OPS

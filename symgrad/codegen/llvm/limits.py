@@ -19,7 +19,7 @@ from symgrad.codegen.contract.elements import (
     multiply_add,
     scalar_type,
 )
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 
 FLOPS, STREAM = "flops", "stream"

@@ -1,7 +1,7 @@
 """Loops over steps with buffers in registers: small kernels are written out in them, not called.
 
-What is in registers while a loop runs was chosen before (`codegen/registers.py`); how a kernel is
-written out is in `written_out.py`.
+What is in registers while a loop runs was chosen before (`codegen/program/registers.py`); how a
+kernel is written out is in `written_out.py`.
 """
 
 from __future__ import annotations
@@ -10,24 +10,31 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
+from symgrad.codegen.llvm.instructions import InstrEmitter
 from symgrad.codegen.llvm.register_file import RegisterFile
-from symgrad.codegen.llvm.steps import StepsEmitter
 from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.llvm.written_out import emit_written_out
-from symgrad.codegen.polls import polls_inside
-from symgrad.codegen.program import Argument, Call, Repeat, Slice, Sweep, invokes_of
-from symgrad.codegen.registers import is_written_out
-from symgrad.passes.buffers import Buffer
+from symgrad.codegen.program.language import (
+    Argument,
+    Launch,
+    ScanInstr,
+    Slice,
+    WhileInstr,
+    calls_of,
+)
+from symgrad.codegen.program.polls import polls_inside
+from symgrad.codegen.program.registers import is_written_out
+from symgrad.passes.fusion.buffers import Buffer
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-class LoopEmitter(StepsEmitter):
+class LoopEmitter(InstrEmitter):
     """Emits a loop into a function of its own, in which LLVM has the registers to itself."""
 
     def emit_loop(
         self,
-        loop: Repeat | Sweep,
+        loop: WhileInstr | ScanInstr,
         pointers: Mapping[Buffer, ir.Value],
         iterations: Mapping[int, ir.Value],
     ) -> None:
@@ -48,10 +55,10 @@ class LoopEmitter(StepsEmitter):
         for register in loop.registers:
             if register.mode != "local":
                 self._registers.fill(register.buffer, pointers[register.buffer])
-        if isinstance(loop, Repeat):
-            self._emit_repeat(loop)
+        if isinstance(loop, WhileInstr):
+            self._emit_while(loop)
         else:
-            self._emit_sweep(loop)
+            self._emit_scan(loop)
         for register in loop.registers:
             if register.mode == "inout":
                 self._registers.spill(register.buffer, pointers[register.buffer])
@@ -60,14 +67,14 @@ class LoopEmitter(StepsEmitter):
             self._builder.store(left, super()._cycles_left(), align=8)
         self._builder.ret(_I32(0))
 
-    def _count_in_register(self, loop: Repeat | Sweep) -> ir.Value | None:
+    def _count_in_register(self, loop: WhileInstr | ScanInstr) -> ir.Value | None:
         """Return a register with the cycles until the next poll, None if they stay in memory.
 
         Routines count them in memory. Where the loop ends early, no more is known of the register:
         that only makes another poll come sooner or later.
         """
         polled = self._functions.polled
-        if not polls_inside([loop], polled) or any(invokes_of([loop])):
+        if not polls_inside([loop], polled) or any(calls_of([loop])):
             return None
         register = self._builder.alloca(_I64)
         left = self._builder.load(super()._cycles_left(), align=8, typ=_I64)
@@ -88,13 +95,13 @@ class LoopEmitter(StepsEmitter):
         else:
             super()._set_count(count, value)
 
-    def _emit_call(self, call: Call) -> None:
-        if not is_written_out(call.kernel, self._target.vector_bytes):
-            super()._emit_call(call)
+    def _emit_launch(self, launch: Launch) -> None:
+        if not is_written_out(launch.kernel, self._target.vector_bytes):
+            super()._emit_launch(launch)
             return
         addresses = self._addresses
         emit_written_out(
-            self._builder, call, addresses.of, self._registers, addresses.watch, self._target
+            self._builder, launch, addresses.of, self._registers, addresses.watch, self._target
         )
 
     def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:

@@ -7,7 +7,7 @@ The result is 0, or the status of what failed. A routine is a function of its ow
 inputs and outputs as parameters, and `state`. The function calls functions of its own module and
 nothing else, except that a tape grows through the C library, that parallel kernels fork through an
 OpenMP runtime, and that a poll asks the function whose address it finds in memory, if any. Here it
-is decided which functions there are; `steps.py` fills them.
+is decided which functions there are; `instructions.py` fills them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from symgrad.codegen.llvm.clock import declare_clock
+from symgrad.codegen.llvm.instructions import Functions, InstrEmitter, return_failure
 from symgrad.codegen.llvm.loops_in_registers import LoopEmitter
-from symgrad.codegen.llvm.steps import Functions, StepsEmitter, return_failure
-from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.polls import polled_loops
-from symgrad.codegen.program import Program, Repeat, Routine, Step, Sweep, buffers_of
-from symgrad.codegen.registers import loops_around
+from symgrad.codegen.program.language import (
+    Instr,
+    Program,
+    Routine,
+    ScanInstr,
+    WhileInstr,
+    buffers_of,
+)
+from symgrad.codegen.program.polls import polled_loops
+from symgrad.codegen.program.registers import loops_around
+from symgrad.codegen.target import Target
 
 STEP = "step"
 
@@ -52,12 +59,12 @@ def emit_module(
     module.triple = target.triple
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
-    numbers = {id(call): number for number, call in enumerate(program.calls)}
-    polled = polled_loops(program.steps, program.routines)
+    numbers = {id(launch): number for number, launch in enumerate(program.launches)}
+    polled = polled_loops(program.instrs, program.routines)
     functions = Functions(module, program, target, _emit_loop, clock, numbers, polled, whole_loops)
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
-    _emit_steps(functions, step, program.steps)
+    _emit_instrs(functions, step, program.instrs)
     return module
 
 
@@ -65,26 +72,26 @@ def _emit_routine(functions: Functions, routine: Routine) -> ir.Function:
     rest = 1 if functions.clock is None else 2  # what comes after the inputs and outputs
     type_ = ir.FunctionType(_I32, [_PTR] * (sum(routine.arity) + rest))
     function = _internal_function(functions.module, type_, f"routine.{routine.name}")
-    _emit_steps(functions, function, routine.steps, routine.arity)
+    _emit_instrs(functions, function, routine.instrs, routine.arity)
     return function
 
 
-def _emit_steps(
+def _emit_instrs(
     functions: Functions,
     function: ir.Function,
-    steps: Sequence[Step],
+    instrs: Sequence[Instr],
     arity: tuple[int, int] | None = None,
 ) -> None:
     """Make `function` do `steps`, in parts if there are many."""
-    if len(steps) <= CALLS_IN_FUNCTION:
-        StepsEmitter(functions, function, arity).emit(steps)
+    if len(instrs) <= CALLS_IN_FUNCTION:
+        InstrEmitter(functions, function, arity).emit(instrs)
         return
     parts = []
-    for start in range(0, len(steps), CALLS_IN_FUNCTION):
+    for start in range(0, len(instrs), CALLS_IN_FUNCTION):
         name = f"{function.name}.{start}"
         part = _internal_function(functions.module, function.function_type, name)
         part.attributes.add("optnone")
-        StepsEmitter(functions, part, arity).emit(steps[start : start + CALLS_IN_FUNCTION])
+        InstrEmitter(functions, part, arity).emit(instrs[start : start + CALLS_IN_FUNCTION])
         parts.append(part)
     _emit_sequence(function, parts)
 
@@ -97,7 +104,7 @@ def _emit_sequence(function: ir.Function, parts: Sequence[ir.Function]) -> None:
     builder.ret(_I32(0))
 
 
-def _emit_loop(functions: Functions, loop: Repeat | Sweep) -> ir.Function:
+def _emit_loop(functions: Functions, loop: WhileInstr | ScanInstr) -> ir.Function:
     """Emit a function that takes the addresses of buffers, and the iterations around.
 
     Its first parameters are those of the step, of which it needs `state` only.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from symgrad.codegen.polls import PERIOD
+from symgrad.codegen.program.polls import PERIOD
 
 STOPPED = 0x7FFFFFFE  # the status of a step that ended since it was to stop
 

@@ -2,7 +2,8 @@
 
 A buffer is a few vectors, and single elements for what is left over. Each is an `alloca` that is
 only ever read and written as a whole, so LLVM's mem2reg makes SSA values of all of them, with phis
-where the loops and branches are. Which buffers these are is decided in `codegen/registers.py`.
+where the loops and branches are. Which buffers these are is decided in
+`codegen/program/registers.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from llvmlite import ir
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.math.conversions import register_type
 from symgrad.codegen.llvm.math.values import lanes_of
-from symgrad.codegen.llvm.target import Target
 from symgrad.codegen.llvm.vectors import gathered, shuffled
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
-from symgrad.passes.buffers import Buffer
+from symgrad.passes.fusion.buffers import Buffer
 
 _I32, _I64, _BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 

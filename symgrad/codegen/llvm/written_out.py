@@ -13,10 +13,10 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.kernels import KernelEmitter
 from symgrad.codegen.llvm.register_file import RegisterFile
-from symgrad.codegen.llvm.target import Target
-from symgrad.codegen.loops import Index, IndexAtom, Kernel, Load, Quotient, Store
-from symgrad.codegen.program import Argument, Call
-from symgrad.passes.buffers import Buffer
+from symgrad.codegen.loops.language import Index, IndexAtom, Kernel, Load, Quotient, Store
+from symgrad.codegen.program.language import Argument, Launch
+from symgrad.codegen.target import Target
+from symgrad.passes.fusion.buffers import Buffer
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -31,7 +31,7 @@ class _Held:
 
 def emit_written_out(
     builder: ir.IRBuilder,
-    call: Call,
+    launch: Launch,
     place: Callable[[Argument, int], ir.Value],
     registers: RegisterFile,
     failure: ir.Value,
@@ -44,7 +44,9 @@ def emit_written_out(
     """
     held: dict[str, _Held] = {}
     pointers: dict[str, ir.Value] = {}
-    for param, argument, start in zip(call.kernel.params, call.arguments, call.starts, strict=True):
+    for param, argument, start in zip(
+        launch.kernel.params, launch.arguments, launch.starts, strict=True
+    ):
         if isinstance(argument, Buffer) and argument in registers:
             held[param.name] = _Held(argument, start)
         else:
@@ -52,9 +54,9 @@ def emit_written_out(
 
     def fail(given: ir.Value, status: int) -> None:
         builder.store(given, failure, align=8)
-        builder.ret(_I32(call.statuses[status - 1]))
+        builder.ret(_I32(launch.statuses[status - 1]))
 
-    _WrittenOut(builder, call.kernel, pointers, held, registers, target, fail).emit()
+    _WrittenOut(builder, launch.kernel, pointers, held, registers, target, fail).emit()
 
 
 class _WrittenOut(KernelEmitter):

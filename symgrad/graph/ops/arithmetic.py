@@ -8,7 +8,6 @@ import numpy as np
 
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
-from symgrad.graph.kernel_spec import ScalarExpr
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor
@@ -25,6 +24,7 @@ from symgrad.graph.ops.elementwise import (
 )
 from symgrad.graph.public_ops import provide
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
 

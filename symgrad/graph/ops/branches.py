@@ -1,7 +1,7 @@
 """Branches: the op that runs one of several graphs, and its gradient.
 
 A branch sees the world through its inputs only: what it captures is an operand of the op. What
-users call is in `symgrad/graph/control.py`.
+users call is in `symgrad/frontend/control.py`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
-from symgrad.graph.creation import zeros_like
-from symgrad.graph.kernel_spec import Branches
 from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.masks import masked, read_mask, split_mask, takes_mask, uniform_mask
 from symgrad.graph.ops.stand_in import linear_in
 from symgrad.graph.ops.subgraph import (
@@ -28,6 +27,7 @@ from symgrad.graph.ops.subgraph import (
     is_zero,
 )
 from symgrad.graph.reference import evaluate
+from symgrad.graph.structures import Switch
 from symgrad.graph.types import Array, NestedGraph, TensorType
 
 
@@ -116,7 +116,11 @@ def _switch_case_grad(
     return (
         None,
         *(
-            masked(linear_in(g, x), condition) if g is not None else zeros_like(x) if has else None
+            masked(linear_in(g, x), condition)
+            if g is not None
+            else filled_like(x, 0)
+            if has
+            else None
             for x, g, condition, has in zip(operands, first, conditions, has_path, strict=True)
         ),
     )
@@ -134,7 +138,7 @@ def _given_by_branch(
         if not given:
             continue
         inner, condition = split_mask(g) if is_split else (g, None)
-        chosen.append(zeros_like(x) if inner is None else inner)
+        chosen.append(filled_like(x, 0) if inner is None else inner)
         if is_split:
             is_there = g is not None and not is_zero(g)
             conditions.append(uniform_mask(x, is_there) if condition is None else condition)
@@ -143,12 +147,12 @@ def _given_by_branch(
 
 def _switch_case_kernel(
     _index: TensorType, *_operands: TensorType, branches: tuple[NestedGraph, ...]
-) -> Branches:
-    return Branches(branches)
+) -> Switch:
+    return Switch(branches)
 
 
 switch_case_op = define(
-    "switch_case",
+    "switch",
     infer=_switch_case_infer,
     reference=_switch_case_reference,
     grad=_switch_case_grad,

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from symgrad.graph.build import apply, apply_node, are_same, gradient_keys_in_force, rebuild
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Callee
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import ELEMENTWISE, define
@@ -32,6 +31,7 @@ from symgrad.graph.ops.subgraph import (
     is_zero,
 )
 from symgrad.graph.reference import evaluate
+from symgrad.graph.structures import Call
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, NestedGraph, TensorType, is_unbounded
 
@@ -189,8 +189,8 @@ def _stands_for_none(node: Node, g: Tensor) -> bool:
     return g.node.origin is node and is_zero(g)
 
 
-def _call_kernel(*_operands: TensorType, callee: NestedGraph) -> Callee:
-    return Callee(callee)
+def _call_kernel(*_operands: TensorType, callee: NestedGraph) -> Call:
+    return Call(callee)
 
 
 call_op = define(

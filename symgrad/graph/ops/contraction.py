@@ -14,7 +14,6 @@ import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply
-from symgrad.graph.kernel_spec import Contract
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import (
@@ -29,6 +28,7 @@ from symgrad.graph.ops.structure import accumulator_dtype, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import provide
 from symgrad.graph.sizes import Dim
+from symgrad.graph.structures import Contract
 from symgrad.graph.types import Array, TensorType
 
 # The order in which labels are given out: the familiar ones first.

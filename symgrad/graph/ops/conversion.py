@@ -10,7 +10,6 @@ from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.kernel_spec import Map
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.operands import as_tensor
@@ -18,6 +17,7 @@ from symgrad.graph.ops.elementwise import infer_same, is_any
 from symgrad.graph.public_ops import provide
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim
+from symgrad.graph.structures import Map
 from symgrad.graph.types import Array, TensorType
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from symgrad.errors import SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-from symgrad.graph.kernel_spec import Body, Number, ScalarExpr
 from symgrad.graph.node import Infer, Tensor
 from symgrad.graph.operands import (
     as_tensor,
@@ -26,6 +25,7 @@ from symgrad.graph.operands import (
 )
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.structures import Body, Number, ScalarExpr
 from symgrad.graph.types import Array, Shape, TensorType
 
 _NAMES = ("x", "y")

@@ -14,13 +14,13 @@ import numpy as np
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
-from symgrad.graph.kernel_spec import Gather, Iota, ScatterAdd, ScatterSet
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.comparison import equal, logical_and, where
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.structure import reshape
+from symgrad.graph.structures import Gather, Iota, ScatterAdd, ScatterSet
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from symgrad.errors import NoGradientError
 from symgrad.graph.build import apply
-from symgrad.graph.kernel_spec import Map
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes
+from symgrad.graph.structures import Map
 from symgrad.graph.types import Array, Shape, TensorType
 
 _SAME_ELEMENT = Map(lambda _s, x: x)

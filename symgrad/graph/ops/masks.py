@@ -33,7 +33,7 @@ Term = frozenset[Literal]
 
 # Ops whose rule moves the elements of a gradient of any dtype, and fills with zeros.
 _MOVES = {"concat", "match_shape", "pad", "permute_dims", "reshape", "slice", "sum"}
-_HANDS_ON = {"broadcast_to", "call", "recompute", "scan", "switch_case", "while_loop"}
+_HANDS_ON = {"broadcast_to", "call", "recompute", "scan", "switch", "while"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _stays_zero(node: Node) -> bool:
     A rule would multiply them by what may be infinite. What a user wrote is free to give anything,
     and loops add to what has arrived before.
     """
-    adds = ("custom_gradient", "scan", "while_loop")
+    adds = ("custom_gradient", "scan", "while")
     return node.gradient_key is None and node.op not in adds
 
 

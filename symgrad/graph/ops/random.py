@@ -11,11 +11,11 @@ import numpy as np
 
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, uint64
-from symgrad.graph.kernel_spec import Map, ScalarExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype, require_equal_types
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.structures import Map, ScalarExpr
 from symgrad.graph.types import Array, TensorType
 
 _ROUNDS = 10

@@ -14,7 +14,6 @@ from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.kernel_spec import Accumulators, Number, Reduce, ScalarExpr
 from symgrad.graph.node import Grads, Infer, Kernel, Node, OpDef, Reference, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, require_dtype
@@ -44,6 +43,7 @@ from symgrad.graph.ops.structure import (
 from symgrad.graph.public_ops import provide
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.sizes import Dim
+from symgrad.graph.structures import Accumulators, Number, Reduce, ScalarExpr
 from symgrad.graph.types import Array, TensorType, static
 
 

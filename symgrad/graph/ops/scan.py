@@ -2,7 +2,7 @@
 
 It is the gradient of every loop, its own too: what makes a gradient of a loop is here. A body sees
 the world through its inputs only: what it captures is an operand of the op. What users call is in
-`symgrad/graph/iteration.py`.
+`symgrad/frontend/iteration.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
-from symgrad.graph.creation import zeros_like
 from symgrad.graph.graph import Graph
-from symgrad.graph.kernel_spec import Scan
 from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.loop_totals import LoopTotals
 from symgrad.graph.ops.masks import masked, read_mask, split_mask, takes_mask
 from symgrad.graph.ops.subgraph import (
@@ -35,6 +34,7 @@ from symgrad.graph.ops.subgraph import (
 )
 from symgrad.graph.reference import evaluate
 from symgrad.graph.sizes import Dim
+from symgrad.graph.structures import Scan
 from symgrad.graph.types import (
     INT64_MAX,
     UNBOUNDED,
@@ -290,7 +290,7 @@ class Backward:
                 _or_zeros(arrived[i], t) if i in fixed else None
                 for i, t in enumerate(self.invariants)
             ],
-            [zeros_like(t) if i in sliced else None for i, t in enumerate(self.slices)],
+            [filled_like(t, 0) if i in sliced else None for i, t in enumerate(self.slices)],
         )
 
     def _step(
@@ -336,7 +336,7 @@ class Backward:
         for i in self.masked_slices:
             stacks[i] = masked(stacks[i], next(masks))
         # Zeros that stand for no gradient stay known as that.
-        stacks.update((i, zeros_like(self.slices[i])) for i in self.slices_of_zeros)
+        stacks.update((i, filled_like(self.slices[i], 0)) for i in self.slices_of_zeros)
         return list(stacks.values())
 
     def _asked(self) -> tuple[list[int], list[int], list[int]]:
@@ -386,4 +386,4 @@ def _present(g: Tensor | None) -> Tensor:
 
 
 def _or_zeros(g: Tensor | None, like: Tensor) -> Tensor:
-    return zeros_like(like) if g is None else g
+    return filled_like(like, 0) if g is None else g

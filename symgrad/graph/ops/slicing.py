@@ -13,12 +13,12 @@ import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply
-from symgrad.graph.kernel_spec import AxisMap, Number, Place, View
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
 from symgrad.graph.sizes import Dim, add_up, at_least
+from symgrad.graph.structures import AxisMap, Number, Place, View
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from symgrad.graph.creation import zeros_like
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.comparison import logical_or
+from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.masks import masked, split_mask
 from symgrad.graph.ops.scan import scan_loop, scan_op
 from symgrad.graph.ops.subgraph import is_zero
@@ -25,7 +25,7 @@ def add_stacks(stack: Tensor, terms: Sequence[Tensor]) -> Tensor:
     count = node.inputs[0] if node.definition is scan_op else node.outputs[0]
     terms = [t for t in terms if not is_zero(t)]
     if len(terms) < 2:
-        return terms[0] if terms else zeros_like(stack)
+        return terms[0] if terms else filled_like(stack, 0)
     split = [split_mask(t) for t in terms]
     inner = [g for g, _ in split if g is not None]
     conditions = [condition for _, condition in split if condition is not None]

@@ -4,7 +4,7 @@
 Neither computes anything: both are replaced by what they stand for before code is made, and
 `after` is what keeps apart what is computed now and what is computed again. `linear_in` stands for
 a gradient that is not None when it is differentiated in turn. What users call is in
-`symgrad/passes/custom_gradient.py` and `symgrad/graph/recompute.py`.
+`symgrad/passes/gradients/custom_gradient.py` and `symgrad/frontend/recompute.py`.
 """
 
 from __future__ import annotations

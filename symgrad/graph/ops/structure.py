@@ -15,11 +15,11 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
-from symgrad.graph.kernel_spec import AxisMap, Reduce, Reshape, View
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.sizes import Dim, Size, divide
+from symgrad.graph.structures import AxisMap, Reduce, Reshape, View
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 Axes = tuple[int, ...]

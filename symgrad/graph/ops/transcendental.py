@@ -12,7 +12,6 @@ import numpy as np
 
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import as_dtype
-from symgrad.graph.kernel_spec import ScalarExpr
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
@@ -29,6 +28,7 @@ from symgrad.graph.ops.elementwise import (
 )
 from symgrad.graph.public_ops import provide
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
 

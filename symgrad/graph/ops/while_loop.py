@@ -1,7 +1,7 @@
 """`while_loop`: the op that runs a graph for as long as another one says so.
 
 Its gradient is a scan, by what `scan.py` has for loops. What users call is in
-`symgrad/graph/iteration.py`.
+`symgrad/frontend/iteration.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 from symgrad.errors import DTypeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply_node
-from symgrad.graph.kernel_spec import Loop
 from symgrad.graph.nested import Traced, union_of_captures
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
@@ -21,6 +20,7 @@ from symgrad.graph.ops.scan import Backward, kept_type, recorded, stacked_slices
 from symgrad.graph.ops.subgraph import Arrived, Differentiate, check_operands, graph_of
 from symgrad.graph.reference import evaluate
 from symgrad.graph.sizes import Dim
+from symgrad.graph.structures import While
 from symgrad.graph.types import UNBOUNDED, Array, NestedGraph, TensorType, static
 
 
@@ -126,12 +126,12 @@ def _while_loop_kernel(
     body: NestedGraph,
     carried: int,
     capacity: Dim,
-) -> Loop:
-    return Loop(condition, body, carried, static(capacity))
+) -> While:
+    return While(condition, body, carried, static(capacity))
 
 
 while_loop_op = define(
-    "while_loop",
+    "while",
     infer=_while_loop_infer,
     reference=_while_loop_reference,
     grad=_while_loop_grad,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.passes.rewrites import Decision
+from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 from symgrad.runtime.provenance import source_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
-from symgrad.codegen.program import Call
-from symgrad.codegen.schedule_reasons import schedule_reasons
-from symgrad.passes.partition import Group
+from symgrad.codegen.program.language import Launch
+from symgrad.codegen.schedule.reasons import schedule_reasons
+from symgrad.passes.fusion.partition import Group
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 from symgrad.runtime.openmp import openmp
@@ -81,10 +81,10 @@ def describe_kernels(executable: Executable) -> Kernels:
     program = executable.program
     partitions = (program.partition, *program.nested)
     boundaries = {group: reasons for p in partitions for group, reasons in p.boundaries()}
-    return Kernels(_record(call, boundaries) for call in program.calls)
+    return Kernels(_record(call, boundaries) for call in program.launches)
 
 
-def _record(call: Call, boundaries: Mapping[Group, tuple[str, ...]]) -> KernelRecord:
+def _record(call: Launch, boundaries: Mapping[Group, tuple[str, ...]]) -> KernelRecord:
     nodes = call.group.nodes if call.group is not None else ()
     parts = kernel_parts(call.kernel)
     return KernelRecord(

@@ -9,11 +9,11 @@ from types import NoneType
 
 from tabulate import tabulate
 
-from symgrad.graph.kernel_spec import Iota, Map, Reshape, Scatter, View
 from symgrad.graph.node import Tensor
+from symgrad.graph.structures import Iota, Map, Reshape, Scatter, View
 from symgrad.graph.types import TensorType
-from symgrad.passes.partition import Group, Partition
-from symgrad.passes.row_updates import why_dense
+from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.rewrites.row_updates import why_dense
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 

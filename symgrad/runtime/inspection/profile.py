@@ -10,8 +10,8 @@ import numpy as np
 
 from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.program import Call, calls_of
-from symgrad.codegen.registers import timed_as_one
+from symgrad.codegen.program.language import Launch, launches_of
+from symgrad.codegen.program.registers import timed_as_one
 from symgrad.graph.types import Array, aligned_empty, read_states, write_states
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
@@ -94,17 +94,17 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     """
     program = executable.program
     calls = _measured(executable, arrays, repeat, whole_loops=False)
-    routines = (routine.steps for routine in program.routines)
-    loops = [loop for steps in (program.steps, *routines) for loop in timed_as_one(steps)]
+    routines = (routine.instrs for routine in program.routines)
+    loops = [loop for steps in (program.instrs, *routines) for loop in timed_as_one(steps)]
     if loops:
         whole = _measured(executable, arrays, repeat, whole_loops=True)
-        numbers = {id(call): number for number, call in enumerate(program.calls)}
+        numbers = {id(call): number for number, call in enumerate(program.launches)}
         for loop in loops:
-            inside = [numbers[id(call)] for call in calls_of([loop])]
+            inside = [numbers[id(call)] for call in launches_of([loop])]
             called = calls[inside, 0].sum()
             calls[inside, 0] *= whole[inside[0], 0] / called if called else 0.0
     total = float(calls[:, 0].sum())
-    records = zip(program.calls, describe_kernels(executable), strict=True)
+    records = zip(program.launches, describe_kernels(executable), strict=True)
     rows = zip(records, calls.tolist(), strict=True)
     return Profile(tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows), total)
 
@@ -127,7 +127,7 @@ def _measured(
     return medians
 
 
-def _row(call: Call, record: KernelRecord, seconds: float, runs: int, total: float) -> ProfileRow:
+def _row(call: Launch, record: KernelRecord, seconds: float, runs: int, total: float) -> ProfileRow:
     least = machine_limits().seconds(kernel_dtype(call.kernel), record.flops, record.bytes)
     return ProfileRow(record, runs, seconds, seconds / total, least * runs)
 
@@ -143,7 +143,7 @@ def _timed_run(
     code = load_object(image, [STEP], runtime_symbols(text))
     step = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
     outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
-    spent = np.zeros((len(executable.program.calls), 2))  # seconds and runs
+    spent = np.zeros((len(executable.program.launches), 2))  # seconds and runs
     inputs_table, outputs_table = _table_of(arrays), _table_of(outputs)
     tables = (inputs_table, outputs_table, executable.table, spent)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from symgrad.codegen.program import Call, Program, root
-from symgrad.passes.buffers import Buffer
+from symgrad.codegen.program.language import Launch, Program, root
+from symgrad.passes.fusion.buffers import Buffer
 
 COLUMN, ROW = 118, 40  # pixels from box to box
 BOX = (100, 26)
@@ -37,7 +37,7 @@ class Picture:
     arrows: tuple[tuple[int, int, int, int], ...]
 
 
-def draw_calls(calls: Sequence[Call]) -> Picture:
+def draw_calls(calls: Sequence[Launch]) -> Picture:
     """Lay out the calls: each to the right of what it reads from, in columns."""
     needs = _needs(calls)
     columns: list[int] = []
@@ -63,7 +63,7 @@ def draw_calls(calls: Sequence[Call]) -> Picture:
     )
 
 
-def _needs(calls: Sequence[Call]) -> list[set[int]]:
+def _needs(calls: Sequence[Launch]) -> list[set[int]]:
     """Return for each call the earlier ones that last wrote what it reads."""
     writers: dict[Buffer, int] = {}
     needs: list[set[int]] = []
@@ -100,7 +100,7 @@ class Arena:
 def draw_arena(program: Program) -> Arena:
     """Lay out the buffers of the arena over the calls in which they are alive."""
     width, height = MEMORY
-    users = _users(program.calls)
+    users = _users(program.launches)
     end = max((last for _, last in program.lifetimes.values()), default=0) + 1
     across, down = (width - _LEFT) / end, height / max(program.arena_bytes, 1)
     bars = tuple(
@@ -119,7 +119,7 @@ def draw_arena(program: Program) -> Arena:
     return Arena(width, height, bars, tuple(marks))
 
 
-def _users(calls: Iterable[Call]) -> Mapping[Buffer, tuple[str, ...]]:
+def _users(calls: Iterable[Launch]) -> Mapping[Buffer, tuple[str, ...]]:
     users: dict[Buffer, dict[str, None]] = {}
     for call in calls:
         for argument in call.arguments:

@@ -42,7 +42,7 @@ def write_report(
         decisions=describe_decisions(executable),
         stages=stages,
         shown=("graph", "loops", "asm"),
-        picture=draw_calls(executable.program.calls) if _is_drawn(executable) else None,
+        picture=draw_calls(executable.program.launches) if _is_drawn(executable) else None,
         box=BOX,
         arena=draw_arena(executable.program),
         profile=measured,
@@ -52,7 +52,7 @@ def write_report(
 
 
 def _is_drawn(executable: Executable) -> bool:
-    return len(executable.program.calls) <= _DRAWN
+    return len(executable.program.launches) <= _DRAWN
 
 
 def _template() -> Any:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symgrad as sg
-from symgrad.graph.nests import flatten, unflatten
+from symgrad.frontend.nests import flatten, unflatten
 from symgrad.testing import check_gradients
 
 Box = sg.Container

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import symgrad as sg
 from symgrad.arrays import updates
+from symgrad.frontend.nests import flatten, unflatten
 from symgrad.graph.graph import Graph
-from symgrad.graph.nests import flatten, unflatten
 from symgrad.graph.types import Array
 from symgrad.testing import check_gradients
 from tests.support.floors import run_everywhere

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.abi import (
+from symgrad.codegen.c_interface.abi import (
     FUNCTIONS,
     HEAD_BYTES,
     STATE_HEAD_BYTES,
@@ -17,7 +17,7 @@ from symgrad.codegen.abi import (
     is_identifier,
     plan_interface,
 )
-from symgrad.codegen.llvm.abi_module import emit_interface
+from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.types import ALIGNMENT
 from tests.support.floors import program_for

@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type, spread_type
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 

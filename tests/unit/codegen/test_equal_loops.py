@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.equal_loops import canonical_text
-from symgrad.codegen.program import Repeat, Sweep
+from symgrad.codegen.program.equal_loops import canonical_text
+from symgrad.codegen.program.language import ScanInstr, WhileInstr
 from symgrad.graph.graph import Graph
 from tests.support.floors import program_for
 
@@ -27,7 +27,7 @@ def texts(*loops: Loop) -> list[str]:
     for loop in loops:
         x = loop(x, n)
     program = program_for(Graph(x, [v, n]), "x86-64-v4")
-    return [canonical_text(s) for s in program.steps if isinstance(s, Repeat | Sweep)]
+    return [canonical_text(s) for s in program.instrs if isinstance(s, WhileInstr | ScanInstr)]
 
 
 def test_loops_on_other_buffers_are_equal():

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.group_key import group_key
-from symgrad.codegen.lower import LoweredKernel, lower_group
+from symgrad.codegen.lower.groups import LoweredKernel, lower_group
+from symgrad.codegen.program.group_key import group_key
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.optim import Adam
-from symgrad.passes.buffers import assign_buffers
-from symgrad.passes.fuse import fuse
+from symgrad.passes.fusion.buffers import assign_buffers
+from symgrad.passes.fusion.fuse import fuse
 from symgrad.runtime.function import compile
 from tests.support.floors import run_everywhere
 from tests.support.programs import partition_of, program_from
@@ -75,11 +75,11 @@ def test_a_thousand_parameters_are_lowered_once(monkeypatch):
         names.append(arguments[-1])
         return lower_group(*arguments)
 
-    monkeypatch.setattr("symgrad.codegen.build_program.lower_group", lowered)
+    monkeypatch.setattr("symgrad.codegen.program.build.lower_group", lowered)
     variables = [sg.variable(np.zeros(100, np.float32)) for _ in range(1000)]
     given = [sg.placeholder((100,)) for _ in variables]
     step = compile(given, (), updates=Adam().apply_gradients(zip(given, variables, strict=True)))
-    assert len(step.executable.program.calls) == 1001
+    assert len(step.executable.program.launches) == 1001
     assert len(step.executable.program.kernels) == 2
     # The count of steps, and an update: in the order in which the first one came, and in another.
     assert len(names) <= 3
@@ -105,4 +105,4 @@ def test_shared_kernels_get_their_own_arguments():
     assert different is None, different
     assert len(fuse(graph).groups) == 5
     program = program_from(*(sg.exp(g) for g in given))
-    assert len({c.arguments for c in program.calls}) == len(program.calls) == 4
+    assert len({c.arguments for c in program.launches}) == len(program.launches) == 4

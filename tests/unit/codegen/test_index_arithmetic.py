@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.index_arithmetic import index_of, modulus, quotient, scaled_sum
-from symgrad.codegen.loops import Index
+from symgrad.codegen.loops.index_arithmetic import index_of, modulus, quotient, scaled_sum
+from symgrad.codegen.loops.language import Index
 
 I = index_of(("i", 1))  # noqa: E741 - the variable of a loop
 

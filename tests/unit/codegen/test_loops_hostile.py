@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.codegen.loops import Kernel
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.loops_print import print_kernel
-from symgrad.codegen.program import Call
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.program.language import Launch
 from symgrad.errors import GraphError
 from symgrad.graph.graph import specialize
 from symgrad.graph.reference import bind_sizes
@@ -28,7 +28,7 @@ def _texts() -> tuple[str, ...]:
     for seed in range(20):
         graph, inputs = random_graph(np.random.default_rng(seed), size=5)
         program = program_for(specialize(graph, bind_sizes(graph, inputs)))
-        texts += [print_kernel(step.kernel) for step in program.steps if isinstance(step, Call)]
+        texts += [print_kernel(step.kernel) for step in program.instrs if isinstance(step, Launch)]
     return tuple(texts)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen import build_program
-from symgrad.codegen.program import Program, Repeat, Sweep
-from symgrad.codegen.registers import loops_around
+from symgrad.codegen.program import build as build_program
+from symgrad.codegen.program.language import Program, ScanInstr, WhileInstr
+from symgrad.codegen.program.registers import loops_around
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
@@ -38,9 +38,9 @@ def in_memory(graph: Graph, target: str) -> Executable:
     return executable
 
 
-def registers_of(program: Program) -> list[Repeat | Sweep]:
+def registers_of(program: Program) -> list[WhileInstr | ScanInstr]:
     """Return the outermost loops of a program that have registers."""
-    loops = [s for s in program.steps if isinstance(s, Repeat | Sweep)]
+    loops = [s for s in program.instrs if isinstance(s, WhileInstr | ScanInstr)]
     return [loop for loop in loops if loop.registers]
 
 
@@ -97,7 +97,7 @@ def test_a_loop_in_a_loop_has_its_loop_variables_in_the_same_registers():
     graph = Graph(result, [v, n])
     executable = assert_same_bits(graph, [np.arange(12, dtype=np.float32), np.array(5)])
     (outer,) = registers_of(executable.program)
-    (inner,) = (s for s in outer.body if isinstance(s, Sweep))
+    (inner,) = (s for s in outer.body if isinstance(s, ScanInstr))
     assert not inner.registers
     assert len(registers_of(executable.program)) == 1
 
@@ -156,9 +156,9 @@ def test_a_loop_in_registers_takes_slices_of_the_loops_around_it():
     random = np.random.default_rng(0)
     inputs = [random.uniform(0, 1, t.type.static_shape) for t in graph.inputs]
     executable = assert_same_bits(graph, inputs)
-    loops = [s for s in executable.program.steps if isinstance(s, Repeat | Sweep)]
+    loops = [s for s in executable.program.instrs if isinstance(s, WhileInstr | ScanInstr)]
     large = [loop for loop in loops if not loop.registers]
-    inner = [s for loop in large for s in loop.body if isinstance(s, Sweep) and s.registers]
+    inner = [s for loop in large for s in loop.body if isinstance(s, ScanInstr) and s.registers]
     assert any(loops_around(loop) for loop in inner)
     assert run_everywhere(graph, inputs, targets=["native"]) is None
 

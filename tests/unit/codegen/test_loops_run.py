@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from symgrad.codegen import loops_run
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.loops_print import canonical
-from symgrad.codegen.loops_run import run_kernel
-from symgrad.codegen.loops_scalars import NUMPY_OPS
-from symgrad.codegen.loops_verify import verify_kernel
+from symgrad.codegen.loops import run as loops_run
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import canonical
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.loops.scalars import NUMPY_OPS
+from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.scalars import SCALAR_OPS
 from tests.support.loop_kernels import ELEMENTARY, kernels, random_buffers

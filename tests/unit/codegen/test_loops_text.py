@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symgrad.codegen.index_arithmetic import index_of
-from symgrad.codegen.loops import (
+from symgrad.codegen.loops.index_arithmetic import index_of
+from symgrad.codegen.loops.language import (
     Const,
     For,
     Index,
@@ -27,9 +27,9 @@ from symgrad.codegen.loops import (
     Ref,
     Store,
 )
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.loops_print import canonical, print_index, print_kernel, print_statement
-from symgrad.codegen.loops_verify import verify_kernel
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import canonical, print_index, print_kernel, print_statement
+from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import ALL, bool_, float32, float64, int64
 from tests.support.loop_kernels import kernels

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from symgrad.codegen.loops import (
+from symgrad.codegen.loops.language import (
     Accumulator,
     Cast,
     Check,
@@ -27,8 +27,8 @@ from symgrad.codegen.loops import (
     Select,
     Store,
 )
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.loops_verify import verify_kernel
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.graph.dtypes import bool_, float16, float32, float64, int8, int32, int64, uint8
 
 PARAMS = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops import (
+from symgrad.codegen.loops.language import (
     Check,
     Fold,
     For,
@@ -21,12 +21,12 @@ from symgrad.codegen.loops import (
     Stmt,
     Store,
 )
-from symgrad.codegen.loops_verify import verify_kernel
-from symgrad.codegen.lower_values import statements
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
-from symgrad.passes.buffers import assign_buffers
-from symgrad.passes.fuse import fuse
+from symgrad.passes.fusion.buffers import assign_buffers
+from symgrad.passes.fusion.fuse import fuse
 from tests.support.programs import kernel_from, lines_of, lowered_from, program_from
 from tests.support.strategies import random_graph
 

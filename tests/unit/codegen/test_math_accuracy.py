@@ -17,7 +17,7 @@ import pytest
 from mpmath import mp, mpf
 
 from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import BY_SHORT, DType, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
 from tests.unit.codegen.test_scalar_ops import (

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen import share_work
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.llvm.parallel import OPENMP
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.share_work import Threads
+from symgrad.codegen.schedule import parallelize as share_work
+from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph

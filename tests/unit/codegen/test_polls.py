@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.poll import POLL
-from symgrad.codegen.polls import PERIOD, polled_loops
-from symgrad.codegen.program import Invoke, Program, Repeat, Step, Sweep
+from symgrad.codegen.program.language import CallInstr, Instr, Program, ScanInstr, WhileInstr
+from symgrad.codegen.program.polls import PERIOD, polled_loops
 from tests.support.control_programs import gradient
 
 X = sg.placeholder((64,))
@@ -23,11 +23,11 @@ def program_of(*outputs: sg.Tensor) -> Program:
 
 
 def polled(program: Program) -> dict[int, int]:
-    return polled_loops(program.steps, program.routines)
+    return polled_loops(program.instrs, program.routines)
 
 
-def loops(steps: Sequence[Step]) -> list[Repeat | Sweep]:
-    return [step for step in steps if isinstance(step, Repeat | Sweep)]
+def loops(steps: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:
+    return [step for step in steps if isinstance(step, WhileInstr | ScanInstr)]
 
 
 def has_poll(step: sg.Step) -> bool:
@@ -46,7 +46,7 @@ def test_a_step_without_long_loops_has_no_poll():
 def test_a_loop_that_its_values_end_polls_and_so_does_its_gradient():
     last = sg.while_loop(lambda c: c[0] < 1.0, lambda c: (c * X,), (X,))[0]
     program = program_of(gradient(last, X))
-    assert polled(program).keys() == {loop.number for loop in loops(program.steps)}
+    assert polled(program).keys() == {loop.number for loop in loops(program.instrs)}
     assert len(polled(program)) == 2
 
 
@@ -77,8 +77,8 @@ def test_a_function_counts_where_it_is_called():
         return x
 
     program = program_of(sg.fori_loop(0, N, lambda i, c: costly(costly(c)), X))
-    (loop,) = loops(program.steps)
-    assert any(isinstance(step, Invoke) for step in loop.body)
+    (loop,) = loops(program.instrs)
+    assert any(isinstance(step, CallInstr) for step in loop.body)
     empty = polled(program_of(sg.fori_loop(0, N, lambda i, c: c * X, X)))
     assert polled(program)[loop.number] > 20 * max(empty.values())
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.llvm.products import loads_to_prefetch, product_plan
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.loops import Product
+from symgrad.codegen.contract.products import loads_to_prefetch, product_plan
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
 from symgrad.optim import Adam
 from tests.support.floors import compile_for, run_native, run_reference

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.build_program import build_program
 from symgrad.codegen.llvm import module
-from symgrad.codegen.llvm.target import target_named
-from symgrad.codegen.program import Program
+from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph
-from symgrad.passes.fuse import fuse
-from symgrad.passes.gradients import gradients
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.function import compile
 
 STEPS = 70
@@ -44,9 +44,9 @@ def test_the_turns_of_an_unrolled_loop_share_kernels():
     x, w, h = unrolled()
     found = [g for g in gradients(h.sum(), [w]) if g is not None]
     program = program_of(Graph([h, *found], [x, w]))
-    assert len(program.calls) > STEPS
+    assert len(program.launches) > STEPS
     assert len(program.kernels) < 20
-    starts = {call.starts for call in program.calls}
+    starts = {call.starts for call in program.launches}
     assert len(starts) >= STEPS - 2
     assert "input0[4]" in str(program)
 
@@ -54,7 +54,7 @@ def test_the_turns_of_an_unrolled_loop_share_kernels():
 def test_lookups_on_several_lines_share_kernels():
     table, index, results = taken(20)
     program = program_of(Graph(results, [table, index]))
-    fallible = [call for call in program.calls if call.kernel.can_fail]
+    fallible = [call for call in program.launches if call.kernel.can_fail]
     assert len(fallible) > 10
     assert len({call.statuses for call in fallible}) == len(fallible)
     assert len({call.kernel.name for call in fallible}) <= 3
@@ -64,7 +64,7 @@ def test_a_long_step_is_cut_into_parts():
     x, w, h = unrolled()
     program = program_of(Graph([h], [x, w]))
     text = str(module.emit_module(program, target_named("native")))
-    parts = -(-len(program.calls) // module.CALLS_IN_FUNCTION)
+    parts = -(-len(program.launches) // module.CALLS_IN_FUNCTION)
     assert parts > 1
     assert text.count("optnone") == parts
     assert '@"step.0"(' in text
@@ -86,7 +86,7 @@ def test_a_long_step_computes_what_it_says():
 @pytest.mark.parametrize("turn", [0, 1, 50, 89])
 def test_a_part_that_fails_ends_a_long_step(turn):
     table, index, results = taken(90, rows=100)
-    assert len(program_of(Graph(results, [table, index])).calls) > module.CALLS_IN_FUNCTION
+    assert len(program_of(Graph(results, [table, index])).launches) > module.CALLS_IN_FUNCTION
     step = compile([table, index], results)
     rows = np.arange(100)
     rows[turn] = (

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops import Product
-from symgrad.codegen.lower_values import statements
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Update
 from tests.support.networks import random_network
@@ -25,7 +25,7 @@ def test_fifty_equal_layers_share_their_kernel():
     for _ in range(50):
         y = sg.tanh(y @ sg.variable(np.eye(8, dtype=np.float32)))
     program = program_from(y)
-    assert len(program.calls) == 50
+    assert len(program.launches) == 50
     assert len(program.kernels) == 1
 
 
@@ -37,7 +37,7 @@ def test_fifty_equal_layers_share_the_kernels_of_their_training_step():
     found = zip(weights, sg.gradients(sg.sum(y), weights), strict=True)
     updates = [Update(w, w - 0.1 * g) for w, g in found if g is not None]
     program = program_from(updates=updates)
-    assert len(program.calls) >= 100
+    assert len(program.launches) >= 100
     assert len(program.kernels) <= 12
 
 
@@ -69,7 +69,7 @@ def test_a_shared_kernel_reports_the_op_of_the_call():
     takes = [sg.take(X, i, axis=0), sg.take(X * 2, j, axis=0)]
     program = program_from(*takes)
     numbers = [program.partition.status[t.node] for t in takes]
-    calls = [call for call in program.calls if call.kernel.can_fail]
+    calls = [call for call in program.launches if call.kernel.can_fail]
     assert len({call.kernel for call in calls}) == 1
     assert [call.statuses for call in calls] == [(n,) for n in numbers]
 
@@ -81,7 +81,7 @@ def test_a_call_has_an_argument_for_each_parameter():
     for seed in range(20):
         graph, _ = random_network(np.random.default_rng(seed), dtypes.float32)
         program = program_from(*graph.outputs, updates=graph.updates)
-        for call in program.calls:
+        for call in program.launches:
             params = call.kernel.params
             for buffer, start, param in zip(call.arguments, call.starts, params, strict=True):
                 assert buffer.type.dtype == param.dtype
@@ -91,14 +91,14 @@ def test_a_call_has_an_argument_for_each_parameter():
 def test_a_call_gets_no_buffer_twice():
     w = sg.variable(np.zeros((8, 8), np.float32))
     program = program_from(w, w + w.T, updates=[Update(w, w * w)])
-    for call in program.calls:
+    for call in program.launches:
         assert len(set(call.arguments)) == len(call.arguments)
 
 
 def test_a_product_that_packs_gets_scratch_memory_of_its_own():
     a, b = sg.placeholder((300, 300)), sg.placeholder((300, 300))
     program = program_from((a @ b.T) @ (b @ a))
-    products = [c for c in program.calls if c.kernel.params[-1].mode == "scratch"]
+    products = [c for c in program.launches if c.kernel.params[-1].mode == "scratch"]
     assert products
     for call in products:
         (product,) = (s for s in statements(call.kernel.body) if isinstance(s, Product))
@@ -111,14 +111,14 @@ def test_a_product_that_packs_gets_scratch_memory_of_its_own():
 
 def test_a_small_product_gets_no_scratch_memory():
     program = program_from(sg.placeholder((9, 10)) @ sg.placeholder((10, 11)))
-    (call,) = program.calls
+    (call,) = program.launches
     assert [p.mode for p in call.kernel.params] == ["in", "in", "out"]
 
 
 def test_new_values_that_are_copied_come_last():
     a, b = (sg.variable(np.zeros(4, np.float32), name=n) for n in "ab")
     program = program_from(updates=[Update(a, b), Update(b, a)])
-    assert [call.label for call in program.calls] == [
+    assert [call.label for call in program.launches] == [
         "copy of a result",
         "copy of a result",
         "copy of a new value",
@@ -129,7 +129,7 @@ def test_new_values_that_are_copied_come_last():
 
 def test_a_program_of_nothing_has_no_calls():
     program = program_from()
-    assert (program.calls, program.kernels, program.arena_bytes) == ((), (), 0)
+    assert (program.launches, program.kernels, program.arena_bytes) == ((), (), 0)
 
 
 # ------------------------------------------------------------------------------------- memory

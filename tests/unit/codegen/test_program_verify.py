@@ -10,11 +10,20 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops import Kernel
-from symgrad.codegen.program import Argument, Call, Invoke, Program, Repeat, Slice, Step, Sweep
-from symgrad.codegen.program_verify import verify_program
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.program.language import (
+    Argument,
+    CallInstr,
+    Instr,
+    Launch,
+    Program,
+    ScanInstr,
+    Slice,
+    WhileInstr,
+)
+from symgrad.codegen.program.verify import verify_program
 from symgrad.graph.graph import Graph
-from symgrad.passes.buffers import Buffer
+from symgrad.passes.fusion.buffers import Buffer
 from tests.support.control_programs import gradient
 from tests.support.floors import program_for
 
@@ -46,13 +55,13 @@ def _products() -> Program:
 @pytest.mark.parametrize("make", [_scanned, _looped, _called, _products])
 def test_what_is_built_is_well_formed(make):
     program = make()
-    assert program.steps
+    assert program.instrs
     verify_program(program)
 
 
-def _changed(steps: tuple[Step, ...], change: Callable[[Step], Step]) -> tuple[Step, ...]:
-    def inside(step: Step) -> Step:
-        if isinstance(step, Sweep):
+def _changed(steps: tuple[Instr, ...], change: Callable[[Instr], Instr]) -> tuple[Instr, ...]:
+    def inside(step: Instr) -> Instr:
+        if isinstance(step, ScanInstr):
             step = replace(step, body=_changed(step.body, change))
         return change(step)
 
@@ -60,13 +69,13 @@ def _changed(steps: tuple[Step, ...], change: Callable[[Step], Step]) -> tuple[S
 
 
 def _with_slices(program: Program, change: Callable[[Slice], Argument]) -> Program:
-    def of_call(step: Step) -> Step:
-        if not isinstance(step, Call):
+    def of_call(step: Instr) -> Instr:
+        if not isinstance(step, Launch):
             return step
         changed = (change(a) if isinstance(a, Slice) else a for a in step.arguments)
         return replace(step, arguments=tuple(changed))
 
-    return replace(program, steps=_changed(program.steps, of_call))
+    return replace(program, instrs=_changed(program.instrs, of_call))
 
 
 def _of_type(shape: tuple[int, ...]) -> Callable[[Slice], Slice]:
@@ -76,15 +85,15 @@ def _of_type(shape: tuple[int, ...]) -> Callable[[Slice], Slice]:
 def _with_loop(program: Program, **changes: Any) -> Program:
     """Return `program` with other heads of its loops."""
 
-    def of_loop(step: Step) -> Step:
-        return replace(step, **changes) if isinstance(step, Sweep | Repeat) else step
+    def of_loop(step: Instr) -> Instr:
+        return replace(step, **changes) if isinstance(step, ScanInstr | WhileInstr) else step
 
-    return replace(program, steps=_changed(program.steps, of_loop))
+    return replace(program, instrs=_changed(program.instrs, of_loop))
 
 
-def _with_calls(program: Program, change: Callable[[Call], Call]) -> Program:
-    changed = _changed(program.steps, lambda s: change(s) if isinstance(s, Call) else s)
-    return replace(program, steps=changed)
+def _with_calls(program: Program, change: Callable[[Launch], Launch]) -> Program:
+    changed = _changed(program.instrs, lambda s: change(s) if isinstance(s, Launch) else s)
+    return replace(program, instrs=changed)
 
 
 def _longer(kernel: Kernel) -> Kernel:
@@ -101,12 +110,12 @@ def _with_longer_kernels(program: Program) -> Program:
 def _with_other_operands(program: Program) -> Program:
     """Return `program` with runs of routines that are handed their scratch memory."""
 
-    def of_invoke(step: Step) -> Step:
-        if not isinstance(step, Invoke):
+    def of_invoke(step: Instr) -> Instr:
+        if not isinstance(step, CallInstr):
             return step
         return replace(step, inputs=(step.routine.scratch, *step.inputs[1:]))
 
-    return replace(program, steps=_changed(program.steps, of_invoke))
+    return replace(program, instrs=_changed(program.instrs, of_invoke))
 
 
 BROKEN = [
@@ -175,7 +184,7 @@ def test_a_trip_count_is_one_int64():
 
 
 def test_parameters_of_a_call_do_not_overlap():
-    def onto_itself(call: Call) -> Call:
+    def onto_itself(call: Launch) -> Launch:
         return replace(call, arguments=(call.arguments[0],) * len(call.arguments), starts=(0, 0))
 
     x = sg.placeholder((4,))

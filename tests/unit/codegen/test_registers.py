@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.program import Call, Program, Repeat, Step, Sweep
-from symgrad.codegen.registers import is_written_out
+from symgrad.codegen.program.language import Instr, Launch, Program, ScanInstr, WhileInstr
+from symgrad.codegen.program.registers import is_written_out
 from symgrad.graph.graph import Graph
-from symgrad.passes.buffers import Buffer
+from symgrad.passes.fusion.buffers import Buffer
 from tests.support.floors import program_for
 from tests.support.programs import program_from
 
 TARGET = "x86-64-v4"
 
 
-def loops_of(steps: Sequence[Step]) -> list[Repeat | Sweep]:
-    return [step for step in steps if isinstance(step, Repeat | Sweep)]
+def loops_of(steps: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:
+    return [step for step in steps if isinstance(step, WhileInstr | ScanInstr)]
 
 
 def modes(program: Program) -> dict[str, int]:
     """Return how often each mode occurs among the registers of the one loop."""
-    (loop,) = loops_of(program.steps)
+    (loop,) = loops_of(program.instrs)
     found = [register.mode for register in loop.registers]
     return {mode: found.count(mode) for mode in found}
 
@@ -68,9 +68,11 @@ def test_what_a_called_kernel_touches_is_in_memory():
     h, w = sg.placeholder((8, 8)), sg.placeholder((8, 8))
     n = sg.placeholder((), "int64")
     last = sg.fori_loop(0, n, lambda i, pair: (pair[0] @ w, pair[1] * 0.5), (h, h))
-    (loop,) = loops_of(program_for(Graph(list(last), [h, w, n]), TARGET).steps)
+    (loop,) = loops_of(program_for(Graph(list(last), [h, w, n]), TARGET).instrs)
     (product,) = (
-        call for call in loop.body if isinstance(call, Call) and not is_written_out(call.kernel, 64)
+        call
+        for call in loop.body
+        if isinstance(call, Launch) and not is_written_out(call.kernel, 64)
     )
     assert isinstance(product.arguments[0], Buffer)
     assert {register.buffer for register in loop.registers}.isdisjoint(product.arguments)
@@ -80,7 +82,7 @@ def test_what_a_called_kernel_touches_is_in_memory():
 def test_elements_that_are_chosen_by_a_value_are_in_memory():
     table, n = sg.placeholder((8,), "int64"), sg.placeholder((), "int64")
     index = sg.fori_loop(0, n, lambda _i, index: sg.take(table, index), sg.constant(0, "int64"))
-    (loop,) = loops_of(program_for(Graph(index, [table, n]), TARGET).steps)
+    (loop,) = loops_of(program_for(Graph(index, [table, n]), TARGET).instrs)
     held = [register.buffer for register in loop.registers]
     assert all(buffer.type.count == 1 for buffer in held)
     assert "in input0" not in str(loop.registers)
@@ -89,7 +91,7 @@ def test_elements_that_are_chosen_by_a_value_are_in_memory():
 def test_slices_of_stacks_are_in_memory():
     xs = sg.placeholder((5, 8))
     carry, ys = sg.scan(lambda c, x: (c + x, c * x), sg.zeros((8,)), xs)
-    (loop,) = loops_of(program_for(Graph([carry, ys], [xs]), TARGET).steps)
+    (loop,) = loops_of(program_for(Graph([carry, ys], [xs]), TARGET).instrs)
     places = [(r.mode, r.buffer.place) for r in loop.registers]
     assert ("inout", "temporary") in places
     assert not any(place in ("input", "output") for _, place in places)
@@ -98,7 +100,7 @@ def test_slices_of_stacks_are_in_memory():
 def test_a_loop_that_only_calls_is_left_as_it_is():
     h, w = sg.placeholder((64, 64)), sg.placeholder((64, 64))
     last, _ = sg.scan(lambda h, _x: (h @ w, ()), h, length=4)
-    (loop,) = loops_of(program_for(Graph(last, [h, w]), TARGET).steps)
+    (loop,) = loops_of(program_for(Graph(last, [h, w]), TARGET).instrs)
     assert loop.registers == ()
     assert "registers(" not in str(program_for(Graph(last, [h, w]), TARGET))
 
@@ -112,7 +114,7 @@ def test_a_loop_of_too_many_instructions_is_left_to_the_loops_in_it():
         return sg.fori_loop(0, n, lambda _j, v: v * 0.5, v)
 
     last = sg.fori_loop(0, n, body, v)
-    (outer,) = loops_of(program_for(Graph(last, [v, n]), TARGET).steps)
+    (outer,) = loops_of(program_for(Graph(last, [v, n]), TARGET).instrs)
     assert outer.registers == ()
     (inner,) = loops_of(outer.body)
     assert inner.registers
@@ -132,7 +134,7 @@ def test_a_loop_of_too_many_instructions_is_left_to_the_loops_in_it():
     ids=["map", "transposition", "sum", "long map", "long sum", "costly map", "product"],
 )
 def test_small_kernels_without_products_are_written_out(result, expected):
-    (call,) = program_from(result).calls
+    (call,) = program_from(result).launches
     assert is_written_out(call.kernel, 64) == expected
 
 
@@ -146,7 +148,7 @@ def test_the_loops_of_a_program_write_out_so_much_and_no_more():
             f = factor(number)
             x = sg.fori_loop(0, n, lambda _i, x, f=f: sg.sin(x) * f + v, x)
         program = program_for(Graph(x, [v, n]), TARGET)
-        return [bool(loop.registers) for loop in loops_of(program.steps)]
+        return [bool(loop.registers) for loop in loops_of(program.instrs)]
 
     assert all(marked(lambda _number: 0.5))
     different = marked(lambda number: number / 100)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.loops_print import print_kernel
-from symgrad.codegen.loops_run import run_kernel
-from symgrad.codegen.loops_verify import verify_kernel
-from symgrad.codegen.relocate import relocate
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.relocate import relocate
 
 ROWS = """\
 kernel @kernel(in b0: f32[100], out b1: f32[{count}]) {{

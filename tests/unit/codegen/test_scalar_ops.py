@@ -28,7 +28,7 @@ from symgrad.codegen.llvm.lanes import (
     memory_type,
 )
 from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
-from symgrad.codegen.llvm.target import Target, target_named
+from symgrad.codegen.target import Target, target_named
 from symgrad.graph.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops import Fold, For, Kernel, Stmt
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.loops_run import run_kernel
-from symgrad.codegen.loops_verify import verify_kernel
-from symgrad.codegen.lower_values import statements
-from symgrad.codegen.schedule import schedule_kernel
+from symgrad.codegen.loops.language import Fold, For, Kernel, Stmt
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.vectorize import schedule_kernel
 from symgrad.graph import dtypes
 from tests.support.programs import kernel_from, lines_of, lowered_from
 from tests.support.strategies import random_graph

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import symgrad as sg
-from symgrad.codegen.loops import For
-from symgrad.codegen.loops_parse import parse_kernel
-from symgrad.codegen.schedule import element_cost, schedule_kernel
-from symgrad.codegen.schedule_reasons import schedule_reasons
+from symgrad.codegen.loops.language import For
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.schedule.reasons import schedule_reasons
+from symgrad.codegen.schedule.vectorize import element_cost, schedule_kernel
 
 
 def reasons(step: sg.Step) -> dict[str, tuple[str, ...]]:

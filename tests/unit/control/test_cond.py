@@ -154,7 +154,7 @@ def test_r11_7_the_gradient_is_that_of_the_branch_taken(x, p):
     y = sg.cond(p, lambda: sg.sin(x) * 2.0, lambda: x * x * x)
     check_derivatives(y, x, {x: POINT, p: True}, {x: POINT, p: False})
     (of_branches, _) = gradient(y, x).node.inputs
-    assert of_branches.node.op == "switch_case"
+    assert of_branches.node.op == "switch"
 
 
 def test_r11_7_pred_has_no_gradient(p):
@@ -253,7 +253,7 @@ def test_a_step_runs_conds_beside_other_ops(x, p):
     y, z = sg.cond(p, lambda: (x + 1.0, x.sum()), lambda: (x, x.sum() * 0.0))
     found = run([y * 2.0 + z, sg.exp(x)], {x: POINT, p: True})
     np.testing.assert_allclose(found[0], (POINT + 1) * 2 + POINT.sum())
-    assert [n.op for n in topological([y])].count("switch_case") == 1
+    assert [n.op for n in topological([y])].count("switch") == 1
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -17,9 +17,9 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.marks import prevent_gradient
 from symgrad.graph.types import UNBOUNDED
-from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.pipeline import optimize
-from symgrad.passes.prune_loops import prune_loops
 from tests.support.control_programs import check_derivatives, gradient, keep, run, value
 from tests.support.floors import run_everywhere
 
@@ -356,7 +356,7 @@ def test_r13_18_only_loop_variables_that_the_gradient_reads_are_kept(x, n):
     y = repeat(x, n, lambda v: sg.tanh(v @ w) * scale + np.arange(3.0))
     g = gradient(y.sum(), x)
     program = prune_loops(merge_loops(Graph([y, g])))
-    (loop,) = [node for node in program.nodes if node.op == "while_loop"]
+    (loop,) = [node for node in program.nodes if node.op == "while"]
     stacks = [t.type for t in loop.outputs[3:]]
     assert [t.shape[1:] for t in stacks] == [(3,)]
 

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.node import Tensor
-from symgrad.passes.callees import graphs_within
+from symgrad.passes.calls.callees import graphs_within
 from tests.support.control_programs import keep
 
 POINT = np.array([0.9, -0.8, 1.1])

@@ -19,8 +19,8 @@ from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.verify import verify
-from symgrad.passes.callees import graphs_within
-from symgrad.passes.inline_calls import LARGE, inline_calls
+from symgrad.passes.calls.callees import graphs_within
+from symgrad.passes.calls.inline_calls import LARGE, inline_calls
 from tests.support.control_programs import keep
 from tests.support.floors import run_everywhere
 

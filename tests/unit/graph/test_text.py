@@ -16,7 +16,7 @@ from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reduce_sum, reshape
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.sizes import at_least, at_most, divide, unknown
-from symgrad.graph.text_print import print_graph
+from symgrad.graph.text.print import print_graph
 from symgrad.graph.types import Literal, State, TensorType
 from tests.support.test_ops import sink, source
 

@@ -14,7 +14,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.ops.arithmetic import negative
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.reference import evaluate
-from symgrad.graph.text_print import print_graph
+from symgrad.graph.text.print import print_graph
 from symgrad.graph.verify import verify
 from tests.support.pool import Pool
 from tests.support.strategies import TABLE, graphs, random_graph

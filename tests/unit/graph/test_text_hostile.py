@@ -128,7 +128,7 @@ def test_a_variable_of_gigabytes_takes_no_memory_until_it_is_used():
 
 def _blocks(count: int) -> str:
     blocks = " ".join(f"branches.{i}() {{ return }}" for i in range(count))
-    return _graph_of("i64[]", f"%0 = switch_case %x {{}} {{{blocks}}} : f32[]")
+    return _graph_of("i64[]", f"%0 = switch %x {{}} {{{blocks}}} : f32[]")
 
 
 def _concat(count: int) -> str:

@@ -21,10 +21,10 @@ from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate
-from symgrad.graph.text_print import describe_graph, print_graph
+from symgrad.graph.text.print import describe_graph, print_graph
 from symgrad.graph.types import State, TensorType
 from symgrad.graph.verify import verify
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.control_strategies import CONTROL
 from tests.support.pool import Pool
 from tests.support.strategies import TABLE, graphs
@@ -32,7 +32,7 @@ from tests.support.strategies import TABLE, graphs
 LOOP = """\
 graph @repeated(%x: f32[3], %n: i64[]) -> f32[3], i64[] {
   %0 = constant {value = 0} : i64[]
-  %1, %2, %3 = while_loop %0, %x, %n {capacity = 10, carried = 2} {
+  %1, %2, %3 = while %0, %x, %n {capacity = 10, carried = 2} {
     body(%p0: i64[], %p1: f32[3], %n: i64[]) {
       %0 = constant {value = 1} : i64[]
       %1 = add %p0, %0 : i64[]
@@ -51,7 +51,7 @@ graph @repeated(%x: f32[3], %n: i64[]) -> f32[3], i64[] {
 
 BRANCHES = """\
 graph @chosen(%i: i64[], %x: f32[n]) -> f32[n] {
-  %0 = switch_case %i, %x {} {
+  %0 = switch %i, %x {} {
     branches.0(%x: f32[n]) {
       %0 = sin %x : f32[n]
       return %0
@@ -182,7 +182,7 @@ def test_locations_stand_at_the_first_line_of_a_node_with_blocks():
 def test_the_line_of_a_node_leaves_its_blocks_out():
     graph = Graph.parse(BRANCHES)
     _, lines = describe_graph(graph)
-    assert lines[graph.nodes[-1]] == "%0 = switch_case %i, %x {} {...} : f32[n]"
+    assert lines[graph.nodes[-1]] == "%0 = switch %i, %x {} {...} : f32[n]"
 
 
 def test_programs_that_differ_within_a_block_only_are_different():

@@ -14,8 +14,8 @@ from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import exp, sin, tanh
 from symgrad.graph.traverse import topological
-from symgrad.passes.aggregate import AggregationMethod
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.aggregate import AggregationMethod
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import (
     gradient_of,
     made_node,

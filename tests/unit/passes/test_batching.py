@@ -9,13 +9,13 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph import dtypes
+from symgrad.graph.gradient_registry import gradient_override_map, register_gradient
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.stand_in import after
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
-from symgrad.passes.batching import batch
-from symgrad.passes.gradient_registry import gradient_override_map, register_gradient
+from symgrad.passes.batching.vmap import batch
 from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
 from tests.support.control_programs import gradient, run
@@ -166,7 +166,7 @@ def test_what_a_loop_does_not_change_by_case_has_no_axis():
     x, n = sg.placeholder((2,), "float64"), sg.placeholder((), "int64")
     y = sg.while_loop(lambda i, *_: i < n, lambda i, v: (i + 1, v * 2.0), [0, x])[1]
     (found,) = batch([y], stacked_placeholders([x]), SIZE)
-    (loop,) = (node for node in Graph([found]).nodes if node.op == "while_loop")
+    (loop,) = (node for node in Graph([found]).nodes if node.op == "while")
     assert [t.shape for t in loop.outputs] == [(), (), (SIZE, 2)]
 
 
@@ -175,7 +175,7 @@ def test_what_a_loop_gives_without_the_axis_is_taken_from_the_new_loop():
     count, y = sg.while_loop(lambda i, *_: i < n, lambda i, v: (i + 1, v * 2.0), [0, x])
     values = stacked_placeholders([x])
     found = batch([count * 10, y], values, SIZE)
-    assert sum(node.op == "while_loop" for node in Graph(found).nodes) == 1
+    assert sum(node.op == "while" for node in Graph(found).nodes) == 1
     results = run(found, {values[x]: np.ones((3, 2)), n: 2})
     np.testing.assert_array_equal(results[0], [20] * SIZE)
     np.testing.assert_array_equal(results[1], np.full((3, 2), 4.0))

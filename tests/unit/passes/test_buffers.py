@@ -8,8 +8,8 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
-from symgrad.passes.buffers import Buffers, assign_buffers
-from symgrad.passes.fuse import fuse
+from symgrad.passes.fusion.buffers import Buffers, assign_buffers
+from symgrad.passes.fusion.fuse import fuse
 from tests.support.floors import run_everywhere
 from tests.support.networks import random_network
 from tests.support.strategies import random_graph

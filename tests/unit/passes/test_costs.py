@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.graph.dtypes import float32
-from symgrad.graph.kernel_spec import Contract
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
@@ -16,6 +15,7 @@ from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, tanh
+from symgrad.graph.structures import Contract
 from symgrad.graph.types import UNBOUNDED, TensorType
 from symgrad.passes.costs import bytes_of, flops_of_contract, kernel_spec, picoseconds
 

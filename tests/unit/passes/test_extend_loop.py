@@ -7,11 +7,12 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
+from symgrad.graph.loop_view import LoopView
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
-from symgrad.passes.extend_loop import (
+from symgrad.passes.loops.extend_loop import (
     MAX_RATIO,
     SMALL_BYTES,
     Extension,
@@ -25,7 +26,6 @@ from symgrad.passes.extend_loop import (
     trips_of,
     with_extensions,
 )
-from symgrad.passes.merge_loops import body_of
 from tests.support.loop_parts import ops_by_depth, scan_of
 
 X = sg.placeholder((3,), "float64", name="x")
@@ -37,7 +37,7 @@ ARRAYS: list[Array] = [np.array([0.5, 1.0, -2.0]), np.array([0.25, -1.0, 2.0]), 
 
 def _inner(loop: Node, op: str, graph: Graph | None = None) -> Tensor:
     """Return the result of the only `op` in the body, or in another graph of the loop."""
-    (node,) = [n for n in (graph or body_of(loop)).nodes if n.op == op]
+    (node,) = [n for n in (graph or LoopView(loop).body).nodes if n.op == op]
     return node.output
 
 

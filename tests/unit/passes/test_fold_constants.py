@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from symgrad.frontend.state import variable
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
@@ -18,10 +19,9 @@ from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum
 from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.reference import evaluate
-from symgrad.graph.state import variable
 from symgrad.graph.types import Literal
-from symgrad.passes.fold_constants import MAX_READ, SMALL, fold_constants
-from symgrad.passes.rewrites import Rewrites
+from symgrad.passes.rewrites.fold_constants import MAX_READ, SMALL, fold_constants
+from symgrad.passes.rewrites.rewrite import Rewrites
 
 
 def folded(*outputs: Tensor) -> Graph:

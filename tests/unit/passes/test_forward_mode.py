@@ -13,11 +13,11 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph import dtypes
+from symgrad.graph.gradient_registry import gradient_override_map, register_gradient
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
-from symgrad.passes.gradient_registry import gradient_override_map, register_gradient
 from tests.support.case import draw, placeholders
 from tests.support.cases import CASES
 from tests.support.control_programs import arrays, gradient, run, value
@@ -64,7 +64,7 @@ def check_tangents(y: Tensor, x: Tensor, *givens: Mapping[Tensor, Any]) -> None:
 def stacks_of_loops(output: Tensor) -> int:
     """Return how many results of loops are records of their iterations."""
     nodes = Graph([output]).nodes
-    loops = [node for node in nodes if node.op == "while_loop"]
+    loops = [node for node in nodes if node.op == "while"]
     assert loops, f"{output!r} is computed without a loop"
     return sum(len(node.outputs) - 1 - int(str(node.attrs["carried"])) for node in loops)
 
@@ -229,7 +229,7 @@ def test_the_tangent_of_a_loop_keeps_no_record(x, n):
 def test_a_loop_and_its_record_have_their_tangents_from_one_loop(x, n):
     y = sg.while_loop(lambda i, _v: i < n, lambda i, v: (i + 1, sg.sin(v) * x), [0, x])[1]
     (product,) = sg.hvp((y * y).sum(), x, ALONG)
-    loops = [node for node in Graph([product]).nodes if node.op == "while_loop"]
+    loops = [node for node in Graph([product]).nodes if node.op == "while"]
     carried = [node.attrs["carried"] for node in loops]
     assert carried.count(3) == 1  # the counter, v and its tangent
     assert set(carried) == {2, 3}

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops_verify import verify_kernel
+from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.passes import fuse as fuse_module
-from symgrad.passes.fuse import MAX_NODES, fuse
-from symgrad.passes.fuse_merge import MAX_STREAMS
-from symgrad.passes.partition import Partition
+from symgrad.passes.fusion import fuse as fuse_module
+from symgrad.passes.fusion.fuse import MAX_NODES, fuse
+from symgrad.passes.fusion.merge import MAX_STREAMS
+from symgrad.passes.fusion.partition import Partition
 from tests.support.floors import run_everywhere
 from tests.support.networks import random_network
 from tests.support.programs import grouped_ops, lowered_from, partition_of

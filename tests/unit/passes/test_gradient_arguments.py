@@ -22,8 +22,8 @@ from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import reduce_sum
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.traverse import topological
-from symgrad.passes.gradient_arguments import UnconnectedGradients
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.arguments import UnconnectedGradients
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import (
     VECTOR,
     gradient_of,

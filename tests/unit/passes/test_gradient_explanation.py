@@ -12,8 +12,8 @@ from symgrad.graph.ops.conversion import astype, stop_gradient
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.transcendental import exp, sin
-from symgrad.passes.gradient_explanation import explain_none
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.explanation import explain_none
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import (
     made_node,
 )

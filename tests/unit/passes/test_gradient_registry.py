@@ -7,20 +7,20 @@ import threading
 import pytest
 
 from symgrad.errors import DTypeError, NoGradientError
+from symgrad.graph import gradient_registry
 from symgrad.graph.build import rebuild
+from symgrad.graph.gradient_registry import (
+    gradient_override_map,
+    not_differentiable,
+    register_gradient,
+)
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import multiply, negative, square
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.transcendental import sin, tanh
-from symgrad.passes import gradient_registry
-from symgrad.passes.gradient_explanation import explain_none
-from symgrad.passes.gradient_registry import (
-    gradient_override_map,
-    not_differentiable,
-    register_gradient,
-)
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.explanation import explain_none
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import gradient_of
 
 

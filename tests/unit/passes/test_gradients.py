@@ -17,7 +17,7 @@ from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import reduce_sum
 from symgrad.graph.ops.transcendental import cos, exp, sin, tanh
 from symgrad.graph.types import State
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import (
     VECTOR,
     calls_made,

@@ -8,9 +8,9 @@ import pytest
 import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
-from symgrad.passes import extend_loop
-from symgrad.passes.hoist_scanned import hoist_scanned
-from symgrad.passes.rewrites import Rewrites
+from symgrad.passes.loops import extend_loop
+from symgrad.passes.loops.hoist_scanned import hoist_scanned
+from symgrad.passes.rewrites.rewrite import Rewrites
 from tests.support.loop_parts import changed_by, ops_by_depth, reasons, scan_of
 
 XS = sg.placeholder((6, 2, 30), "float64", name="xs")

@@ -10,13 +10,13 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import CALLS_IN_FUNCTION
-from symgrad.codegen.program import Program
+from symgrad.codegen.program.language import Program
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.verify import verify
-from symgrad.passes.callees import calls_in, graphs_within
-from symgrad.passes.inline_calls import GROWTH, SMALL, inline_calls
-from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.calls.callees import calls_in, graphs_within
+from symgrad.passes.calls.inline_calls import GROWTH, SMALL, inline_calls
+from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.runtime.function import Step, compile
 from tests.support.call_programs import count_calls, kept
 from tests.support.control_programs import run
@@ -192,7 +192,7 @@ def test_fifty_calls_take_the_code_of_twelve():
     assert sizes[1] < 1.5 * sizes[0]
     native = [step.ir("llvm").count("define ") for step in (few, many)]
     # The step of 50 calls is cut into parts, and there is nothing else.
-    assert native[1] - native[0] == len(program_of(many).steps) // CALLS_IN_FUNCTION + 1
+    assert native[1] - native[0] == len(program_of(many).instrs) // CALLS_IN_FUNCTION + 1
 
 
 def test_temporaries_of_a_routine_are_there_once():
@@ -206,7 +206,7 @@ def test_kernels_of_a_routine_are_named_by_the_function_and_listed_once():
     step = compile([X], chain(sg.function(large), 20))
     (routine,) = program_of(step).routines
     labels = [kernel.label for kernel in step.kernels]
-    assert labels == [call.label for call in program_of(step).calls]
+    assert labels == [call.label for call in program_of(step).launches]
     assert labels
     assert all(label.startswith("large: ") for label in labels)
     profile = step.profile(POINT, repeat=2)

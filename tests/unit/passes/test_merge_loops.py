@@ -21,8 +21,8 @@ from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
-from symgrad.passes.gradients import gradients
-from symgrad.passes.merge_loops import merge_loops
+from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.loops.merge_loops import merge_loops
 
 X, N = placeholder((3,), "float64", name="x"), placeholder((), "int64", name="n")
 VALUES = [np.array([0.5, 1.0, -2.0]), np.array(3)]
@@ -99,9 +99,9 @@ def test_a_loop_and_the_copy_its_gradient_records_are_one(is_gradient_first):
     y = _loop().outputs[2]
     g = _gradient(y)
     outputs = (g, y) if is_gradient_first else (y, g)
-    assert _count(Graph(outputs, [X, N]), "while_loop") == 2
+    assert _count(Graph(outputs, [X, N]), "while") == 2
     merged = _merged(*outputs)
-    assert _count(merged, "while_loop") == 1
+    assert _count(merged, "while") == 1
     assert _count(merged, "scan") == 1
 
 
@@ -111,7 +111,7 @@ def test_loops_of_second_and_third_gradients_are_one_too():
     for _ in range(3):
         grads.append(_gradient(grads[-1]))
     merged = _merged(*grads)
-    assert _count(merged, "while_loop") == 1
+    assert _count(merged, "while") == 1
     assert _count(merged, "scan") < _count(Graph(grads, [X, N]), "scan")
 
 
@@ -122,7 +122,7 @@ def test_a_loop_that_depends_on_merged_loops_is_merged_in_turn():
     inputs = tuple(copy.outputs[2] if t is first.outputs[2] else t for t in second.inputs)
     twin = apply_node(second.definition, inputs, second.attrs)
     merged = _merged(second.outputs[2], twin.outputs[2], copy.outputs[3])
-    assert _count(merged, "while_loop") == 2
+    assert _count(merged, "while") == 2
 
 
 def test_stacks_of_both_are_kept_and_none_twice():
@@ -130,7 +130,7 @@ def test_stacks_of_both_are_kept_and_none_twice():
     i, v = _inputs_of_body(plain)[:2]
     one, other = _stacking(plain, [v, i]), _stacking(plain, [i])
     merged = _merged(*one.outputs, *other.outputs)
-    (node,) = [n for n in merged.nodes if n.op == "while_loop"]
+    (node,) = [n for n in merged.nodes if n.op == "while"]
     assert [str(t.type) for t in node.outputs] == [
         "i64[]", "i64[]", "f64[3]", "f64[5, 3]", "i64[5]",
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def test_a_loop_without_a_bound_takes_the_capacity_of_its_recording_copy():
     plain = _loop(capacity=0)
     g = _gradient(plain.outputs[2])
     merged = _merged(plain.outputs[2], g)
-    assert _count(merged, "while_loop") == 1
+    assert _count(merged, "while") == 1
 
 
 def test_the_merged_loop_has_the_name_and_line_of_the_plain_one():
@@ -148,7 +148,7 @@ def test_the_merged_loop_has_the_name_and_line_of_the_plain_one():
     with derived_from(plain):
         copy = _stacking(plain, _inputs_of_body(plain)[1:2])
     merged = _merged(copy.outputs[3], plain.outputs[2])
-    (node,) = [n for n in merged.nodes if n.op == "while_loop"]
+    (node,) = [n for n in merged.nodes if n.op == "while"]
     assert node.origin is None
     assert node.source == plain.source
 
@@ -161,8 +161,8 @@ def test_loops_within_a_loop_are_merged():
 
     y = _loop(outer_step).outputs[2]
     graph = Graph(y, [X, N])
-    assert _count(graph, "while_loop") == 3
-    assert _count(_merged(y), "while_loop") == 2
+    assert _count(graph, "while") == 3
+    assert _count(_merged(y), "while") == 2
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_loops_within_a_loop_are_merged():
 def test_loops_that_differ_stay_two(other):
     node = _loop()
     merged = _merged(node.outputs[2], other(node).outputs[2])
-    assert _count(merged, "while_loop") == 2
+    assert _count(merged, "while") == 2
 
 
 def test_a_graph_without_anything_to_merge_is_returned_as_it_is():

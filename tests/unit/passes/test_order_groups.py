@@ -15,9 +15,9 @@ from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.gathering import set_rows
 from symgrad.graph.types import Array
-from symgrad.passes.analysis import verify_partition
-from symgrad.passes.fuse import fuse
-from symgrad.passes.order_groups import state_of
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.fusion.order_groups import state_of
+from symgrad.passes.fusion.verify import verify_partition
 from symgrad.runtime.function import compile
 from tests.support.floors import compile_for, run_everywhere, run_native, run_reference
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symgrad.frontend.state import variable
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
@@ -18,10 +19,9 @@ from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.slicing import flip
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum
 from symgrad.graph.ops.transcendental import tanh
-from symgrad.graph.state import variable
-from symgrad.passes.analysis import group_graph, verify_partition
-from symgrad.passes.fuse import fuse
-from symgrad.passes.partition import Partition
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.fusion.partition import Partition
+from symgrad.passes.fusion.verify import group_graph, verify_partition
 from symgrad.passes.pipeline import optimize
 from tests.support.strategies import graphs
 

@@ -24,7 +24,7 @@ from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import State
 from symgrad.graph.verify import verify
-from symgrad.passes.prune_loops import prune_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 
 X, Y = (placeholder((3,), "float64", name=name) for name in "xy")
 N = placeholder((), "int64", name="n")
@@ -63,7 +63,7 @@ def _loop_of_three(capacity: int = 4) -> Node:
 
 
 def test_a_loop_variable_that_only_feeds_itself_goes_with_its_operands():
-    pruned = _only(_pruned(_loop_of_three().outputs[2]), "while_loop")
+    pruned = _only(_pruned(_loop_of_three().outputs[2]), "while")
     assert _types(pruned) == ["i64[]", "i64[]", "f64[3]"]
     assert pruned.attrs["carried"] == 2
     assert pruned.inputs[1] is X
@@ -71,17 +71,17 @@ def test_a_loop_variable_that_only_feeds_itself_goes_with_its_operands():
 
 
 def test_a_loop_variable_that_another_one_needs_stays():
-    pruned = _only(_pruned(_loop_of_three().outputs[3]), "while_loop")
+    pruned = _only(_pruned(_loop_of_three().outputs[3]), "while")
     assert _types(pruned) == ["i64[]", "i64[]", "f64[3]", "f64[3]"]
 
 
 def test_r13_20_a_loop_variable_that_a_stack_needs_stays_and_the_other_stack_goes():
-    pruned = _only(_pruned(_loop_of_three().outputs[5]), "while_loop")
+    pruned = _only(_pruned(_loop_of_three().outputs[5]), "while")
     assert _types(pruned) == ["i64[]", "i64[]", "f64[3]", "f64[4, 3]"]
 
 
 def test_a_loop_of_which_only_the_count_is_read_keeps_what_the_condition_needs():
-    pruned = _only(_pruned(_loop_of_three().outputs[0]), "while_loop")
+    pruned = _only(_pruned(_loop_of_three().outputs[0]), "while")
     assert _types(pruned) == ["i64[]", "i64[]"]
     assert len(pruned.inputs) == 2
 
@@ -96,16 +96,16 @@ def test_results_of_branches_that_nobody_reads_go_with_their_operands():
     functions[0].run(lambda: [sin(X), tanh(Y)])
     functions[1].run(lambda: [multiply(X, X), X])
     node = branch(N, functions)
-    first = _only(_pruned(node.outputs[0]), "switch_case")
+    first = _only(_pruned(node.outputs[0]), "switch")
     assert first.inputs == (N, X)
     assert _types(first) == ["f64[3]"]
-    assert _only(_pruned(node.outputs[1]), "switch_case").inputs == (N, X, Y)
+    assert _only(_pruned(node.outputs[1]), "switch").inputs == (N, X, Y)
 
 
 def test_what_fed_an_operand_that_went_goes_too():
     before = branch(N, [_traced(lambda: [tanh(Y), sin(Y)])])
     node = branch(N, [_traced(lambda: [sin(X), multiply(*before.outputs)])])
-    assert [n.op for n in _pruned(node.outputs[0]).nodes].count("switch_case") == 1
+    assert [n.op for n in _pruned(node.outputs[0]).nodes].count("switch") == 1
 
 
 def _traced(function: Callable[[], Sequence[Tensor]]) -> Traced:
@@ -140,10 +140,10 @@ def test_graphs_within_graphs_are_pruned_and_what_they_needed_goes():
         return [add(i, 1), inner.outputs[0], inner.outputs[1]]
 
     body.run(step)
-    pruned = _only(_pruned(loop([start, X, Y], condition, body, 4).outputs[2]), "while_loop")
+    pruned = _only(_pruned(loop([start, X, Y], condition, body, 4).outputs[2]), "while")
     assert _types(pruned) == ["i64[]", "i64[]", "f64[3]"]
     bodies = [g for label, g in graphs_of(pruned) if label == "body"]
-    assert len(_only(bodies[0], "switch_case").outputs) == 1
+    assert len(_only(bodies[0], "switch").outputs) == 1
 
 
 def test_what_updates_need_stays():
@@ -153,5 +153,5 @@ def test_what_updates_need_stays():
     graph = Graph([], [X, Y, N], [Update(w, node.outputs[2])])
     pruned = prune_loops(graph)
     verify(pruned)
-    assert _types(_only(pruned, "while_loop")) == ["i64[]", "i64[]", "f64[3]"]
+    assert _types(_only(pruned, "while")) == ["i64[]", "i64[]", "f64[3]"]
     assert evaluate(pruned, VALUES)[1][0].tobytes() == evaluate(graph, VALUES)[1][0].tobytes()

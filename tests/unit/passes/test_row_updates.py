@@ -16,10 +16,10 @@ from symgrad.graph.ops.gathering import scatter_add_op
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.optim import SGD, Adam
-from symgrad.passes.analysis import verify_partition
-from symgrad.passes.fuse import fuse
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.pipeline import Options, optimize
-from symgrad.passes.row_updates import why_dense
+from symgrad.passes.rewrites.row_updates import why_dense
 from symgrad.runtime.function import compile
 from tests.support.floors import run_everywhere
 

@@ -14,10 +14,10 @@ from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, sqrt
-from symgrad.passes.equations import rule, uniform_value
-from symgrad.passes.rewrites import Rewrites
-from symgrad.passes.rules import Holds, RuleTable, apply_rules
-from symgrad.passes.simplify import simplify
+from symgrad.passes.rewrites.equations import rule, uniform_value
+from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.passes.rewrites.rules import Holds, RuleTable, apply_rules
+from symgrad.passes.rewrites.simplify import simplify
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from symgrad.graph.ops.marks import prevent_gradient
 from symgrad.graph.ops.transcendental import sin
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
-from symgrad.passes.gradient_arguments import UnconnectedGradients
-from symgrad.passes.gradients import gradients
+from symgrad.passes.gradients.arguments import UnconnectedGradients
+from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import (
     VECTOR,
     gradient_of,

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops import Blocking, Product
+from symgrad.codegen.loops.language import Blocking, Product
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.optim import SGD, Adam
 from symgrad.optim.optimizer import Optimizer
-from symgrad.passes import fuse as fuse_module
+from symgrad.passes.fusion import fuse as fuse_module
 from symgrad.runtime.function import Step, compile
 from tests.support.floors import compile_for, run_everywhere, run_native
 
@@ -116,7 +116,7 @@ def test_fused_and_apart_give_the_same(model, monkeypatch):
     fused = compile_for(graph)
     monkeypatch.setattr(fuse_module, "merge_from_operands", lambda *_: None)
     apart = compile_for(graph)
-    assert len(apart.program.calls) > len(fused.program.calls)
+    assert len(apart.program.launches) > len(fused.program.launches)
     expected = run_native(apart, [INPUT]).state
     for state, value in run_native(fused, [INPUT]).state.items():
         np.testing.assert_allclose(value, expected[state], rtol=1e-5, atol=1e-6)
@@ -208,7 +208,7 @@ def test_the_update_is_made_once_the_sums_are_complete(sizes, layout):
     new_m = 0.5 * m + sg.einsum(layout, a, b)
     graph = Graph([], [a, b], [Update(m, new_m), Update(w, w - 0.25 * new_m)])
     executable = compile_for(graph)
-    assert len(executable.program.calls) == 1
+    assert len(executable.program.launches) == 1
     arrays = [RNG.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in (a, b)]
     found = run_native(executable, arrays).state
     # Small integers: no sum is rounded, so one product too many or too few would be seen.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.runtime.aot_header import c_type, print_header
 from symgrad.runtime.aot_manifest import nest_from_json, print_manifest, required_features
 from tests.unit.codegen.test_abi import make_graphs, plan

@@ -38,7 +38,7 @@ def left_by(work, times, warm_up):
 """
 
 STAGES = """
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.runtime.jit import emit_object, load_object, optimize
 
 native = target_named("native")

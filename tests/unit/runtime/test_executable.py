@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
 from symgrad.runtime import executable as executable_module
 from symgrad.runtime.executable import CompileOptions, Executable
@@ -151,7 +151,7 @@ def test_a_kernel_with_several_indices_names_the_one_that_failed():
     left = sg.take(X, i, axis=0)
     right = sg.take(X, j, axis=0)
     found = Executable(Graph([left * right], [X, i, j]), options())
-    assert len(found.program.calls) == 1
+    assert len(found.program.launches) == 1
     good, bad = np.array([0, -1]), np.array([3, 9])
     for indices, culprit in (((bad, good), left), ((good, bad), right)):
         with pytest.raises(sg.IndexOutOfRangeError) as caught:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.graph.nests import flatten
+from symgrad.frontend.nests import flatten
 from symgrad.runtime import function
 from symgrad.runtime.executable import Executable
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
 
 ROOT = Path(__file__).parents[3]
@@ -196,7 +196,7 @@ def test_threads_may_compile_and_load_at_once():
 def test_a_process_ends_quietly_while_code_is_loaded():
     program = f"""
 import ctypes
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.runtime.jit import emit_object, load_object, optimize
 native = target_named("native")
 code = load_object(emit_object(optimize('''{CALLER}''', native, 1), native, 1), ["negated"])

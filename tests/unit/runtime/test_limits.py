@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from symgrad.codegen.llvm.limits import CHAINS, FLOPS, STREAM, emit_limits, flops_of
-from symgrad.codegen.llvm.target import target_named
+from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import aligned_empty

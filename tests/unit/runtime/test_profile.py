@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.program import calls_of
-from symgrad.codegen.registers import timed_as_one
+from symgrad.codegen.program.language import launches_of
+from symgrad.codegen.program.registers import timed_as_one
 from symgrad.runtime.inspection import profile
 from symgrad.runtime.inspection.profile import ProfileRow
 from symgrad.runtime.limits import Limits
@@ -76,11 +76,11 @@ def test_a_loop_in_registers_is_timed_as_a_whole_and_divided_among_its_kernels()
     last = sg.while_loop(lambda i, _: i < n, lambda i, v: (i + 1, v * 0.5 + 0.1), start)[1]
     step = sg.compile([x, n], last)
     executable, arrays = step.executable, [np.ones(64, np.float32), np.array(500)]
-    (loop,) = timed_as_one(executable.program.steps)
-    inside = [call.label for call in calls_of([loop])]
+    (loop,) = timed_as_one(executable.program.instrs)
+    inside = [call.label for call in launches_of([loop])]
     called = profile._measured(executable, arrays, 3, whole_loops=False)
     whole = profile._measured(executable, arrays, 3, whole_loops=True)
-    numbers = [i for i, call in enumerate(executable.program.calls) if call.label in inside]
+    numbers = [i for i, call in enumerate(executable.program.launches) if call.label in inside]
     first, *others = numbers
     assert called[first, 1] == 501
     assert called[others, 1].tolist() == [500] * len(others)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.program import root
+from symgrad.codegen.program.language import root
 from symgrad.runtime.report.drawings import BOX, draw_arena, draw_calls
 from symgrad.runtime.stages import STAGES
 from tests.support.refusals import assert_refused
@@ -121,7 +121,7 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_arrows_go_from_what_writes_to_what_reads_and_to_the_right():
     x = sg.placeholder((64, 64))
     step = sg.compile([x], sg.tanh(x @ x) @ x)
-    picture = draw_calls(step.executable.program.calls)
+    picture = draw_calls(step.executable.program.launches)
     first, second = picture.boxes
     width, height = BOX
     assert (first.kernel, second.kernel) == ("k0", "k1")
@@ -131,7 +131,7 @@ def test_arrows_go_from_what_writes_to_what_reads_and_to_the_right():
 
 def test_boxes_do_not_overlap():
     step, _ = a_step()
-    boxes = draw_calls(step.executable.program.calls).boxes
+    boxes = draw_calls(step.executable.program.launches).boxes
     assert len({(b.x, b.y) for b in boxes}) == len(boxes) == len(step.kernels)
 
 
@@ -158,5 +158,5 @@ def test_a_bar_belongs_to_the_kernels_that_touch_it():
     program = step.executable.program
     for bar, buffer in zip(draw_arena(program).bars, program.lifetimes, strict=True):
         assert set(bar.kernels) == {
-            call.kernel.name for call in program.calls if buffer in map(root, call.arguments)
+            call.kernel.name for call in program.launches if buffer in map(root, call.arguments)
         }

@@ -7,6 +7,7 @@ import pytest
 
 from symgrad.errors import GraphError
 from symgrad.graph.build import gradient_keys
+from symgrad.graph.gradient_registry import register_gradient
 from symgrad.graph.ops.arithmetic import floor, multiply, square
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import astype, stop_gradient
@@ -15,7 +16,6 @@ from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.reduction import sum as sum_
 from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.graph.types import State
-from symgrad.passes.gradient_registry import register_gradient
 from symgrad.testing import check_gradients
 
 

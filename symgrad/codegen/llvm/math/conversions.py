@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.values import Real, Word, call_intrinsic, constant, lanes_of
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType, bfloat16, float16, float32, float64
 
 _LOW = 11  # bits that a 64-bit integer has more than the significand of a float64

@@ -19,7 +19,7 @@ from symgrad.codegen.llvm.math.values import (
     constant,
     lanes_of,
 )
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType, float32, float64
 
 

@@ -15,7 +15,7 @@ from symgrad.codegen.llvm.math.power import emit_pow
 from symgrad.codegen.llvm.math.remainder import emit_floordiv, emit_mod
 from symgrad.codegen.llvm.math.trigonometry import emit_cos, emit_sin
 from symgrad.codegen.llvm.math.values import Real
-from symgrad.codegen.llvm.target import Target
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 
 Emit = Callable[..., Real]

@@ -1,0 +1,1 @@
+"""The C interface of an exported step: its layout and its code."""

@@ -1,0 +1,277 @@
+"""The plan of a library's C interface: what lies where in an instance, and what is called how.
+
+An instance is one piece of memory: a head, the tapes, the variables, the arena. It holds no
+address but those of its tapes, so the functions of a library find everything by offsets that are
+known when the library is made. Nothing is emitted here; `codegen/c_interface/*.py` does that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.kernel_costs import kernel_parts
+from symgrad.codegen.llvm.poll import (
+    ASKED_WORD,
+    FAILURE_WORD,
+    STOP_WORD,
+    STOPPED,
+    WATCH_WORDS,
+    WORD_BYTES,
+)
+from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
+from symgrad.codegen.program.language import Program
+from symgrad.graph.types import ALIGNMENT, Literal, State, TensorType
+
+ABI_VERSION = 1  # of the functions, their arguments and the head of an instance
+STATE_VERSION = 1  # of the bytes that `save` writes
+STATE_MAGIC = b"SYMGRAD\0"
+STATE_HEAD_BYTES = 40  # magic, version, 0, signature, bytes of the values, their checksum
+
+# The head of an instance: which library it belongs to, which of the library's implementations this
+# machine runs, and the watch of its steps.
+FINGERPRINT_OFFSET, CHOICE_OFFSET, WATCH_OFFSET, HEAD_BYTES = 0, 8, 16, 64
+FAILURE_OFFSET = WATCH_OFFSET + WORD_BYTES * FAILURE_WORD
+STOP_OFFSET = WATCH_OFFSET + WORD_BYTES * STOP_WORD
+ASKED_OFFSET = WATCH_OFFSET + WORD_BYTES * ASKED_WORD
+assert WATCH_OFFSET + WORD_BYTES * WATCH_WORDS <= HEAD_BYTES, "the head has no room for the watch"
+
+OK = 0
+NULL_POINTER, MISALIGNED, NOT_INITIALIZED, UNSUPPORTED_CPU, UNKNOWN_NAME = -1, -2, -3, -4, -5
+WRONG_SIZE, NOT_A_STATE, OTHER_VERSION, OTHER_VARIABLES, DAMAGED = -6, -7, -8, -9, -10
+
+# status -> the name of its constant in the header, what it means
+STATUSES: Mapping[int, tuple[str, str]] = {
+    OK: ("OK", "success"),
+    NULL_POINTER: ("NULL_POINTER", "a pointer is null"),
+    MISALIGNED: ("MISALIGNED", "the instance does not start at a multiple of the alignment"),
+    NOT_INITIALIZED: ("NOT_INITIALIZED", "the memory holds no instance of this library"),
+    UNSUPPORTED_CPU: ("UNSUPPORTED_CPU", "this CPU lacks instructions the library is made of"),
+    UNKNOWN_NAME: ("UNKNOWN_NAME", "there is no variable of that name"),
+    WRONG_SIZE: ("WRONG_SIZE", "the buffer has another size than is needed"),
+    NOT_A_STATE: ("NOT_A_STATE", "the buffer does not hold a state"),
+    OTHER_VERSION: ("OTHER_VERSION", "the state has a format of another version"),
+    OTHER_VARIABLES: ("OTHER_VARIABLES", "the state is one of other variables"),
+    DAMAGED: ("DAMAGED", "the state is damaged: its checksum differs"),
+    STOPPED: ("STOPPED", "the step was stopped"),
+    TAPE_FULL: ("TAPE_FULL", "a loop without a bound ran for longer than there is memory"),
+}
+
+# What the functions of a library are called, after its name; no step may be called so.
+FUNCTIONS = (
+    "abi_version", "size", "alignment", "init", "init_from", "release", "message", "failed_index",
+    "variable_count", "variable_at", "find", "address", "read", "write", "state_size", "save",
+    "restore", "manifest", "instance", "variable", "stop",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An input or an output: `name` as the user gave it or by position, `c_name` in C."""
+
+    name: str
+    c_name: str
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A variable, and at which byte of an instance it is."""
+
+    name: str
+    state: State
+    offset: int
+
+    @property
+    def type(self) -> TensorType:
+        return self.state.type
+
+
+Place = int | Literal  # a byte of the instance, or a constant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Implementation:
+    """A step for one machine: the function that is it, and what its table of pointers holds."""
+
+    symbol: str
+    table: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepInterface:
+    """A step as C sees it.
+
+    Status s of its functions becomes `status_base + s`; `messages` says what has failed by the
+    statuses that C sees. `implementations` are those for the levels of the library, in its order.
+    """
+
+    name: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    status_base: int
+    messages: Mapping[int, str]
+    implementations: tuple[Implementation, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interface:
+    """The whole interface of a library called `name`.
+
+    `levels` are the x86-64 levels its implementations need, ascending; (0,) where none is checked.
+    `tapes` are the offsets of all tapes; `size` is that of an instance. `is_threaded` says that a
+    kernel is shared by threads, for which an OpenMP runtime is needed.
+    """
+
+    name: str
+    levels: tuple[int, ...]
+    variables: tuple[Stored, ...]
+    tapes: tuple[int, ...]
+    size: int
+    is_threaded: bool
+    steps: tuple[StepInterface, ...]
+
+    @property
+    def state_bytes(self) -> int:
+        """The size of a saved state."""
+        return STATE_HEAD_BYTES + sum(padded(v.type.nbytes) for v in self.variables)
+
+    @property
+    def signature(self) -> int:
+        """What a saved state must agree in with the library: names, dtypes, shapes, order."""
+        return _hash(f"{v.name} {v.type}" for v in self.variables)
+
+    @property
+    def fingerprint(self) -> int:
+        """What an instance must agree in with the library: the place of everything; never 0."""
+        places = (f"{v.name} {v.type} {v.offset}" for v in self.variables)
+        return _hash((self.name, str(self.size), str(self.tapes), *places)) | 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepPrograms:
+    """A step to give an interface to.
+
+    Its programs, one for each level, what their functions are called, and by the statuses of these
+    what has failed.
+    """
+
+    name: str
+    programs: tuple[Program, ...]
+    symbols: tuple[str, ...]
+    messages: Mapping[int, str]
+
+
+def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepPrograms]) -> Interface:
+    """Lay out the instance of a library and give everything in it a name."""
+    programs = [p for step in steps for p in step.programs]
+    states = dict.fromkeys(state for p in programs for state in p.variables)
+    tape_counts = [max(p.tapes for p in step.programs) for step in steps]
+    first_variable = _aligned(HEAD_BYTES + TAPE_BYTES * sum(tape_counts))
+    names = distinct([state.name for state in states])
+    variables, arena = [], first_variable
+    for state, unique in zip(states, names, strict=True):
+        variables.append(Stored(unique, state, arena))
+        arena = _aligned(arena + state.type.nbytes)
+    size = _aligned(arena + max(p.arena_bytes for p in programs))
+    is_threaded = any(kernel_parts(kernel) > 1 for p in programs for kernel in p.kernels)
+    offsets = {stored.state: stored.offset for stored in variables}
+    planned, first_tape, status_base = [], HEAD_BYTES, 0
+    for step, count in zip(steps, tape_counts, strict=True):
+        tables = [_table(p, arena, offsets, first_tape) for p in step.programs]
+        planned.append(_step_interface(step, tables, status_base))
+        first_tape += TAPE_BYTES * count
+        status_base += max(step.messages, default=0)
+    tapes = tuple(range(HEAD_BYTES, first_tape, TAPE_BYTES))
+    return Interface(
+        name, tuple(levels), tuple(variables), tapes, size, is_threaded, tuple(planned)
+    )
+
+
+def _table(
+    program: Program, arena: int, offsets: Mapping[State, int], first_tape: int
+) -> tuple[Place, ...]:
+    """Return what the table `state` of the function of `program` points at, slot by slot."""
+    tapes = (first_tape + TAPE_BYTES * i for i in range(program.tapes))
+    variables = (offsets[state] for state in program.variables)
+    return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes)
+
+
+def _step_interface(
+    step: StepPrograms, tables: Sequence[tuple[Place, ...]], status_base: int
+) -> StepInterface:
+    graph = step.programs[0].partition.graph
+    inputs = [tensor.name or f"input{i}" for i, tensor in enumerate(graph.inputs)]
+    outputs = [tensor.name or f"output{i}" for i, tensor in enumerate(graph.outputs)]
+    c_names = c_identifiers(["self", *inputs, *outputs])[1:]
+    types = [tensor.type for tensor in (*graph.inputs, *graph.outputs)]
+    slots = [Slot(*parts) for parts in zip([*inputs, *outputs], c_names, types, strict=True)]
+    made = zip(step.symbols, tables, strict=True)
+    return StepInterface(
+        step.name,
+        tuple(slots[: len(inputs)]),
+        tuple(slots[len(inputs) :]),
+        status_base,
+        {status_base + status: message for status, message in step.messages.items()},
+        tuple(Implementation(*parts) for parts in made),
+    )
+
+
+def padded(size: int) -> int:
+    """Return the bytes that a value takes in a saved state: whole words of 8."""
+    return -(-size // 8) * 8
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def _hash(lines: Iterable[str]) -> int:
+    digest = hashlib.blake2b(
+        "\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=8
+    ).digest()
+    return int.from_bytes(digest, "little")
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return `names`, with a number after each that stands there before."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        unique, number = name, 0
+        while unique in taken or (unique != name and unique in names):
+            number += 1
+            unique = f"{name}_{number}"
+        taken.add(unique)
+        result.append(unique)
+    return result
+
+
+# Words of C, C++ or the GNU dialects that Python does not reserve.
+_RESERVED = """
+EOF NULL alignas alignof and_eq asm assert auto bitand bitor bool case catch char char16_t
+char32_t char8_t co_await co_return co_yield compl concept const const_cast consteval constexpr
+constinit decltype default delete do double dynamic_cast enum errno explicit export extern float
+friend goto inline int int16_t int32_t int64_t int8_t linux long mutable namespace new noexcept
+not_eq nullptr operator or_eq private protected public register reinterpret_cast requires restrict
+short signed size_t sizeof static static_assert static_cast stderr stdin stdout struct switch
+template this thread_local throw typedef typeid typename typeof typeof_unqual uint16_t uint32_t
+uint64_t uint8_t union unix unsigned using virtual void volatile wchar_t xor xor_eq
+"""
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether `name` can be part of the name of a function of C."""
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None
+
+
+def c_identifiers(names: Sequence[str]) -> list[str]:
+    """Return distinct identifiers of C and C++ that look like `names`."""
+    plain = [re.sub(r"[^A-Za-z0-9_]", "_", name) for name in names]
+    led = [n if is_identifier(n) else f"x{n}" for n in plain]
+    reserved = {*_RESERVED.split(), *keyword.kwlist}
+    taken = [f"{n}_" if n in reserved else n for n in led]
+    return distinct(taken)

@@ -1,0 +1,136 @@
+"""Pieces of LLVM IR that the functions of a C interface are made of.
+
+What the functions do is in the other `abi_` files. All of it is scalar code for the oldest CPU of
+an architecture, since it also runs where a step could not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from symgrad.codegen.c_interface.abi import (
+    FINGERPRINT_OFFSET,
+    NOT_INITIALIZED,
+    NULL_POINTER,
+    Interface,
+)
+
+I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
+VOID = ir.VoidType()
+NULL = ir.Constant(PTR, None)
+
+
+def define(
+    module: ir.Module, name: str, result: ir.Type, takes: Sequence[ir.Type], *, is_public: bool
+) -> tuple[ir.Function, ir.IRBuilder]:
+    """Start a function; the builder stands in its first block."""
+    function = ir.Function(module, ir.FunctionType(result, takes), name)
+    function.attributes.add("nounwind")
+    if not is_public:
+        function.linkage = "internal"
+    return function, ir.IRBuilder(function.append_basic_block("entry"))
+
+
+def of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.Function:
+    """Declare a function of the C library, once."""
+    if name in module.globals:
+        return module.globals[name]
+    return ir.Function(module, ir.FunctionType(result, takes), name)
+
+
+def read_only(module: ir.Module, value: ir.Constant, *, align: int = 8) -> ir.GlobalVariable:
+    """Return where `value` lies among the constants of the object."""
+    place = ir.GlobalVariable(module, value.type, module.get_unique_name("constant"))
+    place.linkage = "internal"
+    place.global_constant = True
+    place.initializer = value
+    place.align = align
+    return place
+
+
+def read_only_bytes(module: ir.Module, content: bytes, *, align: int = 1) -> ir.GlobalVariable:
+    """Return where `content` lies among the constants of the object."""
+    # Written here, since llvmlite writes byte by byte, and weights are many.
+    escaped = f"\\{content.hex(chr(92))}" if content else ""
+    value = ir.FormattedConstant(ir.ArrayType(I8, len(content)), f'c"{escaped}"')
+    return read_only(module, value, align=align)
+
+
+def text(module: ir.Module, content: str) -> ir.GlobalVariable:
+    """Return where `content` lies as a string of C."""
+    return read_only_bytes(module, content.encode("utf-8", "surrogatepass") + b"\0")
+
+
+def at(builder: ir.IRBuilder, pointer: ir.Value, offset: int | ir.Value) -> ir.Value:
+    """Return the address that is `offset` bytes after `pointer`."""
+    distance = I64(offset) if isinstance(offset, int) else offset
+    return builder.gep(pointer, [distance], inbounds=True, source_etype=I8)
+
+
+def load_at(
+    builder: ir.IRBuilder, pointer: ir.Value, offset: int | ir.Value, kind: ir.Type, align: int = 8
+) -> ir.Value:
+    """Load a value that is `offset` bytes after `pointer`."""
+    return builder.load(at(builder, pointer, offset), align=align, typ=kind)
+
+
+def store_at(
+    builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, offset: int, align: int = 8
+) -> None:
+    """Store a value `offset` bytes after `pointer`."""
+    builder.store(value, at(builder, pointer, offset), align=align)
+
+
+def return_unless(builder: ir.IRBuilder, condition: ir.Value, result: ir.Value | None) -> None:
+    """Return `result`, or nothing, where `condition` does not hold; go on where it does."""
+    holds = builder.append_basic_block("holds")
+    fails = builder.append_basic_block("fails")
+    builder.cbranch(condition, holds, fails)
+    builder.position_at_end(fails)
+    if result is None:
+        builder.ret_void()
+    else:
+        builder.ret(result)
+    builder.position_at_end(holds)
+
+
+def require_pointers(builder: ir.IRBuilder, pointers: Sequence[ir.Value]) -> None:
+    """Return `NULL_POINTER` where one of `pointers` is null."""
+    for pointer in pointers:
+        return_unless(builder, builder.icmp_unsigned("!=", pointer, NULL), I32(NULL_POINTER))
+
+
+def return_unless_instance(
+    builder: ir.IRBuilder, pointer: ir.Value, interface: Interface, result: ir.Value | None
+) -> None:
+    """Return `result`, or nothing, where `pointer` does not point at an instance of the library."""
+    return_unless(builder, builder.icmp_unsigned("!=", pointer, NULL), result)
+    mark = load_at(builder, pointer, FINGERPRINT_OFFSET, I64)
+    is_own = builder.icmp_unsigned("==", mark, I64(interface.fingerprint))
+    return_unless(builder, is_own, result)
+
+
+def require_instance(builder: ir.IRBuilder, pointer: ir.Value, interface: Interface) -> None:
+    """Return a status where `pointer` does not point at an instance of the library."""
+    require_pointers(builder, [pointer])
+    return_unless_instance(builder, pointer, interface, I32(NOT_INITIALIZED))
+
+
+@contextmanager
+def counting(builder: ir.IRBuilder, stop: ir.Value) -> Iterator[ir.Value]:
+    """Emit what the `with` block emits as the body of a loop over 0 to `stop` - 1."""
+    before = builder.block
+    head, body, after = (builder.append_basic_block(n) for n in ("head", "body", "after"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    number = builder.phi(I64)
+    number.add_incoming(I64(0), before)
+    builder.cbranch(builder.icmp_unsigned("<", number, stop), body, after)
+    builder.position_at_end(body)
+    yield number
+    number.add_incoming(builder.add(number, I64(1)), builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)

@@ -1,0 +1,82 @@
+"""The plan of a product, which shapes and strides decide, and what its epilogue asks for ahead."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.loops.language import Blocking, Let, Load, Product, Store
+from symgrad.codegen.target import Target
+
+_PREFETCH = "llvm.prefetch.p0"
+_PREFETCHED_BYTES = 1 << 20  # what a buffer of an epilogue takes if it is in no near cache
+
+
+def product_plan(product: Product, target: Target) -> ContractPlan:
+    """Return how `product` is computed on `target`: the same whenever it is asked for."""
+    itemsize = product.element.itemsize
+    store = next(s for s in product.body if isinstance(s, Store))
+    result = Operand(
+        store.index.coefficient(product.rows[0]),
+        store.index.coefficient(product.columns[0]),
+        store.value.dtype.itemsize,
+    )
+    return plan_contract(
+        product.rows[1],
+        product.columns[1],
+        product.inner[1],
+        product.element,
+        Operand(product.lhs.rows, product.lhs.columns, itemsize),
+        Operand(product.rhs.rows, product.rhs.columns, itemsize),
+        result,
+        target,
+        streams=_streams(product),
+    )
+
+
+def _streams(product: Product) -> int:
+    """Return how many buffers the epilogue walks through, those of a row or a column aside."""
+    stored = {s.buffer for s in product.body if isinstance(s, Store)}
+    return len(stored | {load.buffer for load in loads_by_element(product)})
+
+
+def loads_by_element(product: Product) -> list[Load]:
+    """Return what the epilogue loads another element of for each of the product's."""
+    loads = (s.value for s in product.body if isinstance(s, Let) and isinstance(s.value, Load))
+    axes = product.rows[0], product.columns[0]
+    return [load for load in loads if all(map(load.index.coefficient, axes))]
+
+
+def loads_to_prefetch(product: Product, plan: ContractPlan) -> list[Load]:
+    """Return the loads of the epilogue that find memory and no cache, along the plan's lanes."""
+    along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
+    if plan.rows * plan.columns * plan.compute.itemsize < _PREFETCHED_BYTES:
+        return []
+    return [load for load in loads_by_element(product) if load.index.coefficient(along) == 1]
+
+
+def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Emit a hint that the line at `pointer` is going to be read and written."""
+    flag = ir.IntType(32)
+    signature = ir.FunctionType(ir.VoidType(), [ir.PointerType(), flag, flag, flag])
+    known = builder.module.globals.get(_PREFETCH)
+    function = known or ir.Function(builder.module, signature, _PREFETCH)
+    # For writing, to be kept in all caches, and not code.
+    builder.call(function, [pointer, flag(1), flag(3), flag(1)])
+
+
+def blocking_of(plan: ContractPlan) -> Blocking:
+    """Return what of `plan` a kernel's text shows."""
+    along_n = plan.vector_axis == "n"
+    high = min(plan.block_tiles * plan.tile_rows, plan.rows)
+    across = min(plan.block_panels * plan.tile_columns, plan.columns)
+    ways = {"lhs": plan.pack_left, "rhs": plan.pack_right}
+    if not along_n:
+        ways = {"lhs": plan.pack_right, "rhs": plan.pack_left}
+    return Blocking(
+        tile=(plan.tile_rows, plan.tile_columns),
+        block=(*((high, across) if along_n else (across, high)), min(plan.block_k, plan.k)),
+        pack=tuple(name for name, how in ways.items() if how != "none"),
+        along=plan.vector_axis,
+        scratch=plan.scratch_bytes,
+    )

@@ -1,0 +1,1 @@
+"""The loop language: what a kernel can say, its text, verifier and interpreter."""

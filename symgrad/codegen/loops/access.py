@@ -1,0 +1,134 @@
+"""How loops walk through memory: what vectors along a variable would cost.
+
+Costs are in element operations of one vector iteration, so a cost divided by the width compares
+variables and widths with one another; it is not a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from symgrad.codegen.loops.language import (
+    Check,
+    Expr,
+    Fold,
+    For,
+    Index,
+    IndexValue,
+    Let,
+    Load,
+    Product,
+    Ref,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.loops.rewrite import arguments, index_names, mentions, substitute_variable
+
+_UNIFORM = 0.25  # one load for all lanes, out of the loop if nothing else moves it
+_REVERSED = 1.5
+_LANE = 1.25  # one element of a vector, loaded and inserted on its own
+_DIVIDED = 2.0  # the same, with an index that takes a division
+
+
+class Accesses:
+    """The loads, stores and operations of a body, folds inside included."""
+
+    def __init__(self, body: Sequence[Stmt]) -> None:
+        self._indices: list[Index] = []
+        self._operations = 0
+        self._sizes: set[int] = set()
+        self._collect(body)
+
+    def _collect(self, body: Sequence[Stmt]) -> None:
+        for statement in body:
+            match statement:
+                case Let(_, Load() as load):
+                    self._indices.append(load.index)
+                    # One element for all lanes is in no vector that is read.
+                    is_vector = load.dtype.is_float and load.index.terms
+                    self._sizes.add(load.dtype.itemsize if is_vector else 1)
+                case Let(_, IndexValue() as value):
+                    self._operations += 1 if value.index.terms else 0
+                case Let():
+                    self._operations += 1
+                case Store():
+                    self._indices.append(statement.index)
+                    self._sizes.add(statement.value.dtype.itemsize)
+                case Fold():
+                    self._sizes.update(a.identity.dtype.itemsize for a in statement.accumulators)
+                    self._operations += len(statement.combine)
+                    self._collect(statement.body)
+                case For() | Product():
+                    self._collect(statement.body)
+                case Check():
+                    self._operations += 1
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of the widest element that is stored or added up."""
+        return max(self._sizes, default=4)
+
+    def cost(self, variable: str | None, width: int) -> float:
+        """Return what one iteration over `width` values of `variable` side by side costs."""
+        if variable is None:
+            return float(self._operations + len(self._indices))
+        return self._operations + sum(_cost(i, variable, width) for i in self._indices)
+
+
+def _cost(index: Index, variable: str, width: int) -> float:
+    coefficient = index.coefficient(variable)
+    rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
+    if mentions(rest, variable):
+        return _DIVIDED * width
+    if coefficient in (0, 1):
+        return 1.0 if coefficient else _UNIFORM
+    return _REVERSED if coefficient == -1 else _LANE * width
+
+
+def dependents(body: Sequence[Stmt], variable: str) -> set[str]:
+    """Return the names in `body` whose values depend on the loop variable."""
+    found = {variable}
+    _spread(body, found)
+    return found
+
+
+def _spread(body: Sequence[Stmt], found: set[str]) -> None:
+    for statement in body:
+        match statement:
+            case Let(name, value):
+                if not found.isdisjoint(names_used(value)):
+                    found.add(name)
+            case Check(name, Ref(used, _), _, _):
+                found.update({name} if used in found else ())
+            case Fold():
+                _spread(statement.body, found)
+                items = {a.name for a in statement.items if isinstance(a, Ref)}
+                if items & found:
+                    found.update(a.name for a in statement.accumulators)
+            case For() | Product():
+                _spread(statement.body, found)
+            case Store() | Check():
+                pass
+
+
+def names_used(value: Expr) -> set[str]:
+    """Return the names and loop variables that an expression is computed from."""
+    names = {a.name for a in arguments(value) if isinstance(a, Ref)}
+    if isinstance(value, Load | IndexValue):
+        names.update(index_names(value.index))
+    return names
+
+
+def walks_on(everywhere: Iterable[Index], outer: str, inner: str, extent: int) -> bool:
+    """Return whether a step of `outer` is, in each index, `extent` steps of `inner`."""
+    for index in everywhere:
+        if index.coefficient(outer) != index.coefficient(inner) * extent:
+            return False
+        rest = Index(0, tuple(t for t in index.terms if t[0] not in (outer, inner)))
+        if _hides(rest, outer) or _hides(rest, inner):
+            return False
+    return True
+
+
+def _hides(index: Index, variable: str) -> bool:
+    return substitute_variable(index, variable, Index(1)) != index

@@ -1,0 +1,126 @@
+"""What must hold of a name, a constant, a mark or a statement, whatever is around it.
+
+`loops_verify` walks a kernel and asks; each function raises AssertionError with what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+from symgrad.codegen.loops.language import (
+    Blocking,
+    Const,
+    Fold,
+    For,
+    Index,
+    Param,
+    Product,
+    Stmt,
+    Store,
+)
+from symgrad.graph.dtypes import DType
+from symgrad.graph.scalars import Takes
+
+MAX_LANES = 1024
+
+_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
+# Words that begin or end a statement, or are constants.
+_KEYWORDS = frozenset(("for", "fold", "check", "product", "yield", "true", "false", "inf", "nan"))
+
+
+def verify_name(name: str) -> None:
+    """Verify that `name` is one."""
+    assert _NAME.fullmatch(name), f"{name!r} is no name"
+    assert name not in _KEYWORDS, f"{name} is a word of the language"
+
+
+def verify_bounds(param: Param, low: int, high: int, text: str) -> None:
+    """Verify that elements `low` to `high` are in a buffer."""
+    is_inside = low >= 0 and high < param.count
+    assert is_inside, f"{param.name}[{text}] reaches {low}..{high}, of {param.count} elements"
+
+
+def verify_const(const: Const) -> None:
+    """Verify that the value of a constant is one of its dtype."""
+    dtype, value = const.dtype, const.value
+    if dtype.is_float:
+        return
+    assert not isinstance(value, float), f"{value} is no constant of {dtype}"
+    low = -(1 << (dtype.bits - 1)) if dtype.kind == "signed" else 0
+    assert low <= value < low + (1 << dtype.bits), f"{value} does not fit {dtype}"
+
+
+def verify_power(what: str, number: int) -> None:
+    """Verify that a count of lanes is a power of two, and no huge one."""
+    is_power = number > 0 and number & (number - 1) == 0
+    assert is_power, f"{what}({number}) is no power of two"
+    assert number <= MAX_LANES, f"{what}({number}) is above {MAX_LANES}"
+
+
+def verify_counts(fold: Fold) -> None:
+    """Verify that a fold has as many items, sides and results as accumulators."""
+    count = len(fold.accumulators)
+    assert count > 0, "a fold has no accumulator"
+    lengths = [len(part) for part in (fold.items, fold.left, fold.right, fold.combined)]
+    assert lengths == [count] * 4, f"{count} accumulators, but {lengths} items, sides and results"
+
+
+def verify_product_dtypes(product: Product) -> None:
+    """Verify that the sums of a product hold what is added up."""
+    element, dtype = product.element, product.dtype
+    holds = dtype.kind == element.kind and dtype.bits >= element.bits and dtype.bits > 1
+    assert holds, f"sums of {element} in {dtype}"
+    assert not dtype.is_half, f"sums in {dtype}: halves are computed in f32"
+
+
+def verify_blocking(blocking: Blocking) -> None:
+    """Verify the marks that say how a product is computed."""
+    sizes = (*blocking.tile, *blocking.block)
+    assert min(sizes) > 0, f"a size of tile{blocking.tile} block{blocking.block} is not positive"
+    assert blocking.pack in ((), ("lhs",), ("rhs",), ("lhs", "rhs")), f"pack{blocking.pack}"
+    assert blocking.along in ("m", "n"), f"along({blocking.along})"
+    assert blocking.scratch >= 0, f"scratch({blocking.scratch})"
+
+
+def verify_cut(loop: For) -> None:
+    """Verify the mark of a parallel loop."""
+    size = loop.parallel
+    assert size is not None, f"{loop.var} is not parallel"
+    assert not loop.ordered, f"{loop.var} is both ordered and parallel"
+    assert size > 0, f"parts of {size} iterations"
+    assert size % loop.vector == 0, f"parts of {size} iterations cut vector({loop.vector})"
+
+
+def verify_share(product: Product) -> None:
+    """Verify the mark of a parallel product."""
+    share = product.parallel
+    assert share is not None, "the product is not parallel"
+    assert share.axis in ("m", "n"), f"parts along {share.axis}"
+    assert share.tiles > 0, f"parts of {share.tiles} tiles"
+
+
+def is_taken(takes: Takes, dtype: DType) -> bool:
+    """Return whether an operation that takes `takes` takes `dtype`."""
+    kinds: dict[Takes, bool] = {
+        "number": not dtype.is_bool,
+        "float": dtype.is_float,
+        "integer": dtype.is_integer,
+        "bits": not dtype.is_float,
+        "any": True,
+    }
+    return kinds[takes]
+
+
+def vars_of(index: Index) -> frozenset[str]:
+    """Return the variables that occur in an index, also within quotients."""
+    atoms = (atom for atom, _ in index.terms)
+    return frozenset().union(*({a} if isinstance(a, str) else vars_of(a.index) for a in atoms))
+
+
+def stores_to(buffer: str, body: tuple[Stmt, ...]) -> bool:
+    """Return whether a statement, at any depth, stores to `buffer`."""
+    return any(
+        (isinstance(s, Store) and s.buffer == buffer)
+        or (isinstance(s, For | Fold | Product) and stores_to(buffer, s.body))
+        for s in body
+    )

@@ -1,0 +1,370 @@
+"""Kernels from their text.
+
+The text is read for its form and for the dtypes of names. Whether the kernel makes sense is for
+`loops_verify` to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from symgrad.codegen.loops.language import (
+    Accumulator,
+    Atom,
+    Blocking,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    For,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Mode,
+    Number,
+    Op,
+    Param,
+    Product,
+    Ref,
+    Select,
+    Share,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.print import argument_dtype
+from symgrad.codegen.loops.tokens import TokenReader
+from symgrad.graph.dtypes import BY_SHORT, DType, bool_, int64
+from symgrad.graph.scalars import SCALAR_OPS
+
+_WORDS: dict[str, Number] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
+_MODES: tuple[Mode, ...] = ("in", "out", "inout", "scratch")
+
+
+def parse_kernel(text: str) -> Kernel:
+    """Return the kernel that `text` is the printed form of.
+
+    Raises `GraphError` with the line if it is none.
+    """
+    return _Parser(text).kernel()
+
+
+class _Parser(TokenReader):
+    """Reads statements, knowing the dtypes of what was bound before them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._buffers: dict[str, DType] = {}
+        self._values: dict[str, DType] = {}
+
+    # ----------------------------------------------------------------------------- expressions
+
+    def _atom(self, expected: DType | None) -> Atom:
+        """Take a name or a constant; `expected` is the dtype of a constant that tells none."""
+        is_negative = self.accept("-")
+        is_name = self.kind == "name" and self.token not in _WORDS
+        if self.kind in ("symbol", "end") or (is_name and is_negative):
+            raise self.expected("a number" if is_negative else "a name or a number")
+        token = self.any_token()
+        if is_name:
+            if token not in self._values:
+                raise self.refused(f"{token} is not bound")
+            return Ref(token, self._values[token])
+        dtype = self.dtype() if self.accept(":") else expected
+        if dtype is None:
+            raise self.refused(f"a constant needs its dtype here: {token}:f32")
+        return Const(self._number(token, is_negative, dtype), dtype)
+
+    def _number(self, token: str, is_negative: bool, dtype: DType) -> Number:
+        if dtype.is_float and token not in ("true", "false"):
+            return -float(token) if is_negative else float(_WORDS.get(token, token))
+        if dtype.is_integer and token.isdecimal():
+            return -self.whole(token) if is_negative else self.whole(token)
+        if dtype.is_bool and token in ("true", "false") and not is_negative:
+            return _WORDS[token]
+        raise self.refused(f"{token} is no {dtype}")
+
+    def _atoms(self, dtypes: list[DType | None]) -> tuple[Atom, ...]:
+        atoms = [self._atom(dtypes[0])]
+        for dtype in dtypes[1:]:
+            self.take(",")
+            atoms.append(self._atom(dtype))
+        return tuple(atoms)
+
+    def _expr(self, dtype: DType) -> Expr:
+        if self.kind == "name" and self.next_is("(", 1):
+            return self._call(self.name(), dtype)
+        if self.kind == "name" and self.next_is("[", 1):
+            return Load(self._buffer(), self.bracketed_index(), dtype)
+        atom = self._atom(dtype)
+        if atom.dtype != dtype:
+            raise self.refused(f"the value is {atom.dtype}, not {dtype}")
+        return atom
+
+    def _call(self, name: str, dtype: DType) -> Expr:
+        self.take("(")
+        expr = self._call_of(name, dtype)
+        self.take(")")
+        return expr
+
+    def _call_of(self, name: str, dtype: DType) -> Expr:
+        if name == "index":
+            return IndexValue(self.index(), dtype)
+        if name == "select":
+            condition, chosen, otherwise = self._atoms([bool_, dtype, dtype])
+            return Select(condition, chosen, otherwise, dtype)
+        if name in SCALAR_OPS:
+            expected = [argument_dtype(name, dtype)] * SCALAR_OPS[name].arity
+            return Op(name, self._atoms(expected), dtype)
+        if name not in BY_SHORT:
+            raise self.refused(f"{name} is neither an operation nor a dtype")
+        if BY_SHORT[name] != dtype:
+            raise self.refused(f"a conversion to {name} is not {dtype}")
+        return Cast(self._atom(None), dtype)
+
+    def _buffer(self) -> str:
+        name = self.name()
+        if name not in self._buffers:
+            raise self.refused(f"{name} is no buffer")
+        return name
+
+    # ------------------------------------------------------------------------------ statements
+
+    def _body(self) -> tuple[Stmt, ...]:
+        statements: list[Stmt] = []
+        with self.nested():
+            while not (self.next_is("}") or self.next_is("yield")):
+                statements.append(self._statement())
+        return tuple(statements)
+
+    def _block(self) -> tuple[Stmt, ...]:
+        self.take("{")
+        body = self._body()
+        self.take("}")
+        return body
+
+    def _statement(self) -> Stmt:
+        if self.next_is(":", 1):
+            return self._let()
+        if self.next_is("[", 1):
+            return self._store()
+        readers: dict[str, Callable[[], Stmt]] = {
+            "for": self._for,
+            "check": self._check,
+            "fold": self._fold,
+            "product": self._product,
+        }
+        if self.token not in readers:
+            raise self.expected("a statement")
+        return readers[self.any_token()]()
+
+    def _let(self) -> Let:
+        name = self.name()
+        self.take(":")
+        dtype = self.dtype()
+        self.take("=")
+        value = self._expr(dtype)
+        self._values[name] = dtype
+        return Let(name, value)
+
+    def _store(self) -> Store:
+        buffer, index = self._buffer(), self.bracketed_index()
+        self.take("=")
+        return Store(buffer, index, self._atom(self._buffers[buffer]))
+
+    def _check(self) -> Check:
+        name = self.name()
+        self.take("=")
+        value = self._atom(int64)
+        self.take("in")
+        extent = self.integer()
+        self.take("else")
+        return Check(name, value, extent, self.integer())
+
+    def _marked_number(self, word: str) -> int:
+        """Take `word(8)`, or nothing, which means 1."""
+        return self.integers(1)[0] if self.accept(word) else 1
+
+    def _for(self) -> For:
+        var, extent = self.range()
+        vector = self._marked_number("vector")
+        ordered = self.accept("ordered")
+        parallel = self.integers(1)[0] if self.accept("parallel") else None
+        return For(var, extent, self._block(), vector, ordered, parallel)
+
+    def _accumulator(self) -> Accumulator:
+        name = self.name()
+        self.take(":")
+        dtype = self.dtype()
+        self.take("=")
+        identity = self._atom(dtype)
+        if not isinstance(identity, Const):
+            raise self.refused(f"the identity of {name} is no constant")
+        return Accumulator(name, identity)
+
+    def _yield(self, dtypes: list[DType | None]) -> tuple[Atom, ...]:
+        self.take("yield")
+        atoms = self._atoms(dtypes)
+        self.take("}")
+        return atoms
+
+    def _sides(self, dtypes: list[DType | None]) -> tuple[str, ...]:
+        """Take `(a0, a1)`, names for one partial result of each accumulator."""
+        self.take("(")
+        names = [self.name()]
+        while self.accept(","):
+            names.append(self.name())
+        self.take(")")
+        if len(names) != len(dtypes):
+            raise self.refused(f"{len(names)} names for {len(dtypes)} accumulators")
+        self._values.update((n, dtype) for n, dtype in zip(names, dtypes, strict=True) if dtype)
+        return tuple(names)
+
+    def _fold(self) -> Fold:
+        accumulators = [self._accumulator()]
+        while self.accept(","):
+            accumulators.append(self._accumulator())
+        dtypes: list[DType | None] = [a.identity.dtype for a in accumulators]
+        self.take("for")
+        var, extent = self.range()
+        lanes = self._marked_number("lanes")
+        self.take("{")
+        body, items = self._body(), self._yield(dtypes)
+        self.take("combine")
+        left, right = self._sides(dtypes), self._sides(dtypes)
+        self.take("{")
+        combine: list[Let] = []
+        while not self.next_is("yield"):
+            combine.append(self._let())
+        combined = self._yield(dtypes)
+        self._values.update((a.name, a.identity.dtype) for a in accumulators)
+        return Fold(
+            accumulators=tuple(accumulators),
+            var=var,
+            extent=extent,
+            lanes=lanes,
+            body=body,
+            items=items,
+            left=left,
+            right=right,
+            combine=tuple(combine),
+            combined=combined,
+        )
+
+    def _operand(self) -> StridedOperand:
+        buffer, index = self._buffer(), self.bracketed_index()
+        self.take("by")
+        rows, columns = self.integers(2)
+        return StridedOperand(buffer, index, rows, columns)
+
+    def _axis_range(self) -> tuple[str, int]:
+        self.take("(")
+        axis = self.range()
+        self.take(")")
+        return axis
+
+    def _product(self) -> Product:
+        name = self.name()
+        self.take(":")
+        dtype = self.dtype()
+        self.take("for")
+        rows, columns, inner = (self._axis_range() for _ in range(3))
+        lhs = self._operand()
+        self.take("*")
+        rhs = self._operand()
+        blocking, scratch = self._blocking()
+        parallel = self._share() if self.accept("parallel") else None
+        self._values[name] = dtype
+        return Product(
+            name=name,
+            dtype=dtype,
+            element=self._buffers[lhs.buffer],
+            rows=rows,
+            columns=columns,
+            inner=inner,
+            lhs=lhs,
+            rhs=rhs,
+            blocking=blocking,
+            scratch=scratch,
+            body=self._block(),
+            parallel=parallel,
+        )
+
+    def _blocking(self) -> tuple[Blocking, str | None]:
+        self.take("tile")
+        high, wide = self.integers(2)
+        self.take("block")
+        m, n, k = self.integers(3)
+        pack = self._packed()
+        along = self._along()
+        size, buffer = 0, None
+        if self.accept("scratch"):
+            self.take("(")
+            size = self.integer()
+            buffer = self._buffer() if self.accept("in") else None
+            self.take(")")
+        return Blocking((high, wide), (m, n, k), pack, along, size), buffer
+
+    def _packed(self) -> tuple[str, ...]:
+        self.take("pack", "(")
+        packed: list[str] = []
+        while not self.accept(")"):
+            if packed:
+                self.take(",")
+            packed.append(self.name())
+        return tuple(packed)
+
+    def _along(self) -> Literal["m", "n"]:
+        self.take("along", "(")
+        along = self._axis()
+        self.take(")")
+        return along
+
+    def _axis(self) -> Literal["m", "n"]:
+        axis: Literal["m", "n"] = "m" if self.next_is("m") else "n"
+        self.take(axis)
+        return axis
+
+    def _share(self) -> Share:
+        self.take("(")
+        axis = self._axis()
+        self.take(",")
+        tiles = self.integer()
+        self.take(")")
+        return Share(axis, tiles)
+
+    # --------------------------------------------------------------------------------- kernels
+
+    def _mode(self) -> Mode:
+        for mode in _MODES:
+            if self.accept(mode):
+                return mode
+        raise self.expected("in, out, inout or scratch")
+
+    def _param(self) -> Param:
+        mode, name = self._mode(), self.name()
+        self.take(":")
+        dtype = self.dtype()
+        self.take("[")
+        count = self.integer()
+        self.take("]")
+        self._buffers[name] = dtype
+        return Param(name, dtype, count, mode)
+
+    def kernel(self) -> Kernel:
+        self.take("kernel", "@")
+        name = self.name()
+        self.take("(")
+        params: list[Param] = []
+        while not self.accept(")"):
+            if params:
+                self.take(",")
+            params.append(self._param())
+        body = self._block()
+        if self.kind != "end":
+            raise self.expected("the end of the text")
+        return Kernel(name, tuple(params), body)

@@ -1,0 +1,214 @@
+"""Rewriting statements of the loop language: replacing loop variables, looking at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.index_arithmetic import index_of
+from symgrad.codegen.loops.language import (
+    Atom,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    For,
+    Index,
+    IndexAtom,
+    IndexValue,
+    Let,
+    Load,
+    Modulus,
+    Op,
+    Product,
+    Quotient,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+)
+
+ReplaceIndex = Callable[[Index], Index]
+
+
+def substitute_variable(index: Index, variable: str, by: Index) -> Index:
+    """Return `index` with `variable` replaced by the index `by`, inside divisions too."""
+    if not mentions(index, variable):
+        return index
+    terms: list[tuple[IndexAtom, int]] = []
+    const = index.const
+    for atom, coefficient in index.terms:
+        if atom == variable:
+            terms += [(a, c * coefficient) for a, c in by.terms]
+            const += by.const * coefficient
+        elif isinstance(atom, str):
+            terms.append((atom, coefficient))
+        else:
+            inner = substitute_variable(atom.index, variable, by)
+            terms.append((replace(atom, index=inner), coefficient))
+    return index_of(*terms, const=const)
+
+
+def mentions(index: Index, variable: str) -> bool:
+    """Return whether `variable` occurs in `index`, inside divisions too."""
+    return any(
+        atom == variable
+        or (isinstance(atom, Quotient | Modulus) and mentions(atom.index, variable))
+        for atom, _ in index.terms
+    )
+
+
+def map_indices(body: Sequence[Stmt], change: ReplaceIndex) -> tuple[Stmt, ...]:
+    """Return `body` with every index replaced by what `change` makes of it."""
+    return tuple(_map_statement(statement, change) for statement in body)
+
+
+def _map_statement(statement: Stmt, change: ReplaceIndex) -> Stmt:
+    match statement:
+        case Let(name, Load() | IndexValue() as value):
+            return Let(name, replace(value, index=change(value.index)))
+        case Store():
+            return replace(statement, index=change(statement.index))
+        case For() | Fold():
+            return replace(statement, body=map_indices(statement.body, change))
+        case Product(lhs=lhs, rhs=rhs):
+            return replace(
+                statement,
+                lhs=replace(lhs, index=change(lhs.index)),
+                rhs=replace(rhs, index=change(rhs.index)),
+                body=map_indices(statement.body, change),
+            )
+        case Let() | Check():
+            return statement
+
+
+def indices(body: Sequence[Stmt]) -> Iterator[Index]:
+    """Yield every index in `body`, at any depth."""
+    for statement in body:
+        match statement:
+            case Let(_, Load() | IndexValue() as value):
+                yield value.index
+            case Store():
+                yield statement.index
+            case For() | Fold():
+                yield from indices(statement.body)
+            case Product():
+                yield statement.lhs.index
+                yield statement.rhs.index
+                yield from indices(statement.body)
+            case Let() | Check():
+                pass
+
+
+def arguments(value: Expr) -> tuple[Atom, ...]:
+    """Return the atoms that an expression is computed from."""
+    match value:
+        case Const() | Ref():
+            return (value,)
+        case Op():
+            return value.args
+        case Select():
+            return (value.condition, value.chosen, value.otherwise)
+        case Cast():
+            return (value.value,)
+        case Load() | IndexValue():
+            return ()
+
+
+def index_names(index: Index) -> Iterator[str]:
+    """Yield the variables and names in `index`, inside divisions too."""
+    for atom, _ in index.terms:
+        if isinstance(atom, str):
+            yield atom
+        else:
+            yield from index_names(atom.index)
+
+
+def free_indices(statement: Stmt) -> list[str]:
+    """Return the variables and checked indices that a statement uses and does not bind."""
+    used = {name for index in indices((statement,)) for name in index_names(index)}
+    return sorted(used - set(_bound_indices((statement,))))
+
+
+def free_values(statement: Stmt) -> list[str]:
+    """Return the names of the values that a statement uses and does not bind."""
+    used: set[str] = set()
+    drop_unused((statement,), used)
+    variables = {name for index in indices((statement,)) for name in index_names(index)}
+    return sorted(used - variables - set(_bound_values((statement,))))
+
+
+def _bound_values(body: Sequence[Stmt]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case Let():
+                yield statement.name
+            case For():
+                yield from _bound_values(statement.body)
+            case Fold():
+                yield from (a.name for a in statement.accumulators)
+                yield from _bound_values(statement.body)
+            case Product():
+                yield statement.name
+                yield from _bound_values(statement.body)
+            case Check() | Store():
+                pass
+
+
+def _bound_indices(body: Sequence[Stmt]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case For() | Fold():
+                yield statement.var
+                yield from _bound_indices(statement.body)
+            case Product():
+                yield from (var for var, _ in (statement.rows, statement.columns, statement.inner))
+                yield from _bound_indices(statement.body)
+            case Check():
+                yield statement.name
+            case Let() | Store():
+                pass
+
+
+def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
+    """Return `body` without the values nothing needs; `needed` grows by what the rest uses.
+
+    A `Check` stays: that an index out of range stops the program must not depend on its use.
+    """
+    kept: list[Stmt] = []
+    for statement in reversed(body):
+        match statement:
+            case Let(name, value):
+                if name not in needed:
+                    continue
+                needed.update(a.name for a in arguments(value) if isinstance(a, Ref))
+                if isinstance(value, Load | IndexValue):
+                    needed.update(index_names(value.index))
+                kept.append(statement)
+            case Store(_, index, value):
+                needed.update(index_names(index))
+                needed.update({value.name} if isinstance(value, Ref) else ())
+                kept.append(statement)
+            case Check(_, value, _, _):
+                needed.update({value.name} if isinstance(value, Ref) else ())
+                kept.append(statement)
+            case Fold():
+                needed.update(a.name for a in statement.items if isinstance(a, Ref))
+                kept.append(replace(statement, body=drop_unused(statement.body, needed)))
+            case For() | Product():
+                if isinstance(statement, Product):
+                    needed.update(index_names(statement.lhs.index))
+                    needed.update(index_names(statement.rhs.index))
+                kept.append(replace(statement, body=drop_unused(statement.body, needed)))
+    return tuple(reversed(kept))
+
+
+def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Yield every statement, those inside of loops after the loop."""
+    pending = list(reversed(body))
+    while pending:
+        statement = pending.pop()
+        yield statement
+        if isinstance(statement, For | Fold | Product):
+            pending.extend(reversed(statement.body))

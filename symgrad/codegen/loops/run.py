@@ -1,0 +1,296 @@
+"""The interpreter of the loop language: what a kernel means, computed slowly with NumPy.
+
+It is the second of three oracles, between the references of ops and native code, and shares no
+code with either. It rounds where the language says so; native code differs from it in elementary
+functions, within their error bounds, and where a product and a sum are one fused instruction.
+
+Independent iterations are computed side by side: the variable of such a loop is an array with an
+axis of its own, in front of the axes of the loops around. Other loops go one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symgrad.codegen.loops.language import (
+    Atom,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    For,
+    Index,
+    IndexAtom,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Param,
+    Product,
+    Quotient,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
+
+Array = NDArray[Any]
+Position = int | NDArray[np.int64]
+
+# Elements computed side by side at most; a longer loop is taken in parts.
+_SIDE_BY_SIDE = 1 << 18
+
+
+def run_kernel(kernel: Kernel, buffers: Mapping[str, Array]) -> int:
+    """Run a verified kernel on flat arrays; return its status, 0 if no check failed.
+
+    The arrays of `out` and `inout` parameters are changed in place; those of `scratch` parameters
+    may be left out.
+    """
+    arrays = {param.name: _buffer(param, buffers) for param in kernel.params}
+    with np.errstate(all="ignore"):
+        try:
+            _Interpreter(arrays).body(kernel.body)
+        except _CheckFailed as failure:
+            return failure.status
+    return 0
+
+
+class _CheckFailed(Exception):  # noqa: N818 - ends the run and never leaves this module
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _buffer(param: Param, buffers: Mapping[str, Array]) -> Array:
+    if param.mode == "scratch" and param.name not in buffers:
+        return np.zeros(param.count, param.dtype.numpy)
+    assert param.name in buffers, f"there is no array for {param.name}"
+    array = buffers[param.name]
+    assert array.dtype == param.dtype.numpy, f"{param.name} is {param.dtype}, not {array.dtype}"
+    assert array.shape == (param.count,), f"{param.name} has {param.count}, not {array.shape}"
+    return array
+
+
+class _Interpreter:
+    """The values and indices bound so far.
+
+    `_axes` is how many loops around are computed side by side, and `_size` how many elements that
+    makes. An array may have fewer axes: it is then the same for all iterations of the inner loops.
+    """
+
+    def __init__(self, buffers: Mapping[str, Array]) -> None:
+        self._buffers = buffers
+        self._values: dict[str, Array] = {}
+        self._positions: dict[str, Position] = {}
+        self._axes = 0
+        self._size = 1
+
+    # ----------------------------------------------------------------------------- expressions
+
+    def _position(self, index: Index) -> Position:
+        position: Position = index.const
+        for atom, coefficient in index.terms:
+            position = position + coefficient * self._index_atom(atom)
+        return position
+
+    def _index_atom(self, atom: IndexAtom) -> Position:
+        if isinstance(atom, str):
+            return self._positions[atom]
+        inner = self._position(atom.index)
+        return inner // atom.by if isinstance(atom, Quotient) else inner % atom.by
+
+    def _atom(self, atom: Atom) -> Array:
+        return self._values[atom.name] if isinstance(atom, Ref) else constant_array(atom)
+
+    def _expr(self, expr: Expr) -> Array:
+        match expr:
+            case Const() | Ref():
+                return self._atom(expr)
+            case Load(buffer, index, _):
+                return np.asarray(self._buffers[buffer][self._position(index)])
+            case Op(name, args, dtype):
+                result = NUMPY_OPS[name](*(self._atom(arg) for arg in args))
+                return np.asarray(result).astype(dtype.numpy, copy=False)
+            case Select(condition, chosen, otherwise, _):
+                values = self._atom(chosen), self._atom(otherwise)
+                return np.where(self._atom(condition), *values)
+            case Cast(value, dtype):
+                return convert(self._atom(value), value.dtype, dtype)
+            case IndexValue(index, _):
+                return np.asarray(self._position(index), np.int64)
+            case _:
+                assert_never(expr)
+
+    # ------------------------------------------------------------------------------ statements
+
+    def body(self, body: Sequence[Stmt]) -> None:
+        for statement in body:
+            match statement:
+                case Let(name, value):
+                    self._values[name] = self._expr(value)
+                case Store(buffer, index, value):
+                    # An array also of one position, so that axes of one iteration do no harm.
+                    position = np.atleast_1d(self._position(index))
+                    self._buffers[buffer][position] = self._atom(value)
+                case Check():
+                    self._check(statement)
+                case For():
+                    self._for(statement)
+                case Fold():
+                    self._fold(statement)
+                case Product():
+                    self._product(statement)
+                case _:
+                    assert_never(statement)
+
+    def _check(self, check: Check) -> None:
+        value = int(self._atom(check.value))
+        if not -check.extent <= value < check.extent:
+            raise _CheckFailed(check.status)
+        self._positions[check.name] = value if value >= 0 else value + check.extent
+
+    @contextmanager
+    def _axis(self, var: str, start: int, stop: int) -> Iterator[None]:
+        """Compute iterations `start` to `stop - 1` of the loop over `var` side by side."""
+        around = self._axes, self._size
+        self._positions[var] = np.arange(start, stop).reshape((-1,) + (1,) * self._axes)
+        self._axes, self._size = self._axes + 1, self._size * (stop - start)
+        yield
+        self._axes, self._size = around
+
+    def _parts(self, extent: int, multiple: int = 1) -> Iterator[tuple[int, int]]:
+        """Cut a loop into parts of at most `_SIDE_BY_SIDE` elements, multiples of `multiple`."""
+        step = max(_SIDE_BY_SIDE // self._size // multiple, 1) * multiple
+        for start in range(0, extent, step):
+            yield start, min(start + step, extent)
+
+    def _for(self, loop: For) -> None:
+        if loop.parallel is None:
+            self._iterations(loop, 0, loop.extent)
+            return
+        failed: _CheckFailed | None = None
+        # The last part first: one that needed what another computes would not find it.
+        for start in reversed(range(0, loop.extent, loop.parallel)):
+            try:
+                self._iterations(loop, start, min(start + loop.parallel, loop.extent))
+            except _CheckFailed as failure:
+                failed = failure
+        if failed is not None:
+            raise failed
+
+    def _iterations(self, loop: For, first: int, last: int) -> None:
+        if loop.ordered or not _is_free(loop.body, Check | Product):
+            for i in range(first, last):
+                self._positions[loop.var] = i
+                self.body(loop.body)
+            return
+        for start, stop in self._parts(last - first):
+            with self._axis(loop.var, first + start, first + stop):
+                self.body(loop.body)
+
+    # ------------------------------------------------------------------------------- reduction
+
+    def _fold(self, fold: Fold) -> None:
+        partials = [self._rows(constant_array(a.identity), fold.lanes) for a in fold.accumulators]
+        for start, stop, items in self._items(fold):
+            for first in range(start, stop, fold.lanes):
+                some = [item[first - start : first - start + fold.lanes] for item in items]
+                partials = self._combine_into(fold, partials, first % fold.lanes, some)
+        half = fold.lanes // 2
+        while half:
+            lower, upper = [p[:half] for p in partials], [p[half:] for p in partials]
+            partials = self._combined(fold, lower, upper)
+            half //= 2
+        for accumulator, partial in zip(fold.accumulators, partials, strict=True):
+            self._values[accumulator.name] = np.asarray(partial[0])
+
+    def _items(self, fold: Fold) -> Iterator[tuple[int, int, list[Array]]]:
+        """Give the items of the elements start to stop - 1, along a first axis."""
+        if _is_free(fold.body, Check | Product | Store):
+            # Items do not depend on the partial results: many are computed before any is used.
+            for start, stop in self._parts(fold.extent, fold.lanes):
+                with self._axis(fold.var, start, stop):
+                    self.body(fold.body)
+                yield start, stop, [self._rows(self._atom(i), stop - start) for i in fold.items]
+            return
+        for k in range(fold.extent):
+            self._positions[fold.var] = k
+            self.body(fold.body)
+            yield k, k + 1, [self._rows(self._atom(item), 1) for item in fold.items]
+
+    def _rows(self, value: Array, count: int) -> Array:
+        """Return `value` with an axis of `count` in front of those of the loops around."""
+        shape = (1,) * (self._axes + 1 - value.ndim) + value.shape
+        return np.broadcast_to(value.reshape(shape), (count, *shape[1:]))
+
+    def _combine_into(
+        self, fold: Fold, partials: list[Array], lane: int, items: list[Array]
+    ) -> list[Array]:
+        """Combine items into as many partial results, from `lane` on; return all of those."""
+        stop = lane + len(items[0])
+        results = self._combined(fold, [p[lane:stop] for p in partials], items)
+        if stop - lane == fold.lanes:
+            return results
+        whole = []
+        for partial, result in zip(partials, results, strict=True):
+            shape = np.broadcast_shapes(partial.shape[1:], result.shape[1:])
+            copy = np.broadcast_to(partial, (fold.lanes, *shape)).copy()
+            copy[lane:stop] = result
+            whole.append(copy)
+        return whole
+
+    def _combined(self, fold: Fold, left: list[Array], right: list[Array]) -> list[Array]:
+        self._values.update(zip(fold.left, left, strict=True))
+        self._values.update(zip(fold.right, right, strict=True))
+        self.body(fold.combine)
+        return [self._rows(self._atom(atom), len(left[0])) for atom in fold.combined]
+
+    # --------------------------------------------------------------------------------- product
+
+    def _product(self, product: Product) -> None:
+        (row, m), (column, n) = product.rows, product.columns
+        if 0 in (m, n):
+            return
+        assert self._axes == 0, "loops around a product go one by one"
+        sums = self._sums(product)
+        if _is_free(product.body, Check | Product):
+            with self._axis(column, 0, n), self._axis(row, 0, m):
+                self._values[product.name] = sums
+                self.body(product.body)
+            return
+        for i, j in np.ndindex(m, n):
+            self._positions.update({row: i, column: j})
+            self._values[product.name] = np.asarray(sums[i, j])
+            self.body(product.body)
+
+    def _sums(self, product: Product) -> Array:
+        m, n, k = product.rows[1], product.columns[1], product.inner[1]
+        matrices = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
+        lhs, rhs = (convert(matrix, product.element, product.dtype) for matrix in matrices)
+        sums = np.zeros((m, n), product.dtype.numpy)
+        for i in range(k):
+            sums = sums + lhs[:, i : i + 1] * rhs[i : i + 1, :]
+        return sums
+
+    def _matrix(self, operand: StridedOperand, rows: int, columns: int) -> Array:
+        along_rows = operand.rows * np.arange(rows)[:, np.newaxis]
+        offsets = along_rows + operand.columns * np.arange(columns)
+        return np.asarray(self._buffers[operand.buffer][self._position(operand.index) + offsets])
+
+
+def _is_free(body: Sequence[Stmt], of: Any) -> bool:
+    """Return whether no statement, however deep, is one of the classes `of`."""
+    return not any(
+        isinstance(s, of) or (isinstance(s, For | Fold | Product) and not _is_free(s.body, of))
+        for s in body
+    )

@@ -1,0 +1,148 @@
+"""Scalar operations of the loop language in NumPy: constants, conversions, one row an operation.
+
+They are the interpreter's, and share no code with the native ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symgrad.codegen.loops.language import Const
+from symgrad.graph.dtypes import DType, float64
+
+Array = NDArray[Any]
+
+# ------------------------------------------------------------------------ constants and conversion
+
+
+def constant_array(const: Const) -> Array:
+    """Return the value of a constant, of its dtype and without axes."""
+    if const.dtype.is_float:
+        return convert(np.asarray(const.value, np.float64), float64, const.dtype)
+    return np.asarray(const.value, const.dtype.numpy)
+
+
+def convert(value: Array, source: DType, to: DType) -> Array:
+    """Return `value` converted as the language says; an array of the same dtype as it is."""
+    if source == to:
+        return value
+    if to.is_bool:
+        return np.asarray(value != 0)
+    if source.is_float and to.is_integer:
+        return _saturated(value.astype(np.float64), to)
+    if to.is_half and source.bits > 16:
+        value = _rounded_to_odd(value)
+    return value.astype(to.numpy)
+
+
+def _saturated(value: Array, to: DType) -> Array:
+    limits = np.iinfo(to.numpy)
+    # The greatest integer may not be a float64, but the power of two above it is.
+    above, below = value >= float(limits.max) + 1, value < float(limits.min)
+    inside = np.where(above | below | np.isnan(value), 0.0, value).astype(to.numpy)
+    result = np.where(below, to.numpy.type(limits.min), inside)
+    return np.where(above, to.numpy.type(limits.max), result)
+
+
+def _rounded_to_odd(value: Array) -> Array:
+    """Round to float32 so that rounding on, to fewer bits, gives what rounding once does.
+
+    A number between two neighbours becomes the one with an odd last bit.
+    """
+    single = value.astype(np.float32)
+    # As exact as a number can be: an integer of 64 bits is no float64.
+    size, back = np.abs(value.astype(np.longdouble)), np.abs(single.astype(np.longdouble))
+    bits = np.asarray(single).view(np.int32) - (back > size)
+    odd = np.where((back == size) | np.isnan(size), bits, bits | 1)
+    return odd.astype(np.int32).view(np.float32)
+
+
+# ------------------------------------------------------------------------------ scalar operations
+
+
+def _in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function computed in float64; the caller rounds the result."""
+    return lambda *args: function(*(arg.astype(np.float64) for arg in args))
+
+
+def _sigmoid(a: Array) -> Array:
+    decay = np.exp(-np.abs(a))
+    return np.where(a >= 0, 1.0, decay) / (1.0 + decay)
+
+
+def _erf(a: Array) -> Array:
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), np.float64)
+
+
+def _power(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(_in_double(np.power)(a, b))
+    power, square, left = np.ones_like(a), a, np.maximum(b, 0)
+    while np.any(left):
+        power = np.where(left & 1, power * square, power)
+        square, left = square * square, left >> 1
+    if a.dtype.kind == "u":
+        return power
+    inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
+    return np.where(b < 0, inverse, power)
+
+
+def _shifted(shift: Callable[..., Any], far: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the shift that gives `far(a)` where the distance is negative or the width or more."""
+
+    def shifted(a: Array, b: Array) -> Array:
+        is_near = (b >= 0) & (b < 8 * a.dtype.itemsize)
+        distance = np.where(is_near, b, np.zeros_like(b))
+        return np.asarray(np.where(is_near, shift(a, distance), far(a)))
+
+    return shifted
+
+
+def _first_if(wins: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that takes its first argument if that wins or is nan."""
+    return lambda a, b: np.where(wins(a, b) | (a != a), a, b)
+
+
+NUMPY_OPS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "neg": np.negative,
+    "abs": np.abs,
+    "min": _first_if(np.less),
+    "max": _first_if(np.greater),
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "exp": _in_double(np.exp),
+    "expm1": _in_double(np.expm1),
+    "log": _in_double(np.log),
+    "log1p": _in_double(np.log1p),
+    "sin": _in_double(np.sin),
+    "cos": _in_double(np.cos),
+    "tanh": _in_double(np.tanh),
+    "sigmoid": _in_double(_sigmoid),
+    "erf": _in_double(_erf),
+    "pow": _power,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": _shifted(np.left_shift, np.zeros_like),
+    "shr": _shifted(np.right_shift, lambda a: -(a < 0).astype(a.dtype)),
+}

@@ -1,0 +1,198 @@
+"""The text of a kernel as tokens: a position among them, and what is read from a few of them.
+
+Names, numbers, dtypes and indices are read here; constants, statements and all that needs to know
+what a name stands for are read in `loops_parse`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from symgrad.codegen.loops.language import Index, IndexAtom, Modulus, Quotient
+from symgrad.errors import GraphError
+from symgrad.graph.dtypes import BY_SHORT, DType
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<name>[A-Za-z_]\w*(?:\.\w+)*)
+      | (?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?)
+      | (?P<symbol>\.\.|//|[-+*%@{}()\[\]:,=])
+      | (?P<end>\Z)
+    )""",
+    re.ASCII | re.VERBOSE,
+)
+
+_DEPTH = 100  # how deep brackets may nest, far below what Python's stack takes
+_DIGITS = 40  # of an integer, more than one of 64 bits has
+
+
+class TokenReader:
+    """A position in the tokens of a text; line breaks and indentation mean nothing."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[str] = []
+        self._kinds: list[str] = []
+        self._starts: list[int] = []
+        self._at = 0
+        self._depth = 0
+        self._split()
+
+    def _split(self) -> None:
+        end = 0
+        while not self._kinds or self._kinds[-1] != "end":
+            match = _TOKEN.match(self._text, end)
+            if match is None:
+                start = len(self._text) - len(self._text[end:].lstrip())
+                raise self._error(f"{self._text[start]!r} means nothing", start)
+            kind = match.lastgroup
+            assert kind is not None, "every alternative of a token has a name"
+            self._tokens.append(match[kind])
+            self._kinds.append(kind)
+            self._starts.append(match.start(kind))
+            end = match.end()
+
+    # ---------------------------------------------------------------------------------- errors
+
+    def _error(self, problem: str, offset: int) -> GraphError:
+        line = self._text.count("\n", 0, offset) + 1
+        return GraphError(f"kernel text, line {line}", problem)
+
+    def refused(self, problem: str) -> GraphError:
+        """Return the error for what was read last."""
+        return self._error(problem, self._starts[max(self._at - 1, 0)])
+
+    def expected(self, what: str) -> GraphError:
+        """Return the error for a token that is not what the form of a kernel asks for."""
+        found = repr(self.token) if self.token else "the end"
+        return self._error(f"expected {what}, found {found}", self._starts[self._at])
+
+    # ---------------------------------------------------------------------------------- tokens
+
+    @property
+    def token(self) -> str:
+        """The token ahead, '' at the end."""
+        return self._tokens[self._at]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the token ahead: name, number, symbol or end."""
+        return self._kinds[self._at]
+
+    def next_is(self, token: str, ahead: int = 0) -> bool:
+        at = self._at + ahead
+        return at < len(self._tokens) and self._tokens[at] == token
+
+    def accept(self, token: str) -> bool:
+        """Take the token if it is next."""
+        found = self.token == token
+        self._at += found
+        return found
+
+    def take(self, *tokens: str) -> None:
+        for token in tokens:
+            if not self.accept(token):
+                raise self.expected(repr(token))
+
+    def any_token(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def name(self) -> str:
+        if self.kind != "name":
+            raise self.expected("a name")
+        return self.any_token()
+
+    def integer(self) -> int:
+        sign = -1 if self.accept("-") else 1
+        if not self.token.isdecimal():
+            raise self.expected("an integer")
+        return sign * self.whole(self.any_token())
+
+    def whole(self, digits: str) -> int:
+        """Return the number that `digits` are, which were read last."""
+        if len(digits) > _DIGITS:
+            raise self.refused(f"{digits[:_DIGITS]}... is too large")
+        return int(digits)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """Read what is between brackets, which may not nest too deep."""
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise self.refused(f"brackets nest more than {_DEPTH} deep")
+        yield
+        self._depth -= 1
+
+    def integers(self, count: int) -> tuple[int, ...]:
+        """Take `(1, 2, 3)`."""
+        self.take("(")
+        numbers = [self.integer()]
+        for _ in range(count - 1):
+            self.take(",")
+            numbers.append(self.integer())
+        self.take(")")
+        return tuple(numbers)
+
+    def dtype(self) -> DType:
+        name = self.name()
+        if name not in BY_SHORT:
+            raise self.refused(f"{name} is no dtype")
+        return BY_SHORT[name]
+
+    def range(self) -> tuple[str, int]:
+        """Take `i in 0..10`."""
+        var = self.name()
+        self.take("in", "0", "..")
+        return var, self.integer()
+
+    # --------------------------------------------------------------------------------- indices
+
+    def bracketed_index(self) -> Index:
+        self.take("[")
+        index = self.index()
+        self.take("]")
+        return index
+
+    def index(self) -> Index:
+        const = 0
+        terms: list[tuple[IndexAtom, int]] = []
+        sign = -1 if self.accept("-") else 1
+        while True:
+            term = self._term()
+            if isinstance(term, int):
+                const += sign * term
+            else:
+                terms.append((term[0], sign * term[1]))
+            if not (self.next_is("+") or self.next_is("-")):
+                return Index(const, tuple(terms))
+            sign = 1 if self.any_token() == "+" else -1
+
+    def _term(self) -> int | tuple[IndexAtom, int]:
+        if self.kind != "number":
+            return self._index_atom(), 1
+        number = self.integer()
+        return (self._index_atom(), number) if self.accept("*") else number
+
+    def _index_atom(self) -> IndexAtom:
+        if self.kind == "name":
+            name = self.name()
+            return self._divided(Index(0, ((name, 1),))) or name
+        self.take("(")
+        with self.nested():
+            inner = self.index()
+        self.take(")")
+        divided = self._divided(inner)
+        if divided is not None:
+            return divided
+        # `2*(i // 4)`: the parentheses were around a single atom.
+        if inner.const or len(inner.terms) != 1 or inner.terms[0][1] != 1:
+            raise self.expected("'//' or '%'")
+        return inner.terms[0][0]
+
+    def _divided(self, index: Index) -> Quotient | Modulus | None:
+        if self.accept("//"):
+            return Quotient(index, self.integer())
+        return Modulus(index, self.integer()) if self.accept("%") else None

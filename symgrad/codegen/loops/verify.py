@@ -1,0 +1,359 @@
+"""What a well-formed kernel is.
+
+Checked are names, dtypes, bounds, and what the iterations of a loop may do if they are to be taken
+in any order or side by side. Not checked is what depends on values: whether an element is written
+before it is read, and whether two iterations write the same element at indices that differ in form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from symgrad.codegen.loops.facts import (
+    is_taken,
+    stores_to,
+    vars_of,
+    verify_blocking,
+    verify_bounds,
+    verify_const,
+    verify_counts,
+    verify_cut,
+    verify_name,
+    verify_power,
+    verify_product_dtypes,
+    verify_share,
+)
+from symgrad.codegen.loops.index_arithmetic import bounds
+from symgrad.codegen.loops.language import (
+    Atom,
+    Cast,
+    Check,
+    Const,
+    Expr,
+    Fold,
+    For,
+    Index,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Param,
+    Product,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.print import print_index, print_statement
+from symgrad.graph.dtypes import DType, bool_, int64
+from symgrad.graph.scalars import SCALAR_OPS
+
+
+def verify_kernel(kernel: Kernel) -> None:
+    """Raise AssertionError, with the statement as a note, if the kernel is not well formed."""
+    verifier = _Verifier()
+    try:
+        verifier.kernel(kernel)
+    except AssertionError as error:
+        if verifier.statement is not None:
+            error.add_note(f"in: {print_statement(verifier.statement)}")
+        error.add_note(f"in: kernel @{kernel.name}")
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is bound at one place of a kernel, and which loops are around it.
+
+    `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
+    differs between the lanes of a vector, and `varying` the names that differ with it. `parts` is
+    into how many parts a parallel loop around is cut, None outside of one, and `is_fold` says that
+    there is a fold around. In dead code, where some loop around has no iterations, nothing is in
+    bounds and nothing needs be.
+    """
+
+    values: dict[str, DType] = field(default_factory=dict)
+    extents: dict[str, int] = field(default_factory=dict)
+    unordered: frozenset[str] = frozenset()
+    lane: str | None = None
+    varying: set[str] = field(default_factory=set)
+    parts: int | None = None
+    is_fold: bool = False
+    is_dead: bool = False
+
+    def inside(self, var: str, extent: int, *, ordered: bool, in_lanes: bool) -> _Scope:
+        """Return the scope of a loop's body."""
+        unordered = frozenset(() if ordered or extent <= 1 else (var,))
+        return _Scope(
+            dict(self.values),
+            {**self.extents, var: extent},
+            self.unordered | unordered,
+            var if in_lanes else self.lane,
+            self.varying | {var} if in_lanes else set(self.varying),
+            self.parts,
+            self.is_fold,
+            self.is_dead or extent == 0,
+        )
+
+
+class _Verifier:
+    """Walks a kernel; `statement` is the one being looked at."""
+
+    def __init__(self) -> None:
+        self.statement: Stmt | None = None
+        self._params: dict[str, Param] = {}
+        self._stored: set[str] = set()
+
+    def kernel(self, kernel: Kernel) -> None:
+        verify_name(kernel.name)
+        for param in kernel.params:
+            verify_name(param.name)
+            assert param.name not in self._params, f"{param.name} names two parameters"
+            assert param.count >= 0, f"{param.name} has {param.count} elements"
+            self._params[param.name] = param
+        self._body(kernel.body, _Scope())
+
+    # ----------------------------------------------------------------------------------- names
+
+    def _free(self, name: str, scope: _Scope) -> None:
+        verify_name(name)
+        taken = name in scope.values or name in scope.extents or name in self._params
+        assert not taken, f"{name} is bound already"
+
+    def _param(self, name: str) -> Param:
+        assert name in self._params, f"{name} is no parameter"
+        return self._params[name]
+
+    def _bind(self, name: str, dtype: DType, scope: _Scope, *, varies: bool) -> None:
+        self._free(name, scope)
+        scope.values[name] = dtype
+        if varies:
+            scope.varying.add(name)
+
+    # ----------------------------------------------------------------------------- expressions
+
+    def _index(self, index: Index, scope: _Scope) -> bool:
+        """Verify an index; return whether it varies between lanes."""
+        atoms = [atom for atom, _ in index.terms]
+        assert len(set(atoms)) == len(atoms), f"{print_index(index)} has a term twice"
+        assert all(c for _, c in index.terms), f"{print_index(index)} has a term times 0"
+        varies = False
+        for atom in atoms:
+            if isinstance(atom, str):
+                assert atom in scope.extents, f"{atom} is no index here"
+                varies |= atom in scope.varying
+            else:
+                assert atom.by > 0, f"{print_index(index)} divides by {atom.by}"
+                varies |= self._index(atom.index, scope)
+        return varies
+
+    def _element(self, param: Param, index: Index, scope: _Scope) -> bool:
+        varies = self._index(index, scope)
+        if not scope.is_dead:
+            verify_bounds(param, *bounds(index, scope.extents), print_index(index))
+        return varies
+
+    def _readable(self, name: str) -> Param:
+        param = self._param(name)
+        has_values = param.mode in ("in", "inout") or name in self._stored
+        assert has_values, f"{name} is loaded from, but nothing was stored to it before"
+        return param
+
+    def _atom(self, atom: Atom, scope: _Scope, dtype: DType, what: str) -> bool:
+        """Verify an atom that must be of `dtype`; return whether it varies between lanes."""
+        if isinstance(atom, Const):
+            verify_const(atom)
+        else:
+            assert atom.name in scope.values, f"{atom.name} is not bound"
+            bound = scope.values[atom.name]
+            assert atom.dtype == bound, f"{atom.name} is {bound}, not {atom.dtype}"
+        assert atom.dtype == dtype, f"{what} is {atom.dtype}, not {dtype}"
+        return isinstance(atom, Ref) and atom.name in scope.varying
+
+    def _atoms(self, atoms: Iterable[tuple[Atom, DType, str]], scope: _Scope) -> bool:
+        # A list: all must be verified, not only those up to the first that varies.
+        return any([self._atom(atom, scope, dtype, what) for atom, dtype, what in atoms])
+
+    def _expr(self, expr: Expr, scope: _Scope) -> bool:
+        """Verify an expression; return whether it varies between lanes."""
+        match expr:
+            case Const() | Ref():
+                return self._atom(expr, scope, expr.dtype, "the value")
+            case Load(buffer, index, dtype):
+                param = self._readable(buffer)
+                assert dtype == param.dtype, f"{buffer} holds {param.dtype}, not {dtype}"
+                return self._element(param, index, scope)
+            case Op():
+                return self._op(expr, scope)
+            case Select(condition, chosen, otherwise, dtype):
+                atoms = [(condition, bool_, "the condition"), (chosen, dtype, "what is chosen")]
+                return self._atoms([*atoms, (otherwise, dtype, "what is not chosen")], scope)
+            case Cast(value, _):
+                return self._atom(value, scope, value.dtype, "the value")
+            case IndexValue(index, dtype):
+                assert dtype == int64, f"an index is i64, not {dtype}"
+                return self._index(index, scope)
+            case _:
+                assert_never(expr)
+
+    def _op(self, op: Op, scope: _Scope) -> bool:
+        assert op.name in SCALAR_OPS, f"{op.name} is no scalar operation"
+        row = SCALAR_OPS[op.name]
+        assert len(op.args) == row.arity, f"{op.name} takes {row.arity}, not {len(op.args)}"
+        dtype = op.args[0].dtype
+        assert not dtype.is_half, f"{op.name} of {dtype}: halves are computed in f32"
+        assert is_taken(row.takes, dtype), f"{op.name} takes {row.takes}, not {dtype}"
+        gives = dtype if row.gives == "same" else bool_
+        assert op.dtype == gives, f"{op.name} gives {gives}, not {op.dtype}"
+        return self._atoms([(arg, dtype, f"an argument of {op.name}") for arg in op.args], scope)
+
+    # ------------------------------------------------------------------------------ statements
+
+    def _body(self, body: tuple[Stmt, ...], scope: _Scope) -> None:
+        for statement in body:
+            self.statement = statement
+            match statement:
+                case Let(name, value):
+                    self._bind(name, value.dtype, scope, varies=self._expr(value, scope))
+                case Store():
+                    self._store(statement, scope)
+                case Check():
+                    scope = self._check(statement, scope)
+                case For():
+                    self._for(statement, scope)
+                case Fold():
+                    self._fold(statement, scope)
+                case Product():
+                    self._product(statement, scope)
+                case _:
+                    assert_never(statement)
+
+    def _store(self, store: Store, scope: _Scope) -> None:
+        param = self._param(store.buffer)
+        assert param.mode != "in", f"{param.name} is an input"
+        self._element(param, store.index, scope)
+        self._atom(store.value, scope, param.dtype, f"what is stored to {param.name}")
+        ignored = ", ".join(sorted(scope.unordered - vars_of(store.index)))
+        assert not ignored, f"iterations over {ignored} have no order and store to one element"
+        self._stored.add(param.name)
+
+    def _check(self, check: Check, scope: _Scope) -> _Scope:
+        """Verify a check; return the scope of what follows it."""
+        varies = self._atom(check.value, scope, int64, "an index to check")
+        assert not varies, f"{check.name} differs between the lanes of {scope.lane}"
+        assert check.extent >= 0, f"{check.name} is checked against {check.extent}"
+        assert check.status > 0, f"status {check.status} does not say that a check failed"
+        self._free(check.name, scope)
+        scope.extents[check.name] = check.extent
+        # No index is in an empty range, so the kernel never passes.
+        return scope if check.extent else replace(scope, is_dead=True)
+
+    def _loop(self, var: str, extent: int, scope: _Scope) -> None:
+        self._free(var, scope)
+        assert extent >= 0, f"the extent of {var} is {extent}"
+
+    def _for(self, loop: For, scope: _Scope) -> None:
+        self._loop(loop.var, loop.extent, scope)
+        verify_power("vector", loop.vector)
+        in_lanes = loop.vector > 1
+        assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
+        assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
+        inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)
+        if loop.parallel is not None:
+            verify_cut(loop)
+            inside = self._part(inside, scope, loop.parts)
+        self._body(loop.body, inside)
+
+    def _part(self, inside: _Scope, around: _Scope, parts: int) -> _Scope:
+        """Verify that a statement may be parallel; return its scope `inside` as that of a part."""
+        assert around.lane is None, f"parallel within the vector of {around.lane}"
+        assert around.parts is None, "parallel within a part"
+        assert not around.is_fold, "parallel within a fold"
+        return replace(inside, parts=parts)
+
+    def _fold(self, fold: Fold, scope: _Scope) -> None:
+        self._loop(fold.var, fold.extent, scope)
+        verify_power("lanes", fold.lanes)
+        in_lanes = fold.lanes > 1
+        assert not (in_lanes and scope.lane), f"lanes within the vector of {scope.lane}"
+        verify_counts(fold)
+        dtypes = [accumulator.identity.dtype for accumulator in fold.accumulators]
+        for accumulator in fold.accumulators:
+            verify_const(accumulator.identity)
+        inside = scope.inside(fold.var, fold.extent, ordered=not in_lanes, in_lanes=in_lanes)
+        self._body(fold.body, replace(inside, is_fold=True))
+        self.statement = fold
+        items = [(item, dtype, "an item") for item, dtype in zip(fold.items, dtypes, strict=True)]
+        varies = self._atoms(items, inside)
+        self._combine(fold, dtypes, scope)
+        for accumulator, dtype in zip(fold.accumulators, dtypes, strict=True):
+            self._bind(accumulator.name, dtype, scope, varies=varies and scope.lane is not None)
+
+    def _combine(self, fold: Fold, dtypes: list[DType], around: _Scope) -> None:
+        """Verify that partial results are combined from themselves and constants alone."""
+        scope = _Scope()
+        for sides in (fold.left, fold.right):
+            for name, dtype in zip(sides, dtypes, strict=True):
+                self._free(name, around)
+                self._bind(name, dtype, scope, varies=False)
+        for let in fold.combine:
+            self.statement = let
+            computes = not isinstance(let.value, Load | IndexValue)
+            assert computes, "partial results are combined without buffers and indices"
+            self._free(let.name, around)
+            self._bind(let.name, let.value.dtype, scope, varies=self._expr(let.value, scope))
+        self.statement = fold
+        results = zip(fold.combined, dtypes, strict=True)
+        self._atoms([(atom, dtype, "a combined result") for atom, dtype in results], scope)
+
+    def _product(self, product: Product, scope: _Scope) -> None:
+        assert scope.lane is None, f"a product within the vector of {scope.lane}"
+        axes = (product.rows, product.columns, product.inner)
+        for var, extent in axes:
+            self._loop(var, extent, scope)
+        assert len({var for var, _ in axes}) == len(axes), "the axes of a product share a name"
+        verify_product_dtypes(product)
+        verify_blocking(product.blocking)
+        m, n, k = (extent for _, extent in axes)
+        self._operand(product, product.lhs, (m, k), scope)
+        self._operand(product, product.rhs, (k, n), scope)
+        inside = scope
+        if product.parallel is not None:
+            verify_share(product)
+            inside = self._part(scope, scope, product.parts)
+        self._scratch(product, inside.parts or 1)
+        for axis, (var, size) in zip("mn", axes, strict=False):
+            in_lanes = axis == product.blocking.along
+            inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
+        self._bind(product.name, product.dtype, inside, varies=True)
+        for buffer in (product.lhs.buffer, product.rhs.buffer):
+            assert not stores_to(buffer, product.body), f"{buffer} is an operand and stored to"
+        self._body(product.body, inside)
+
+    def _operand(
+        self, product: Product, operand: StridedOperand, shape: tuple[int, int], scope: _Scope
+    ) -> None:
+        param = self._readable(operand.buffer)
+        element = product.element
+        assert param.dtype == element, f"{param.name} holds {param.dtype}, not {element}"
+        self._index(operand.index, scope)
+        low, high = bounds(operand.index, scope.extents)
+        for stride, extent in zip((operand.rows, operand.columns), shape, strict=True):
+            reach = stride * (extent - 1)
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        if not scope.is_dead and product.rows[1] and product.columns[1] and product.inner[1]:
+            verify_bounds(param, low, high, f"{print_index(operand.index)}, ...")
+
+    def _scratch(self, product: Product, parts: int) -> None:
+        needed = product.blocking.scratch * parts
+        if product.scratch is None:
+            assert needed == 0, f"the product needs {needed} bytes of scratch and has no buffer"
+            return
+        param = self._param(product.scratch)
+        assert param.mode == "scratch", f"{param.name} is {param.mode} and not scratch"
+        held = param.count * param.dtype.itemsize
+        assert held >= needed, f"{param.name} has {held} bytes, the product needs {needed}"

@@ -1,0 +1,376 @@
+"""Lower: from a group of nodes to a kernel of the loop language.
+
+One function for each structure, none for any op. What comes out is plain: one loop an axis, one
+fold a reduced axis, in the order of the axes; `schedule/vectorize.py` makes it fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from symgrad.codegen.loops.language import (
+    PLAIN,
+    Accumulator,
+    Atom,
+    Const,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Param,
+    Product,
+    Ref,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.lower.products import build_product, plan_product
+from symgrad.codegen.lower.scope import Names, Scope, constant
+from symgrad.codegen.lower.values import Values
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import (
+    AxisMap,
+    Contract,
+    Place,
+    Reduce,
+    Scatter,
+    ScatterAdd,
+    ScatterSet,
+)
+from symgrad.graph.types import TensorType
+from symgrad.passes.fusion.buffers import Buffer, Buffers
+from symgrad.passes.fusion.partition import Group, Partition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredKernel:
+    """A kernel, the buffers its parameters stand for, and the group it computes."""
+
+    kernel: Kernel
+    arguments: tuple[Buffer, ...]
+    group: Group
+
+
+def lower_group(partition: Partition, buffers: Buffers, group: Group, name: str) -> LoweredKernel:
+    """Lower `group` to a kernel called `name`."""
+    lowering = _Lowering(partition, buffers, group)
+    body = lowering.body()
+    params, arguments = lowering.values.params(body)
+    return LoweredKernel(Kernel(name, params, body), arguments, group)
+
+
+def lower_copy(type_: TensorType, name: str) -> Kernel:
+    """Return a kernel that copies a buffer."""
+    count, dtype = type_.count, type_.dtype
+    scope = Scope(Names())
+    index = Index(0, (("i0", 1),))
+    scope.statements.append(Store("b1", index, scope.load("b0", index, dtype)))
+    params = (Param("b0", dtype, count, "in"), Param("b1", dtype, count, "out"))
+    return Kernel(name, params, (For("i0", count, tuple(scope.statements)),))
+
+
+def lower_zeros(type_: TensorType, name: str) -> Kernel:
+    """Return a kernel that fills a buffer with zeros."""
+    count, dtype = type_.count, type_.dtype
+    store = Store("b0", Index(0, (("i0", 1),)), constant(0, dtype))
+    return Kernel(name, (Param("b0", dtype, count, "out"),), (For("i0", count, (store,)),))
+
+
+class _Lowering:
+    def __init__(self, partition: Partition, buffers: Buffers, group: Group) -> None:
+        self.partition = partition
+        self.group = group
+        self.names = Names()
+        self.values = Values(partition, buffers, group, self.names)
+
+    def body(self) -> tuple[Stmt, ...]:
+        anchor = self.group.anchor
+        spec = None if anchor is None else self.partition.specs[anchor]
+        match spec:
+            case Reduce() | Contract():
+                assert anchor is not None, "a structure that reduces is an anchor"
+                return self._fold_group(anchor, spec)
+            case Place():
+                assert anchor is not None, "a structure that places is an anchor"
+                return self._place_group(anchor, spec)
+            case ScatterAdd() | ScatterSet():
+                assert anchor is not None, "a structure that scatters is an anchor"
+                return self._scatter_group(anchor, spec)
+            case _:
+                return self._map_group()
+
+    # ------------------------------------------------------------------------- results
+
+    def _map_group(self) -> tuple[Stmt, ...]:
+        shape = self.group.outputs[0].type.static_shape
+        return self.nest(shape, partial(self._store_outputs, shape))
+
+    def _store_outputs(
+        self, shape: tuple[int, ...], scope: Scope, index: tuple[Index, ...]
+    ) -> None:
+        """Compute every result of the group at `index` of `shape` and store it.
+
+        A result of another shape has the same elements in the same order.
+        """
+        places = {
+            t: index
+            if t.shape == shape
+            else self.values.reshaped(index, shape, t.type.static_shape)
+            for t in self.group.outputs
+        }
+        results = [(t, self.values.value(scope, t, place)) for t, place in places.items()]
+        for tensor, value in results:
+            self.store(scope, tensor, places[tensor], value)
+
+    def store(self, scope: Scope, tensor: Tensor, index: Sequence[Index], value: Atom) -> None:
+        """Store an element of a result to every buffer that takes it."""
+        for name in self.values.destinations(tensor):
+            offset = self.values.linear(index, tensor.type.static_shape)
+            scope.statements.append(Store(name, offset, value))
+
+    def nest(
+        self,
+        shape: Sequence[int],
+        write: Callable[[Scope, tuple[Index, ...]], None],
+        *,
+        outer: Scope | None = None,
+        ordered: range = range(0),
+    ) -> tuple[Stmt, ...]:
+        """Return loops over `shape` around what `write` puts into their innermost body.
+
+        The iterations of the axes in `ordered` depend on each other.
+        """
+        variables = [self.values.loop(n) for n in shape]
+        scope = Scope(self.names) if outer is None else outer.inner()
+        write(scope, _index(list(zip(variables, shape, strict=True))))
+        body = tuple(scope.statements)
+        for axis in range(len(shape) - 1, -1, -1):
+            body = (For(variables[axis], shape[axis], body, ordered=axis in ordered),)
+        return body
+
+    # ------------------------------------------------------------------- Reduce, Contract
+
+    def _product_group(self, anchor: Node, spec: Contract) -> tuple[Stmt, ...] | None:
+        """Return the matrix product `spec` is, with the rest of the group done to each element."""
+        found = plan_product(self.values, anchor, spec)
+        if found is None:
+            return None
+        loops, left, right = found
+        total = Ref(self.names.value(), spec.accumulate)
+        index = _index([loops[label] for label in spec.out])
+        scope = Scope(self.names)
+        scope.remember((anchor.output, index), scope.cast(total, anchor.output.dtype))
+        self._store_outputs(anchor.output.type.static_shape, scope, index)
+        element = anchor.inputs[0].dtype
+
+        def make(
+            lhs: StridedOperand,
+            rhs: StridedOperand,
+            rows: tuple[str, int],
+            columns: tuple[str, int],
+            inner: tuple[str, int],
+            body: tuple[Stmt, ...],
+        ) -> Product:
+            return Product(
+                total.name, total.dtype, element, rows, columns, inner, lhs, rhs, PLAIN, None, body
+            )
+
+        return build_product(loops, spec, left, right, make, tuple(scope.statements))
+
+    def _fold_group(self, anchor: Node, spec: Reduce | Contract) -> tuple[Stmt, ...]:
+        product = self._product_group(anchor, spec) if isinstance(spec, Contract) else None
+        if product is not None:
+            return product
+        shape = anchor.output.type.static_shape
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            value = (
+                self._reduce(scope, anchor, spec, index)
+                if isinstance(spec, Reduce)
+                else self._contract(scope, anchor, spec, index)
+            )
+            scope.remember((anchor.output, index), value)
+            self._store_outputs(shape, scope, index)
+
+        return self.nest(shape, write)
+
+    def _reduce(self, scope: Scope, anchor: Node, spec: Reduce, index: tuple[Index, ...]) -> Atom:
+        (operand,) = anchor.inputs
+        shape = operand.type.static_shape
+        loops = {axis: self.values.loop(shape[axis]) for axis in spec.axes}
+        outer = iter(index)
+        full = tuple(_of(loops[a]) if a in loops else next(outer) for a in range(len(shape)))
+
+        def item(inner: Scope) -> tuple[Atom, ...]:
+            element = self.values.value(inner, operand, full)
+            position = self.values.linear(
+                [_of(loops[a]) for a in spec.axes], [shape[a] for a in spec.axes]
+            )
+            return spec.item(inner, element, inner.index_value(position))
+
+        identity = tuple(constant(v, d) for v, d in zip(spec.identity, spec.dtypes, strict=True))
+        variables = [(loops[a], shape[a]) for a in spec.axes]
+        totals = self._fold(scope, variables, identity, item, spec.combine)
+        result: Atom = spec.finish(scope, totals)
+        return result
+
+    def _contract(
+        self, scope: Scope, anchor: Node, spec: Contract, index: tuple[Index, ...]
+    ) -> Atom:
+        lhs, rhs = anchor.inputs
+        sizes = dict(zip(spec.lhs, lhs.type.static_shape, strict=True))
+        sizes |= dict(zip(spec.rhs, rhs.type.static_shape, strict=True))
+        summed = [label for label in sizes if label not in spec.out]
+        loops = {label: self.values.loop(sizes[label]) for label in summed}
+        places = dict(zip(spec.out, index, strict=True)) | {k: _of(v) for k, v in loops.items()}
+        wide = spec.accumulate
+
+        def item(inner: Scope) -> tuple[Atom, ...]:
+            a = self.values.value(inner, lhs, tuple(places[k] for k in spec.lhs))
+            b = self.values.value(inner, rhs, tuple(places[k] for k in spec.rhs))
+            return (inner.call("mul", inner.cast(a, wide), inner.cast(b, wide)),)
+
+        def combine(s: Scope, a: tuple[Atom, ...], b: tuple[Atom, ...]) -> tuple[Atom, ...]:
+            return (s.call("add", a[0], b[0]),)
+
+        variables = [(loops[label], sizes[label]) for label in summed]
+        zero = constant(0, wide)
+        (total,) = self._fold(scope, variables, (zero,), item, combine)
+        return scope.cast(total, anchor.output.dtype)
+
+    def _fold(
+        self,
+        scope: Scope,
+        variables: list[tuple[str, int]],
+        identity: tuple[Const, ...],
+        item: Callable[[Scope], tuple[Atom, ...]],
+        combine: Callable[..., tuple[Atom, ...]],
+    ) -> tuple[Atom, ...]:
+        """Write nested folds, the last variable innermost; without variables, the one item."""
+        if not variables:
+            return item(scope)
+        inner = scope.inner()
+        scopes = [inner.inner() for _ in variables]
+        items = item(scopes[-1])
+        body = tuple(scopes[-1].statements)
+        results: tuple[Ref, ...] = ()
+        for variable, extent in reversed(variables):
+            fold = self._one_fold(variable, extent, identity, body, items, combine)
+            results = tuple(Ref(a.name, a.identity.dtype) for a in fold.accumulators)
+            body, items = (fold,), results
+        scope.statements.extend(body)
+        return results
+
+    def _one_fold(
+        self,
+        variable: str,
+        extent: int,
+        identity: tuple[Const, ...],
+        body: tuple[Stmt, ...],
+        items: tuple[Atom, ...],
+        combine: Callable[..., tuple[Atom, ...]],
+    ) -> Fold:
+        accumulators = tuple(Accumulator(self.names.value(), c) for c in identity)
+        left = tuple(Ref(self.names.value(), c.dtype) for c in identity)
+        right = tuple(Ref(self.names.value(), c.dtype) for c in identity)
+        scope = Scope(self.names)
+        combined = combine(scope, left, right)
+        lets = tuple(s for s in scope.statements if isinstance(s, Let))
+        assert len(lets) == len(scope.statements), "combining takes scalar operations only"
+        return Fold(
+            accumulators,
+            variable,
+            extent,
+            1,
+            body,
+            items,
+            tuple(r.name for r in left),
+            tuple(r.name for r in right),
+            lets,
+            combined,
+        )
+
+    # ----------------------------------------------------------------- Place, Scatter
+
+    def _place_group(self, anchor: Node, spec: Place) -> tuple[Stmt, ...]:
+        body: list[Stmt] = []
+        output = anchor.output
+        if spec.fill is not None:
+            fill = spec.fill
+            body += self.nest(
+                output.type.static_shape,
+                lambda scope, index: self.store(
+                    scope, output, index, scope.const(fill, output.dtype)
+                ),
+            )
+        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+
+            def write(
+                scope: Scope,
+                index: tuple[Index, ...],
+                operand: Tensor = operand,
+                maps: tuple[AxisMap, ...] = maps,
+            ) -> None:
+                value = self.values.value(scope, operand, index)
+                self.store(scope, output, self.values.mapped(maps, index), value)
+
+            body += self.nest(operand.type.static_shape, write)
+        return tuple(body)
+
+    def _scatter_group(self, anchor: Node, spec: Scatter) -> tuple[Stmt, ...]:
+        _base, updates, *indices = anchor.inputs
+        output = anchor.output
+        shape = output.type.static_shape
+        rank = indices[0].ndim
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            start, stop = spec.axis, spec.axis + rank
+            rows = self.values.checked(scope, anchor, output, spec.axis, indices, index[start:stop])
+            place = (*index[:start], *rows, *index[stop:])
+            item = self.values.value(scope, updates, index)
+            offset = self.values.linear(place, shape)
+            for name in self.values.destinations(output):
+                if isinstance(spec, ScatterSet):
+                    scope.statements.append(Store(name, offset, item))
+                    continue
+                # Not `scope.load`: what was loaded before another row was added is out of date.
+                old = Ref(scope.names.value(), output.dtype)
+                scope.statements.append(Let(old.name, Load(name, offset, output.dtype)))
+                scope.statements.append(Store(name, offset, scope.call("add", old, item)))
+
+        # Rows may meet, so they are written one after another.
+        rows = range(spec.axis, spec.axis + rank)
+        body = self.nest(updates.type.static_shape, write, ordered=rows)
+        return (*self._copy_of_base(anchor), *body)
+
+    def _copy_of_base(self, anchor: Node) -> tuple[Stmt, ...]:
+        """Return the loops that copy what is scattered into, to where it is not already."""
+        base, output = anchor.inputs[0], anchor.output
+        copies = list(self.values.destinations(output))
+        if self.values.is_in_memory(base) and self.values.source(base) in copies:
+            copies.remove(self.values.source(base))
+        if not copies:
+            return ()
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            value = self.values.value(scope, base, index)
+            offset = self.values.linear(index, output.type.static_shape)
+            scope.statements.extend(Store(name, offset, value) for name in copies)
+
+        return self.nest(output.type.static_shape, write)
+
+
+def _index(axes: Sequence[tuple[str, int]]) -> tuple[Index, ...]:
+    """Return the index that loops over `axes` are at: 0 along those of size 1.
+
+    So it is what dividing out the position of an element gives, see `Values.reshaped`.
+    """
+    return tuple(Index() if extent == 1 else _of(variable) for variable, extent in axes)
+
+
+def _of(variable: str) -> Index:
+    return Index(0, ((variable, 1),))

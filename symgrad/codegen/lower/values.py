@@ -1,0 +1,262 @@
+"""The values of tensors inside a kernel: how one element of a node becomes statements.
+
+`Values.value` writes what computes an element of a tensor at an index, through whatever nodes the
+group computes, down to loads from buffers. It is a loop over a stack and not a recursion, so a
+group may be as deep as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.codegen.loops.index_arithmetic import bounds, modulus, quotient, scaled_sum
+from symgrad.codegen.loops.language import (
+    Atom,
+    Check,
+    Fold,
+    For,
+    Index,
+    Let,
+    Load,
+    Mode,
+    Param,
+    Product,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.lower.scope import Names, Scope, ValueKey, constant
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import AxisMap, Gather, Iota, Map, Reshape, View
+from symgrad.passes.fusion.buffers import Buffer, Buffers
+from symgrad.passes.fusion.partition import Group, Partition
+
+
+class Values:
+    """The elements of a group's tensors, and the parameters of the kernel they come from."""
+
+    def __init__(self, partition: Partition, buffers: Buffers, group: Group, names: Names) -> None:
+        self._partition = partition
+        self._buffers = buffers
+        self._group = group
+        self._computed = set(group.nodes)
+        self._names = names
+        self._parameter: dict[Buffer, str] = {}
+        self.extents: dict[str, int] = {}
+
+    # ------------------------------------------------------------------- loops and indices
+
+    def loop(self, extent: int) -> str:
+        """Return a new loop variable that takes 0 to `extent - 1`."""
+        name = self._names.loop()
+        self.extents[name] = extent
+        return name
+
+    def linear(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
+        """Return the position of `index` in a row-major array of `shape`."""
+        stride = 1
+        parts = []
+        for part, size in zip(reversed(index), reversed(shape), strict=True):
+            parts.append((part, stride))
+            stride *= size
+        return scaled_sum(parts)
+
+    def mapped(self, maps: Sequence[AxisMap], index: Sequence[Index]) -> tuple[Index, ...]:
+        """Return what affine `maps` make of `index`."""
+        return tuple(scaled_sum([(index[a], c) for a, c in m.terms], m.offset) for m in maps)
+
+    def reshaped(
+        self, index: Sequence[Index], shape: Sequence[int], old: Sequence[int]
+    ) -> tuple[Index, ...]:
+        """Return where the element at `index` of an array of `shape` is in the shape `old`."""
+        position = self.linear(index, shape)
+        result: list[Index] = []
+        for axis in range(len(old) - 1, -1, -1):
+            size = max(old[axis], 1)
+            last = axis == 0
+            result.append(position if last else modulus(position, size, self.extents))
+            position = position if last else quotient(position, size, self.extents)
+        return tuple(reversed(result))
+
+    # -------------------------------------------------------------------------- parameters
+
+    def destinations(self, tensor: Tensor) -> list[str]:
+        """Return the parameters a result of the group is written to."""
+        return [self._name(buffer) for buffer in self._buffers.destinations[tensor]]
+
+    def source(self, tensor: Tensor) -> str:
+        """Return the parameter a tensor in memory is read from."""
+        return self._name(self._buffers.source[self._partition.stored(tensor)])
+
+    def is_in_memory(self, tensor: Tensor) -> bool:
+        """Return whether `tensor` is read from memory and not computed by this group."""
+        return self._partition.stored(tensor) in self._buffers.source and not self._spec(tensor)
+
+    def _name(self, buffer: Buffer) -> str:
+        return self._parameter.setdefault(buffer, f"b{len(self._parameter)}")
+
+    def params(self, body: tuple[Stmt, ...]) -> tuple[tuple[Param, ...], tuple[Buffer, ...]]:
+        """Return the parameters that `body` uses, and the buffers they stand for."""
+        loaded, stored = buffers_used(body)
+        params, arguments = [], []
+        for buffer, name in self._parameter.items():
+            if name not in loaded and name not in stored:
+                continue
+            mode: Mode = "in" if name not in stored else "inout" if name in loaded else "out"
+            params.append(Param(name, buffer.type.dtype, buffer.type.count, mode))
+            arguments.append(buffer)
+        return tuple(params), tuple(arguments)
+
+    # ------------------------------------------------------------------------------ values
+
+    def value(self, scope: Scope, tensor: Tensor, index: tuple[Index, ...]) -> Atom:
+        """Write what computes the element of `tensor` at `index` into `scope`."""
+        pending: list[ValueKey] = [(tensor, index)]
+        while pending:
+            key = pending[-1]
+            if scope.find(key) is not None:
+                pending.pop()
+                continue
+            needed = self._needed(key)
+            operands = [found for k in needed if (found := scope.find(k)) is not None]
+            if len(operands) < len(needed):
+                pending.extend(k for k in reversed(needed) if scope.find(k) is None)
+                continue
+            scope.remember(key, self._compute(scope, key, operands))
+            pending.pop()
+        result = scope.find((tensor, index))
+        assert result is not None, "the loop ends when the value is known"
+        return result
+
+    def _spec(self, tensor: Tensor) -> object:
+        """Return the structure that computes `tensor` here, None if it is read from memory."""
+        node = tensor.node
+        return self._partition.specs[node] if node in self._computed else None
+
+    def _needed(self, key: ValueKey) -> list[ValueKey]:
+        """Return the elements that the element `key` is computed from."""
+        tensor, index = key
+        node = tensor.node
+        match self._spec(tensor):
+            case Map():
+                return [(operand, index) for operand in node.inputs]
+            case View(maps):
+                return [(node.inputs[0], self.mapped(maps, index))]
+            case Reshape():
+                old = node.inputs[0].type.static_shape
+                return [(node.inputs[0], self.reshaped(index, tensor.type.static_shape, old))]
+            case Gather(axis, _):
+                indices = node.inputs[1:]
+                rows = index[axis : axis + indices[0].ndim]
+                return [(t, rows) for t in indices if self._affine(t, rows) is None]
+            case _:
+                return []
+
+    def _compute(self, scope: Scope, key: ValueKey, operands: list[Atom]) -> Atom:
+        tensor, index = key
+        match self._spec(tensor):
+            case Map(body):
+                result: Atom = body(scope, *operands)
+                return result
+            case View() | Reshape():
+                return operands[0]
+            case Iota(axis):
+                return scope.cast(scope.index_value(index[axis]), tensor.dtype)
+            case Gather(axis, _):
+                return self._gather(scope, tensor.node, axis, index)
+            case None:
+                return self._element(scope, tensor, index)
+            case spec:
+                raise AssertionError(f"{spec} is an anchor: its value is remembered by its loop")
+
+    def _element(self, scope: Scope, tensor: Tensor, index: Sequence[Index]) -> Atom:
+        """Load from memory; a constant of one element is written out."""
+        buffer = self._buffers.source[self._partition.stored(tensor)]
+        if buffer.place == "constant" and buffer.type.count == 1:
+            array = self._buffers.constants[buffer.number].array
+            return constant(array.reshape(-1)[0].item(), tensor.dtype)
+        offset = self.linear(index, tensor.type.static_shape)
+        return scope.load(self._name(buffer), offset, tensor.dtype)
+
+    # --------------------------------------------------------------- indices that are data
+
+    def _gather(self, scope: Scope, node: Node, axis: int, index: tuple[Index, ...]) -> Atom:
+        operand, *indices = node.inputs
+        rank = indices[0].ndim
+        rows = index[axis : axis + rank]
+        found = self.checked(scope, node, operand, axis, indices, rows)
+        place = (*index[:axis], *found, *index[axis + rank :])
+        tensor, place = self.through_views(operand, place)
+        return self._element(scope, tensor, place)
+
+    def through_views(
+        self, tensor: Tensor, index: tuple[Index, ...]
+    ) -> tuple[Tensor, tuple[Index, ...]]:
+        """Follow affine views that this group computes down to a tensor in memory."""
+        while isinstance(view := self._spec(tensor), View):
+            (operand,) = tensor.node.inputs
+            tensor, index = operand, self.mapped(view.index, index)
+        return tensor, index
+
+    def checked(
+        self,
+        scope: Scope,
+        node: Node,
+        operand: Tensor,
+        axis: int,
+        indices: Sequence[Tensor],
+        rows: tuple[Index, ...],
+    ) -> tuple[Index, ...]:
+        """Return the indices that the elements of `indices` at `rows` are, checked for their axes.
+
+        An index that is only a position, like those of take_along_axis, needs no check.
+        """
+        found = []
+        for i, tensor in enumerate(indices):
+            extent = operand.type.static_shape[axis + i]
+            position = self._affine(tensor, rows)
+            if position is None or not self._is_within(position, extent):
+                value = self.value(scope, tensor, rows)
+                position = scope.check(value, extent, self.status(node))
+                ((name, _),) = position.terms
+                assert isinstance(name, str), "a check binds a name"
+                self.extents[name] = extent
+            found.append(position)
+        return tuple(found)
+
+    def _is_within(self, position: Index, extent: int) -> bool:
+        low, high = bounds(position, self.extents)
+        return low >= 0 and high < extent
+
+    def status(self, node: Node) -> int:
+        """Return the status a kernel returns when an index of `node` is out of range."""
+        return self._partition.status[node]
+
+    def _affine(self, tensor: Tensor, index: tuple[Index, ...]) -> Index | None:
+        """Return the value of `tensor` at `index` if it is just a position in bounds."""
+        while isinstance(spec := self._spec(tensor), View | Reshape):
+            (operand,) = tensor.node.inputs
+            if isinstance(spec, View):
+                index = self.mapped(spec.index, index)
+            else:
+                old = operand.type.static_shape
+                index = self.reshaped(index, tensor.type.static_shape, old)
+            tensor = operand
+        return index[spec.axis] if isinstance(spec, Iota) else None
+
+
+def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
+    """Return the names of the buffers that statements load from and store to."""
+    loaded: set[str] = set()
+    stored: set[str] = set()
+    for statement in statements(body):
+        match statement:
+            case Let(_, Load(buffer, _, _)):
+                loaded.add(buffer)
+            case Store(buffer, _, _):
+                stored.add(buffer)
+            case Product():
+                loaded |= {statement.lhs.buffer, statement.rhs.buffer}
+            case Let() | Check() | For() | Fold():
+                pass
+    return loaded, stored

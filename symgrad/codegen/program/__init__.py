@@ -1,0 +1,1 @@
+"""Programs: instructions around calls of kernels, their memory and their verifier."""

@@ -1,0 +1,387 @@
+"""Build programs: from groups of nodes, and the nested graphs among them, to steps.
+
+The graph of a branch or of a body is partitioned and lowered like a program of its own; what are
+inputs and outputs to it are buffers of the graph around it, or slices of stacks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.lower.groups import lower_copy, lower_group, lower_zeros
+from symgrad.codegen.program.arena import lay_out
+from symgrad.codegen.program.group_key import group_key
+from symgrad.codegen.program.language import (
+    Argument,
+    CallInstr,
+    Instr,
+    Launch,
+    Program,
+    Routine,
+    ScanInstr,
+    Slice,
+    SwitchInstr,
+    WhileInstr,
+    root,
+    routines_of,
+)
+from symgrad.codegen.program.registers import schedule_registers
+from symgrad.codegen.schedule.kernel_pool import KernelPool
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.relocate import Relocated
+from symgrad.codegen.target import Target
+from symgrad.errors import ShapeError
+from symgrad.graph.dtypes import bool_, uint8
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Call, KernelSpec, Reshape, Scan, Switch, View, While
+from symgrad.graph.types import (
+    ALIGNMENT,
+    INT64_MAX,
+    Literal,
+    NestedGraph,
+    TensorType,
+    is_unbounded,
+)
+from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
+from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.fusion.partition import Group, Partition
+
+_COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
+
+
+def build_program(partition: Partition, target: Target, threads: Threads = ONE_THREAD) -> Program:
+    """Lower and schedule every group, share equal kernels and lay out the arena.
+
+    Nested graphs, which the passes have seen too, become groups here.
+    """
+    builder = _Builder(target, threads)
+    buffers = assign_buffers(partition)
+    instrs = builder.instrs(partition, _Surroundings((), ()), buffers)
+    instrs = builder.scheduled(instrs)
+    routines = routines_of(instrs)
+    offsets, lifetimes, size = lay_out(instrs, routines)
+    if size > INT64_MAX - ALIGNMENT:
+        problem = f"temporaries take {size} bytes of memory, an int64 counts to {INT64_MAX}"
+        raise ShapeError(partition.graph.name, problem)
+    return Program(
+        partition,
+        tuple(builder.partitions),
+        buffers.variables,
+        tuple(builder.constants),
+        tuple(builder.pool.kernels),
+        instrs,
+        routines,
+        offsets,
+        lifetimes,
+        size,
+        builder.failures,
+        builder.tapes,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Surroundings:
+    """What the inputs and outputs of a nested graph are; empty for the whole program."""
+
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+
+
+class _Builder:
+    """Builds the steps of a program; numbers what is global to it."""
+
+    def __init__(self, target: Target, threads: Threads) -> None:
+        self.pool = KernelPool(target, threads)
+        # By the key of a group, its kernel and which of the group's buffers are the arguments.
+        self.lowered: dict[Hashable, tuple[Relocated, list[int]]] = {}
+        self.constants: dict[Literal, Buffer] = {}
+        self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
+        self.partitions: list[Partition] = []  # those of nested graphs
+        self._target = target
+        self._temporaries = itertools.count()
+        self.tapes = 0
+        self._loops = itertools.count()
+        self._routines: dict[Graph, Routine] = {}
+        self._names: list[str] = []  # of the functions whose routines are being built
+
+    def instrs(
+        self, partition: Partition, around: _Surroundings, buffers: Buffers | None = None
+    ) -> tuple[Instr, ...]:
+        """Return the steps of a graph between `around.inputs` and `around.outputs`."""
+        names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
+        self.failures |= names
+        return _GraphSteps(self, partition, around, buffers or assign_buffers(partition)).build()
+
+    def scheduled(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
+        """Return the steps of the program or of a routine with the registers of their loops."""
+        return schedule_registers(instrs, self._target.vector_bytes, self._target.vector_registers)
+
+    def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
+        """Return the groups of a nested graph."""
+        assert isinstance(graph, Graph), "a nested graph is a graph"
+        self.partitions.append(fuse(graph, max(self.failures, default=0) + 1, carried))
+        return self.partitions[-1]
+
+    def temporary(self, type_: TensorType) -> Buffer:
+        """Return a new buffer of the arena; a tape for a stack without a bound."""
+        if is_unbounded(type_):
+            self.tapes += 1
+            return Buffer("tape", self.tapes - 1, type_)
+        return Buffer("temporary", next(self._temporaries), type_)
+
+    def routine(self, callee: NestedGraph) -> Routine:
+        """Return the routine of a function; all calls of one graph share it."""
+        assert isinstance(callee, Graph), "a function is a graph"
+        if callee not in self._routines:
+            self._names.append(callee.name)
+            instrs = self.scheduled(self.instrs(self.nested(callee), _Surroundings((), ())))
+            self._names.pop()
+            offsets, _, size = lay_out(instrs, ())
+            scratch = self.temporary(TensorType(uint8, (size,)))
+            name = re.sub(r"\W", "_", callee.name) + f".{len(self._routines)}"
+            arity = len(callee.inputs), len(callee.outputs)
+            routine = Routine(name, arity, instrs, scratch, offsets, routines_of(instrs))
+            self._routines[callee] = routine
+        return self._routines[callee]
+
+    def label(self, text: str) -> str:
+        """Return what a call is named in reports: within a function, its name comes first."""
+        return f"{self._names[-1]}: {text}" if self._names else text
+
+    def loop(self) -> int:
+        """Return the number of a new loop."""
+        return next(self._loops)
+
+    def constant(self, literal: Literal) -> Buffer:
+        """Return the buffer of a constant; equal ones share it."""
+        number = len(self.constants)
+        return self.constants.setdefault(literal, Buffer("constant", number, literal.type))
+
+    def copy(self, source: Argument, to: Argument, label: str) -> Launch:
+        """Return the call that copies a buffer."""
+        return self._plain(label, lower_copy(source.type, "kernel"), source, to)
+
+    def zeros(self, target: Argument, label: str) -> Launch:
+        """Return the call that fills a buffer with zeros."""
+        return self._plain(label, lower_zeros(target.type, "kernel"), target)
+
+    def _plain(self, label: str, kernel: Kernel, *arguments: Argument) -> Launch:
+        shared = self.pool.add(kernel)
+        return Launch(self.label(label), shared.kernel, arguments, shared.starts, (), None)
+
+
+class _GraphSteps:
+    """Builds the steps of one graph. Its own buffers are translated into the program's."""
+
+    def __init__(
+        self, builder: _Builder, partition: Partition, around: _Surroundings, buffers: Buffers
+    ) -> None:
+        self._builder = builder
+        self._partition = partition
+        self._around = around
+        self._buffers = buffers
+        self._temporaries: dict[Buffer, Buffer] = {}
+
+    def build(self) -> tuple[Instr, ...]:
+        instrs: list[Instr] = []
+        for group in self._partition.groups:
+            anchor = group.anchor
+            match None if anchor is None else self._partition.specs[anchor]:
+                case Switch(graphs):
+                    assert anchor is not None, "only an anchor has branches"
+                    instrs += self._switch(anchor, graphs)
+                case While() as loop:
+                    assert anchor is not None, "only an anchor has a body"
+                    instrs += self._while(anchor, loop)
+                case Scan() as scan:
+                    assert anchor is not None, "only an anchor has a body"
+                    instrs += self._scan(anchor, scan)
+                case Call(graph):
+                    assert anchor is not None, "only an anchor calls"
+                    instrs += self._call(anchor, graph)
+                case _:
+                    instrs.append(self._launch(group))
+        for source, to in self._buffers.late:
+            copied = self._argument(source), self._argument(to)
+            instrs.append(self._builder.copy(*copied, "copy of a new value"))
+        return tuple(instrs)
+
+    def _argument(self, local: Buffer) -> Argument:
+        """Return what a buffer of this graph is in the program."""
+        if local.place == "input" and self._around.inputs:
+            return self._around.inputs[local.number]
+        if local.place == "output" and self._around.outputs:
+            return self._around.outputs[local.number]
+        if local.place == "constant":
+            return self._builder.constant(self._buffers.constants[local.number])
+        if local.place == "temporary":
+            if local not in self._temporaries:
+                self._temporaries[local] = self._builder.temporary(local.type)
+            return self._temporaries[local]
+        return local
+
+    def _launch(self, group: Group) -> Launch:
+        shared, places = self._lowered(group)
+        arguments = [self._argument(b) for b in places]
+        starts = list(shared.starts)
+        for param in shared.kernel.params[len(arguments) :]:
+            scratch = TensorType(param.dtype, (param.count,))
+            arguments.append(self._builder.temporary(scratch))
+            starts.append(0)
+        label = self._builder.label(_label(self._partition, group))
+        kernel, statuses = shared.kernel, shared.statuses
+        return Launch(label, kernel, tuple(arguments), tuple(starts), statuses, group)
+
+    def _lowered(self, group: Group) -> tuple[Relocated, Sequence[Buffer]]:
+        """Return the kernel of a group and the buffers it is called with."""
+        keyed = group_key(self._partition, self._buffers, group)
+        known = self._builder.lowered
+        if keyed is not None and keyed[0] in known:
+            shared, order = known[keyed[0]]
+            return shared, [keyed[1][i] for i in order]
+        lowered = lower_group(self._partition, self._buffers, group, "kernel")
+        shared = self._builder.pool.add(lowered.kernel)
+        if keyed is not None:
+            known[keyed[0]] = shared, [keyed[1].index(b) for b in lowered.arguments]
+        return shared, lowered.arguments
+
+    def _source(self, tensor: Tensor) -> Argument:
+        return self._argument(self._buffers.source[self._partition.stored(tensor)])
+
+    def _outputs(self, anchor: Node, carried: range = range(0)) -> tuple[list[Buffer], list[Instr]]:
+        """Return a buffer for each result of a nested op, and the copies to the other places.
+
+        The outputs in `carried` hold loop variables while the loop runs. An array of the caller
+        may lie across cache lines: one copy at the end costs less than that in each iteration.
+        """
+        buffers, copies = [], []
+        for position, tensor in enumerate(anchor.outputs):
+            first, *others = (self._argument(b) for b in self._buffers.destinations[tensor])
+            is_small = position in carried and tensor.type.nbytes <= _COPIED_BYTES
+            if isinstance(first, Slice) or (is_small and first.place == "output"):
+                others.insert(0, first)
+                first = self._builder.temporary(tensor.type)
+            buffers.append(first)
+            copies += [self._builder.copy(first, other, "copy of a result") for other in others]
+        return buffers, list(copies)
+
+    def _switch(self, anchor: Node, graphs: tuple[NestedGraph, ...]) -> list[Instr]:
+        index, *operands = (self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        around = _Surroundings(tuple(operands), tuple(results))
+        branches = tuple(
+            self._builder.instrs(self._builder.nested(graph), around) for graph in graphs
+        )
+        return [SwitchInstr(index, branches), *copies]
+
+    def _call(self, anchor: Node, callee: NestedGraph) -> list[Instr]:
+        inputs = tuple(self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor)
+        return [CallInstr(self._builder.routine(callee), inputs, tuple(results)), *copies]
+
+    def _while(self, anchor: Node, loop: While) -> list[Instr]:
+        """Lay out a loop with a condition."""
+        builder = self._builder
+        operands = [self._source(t) for t in anchor.inputs]
+        (count, *results), copies = self._outputs(anchor, range(1, 1 + loop.carried))
+        state, stacks = results[: loop.carried], results[loop.carried :]
+        inputs = (*state, *operands[loop.carried :])
+        number = builder.loop()
+        test = builder.temporary(TensorType(bool_, ()))
+        condition = builder.instrs(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
+        slices = _slices(stacks, anchor.outputs[1 + loop.carried :], number)
+        body = self._body(loop.body, inputs, state, slices)
+        capacity = loop.capacity if stacks else 0
+        instr = WhileInstr(number, condition, test, body, count, capacity, _tapes(slices))
+        return [*self._before(operands, state, stacks), instr, *copies]
+
+    def _scan(self, anchor: Node, scan: Scan) -> list[Instr]:
+        """Lay out a loop over slices."""
+        trips, *operands = (self._source(t) for t in anchor.inputs)
+        results, copies = self._outputs(anchor, range(scan.carried))
+        state, stacks = results[: scan.carried], results[scan.carried :]
+        number = self._builder.loop()
+        width = scan.carried + scan.scanned
+        scanned = slice(scan.carried, width)
+        read = _slices(operands[scanned], anchor.inputs[1:][scanned], number)
+        inputs = (*state, *read, *operands[width:])
+        written = _slices(stacks, anchor.outputs[scan.carried :], number)
+        body = self._body(scan.body, inputs, state, written)
+        instr = ScanInstr(number, trips, body, scan.capacity, scan.reverse, _tapes(written))
+        return [*self._before(operands, state, stacks), instr, *copies]
+
+    def _before(
+        self, operands: Sequence[Argument], state: Sequence[Buffer], stacks: Sequence[Buffer]
+    ) -> list[Instr]:
+        """Fill the buffers of the results: they hold the loop variables while the loop runs."""
+        builder = self._builder
+        first = [
+            builder.copy(given, own, "first loop variable")
+            for given, own in zip(operands, state, strict=False)
+        ]
+        bounded = [stack for stack in stacks if stack.place != "tape"]
+        return [*first, *(builder.zeros(stack, "empty stack") for stack in bounded)]
+
+    def _body(
+        self,
+        body: NestedGraph,
+        inputs: tuple[Argument, ...],
+        state: Sequence[Buffer],
+        slices: Sequence[Slice],
+    ) -> tuple[Instr, ...]:
+        """Return the steps of one iteration, which writes `slices` of stacks.
+
+        The next loop variables are written over the old ones, or beside them and then copied.
+        """
+        builder = self._builder
+        assert isinstance(body, Graph), "the body of a loop is a graph"
+        outputs, own = body.outputs, range(len(state))
+        changing = [i for i in own if outputs[i] is not body.inputs[i]]
+        graph = Graph(
+            [outputs[i] for i in (*changing, *range(len(state), len(outputs)))],
+            body.inputs,
+            name=body.name,
+            region=body.region,
+        )
+        partition = builder.nested(graph, list(enumerate(changing)))
+        following: list[Argument] = [
+            state[i] if n in partition.overwriting else builder.temporary(state[i].type)
+            for n, i in enumerate(changing)
+        ]
+        instrs = builder.instrs(partition, _Surroundings(inputs, (*following, *slices)))
+        advance = [
+            builder.copy(new, state[i], "next loop variable")
+            for new, i in zip(following, changing, strict=True)
+            if new is not state[i]
+        ]
+        return (*instrs, *advance)
+
+
+def _tapes(slices: Sequence[Slice]) -> tuple[Slice, ...]:
+    return tuple(piece for piece in slices if root(piece).place == "tape")
+
+
+def _slices(stacks: Sequence[Argument], tensors: Sequence[Tensor], loop: int) -> list[Slice]:
+    """Return the slices of `tensors`, which lie in `stacks`.
+
+    A slice has its type from the tensor: the buffer may be that of the tensor in another shape.
+    """
+    types = (tensor.type for tensor in tensors)
+    return [
+        Slice(stack, loop, type_.with_shape(type_.shape[1:]))
+        for stack, type_ in zip(stacks, types, strict=True)
+    ]
+
+
+def _label(partition: Partition, group: Group) -> str:
+    moves = (View, Reshape)
+    ops = [n.op for n in group.nodes if not isinstance(partition.specs[n], moves)]
+    if not group.nodes:
+        return "copy of a result"
+    shown = list(dict.fromkeys(ops or [n.op for n in group.nodes]))
+    return " ".join(shown[:6]) + (" ..." if len(shown) > 6 else "")

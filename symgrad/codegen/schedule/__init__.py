@@ -1,0 +1,1 @@
+"""Schedules of kernels: vectorization, code motion, two-stage reductions, threads."""

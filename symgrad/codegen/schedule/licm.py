@@ -1,0 +1,95 @@
+"""Hoisting: what is the same in every iteration of a loop is computed once, before it.
+
+    for i in 0..320 {                t0: f64 = rate[0]
+      t0: f64 = rate[0]              t1: f64 = sqrt(t0)
+      t1: f64 = sqrt(t0)       ->    for i in 0..320 {
+      t2: f32 = f32(t1)                ...
+      ...
+
+LLVM would do the same. Done here, it can be read, and what is counted as arithmetic of a kernel is
+what it does. Loops that never run are left alone, since an index in them need not be in bounds; so
+are loads from buffers that the kernel writes, and checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.access import names_used
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Product,
+    Stmt,
+    Store,
+)
+
+
+def hoist_uniform(kernel: Kernel) -> Kernel:
+    """Move every value out of the loops whose variables it does not depend on."""
+    constant = frozenset(p.name for p in kernel.params if p.mode == "in")
+    return replace(kernel, body=_hoisted(kernel.body, constant))
+
+
+def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]:
+    result: list[Stmt] = []
+    for statement in body:
+        if isinstance(statement, For | Fold | Product):
+            inner = _hoisted(statement.body, constant)
+            moved, kept = _split(inner, _bound_by(statement), constant)
+            if _runs(statement):
+                result += moved
+                inner = kept
+            statement = replace(statement, body=inner)
+        result.append(statement)
+    return tuple(result)
+
+
+def _bound_by(loop: For | Fold | Product) -> set[str]:
+    """Return the names that differ from iteration to iteration of a loop."""
+    if isinstance(loop, Product):
+        return {loop.name, loop.rows[0], loop.columns[0]}
+    return {loop.var}
+
+
+def _runs(loop: For | Fold | Product) -> bool:
+    if isinstance(loop, Product):
+        return loop.rows[1] > 0 and loop.columns[1] > 0
+    return loop.extent > 0
+
+
+def _split(
+    body: Sequence[Stmt], varying: set[str], constant: frozenset[str]
+) -> tuple[list[Stmt], tuple[Stmt, ...]]:
+    """Return the values of `body` that depend on nothing in `varying`, and the rest."""
+    moved: list[Stmt] = []
+    kept: list[Stmt] = []
+    for statement in body:
+        if isinstance(statement, Let) and _is_uniform(statement, varying, constant):
+            moved.append(statement)
+            continue
+        varying |= _binds(statement)
+        kept.append(statement)
+    return moved, tuple(kept)
+
+
+def _is_uniform(let: Let, varying: set[str], constant: frozenset[str]) -> bool:
+    if isinstance(let.value, Load) and let.value.buffer not in constant:
+        return False
+    return varying.isdisjoint(names_used(let.value))
+
+
+def _binds(statement: Stmt) -> set[str]:
+    """Return the names that a statement which stays in its loop gives to those after it."""
+    match statement:
+        case Let() | Check():
+            return {statement.name}
+        case Fold():
+            return {a.name for a in statement.accumulators}
+        case For() | Product() | Store():
+            return set()

@@ -1,0 +1,152 @@
+"""Share work: mark the loops and products whose iterations threads divide among themselves.
+
+    for i in 0..1000000 vector(16) { ... }
+        ->  for i in 0..1000000 vector(16) parallel(500032) { ... }
+    product s: f32 for ... along(n)
+        ->  product s: f32 for ... along(n) parallel(n, 8)
+
+It comes last in a schedule, but for hoisting. No mark changes what is computed or in which order
+elements are combined, so results do not depend on the number of threads. What is too small to pay
+for waking and awaiting threads is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.loops.index_arithmetic import index_of
+from symgrad.codegen.loops.language import (
+    For,
+    Kernel,
+    Product,
+    Share,
+    Stmt,
+)
+from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
+from symgrad.codegen.schedule.licm import hoist_uniform
+from symgrad.codegen.schedule.vectorize import checks_depend, nested, perfect_nest
+from symgrad.codegen.target import Target
+
+# From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
+# threads are still awake and some 10 us if they sleep.
+LEAST_CYCLES = 50_000
+# Of the time that as many threads could save, what a loop must save to be taken before others.
+EVEN = 0.85
+# What an uneven cut must still bring.
+LEAST_SPEED_UP = 1.3
+# Iterations of a vector loop that are not cut: whole cache lines of any dtype.
+UNCUT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """How many threads share the work, and from how many cycles on work is shared.
+
+    Folds of that many cycles are cut into pieces even if there is one thread.
+    """
+
+    count: int = 1
+    least_cycles: float = LEAST_CYCLES
+
+
+ONE_THREAD = Threads()
+
+
+def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
+    """Return `kernel` with marks for `threads`, and scratch memory for each of them."""
+    if threads.count == 1:
+        return kernel
+    sharing = _Sharing(kernel, target, threads)
+    body = [sharing.share(statement) for statement in kernel.body]
+    parts = dict(_scratch(body, 1))
+    params = (replace(p, count=p.count * parts.get(p.name, 1)) for p in kernel.params)
+    return replace(kernel, params=tuple(params), body=tuple(body))
+
+
+def _scratch(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
+    """Return the scratch buffers of products, and for how many parts each is."""
+    found: list[tuple[str, int]] = []
+    for statement in body:
+        if isinstance(statement, Product) and statement.scratch is not None:
+            found.append((statement.scratch, parts * statement.parts))
+        elif isinstance(statement, For):
+            found += _scratch(statement.body, parts * statement.parts)
+    return found
+
+
+class _Sharing:
+    def __init__(self, kernel: Kernel, target: Target, threads: Threads) -> None:
+        self._kernel = kernel
+        self._target = target
+        self._threads = threads
+
+    def share(self, statement: Stmt) -> Stmt:
+        """Return a statement of a kernel with its marks."""
+        if not isinstance(statement, For | Product):
+            return statement
+        # What is the same in every iteration is not computed in each.
+        hoisted = hoist_uniform(replace(self._kernel, body=(statement,)))
+        if sum(map(statement_cycles, hoisted.body)) < self._threads.least_cycles:
+            return statement
+        if isinstance(statement, Product):
+            return self._product(statement)
+        loops, body = perfect_nest(statement)
+        speed_up, shared = self._loops(loops, body)
+        if speed_up >= EVEN * self._threads.count or not isinstance(body[0], Product):
+            return shared if speed_up >= LEAST_SPEED_UP else statement
+        # Few and large products: threads share each, rather than take some each.
+        inside = self.share(body[0])
+        return shared if inside is body[0] else nested(loops, (inside,))
+
+    def _product(self, product: Product) -> Product:
+        plan = product_plan(product, self._target)
+        axis, tiles, speed_up = choose_share(plan, self._threads.count)
+        if speed_up < LEAST_SPEED_UP:
+            return product
+        return replace(product, parallel=Share(axis, tiles))
+
+    def _loops(self, loops: list[For], body: tuple[Stmt, ...]) -> tuple[float, For]:
+        """Return loops with one of them shared, and by how much that is faster.
+
+        It is the outermost that divides evenly enough, else the one that divides best.
+        """
+        best = 1.0, nested(loops, body)
+        for number, loop in enumerate(loops):
+            # Which of several indices out of range is met first must not change.
+            if loop.ordered or (number and checks_depend(body, loop.var)):
+                continue
+            others = [*loops[:number], *loops[number + 1 :]]
+            if number and loop.vector > 1:
+                found = self._divided(others, loop, body)
+            else:
+                found = self._cut(others, loop, body)
+            best = max(best, found, key=lambda way: way[0])
+            if best[0] >= EVEN * self._threads.count:
+                break
+        return best
+
+    def _cut(self, others: list[For], loop: For, body: tuple[Stmt, ...]) -> tuple[float, For]:
+        """Cut a loop, which comes first then."""
+        unit = max(loop.vector, UNCUT) if loop.vector > 1 else 1
+        size = -(-loop.extent // (unit * self._threads.count)) * unit
+        shared = nested([replace(loop, parallel=size), *others], body)
+        return loop.extent / min(size, loop.extent), shared
+
+    def _divided(self, others: list[For], loop: For, body: tuple[Stmt, ...]) -> tuple[float, For]:
+        """Make two of a vector loop, if it divides: a shared one, and one that stays innermost.
+
+        for i { for j in 0..512 vector(16) }
+            ->  for j.part in 0..2 parallel(1) { for i { for j in 0..256 vector(16) } }
+        """
+        count = self._threads.count
+        if loop.extent % (max(loop.vector, UNCUT) * count):
+            return 1.0, nested([*others, loop], body)
+        size, part = loop.extent // count, f"{loop.var}.part"
+        whole = index_of((part, size), (loop.var, 1))
+        moved = map_indices(body, lambda index: substitute_variable(index, loop.var, whole))
+        outer = For(part, count, (), parallel=1)
+        return float(count), nested([outer, *others, replace(loop, extent=size)], moved)

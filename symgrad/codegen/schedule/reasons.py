@@ -1,0 +1,92 @@
+"""Why a kernel is scheduled as it is, in words: what its marks were weighed against.
+
+The reasons are read off a scheduled kernel, by the costs its schedule was chosen by; nothing is
+decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Product, Stmt
+from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest
+
+
+def schedule_reasons(kernel: Kernel) -> tuple[str, ...]:
+    """Return why the loops, folds and products of a kernel are computed as they are, each once."""
+    return tuple(dict.fromkeys(_reasons(kernel.body)))
+
+
+def _reasons(body: Sequence[Stmt]) -> Iterator[str]:
+    for statement in body:
+        match statement:
+            case For():
+                yield from _shared(statement)
+                loops, inner = _nest(statement)
+                if not any(isinstance(s, Product) for s in inner):
+                    yield _loop_reason(loops, inner)
+                yield from _reasons([s for s in inner if isinstance(s, Fold | Product)])
+            case Fold():
+                yield _fold_reason(fold_nest(statement)[-1])
+            case Product():
+                yield from _shared(statement)
+                yield _product_reason(statement)
+            case _:
+                pass
+
+
+def _nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
+    """Return loops around each other, with at most values between them, and the innermost body."""
+    loops = [loop]
+    while sum(not isinstance(s, Let) for s in loops[-1].body) == 1:
+        inner = next(s for s in loops[-1].body if not isinstance(s, Let))
+        if not isinstance(inner, For):
+            break
+        loops.append(inner)
+    return loops, loops[-1].body
+
+
+def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
+    alone = element_cost(body, None, 1)
+    for loop in loops:
+        if loop.vector > 1:
+            beside = element_cost(body, loop.var, loop.vector)
+            return (
+                f"vectors along {loop.var}: an element costs {beside:.2f} operations there, "
+                f"{alone:.2f} one by one"
+            )
+    innermost = loops[-1]
+    if any(isinstance(s, Fold) for s in body):
+        return f"{innermost.var} one by one: its folds have the lanes"
+    if innermost.ordered:
+        return f"{innermost.var} one by one: its iterations depend on each other"
+    if checks_depend(body, innermost.var):
+        return f"{innermost.var} one by one: an index that is data depends on it"
+    return f"{innermost.var} one by one: no loop has as many elements side by side as a vector"
+
+
+def _fold_reason(fold: Fold) -> str:
+    if fold.lanes > 1:
+        dtype = fold.accumulators[0].identity.dtype
+        return (
+            f"{fold.lanes} partial results: for {fold.extent} elements of {dtype.name} these are "
+            "the cheapest, whatever the machine"
+        )
+    if checks_depend(fold.body, fold.var):
+        return f"{fold.var} one by one: an index that is data depends on it"
+    return f"{fold.var} one by one: its loop has the vectors, or {fold.extent} elements are few"
+
+
+def _product_reason(product: Product) -> str:
+    high, wide = product.blocking.tile
+    packed = " and ".join(product.blocking.pack) or "nothing"
+    return (
+        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed: the cheapest "
+        f"way for {product.rows[1]} by {product.columns[1]} sums of {product.inner[1]}"
+    )
+
+
+def _shared(statement: For | Product) -> Iterator[str]:
+    if statement.parts > 1:
+        yield f"{statement.parts} threads: it takes {statement_cycles(statement):,.0f} cycles"

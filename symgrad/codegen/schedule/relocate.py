@@ -1,0 +1,137 @@
+"""Relocate: take out of a kernel what only says where it is called, so that more kernels are equal.
+
+A step of an unrolled loop reads the rows of its turn. Before, each has a kernel of its own:
+
+    kernel @kernel(in b0: f32[1000], out b1: f32[10]) { for i0 in 0..10 { t0 = b0[i0 + 70] ... } }
+
+After, all have one, and the call says where in the buffer it begins:
+
+    kernel @kernel(in b0: f32[10], out b1: f32[10]) { for i0 in 0..10 { t0 = b0[i0] ... } }
+
+In the same way the statuses of checks, which name nodes of the graph, become 1, 2, ... of the
+kernel, and the call says what they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from symgrad.codegen.loops.index_arithmetic import bounds
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Product,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """A kernel, and for a call of it: where in each buffer it begins, and what statuses mean.
+
+    `starts` are in elements, one for each parameter; a status s of the kernel is that of the
+    program which `statuses[s - 1]` says.
+    """
+
+    kernel: Kernel
+    starts: tuple[int, ...]
+    statuses: tuple[int, ...]
+
+
+def relocate(kernel: Kernel) -> Relocated:
+    """Return `kernel` on buffers that begin and end where it first and last touches them."""
+    touched = _Touched()
+    touched.visit(kernel.body)
+    starts: dict[str, int] = {}
+    params = []
+    for param in kernel.params:
+        low, high = touched.ranges[param.name]
+        # What loops that never run touch may lie outside.
+        start, end = (low, high + 1) if 0 <= low <= high < param.count else (0, param.count)
+        starts[param.name] = start
+        params.append(replace(param, count=end - start))
+    numbers = {status: i for i, status in enumerate(dict.fromkeys(touched.statuses), 1)}
+    body = _moved(kernel.body, starts, numbers) if numbers or any(starts.values()) else kernel.body
+    moved = replace(kernel, params=tuple(params), body=body)
+    return Relocated(moved, tuple(starts.values()), tuple(numbers))
+
+
+class _Touched:
+    """The first and the last element of each buffer that statements touch, and their statuses."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.statuses: list[int] = []
+        self._extents: dict[str, int] = {}
+
+    def visit(self, body: Sequence[Stmt]) -> None:
+        for statement in body:
+            match statement:
+                case Let(_, Load(buffer, index, _)) | Store(buffer, index, _):
+                    self._touch(buffer, index)
+                case Check():
+                    self._extents[statement.name] = statement.extent
+                    self.statuses.append(statement.status)
+                case For() | Fold():
+                    self._extents[statement.var] = statement.extent
+                    self.visit(statement.body)
+                case Product():
+                    self._visit_product(statement)
+                case Let():
+                    pass
+
+    def _touch(self, buffer: str, index: Index) -> None:
+        low, high = bounds(index, self._extents)
+        least, greatest = self.ranges.get(buffer, (low, high))
+        self.ranges[buffer] = (min(least, low), max(greatest, high))
+
+    def _visit_product(self, product: Product) -> None:
+        rows, columns, inner = product.rows, product.columns, product.inner
+        self._extents |= dict((rows, columns, inner))
+        self._touch(product.lhs.buffer, _whole(product.lhs, rows[0], inner[0]))
+        self._touch(product.rhs.buffer, _whole(product.rhs, inner[0], columns[0]))
+        self.visit(product.body)
+
+
+def _whole(operand: StridedOperand, rows: str, columns: str) -> Index:
+    terms = (*operand.index.terms, (rows, operand.rows), (columns, operand.columns))
+    return Index(operand.index.const, terms)
+
+
+def _moved(
+    body: Sequence[Stmt], starts: Mapping[str, int], numbers: Mapping[int, int]
+) -> tuple[Stmt, ...]:
+    """Return `body` with its buffers begun at `starts` and its statuses renumbered."""
+
+    def move(buffer: str, index: Index) -> Index:
+        return Index(index.const - starts[buffer], index.terms)
+
+    def move_operand(operand: StridedOperand) -> StridedOperand:
+        return replace(operand, index=move(operand.buffer, operand.index))
+
+    result: list[Stmt] = []
+    for statement in body:
+        match statement:
+            case Let(name, Load(buffer, index, dtype)):
+                result.append(Let(name, Load(buffer, move(buffer, index), dtype)))
+            case Store(buffer, index, value):
+                result.append(Store(buffer, move(buffer, index), value))
+            case Check():
+                result.append(replace(statement, status=numbers[statement.status]))
+            case For() | Fold():
+                result.append(replace(statement, body=_moved(statement.body, starts, numbers)))
+            case Product(lhs=lhs, rhs=rhs):
+                inside = _moved(statement.body, starts, numbers)
+                lhs, rhs = move_operand(lhs), move_operand(rhs)
+                result.append(replace(statement, lhs=lhs, rhs=rhs, body=inside))
+            case Let():
+                result.append(statement)
+    return tuple(result)

@@ -1,0 +1,259 @@
+"""Schedules: from plain loops to loops in a good order, merged and marked with vector widths.
+
+Each step is a function from loops to loops; what it decides is written in the kernel (`vector`,
+`lanes`) and can be read there. Merging and marking never change what is computed; the order in
+which a fold combines is chosen from the shape alone, so that it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.access import Accesses, dependents, walks_on
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Product,
+    Ref,
+    Stmt,
+)
+from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
+
+LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
+OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides the latency of add
+
+
+def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
+    """Return `kernel` with loops merged, ordered and marked for vectors of `vector_bytes`."""
+    body = _without_trivial_loops(drop_unused(kernel.body, set()))
+    scheduled = tuple(_schedule(statement, vector_bytes) for statement in body)
+    return replace(kernel, body=scheduled)
+
+
+def _schedule(statement: Stmt, vector_bytes: int) -> Stmt:
+    if isinstance(statement, Fold):
+        return _with_lanes(merge_folds(statement))
+    if not isinstance(statement, For):
+        return statement
+    loops, body = perfect_nest(merge_loops(statement))
+    folds = [merge_folds(s) if isinstance(s, Fold) else s for s in body]
+    return vectorize(loops, tuple(folds), vector_bytes)
+
+
+# ---------------------------------------------------------------------- loops of extent 0 and 1
+
+
+def _without_trivial_loops(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Put the body of a loop that runs once in its place, and drop a loop that never runs.
+
+    for i in 0..1 { y[i + j] = t }   ->   y[j] = t
+    """
+    result: list[Stmt] = []
+    for statement in body:
+        if isinstance(statement, For | Fold):
+            statement = replace(statement, body=_without_trivial_loops(statement.body))
+        if isinstance(statement, For) and (statement.extent == 0 or not statement.body):
+            continue
+        if isinstance(statement, For) and statement.extent == 1:
+            result += _at_zero(statement.body, statement.var)
+        else:
+            result.append(statement)
+    return tuple(result)
+
+
+def _at_zero(body: Sequence[Stmt], variable: str) -> tuple[Stmt, ...]:
+    return map_indices(body, lambda index: substitute_variable(index, variable, Index()))
+
+
+# ------------------------------------------------------------------------------- merging loops
+
+
+def perfect_nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
+    """Return the loops around each other, outermost first, and the body of the innermost."""
+    loops = [loop]
+    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], For):
+        loops.append(loops[-1].body[0])
+    return loops, loops[-1].body
+
+
+def merge_loops(loop: For) -> For:
+    """Merge loops that together walk through every buffer in steps of one size.
+
+    for i in 0..8 { for j in 0..4 { y[4*i + j] = ... } }   ->   for j in 0..32 { y[j] = ... }
+    """
+    loops, body = perfect_nest(loop)
+    merged = [loops[-1]]
+    for outer in reversed(loops[:-1]):
+        inner = merged[-1]
+        if outer.ordered == inner.ordered and walks_on(
+            indices(body), outer.var, inner.var, inner.extent
+        ):
+            body = _at_zero(body, outer.var)
+            merged[-1] = replace(inner, extent=outer.extent * inner.extent)
+        else:
+            merged.append(outer)
+    return nested(list(reversed(merged)), body)
+
+
+def nested(loops: Sequence[For], body: tuple[Stmt, ...]) -> For:
+    """Return the loops, one at least, around each other and the innermost around `body`."""
+    for loop in reversed(loops):
+        body = (replace(loop, body=body),)
+    (outermost,) = body
+    assert isinstance(outermost, For), "a nest has a loop"
+    return outermost
+
+
+def fold_nest(fold: Fold) -> list[Fold]:
+    """Return folds around each other, outermost first; each but the last only carries on."""
+    folds = [fold]
+    while len(folds[-1].body) == 1 and isinstance(inner := folds[-1].body[0], Fold):
+        if folds[-1].items != tuple(Ref(a.name, a.identity.dtype) for a in inner.accumulators):
+            break
+        folds.append(inner)
+    return folds
+
+
+def merge_folds(fold: Fold) -> Fold:
+    """Merge folds as loops are merged, the one with the smallest steps innermost."""
+    folds = fold_nest(fold)
+    innermost = folds[-1]
+    order = [(f.var, f.extent) for f in folds]
+    merged = [order[-1]]
+    body = innermost.body
+    for outer in reversed(order[:-1]):
+        variable, extent = merged[-1]
+        if walks_on(indices(body), outer[0], variable, extent):
+            body = _at_zero(body, outer[0])
+            merged[-1] = (variable, outer[1] * extent)
+        else:
+            merged.append(outer)
+    merged.reverse()
+    best = min(merged, key=lambda v: Accesses(body).cost(v[0], 8))
+    merged.sort(key=lambda v: v is best)  # stable: the best goes last
+    items = innermost.items
+    for template, (variable, extent) in zip(
+        reversed(folds[: len(merged)]), reversed(merged), strict=True
+    ):
+        body = (replace(template, var=variable, extent=extent, body=body, items=items),)
+        items = tuple(Ref(a.name, a.identity.dtype) for a in template.accumulators)
+    (outermost,) = body
+    assert isinstance(outermost, Fold), "a nest of folds has a fold"
+    return outermost
+
+
+# -------------------------------------------------------------------------------------- vectors
+
+
+def vectorize(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> For:
+    """Mark the loop, or the fold, along which the elements of most buffers lie side by side.
+
+    for i in 0..320 { y[i] = ... }   ->   for i in 0..320 vector(16) { y[i] = ... }
+    """
+    if any(isinstance(s, Product) for s in body):
+        return nested(loops, body)
+    accesses = Accesses(body)
+    width = vector_bytes // accesses.itemsize
+    folds = [s for s in body if isinstance(s, Fold)]
+    choices = [(element_cost(body, None, 1), -1, 1)]  # cost an element, loop, width
+    for number, loop in enumerate(loops):
+        here = min(width, _power_of_two_below(loop.extent))
+        if not loop.ordered and here > 1 and not checks_depend(body, loop.var):
+            choices.append((element_cost(body, loop.var, here), number, here))
+    cost, number, chosen = min(choices)
+    if folds and _fold_cost(folds, body) <= cost:
+        return nested(loops, tuple(_with_lanes(s) if isinstance(s, Fold) else s for s in body))
+    if number < 0:
+        return nested(loops, body)
+    loop = loops.pop(number)
+    if folds:
+        chosen = min(chosen * OUTER_VECTORS, _power_of_two_below(loop.extent))
+    return nested([*loops, replace(loop, vector=chosen)], body)
+
+
+def element_cost(body: Sequence[Stmt], variable: str | None, width: int) -> float:
+    """Return what an element costs, its folds from end to end, with vectors along `variable`."""
+    rest = [s for s in body if not isinstance(s, Fold)]
+    total = Accesses(rest).cost(variable, width)
+    for fold in (s for s in body if isinstance(s, Fold)):
+        total += _iterations(fold) * Accesses([fold]).cost(variable, width)
+    return total / width
+
+
+def _iterations(fold: Fold) -> int:
+    return math.prod(f.extent for f in fold_nest(fold))
+
+
+def _fold_cost(folds: Sequence[Fold], body: tuple[Stmt, ...]) -> float:
+    """Return what an element costs with lanes along the innermost folds."""
+    total = Accesses([s for s in body if not isinstance(s, Fold)]).cost(None, 1)
+    for fold in folds:
+        innermost = fold_nest(fold)[-1]
+        lanes = _lanes(innermost)
+        if lanes == 1 or checks_depend(body, innermost.var):
+            return float("inf")
+        accesses = Accesses([innermost])
+        # Combining the lanes at the end is paid for by the elements of one fold.
+        width = min(lanes, 8)
+        tail = innermost.extent % lanes + 2 * lanes.bit_length()
+        each = accesses.cost(innermost.var, width) / width * (1 + tail / innermost.extent)
+        total += _iterations(fold) * each
+    return total
+
+
+def _with_lanes(fold: Fold) -> Fold:
+    """Give the innermost fold lanes, and leave the folds around it as they are."""
+    folds = fold_nest(fold)
+    body: tuple[Stmt, ...] = (replace(folds[-1], lanes=_lanes(folds[-1])),)
+    if checks_depend(folds[-1].body, folds[-1].var) or _has_loops(folds[-1].body):
+        body = (folds[-1],)
+    for outer in reversed(folds[:-1]):
+        body = (replace(outer, body=body),)
+    (outermost,) = body
+    assert isinstance(outermost, Fold), "a nest of folds has a fold"
+    return outermost
+
+
+def _lanes(fold: Fold) -> int:
+    """Return how many partial results a fold keeps: a function of its shape and dtypes only."""
+    itemsize = max(a.identity.dtype.itemsize for a in fold.accumulators)
+    lanes = min(LANE_BYTES // itemsize, _power_of_two_below(fold.extent))
+    best, best_cost = 1, float(fold.extent)
+    while lanes > 1:
+        vectors = max(1, lanes * itemsize // 64)  # of a nominal machine: see the docstring
+        cost = fold.extent // lanes * (1 + vectors) + fold.extent % lanes + lanes.bit_length()
+        if cost < best_cost:
+            best, best_cost = lanes, float(cost)
+        lanes //= 2
+    return best
+
+
+def _power_of_two_below(extent: int) -> int:
+    return 1 << (extent.bit_length() - 1) if extent else 1
+
+
+def _has_loops(body: Sequence[Stmt]) -> bool:
+    return any(isinstance(s, For | Fold | Product) for s in body)
+
+
+def checks_depend(body: Sequence[Stmt], variable: str) -> bool:
+    """Return whether an index that is data depends on `variable`: it is then checked one by one."""
+    names = dependents(body, variable)
+    return any(
+        isinstance(s, Check) and isinstance(s.value, Ref) and s.value.name in names
+        for s in _flat(body)
+    )
+
+
+def _flat(body: Sequence[Stmt]) -> list[Stmt]:
+    found: list[Stmt] = []
+    for statement in body:
+        found.append(statement)
+        if isinstance(statement, For | Fold | Product):
+            found += _flat(statement.body)
+    return found

@@ -1,0 +1,1 @@
+"""What users build graphs with: nests, creation, control flow, state, and the Array API."""

@@ -1,0 +1,189 @@
+"""Variables: making them, asking about them, and changing them at once or by a program."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any, overload
+
+import numpy as np
+
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.frontend.container import Container
+from symgrad.frontend.nests import describe, flatten, is_leaf, leaves_beside, map_leaves, unflatten
+from symgrad.graph.build import scoped
+from symgrad.graph.dtypes import DTypeLike
+from symgrad.graph.graph import Update
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, constant
+from symgrad.graph.ops.leaf import Variable, variable_node
+from symgrad.graph.types import Array, Literal, State, write_states
+
+_unnamed = itertools.count()
+
+
+@overload
+def variable(
+    value: Container,
+    dtype: DTypeLike | None = None,
+    trainable: bool = True,
+    name: str | None = None,
+) -> Container: ...
+
+
+@overload
+def variable(
+    value: Any,
+    dtype: DTypeLike | None = None,
+    trainable: bool = True,
+    name: str | None = None,
+) -> Variable: ...
+
+
+def variable(
+    value: Any, dtype: DTypeLike | None = None, trainable: bool = True, name: str | None = None
+) -> Any:
+    """Make a `Variable` that holds `value`; of a container, a container of them.
+
+    Python floats become float32 and ints int32 unless `dtype` says otherwise; NumPy arrays keep
+    their dtype. Without a name it is called `variable`, with a number from the second on. In a
+    container the keys are names, within that of the container if it is given one.
+    """
+    if isinstance(value, Container):
+        prefix = f"{name}/" if name else ""
+        return value.map(lambda leaf, chain: _variable(leaf, dtype, trainable, prefix + chain))
+    return _variable(value, dtype, trainable, name)
+
+
+def _variable(value: Any, dtype: DTypeLike | None, trainable: bool, name: str | None) -> Variable:
+    if isinstance(value, Tensor):
+        raise DTypeError(
+            "variable",
+            f"{value!r} has no value yet",
+            hint="start from an array and update the variable",
+            source=user_source(),
+        )
+    literal = constant(value, dtype).node.attrs["value"]
+    assert isinstance(literal, Literal), "a constant holds a literal"
+    chosen = name or _unused_name()
+    full_name = scoped(chosen)
+    assert full_name is not None, "a variable has a name"
+    return variable_node(State(literal.array, name=full_name, trainable=trainable), chosen)
+
+
+def _unused_name() -> str:
+    number = next(_unnamed)
+    return f"variable_{number}" if number else "variable"
+
+
+def is_variable(x: Any, exclusive: bool = False) -> Any:
+    """Return whether `x` is a variable; of a nest, a nest that says so of each leaf.
+
+    `exclusive` asks for a variable that is not something else as well; none here is.
+    """
+    return False if x is None else map_leaves(lambda leaf: isinstance(leaf, Variable), x)
+
+
+def variable_data(x: Any) -> Any:
+    """Return a copy of the value of a variable; what is no variable is returned as it is.
+
+    Of a nest, the nest of these.
+    """
+    return map_leaves(lambda leaf: leaf.value if isinstance(leaf, Variable) else leaf, x)
+
+
+def inplace_update(x: Any, value: Any) -> Any:
+    """Set `x` to `value`.
+
+    With a variable and a tensor this is an `Update` for a program to carry out. With a value that
+    is known, or an array `x`, it is done at once and `x` is returned. Of a nest `x` every leaf is
+    set, to the leaf of `value` in its place, or to `value` where that is no nest. If a leaf is
+    refused none is set: `DTypeError` for what cannot be set or takes no such dtype, `ShapeError`
+    for a shape that does not broadcast to that of `x`.
+    """
+    return change("inplace_update", x, value)
+
+
+def inplace_increment(x: Any, value: Any) -> Any:
+    """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does."""
+    return change("inplace_increment", x, value, operator.add)
+
+
+def inplace_decrement(x: Any, value: Any) -> Any:
+    """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does."""
+    return change("inplace_decrement", x, value, operator.sub)
+
+
+Combine = Callable[[Any, Any], Any]
+
+
+def change(op: str, x: Any, value: Any, combine: Combine = lambda _old, new: new) -> Any:
+    """Set `x` to what `combine` makes of it and `value`, as `inplace_update` does."""
+    leaves, nest = flatten(x)
+    # Beside an array a list is what NumPy makes of it, and no nest.
+    values = [value] if is_leaf(nest) else leaves_as(op, "value", value, "x", x)
+    pairs = list(zip(leaves, values, strict=True))
+    if any(isinstance(v, Tensor) for v in values):
+        return unflatten(nest, [_update(op, leaf, v, combine) for leaf, v in pairs])
+    news = [_combined(op, leaf, np.asarray(v), combine) for leaf, v in pairs]
+    held = [(x.state, new) for x, new in zip(leaves, news, strict=True) if isinstance(x, Variable)]
+    write_states([state for state, _ in held], [new for _, new in held])
+    for leaf, new in zip(leaves, news, strict=True):
+        if not isinstance(leaf, Variable):
+            np.copyto(leaf, new, casting="same_kind")
+    return x
+
+
+def _update(op: str, x: Any, value: Any, combine: Combine) -> Update:
+    if not isinstance(x, Variable):
+        raise DTypeError(
+            op, f"{type(x).__name__} takes no tensor, a variable does", source=user_source()
+        )
+    return Update(x, combine(x, as_tensor(value, x.dtype)))
+
+
+def _combined(op: str, x: Any, value: Array, combine: Combine) -> Array:
+    target = storage(op, x)
+    check_storable(op, "the value", target, value)
+    old = x.value if isinstance(x, Variable) else target
+    return np.asarray(combine(old, value))
+
+
+def storage(op: str, x: Any) -> Array:
+    """Return the array that holds the elements of `x`, a variable or a writeable array."""
+    if isinstance(x, Variable):
+        return x.state.array
+    if not isinstance(x, np.ndarray):
+        raise DTypeError(op, f"{x!r} is neither a variable nor an array", source=user_source())
+    if not x.flags.writeable:
+        raise GraphError(op, f"an array of shape {x.shape} is read-only", source=user_source())
+    return x
+
+
+def check_storable(op: str, label: str, target: Array, value: Array) -> None:
+    """Raise unless `value` broadcasts to the shape of `target`, and is of no wider kind."""
+    if not np.can_cast(value.dtype, target.dtype, casting="same_kind"):
+        raise DTypeError(
+            op,
+            f"{label} is {value.dtype.name}, which {target.dtype.name} does not hold",
+            source=user_source(),
+        )
+    # From the last axis backwards; a value of more axes fits nowhere.
+    pairs = zip(reversed(value.shape), reversed(target.shape), strict=False)
+    if value.ndim > target.ndim or any(n not in (1, m) for n, m in pairs):
+        raise ShapeError(
+            op,
+            f"{label} has shape {value.shape}, which does not broadcast to {target.shape}",
+            source=user_source(),
+        )
+
+
+def leaves_as(op: str, label: str, tree: Any, wanted_label: str, wanted: Any) -> list[Any]:
+    """Return the leaves of `tree` at those of `wanted`; a leaf of `tree` may stand for many."""
+    try:
+        return leaves_beside(tree, wanted)
+    except ValueError as error:
+        given, needed = describe(flatten(tree)[1]), describe(flatten(wanted)[1])
+        problem = f"{label} is {given}, {wanted_label} is {needed}"
+        raise GraphError(op, problem, source=user_source()) from error

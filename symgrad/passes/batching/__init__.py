@@ -1,0 +1,1 @@
+"""vmap: a graph built once more with a batch axis."""

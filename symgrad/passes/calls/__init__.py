@@ -1,0 +1,1 @@
+"""Calls of functions: which are inlined and which share code."""

@@ -1,0 +1,138 @@
+"""Groups in the making: what the steps of the fuse pass share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Call, Gather, Iota, Map, Reshape, Scan, Switch, View, While
+from symgrad.passes.fusion.partition import Specs
+from symgrad.passes.rewrites.rewrite import IS_RESULT
+
+INLINE = (Map, View, Iota, Gather)  # computed wherever it is used
+_IN_PLACE = (Map, Reshape)  # an element depends on those at its own position
+NESTED = (Switch, While, Scan, Call)  # runs graphs of its own between kernels
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A group in the making: the nodes it computes, and those among them that are in memory.
+
+    `domain` is the shape of its results; `order` grows from operands to users. `reads` is what it
+    reads from memory, and `moves` what of that at another position, with the number of nodes for
+    which that is so: nodes are only ever added.
+    """
+
+    anchor: Node | None
+    domain: tuple[int, ...]
+    order: int
+    nodes: set[Node] = field(default_factory=set)
+    results: list[Node] = field(default_factory=list)
+    merged_into: Draft | None = None
+    reads: tuple[int, list[Tensor]] | None = None
+    moves: tuple[int, set[Tensor]] | None = None
+
+    def final(self) -> Draft:
+        """Return the group this one has become part of."""
+        draft = self
+        while draft.merged_into is not None:
+            draft = draft.merged_into
+        return draft
+
+
+class Drafts:
+    """The state of the fuse pass over one graph.
+
+    `home` is the group that leaves a node in memory: a node has a home, or is computed by every
+    group that wants it, never both. `in_memory` and `reasons` say why.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        specs: Specs,
+        first_status: int,
+        carried: Sequence[tuple[int, int]],
+    ) -> None:
+        self.graph = graph
+        self.specs = specs
+        self.first_status = first_status
+        self.carried = carried
+        self.position = {node: i for i, node in enumerate(graph.nodes)}
+        self.roots = frozenset(graph.roots)
+        self.all: list[Draft] = []
+        self.home: dict[Node, Draft] = {}
+        self.copies: list[Tensor] = []  # leaves that are results
+        self.storage: dict[Tensor, Tensor] = {}
+        self.wanted: dict[Tensor, dict[int, Draft]] = {}
+        self.in_memory = {root: IS_RESULT for root in graph.roots}
+        self.repeated: set[Tensor] = set()  # used once for each element of a larger tensor
+        self.reasons: dict[Tensor, str] = {}
+
+    def open(self, node: Node, anchor: Node | None) -> Draft:
+        """Open a group whose result is `node`."""
+        draft = Draft(anchor, node.outputs[0].type.static_shape, self.position[node])
+        draft.results.append(node)
+        self.all.append(draft)
+        self.home[node] = draft
+        return draft
+
+    def require_memory(self, tensor: Tensor, reason: str) -> None:
+        self.in_memory.setdefault(tensor, reason)
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        """Return the tensor whose buffer holds `tensor`."""
+        while tensor in self.storage:
+            tensor = self.storage[tensor]
+        return tensor
+
+    def read_from_memory(self, draft: Draft) -> list[Tensor]:
+        """Return the operands `draft` does not compute itself, without repeats."""
+        nodes = draft.nodes
+        if draft.reads is None or draft.reads[0] != len(nodes):
+            operands = dict.fromkeys(t for n in self.in_order(nodes) for t in n.inputs)
+            draft.reads = len(nodes), [t for t in operands if t.node not in nodes]
+        return draft.reads[1]
+
+    def in_order(self, nodes: Iterable[Node]) -> list[Node]:
+        """Return `nodes` with operands before users."""
+        return sorted(nodes, key=self.position.__getitem__)
+
+    def moved(self, draft: Draft) -> set[Tensor]:
+        """Return the operands that `draft` reads at another position than the one it computes.
+
+        Positions are counted in row-major order: another shape moves nothing.
+        """
+        nodes = draft.nodes
+        if draft.moves is None or draft.moves[0] != len(nodes):
+            found: set[Tensor] = set()
+            for node in reversed(self.in_order(nodes)):
+                if not isinstance(self.specs[node], _IN_PLACE) or node.outputs[0] in found:
+                    found.update(node.inputs)
+            draft.moves = len(nodes), found
+        return draft.moves[1]
+
+    def reshapes(self, tensor: Tensor) -> list[Node]:
+        """Return the nodes that only give what is in memory as `tensor` another shape."""
+        found = []
+        while tensor in self.storage:
+            found.append(tensor.node)
+            tensor = self.storage[tensor]
+        return found
+
+
+def only_splits(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Return whether a reshape only splits axes and adds or drops axes of size 1.
+
+    Then the index of every old axis is affine in the new ones.
+    """
+    sizes = [n for n in new if n != 1]
+    for whole in (n for n in old if n != 1):
+        product = 1
+        while product < whole and sizes:
+            product *= sizes.pop(0)
+        if product != whole:
+            return False
+    return not sizes

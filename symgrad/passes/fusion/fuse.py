@@ -1,0 +1,169 @@
+"""Fuse: decide which nodes make one kernel.
+
+Before, every node stands alone:
+
+    %1 = multiply %x, %y : f32[64, 10]
+    %2 = sum %1 {axes = [1]} : f32[64]
+    %3 = exp %2 : f32[64]
+
+After, one group computes all three, and only %3 is in memory. First, in this file, from the users
+up: a Map, View, Iota or Gather joins the groups that use it, or opens one of its own if it must be
+in memory. Then, in `fusion/merge.py`, from the operands down: a group of Maps joins the group that
+computes one of its operands, as an epilogue or as one more result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Contract, Gather, Map, Reshape, Scatter, View
+from symgrad.graph.traverse import topological
+from symgrad.passes.costs import flops_per_element, kernel_spec
+from symgrad.passes.fusion.draft import INLINE, NESTED, Draft, Drafts, only_splits
+from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
+from symgrad.passes.fusion.order_groups import order_groups
+from symgrad.passes.fusion.partition import Partition
+
+MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
+_ELEMENT_BY_ELEMENT = (Map, View, Reshape)
+CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
+
+
+def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:
+    """Partition `graph`, whose sizes are all known, into groups.
+
+    The nodes are numbered from `first_status` on, for the failures of a program to name them.
+    `carried` are pairs of an output and an input whose next value it is, in the body of a loop.
+    """
+    specs = {node: kernel_spec(node) for node in graph.nodes}
+    drafts = Drafts(graph, specs, first_status, carried)
+    _assign_from_users(drafts)
+    merge_from_operands(drafts, MAX_NODES)
+    if carried:
+        merge_siblings(drafts, MAX_NODES)
+    return order_groups(drafts)
+
+
+def _assign_from_users(drafts: Drafts) -> None:
+    """Give every node that is used to the groups that compute it."""
+    for node in reversed(drafts.graph.nodes):
+        spec = drafts.specs[node]
+        if not any(t in drafts.wanted or t in drafts.in_memory for t in node.outputs):
+            continue
+        if isinstance(spec, NESTED):
+            _open_nested(drafts, node)
+            continue
+        output = node.output
+        if spec is None:
+            if output in drafts.roots:
+                drafts.copies.append(output)
+        elif isinstance(spec, Reshape):
+            _assign_reshape(drafts, node)
+        elif isinstance(spec, INLINE):
+            _assign_inline(drafts, node)
+        else:
+            _join(drafts, node, drafts.open(node, anchor=node))
+
+
+def _open_nested(drafts: Drafts, node: Node) -> None:
+    """Give a node with graphs of its own a group; they find the operands in memory."""
+    _join(drafts, node, drafts.open(node, anchor=node))
+    for operand in node.inputs:
+        drafts.require_memory(operand, f"the graphs of a {node.op} read it")
+
+
+def _assign_reshape(drafts: Drafts, node: Node) -> None:
+    (operand,) = node.inputs
+    output, source = node.output, drafts.specs[operand.node]
+    if output in drafts.roots and _is_leaf_in_another_shape(drafts, operand):
+        _join(drafts, node, drafts.open(node, anchor=None))
+        return
+    is_split = only_splits(operand.type.static_shape, output.type.static_shape)
+    if is_split and isinstance(source, INLINE) and output not in drafts.in_memory:
+        for draft in drafts.wanted[output].values():
+            _join(drafts, node, draft)
+        return
+    # The same elements in the same order: the operand's buffer serves for both.
+    drafts.storage[output] = operand
+    drafts.require_memory(operand, drafts.in_memory.get(output, "a reshape of it is read"))
+
+
+def _is_leaf_in_another_shape(drafts: Drafts, tensor: Tensor) -> bool:
+    while isinstance(drafts.specs[tensor.node], Reshape):
+        (tensor,) = tensor.node.inputs
+    return drafts.specs[tensor.node] is None
+
+
+def _assign_inline(drafts: Drafts, node: Node) -> None:
+    reason = _reason_for_memory(drafts, node)
+    if reason is not None:
+        drafts.reasons[node.output] = reason
+        _join(drafts, node, drafts.open(node, anchor=None))
+        return
+    for draft in drafts.wanted[node.output].values():
+        _join(drafts, node, draft)
+
+
+def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
+    """Return why `node` must be in memory, or None if its users can compute it."""
+    output = node.output
+    if output in drafts.in_memory:
+        return drafts.in_memory[output]
+    spec = drafts.specs[node]
+    wanted = drafts.wanted[output]
+    is_repeated = output in drafts.repeated
+    flops = flops_per_element(node, spec) if is_repeated or len(wanted) > 1 else 0
+    if is_repeated and flops > CHEAP_FLOPS:
+        return f"it is repeated along an axis and costs {flops} flops an element"
+    if len(wanted) > 1 and (flops or isinstance(spec, Gather)):
+        return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
+    if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
+        return f"the kernel that uses it computes {MAX_NODES} nodes already"
+    return None
+
+
+def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
+    """Make `draft` compute `node`, and so want its operands."""
+    draft.nodes.add(node)
+    spec = drafts.specs[node]
+    for operand in node.inputs:
+        drafts.wanted.setdefault(operand, {})[id(draft)] = draft
+    if isinstance(spec, Contract):
+        for operand in node.inputs:
+            _require_strided(drafts, operand, "a product reads it many times")
+    elif isinstance(spec, Gather):
+        _require_strided(drafts, node.inputs[0], "a gather reads it at indices that are data")
+    elif isinstance(spec, Scatter) and _is_next_value(drafts, node):
+        base, *written = node.inputs
+        for operand in written:
+            # What comes from other rows is computed before any row is written.
+            if base.node in topological([operand]):
+                drafts.require_memory(operand, "it is written into what it is computed from")
+    is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
+    hands_on = isinstance(spec, _ELEMENT_BY_ELEMENT)
+    if is_repeat or (hands_on and node.outputs[0] in drafts.repeated):
+        drafts.repeated.update(node.inputs)
+
+
+def _is_next_value(drafts: Drafts, scatter: Node) -> bool:
+    """Return whether `scatter` makes the next value of what it writes into.
+
+    That is a loop variable or, in a program, a variable.
+    """
+    graph, base = drafts.graph, scatter.inputs[0]
+    state = base.node.attrs.get("state")
+    if any(u.value is scatter.output and u.variable.state is state for u in graph.updates):
+        return True
+    return any(
+        graph.outputs[output] is scatter.output and graph.inputs[input_] is base
+        for output, input_ in drafts.carried
+    )
+
+
+def _require_strided(drafts: Drafts, operand: Tensor, reason: str) -> None:
+    """Require that `operand` is in memory, though perhaps seen through affine views."""
+    while isinstance(drafts.specs[operand.node], View):
+        (operand,) = operand.node.inputs
+    drafts.require_memory(operand, reason)

@@ -1,0 +1,236 @@
+"""The second step of the fuse pass: groups of Maps join the group that computes their operand.
+
+The result is an epilogue of a Reduce or Contract, or a Map kernel with several results. It must
+cover the same elements in the same order, and must not make two groups wait for each other. In the
+body of a loop, groups of Maps are merged as well if they only read the same tensor.
+"""
+
+from __future__ import annotations
+
+import math
+
+from symgrad.graph.node import Tensor
+from symgrad.graph.structures import Map, Place, Reshape, Scatter, View
+from symgrad.passes.fusion.draft import NESTED, Draft, Drafts
+
+MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
+MAX_GROUPS = 64  # in a body whose groups are compared with each other
+
+
+def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
+    """Merge groups in the order from operands to users."""
+    ordered = sorted(drafts.all, key=lambda draft: draft.order)
+    ancestry = _Ancestry(drafts, ordered)
+    obstacles: dict[Tensor, str] = {}
+    for opened in ordered:
+        draft = opened
+        producers = ancestry.producers(draft)
+        ancestry.add(draft, producers)
+        for candidate in sorted(producers, key=lambda d: (d.anchor is None, -d.order)):
+            producer = candidate.final()
+            if producer is draft:
+                continue
+            obstacle = _obstacle(drafts, draft, producer, max_nodes)
+            between = ancestry.between(draft, producer) if obstacle is None else None
+            if between is not None:
+                obstacle = f"the {_main_op(between)} between the two needs all of it"
+            if obstacle is not None:
+                _note(obstacles, drafts, draft, producer, obstacle)
+                continue
+            ancestry.merge(draft, producer)
+            draft = producer
+    drafts.reasons = obstacles | drafts.reasons
+
+
+def _main_op(draft: Draft) -> str:
+    return (draft.anchor or draft.results[0]).op
+
+
+def _note(
+    obstacles: dict[Tensor, str], drafts: Drafts, draft: Draft, producer: Draft, obstacle: str
+) -> None:
+    """Note why what `draft` reads of `producer` goes through memory.
+
+    A group of Maps could have been an epilogue: its obstacle says more than that of another one.
+    """
+    for tensor in map(drafts.stored, drafts.read_from_memory(draft)):
+        home = drafts.home.get(tensor.node)
+        if home is None or home.final() is not producer:
+            continue
+        if draft.anchor is None and tensor not in drafts.roots:
+            obstacles[tensor] = obstacle
+        obstacles.setdefault(tensor, drafts.in_memory.get(tensor, obstacle))
+
+
+def merge_siblings(drafts: Drafts, max_nodes: int) -> None:
+    """Merge groups of Maps over the same elements that read a tensor in common.
+
+    This is for the body of a loop: there a call and a trip to the cache are paid each iteration.
+    """
+    groups = sorted((d for d in drafts.all if d.merged_into is None), key=lambda d: d.order)
+    if len(groups) > MAX_GROUPS:
+        return
+    for number, draft in enumerate(groups):
+        for other in groups[number + 1 :]:
+            if draft.merged_into is None and other.merged_into is None:
+                _merge_pair(drafts, draft, other, max_nodes)
+
+
+def _merge_pair(drafts: Drafts, draft: Draft, other: Draft, max_nodes: int) -> None:
+    is_map = draft.anchor is None and other.anchor is None
+    if not is_map or draft.domain != other.domain:
+        return
+    if set(drafts.read_from_memory(draft)).isdisjoint(drafts.read_from_memory(other)):
+        return
+    is_small = len(draft.nodes) + len(other.nodes) <= max_nodes
+    if not is_small or _count_streams(drafts, draft, other) > MAX_STREAMS:
+        return
+    if _needs(drafts, draft, other) or _needs(drafts, other, draft):
+        return
+    draft.nodes |= other.nodes
+    draft.results += other.results
+    other.merged_into = draft
+
+
+def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
+    """Return whether `other` must run before `draft`."""
+    pending, seen = [draft], {id(draft)}
+    while pending:
+        for producer in _producers(drafts, pending.pop()):
+            if producer is other:
+                return True
+            if id(producer) not in seen:
+                seen.add(id(producer))
+                pending.append(producer)
+    return False
+
+
+def _producers(drafts: Drafts, draft: Draft) -> list[Draft]:
+    """Return the groups that compute what `draft` reads."""
+    homes = (drafts.home.get(drafts.stored(t).node) for t in drafts.read_from_memory(draft))
+    found = (home.final() for home in homes if home is not None)
+    return list({id(d): d for d in found if d is not draft}.values())
+
+
+def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> str | None:
+    """Return why `producer` cannot compute what `draft` does, None if it can."""
+    if draft.anchor is not None:
+        return f"the {draft.anchor.op} that uses it is a kernel of its own"
+    anchor = producer.anchor
+    if anchor is not None and isinstance(drafts.specs[anchor], (Place, Scatter)):
+        return f"the {anchor.op} writes its result piece by piece"
+    if anchor is not None and isinstance(drafts.specs[anchor], NESTED):
+        return f"it is complete when the {anchor.op} is"
+    if math.prod(draft.domain) != math.prod(producer.domain):
+        return "the kernel that uses it computes another number of elements"
+    if not _reads_own_position(drafts, draft, producer):
+        return "it is used at other elements than it is computed at"
+    if not _walks_alike(drafts, draft, producer):
+        return "it is used in another shape"
+    if len(draft.nodes) + len(producer.nodes) > max_nodes:
+        return f"the two kernels compute more than {max_nodes} nodes"
+    if _count_streams(drafts, draft, producer) > MAX_STREAMS:
+        return f"the two kernels use more than {MAX_STREAMS} buffers"
+    return None
+
+
+def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
+    """Return whether the loops of `producer`, over as many elements, can compute `draft`.
+
+    In another shape the elements are the same and in the same order, but an index along an axis
+    would have to be divided out of the position.
+    """
+    specs = [(node, drafts.specs[node]) for node in draft.nodes]
+    if math.prod(draft.domain) == 0:  # there is no position to divide an index out of
+        has_shapes = any(isinstance(spec, Reshape) for _, spec in specs)
+        return draft.domain == producer.domain and not has_shapes
+    if _without_ones(draft.domain) == _without_ones(producer.domain):
+        return True
+    return producer.anchor is not None and all(
+        isinstance(spec, Map | Reshape)
+        or (isinstance(spec, View) and node.inputs[0].type.count == 1)
+        for node, spec in specs
+    )
+
+
+def _without_ones(shape: tuple[int, ...]) -> list[int]:
+    return [n for n in shape if n != 1]
+
+
+def _reads_own_position(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
+    moved = drafts.moved(draft)
+    for tensor in drafts.read_from_memory(draft):
+        home = drafts.home.get(drafts.stored(tensor).node) if tensor in moved else None
+        if home is not None and home.final() is producer:
+            return False
+    return True
+
+
+def _count_streams(drafts: Drafts, a: Draft, b: Draft) -> int:
+    read = {t for t in drafts.read_from_memory(a) if t.node not in b.nodes}
+    read.update(t for t in drafts.read_from_memory(b) if t.node not in a.nodes)
+    return len(read) + len(a.results) + len(b.results)
+
+
+class _Ancestry:
+    """Which group needs which, kept while groups merge: a set of bits for each group.
+
+    Bit i stands for the i-th group in order; a group's bits say which groups must run before it,
+    at any distance. Beside that, the groups that read from a group are listed, so that what it
+    gains is brought to those that need it and nobody else is looked at.
+    """
+
+    def __init__(self, drafts: Drafts, ordered: list[Draft]) -> None:
+        self._drafts = drafts
+        self._number = {id(draft): i for i, draft in enumerate(ordered)}
+        self._before = [0] * len(ordered)
+        self._users: list[list[Draft]] = [[] for _ in ordered]
+
+    def producers(self, draft: Draft) -> list[Draft]:
+        """Return the groups that compute what `draft` reads."""
+        return _producers(self._drafts, draft)
+
+    def add(self, draft: Draft, producers: list[Draft]) -> None:
+        before = 0
+        for producer in producers:
+            number = self._number[id(producer)]
+            before |= 1 << number | self._before[number]
+            self._users[number].append(draft)
+        self._before[self._number[id(draft)]] = before
+
+    def between(self, draft: Draft, producer: Draft) -> Draft | None:
+        """Return a third group that needs `producer` and that `draft` needs, if there is one."""
+        number = self._number[id(producer)]
+        others = (d for d in self.producers(draft) if d is not producer)
+        return next((d for d in others if self._before[self._number[id(d)]] >> number & 1), None)
+
+    def merge(self, draft: Draft, producer: Draft) -> None:
+        """Merge `draft`, the last group added or what it became, into `producer`.
+
+        There must be no group between them.
+        """
+        own, number = self._number[id(draft)], self._number[id(producer)]
+        for tensor in self._drafts.read_from_memory(draft):
+            home = self._drafts.home.get(self._drafts.stored(tensor).node)
+            if home is not None and home.final() is producer:
+                draft.nodes.update(self._drafts.reshapes(tensor))
+        producer.nodes |= draft.nodes
+        producer.results += draft.results
+        draft.merged_into = producer
+        self._users[number] += self._users[own]
+        gained = self._before[own] & ~(1 << number) & ~self._before[number]
+        if gained:
+            self._before[number] |= gained
+            self._spread(number, gained)
+
+    def _spread(self, number: int, gained: int) -> None:
+        """Make whatever needs the group `number` need what that has gained."""
+        pending = [number]
+        while pending:
+            for user in self._users[pending.pop()]:
+                at = self._number[id(user.final())]
+                # Who has it all has brought it to its own users; a group does not need itself.
+                missing = gained & ~self._before[at]
+                if missing and at != number:
+                    self._before[at] |= missing
+                    pending.append(at)

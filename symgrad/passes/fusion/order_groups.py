@@ -1,0 +1,226 @@
+"""The last step of the fuse pass: the order of the groups, and which updates are in place.
+
+A variable's new value may be written over the old one if whatever reads the old value can run
+before, and if nothing that can fail runs after. Each such wish is an edge between groups; one
+that would close a circle is given up, and the new value is copied at the end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from symgrad.graph.graph import Update
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Gather, Scatter
+from symgrad.graph.traverse import topological
+from symgrad.graph.types import State
+from symgrad.passes.fusion.draft import NESTED, Draft, Drafts
+from symgrad.passes.fusion.partition import Group, Partition, Specs
+
+
+def order_groups(drafts: Drafts) -> Partition:
+    """Finish the groups and put them in an order in which they can run."""
+    live = [draft for draft in drafts.all if draft.merged_into is None]
+    precedence = _Precedence(drafts, live)
+    graph = drafts.graph
+    in_place = frozenset(update for update in graph.updates if precedence.put_last(update))
+    overwriting = {
+        output: input_
+        for output, input_ in drafts.carried
+        if precedence.overwrite(graph.outputs[output], graph.inputs[input_])
+    }
+    read = set(drafts.roots)
+    for draft in live:
+        read.update(drafts.read_from_memory(draft))
+    needed = {drafts.stored(t) for t in read}
+    ordered = precedence.ordered()
+    copiers = _copiers(drafts, ordered)
+    groups = [_finish(drafts, draft, needed, copiers.get(id(draft), [])) for draft in ordered]
+    copied = {leaf for leaves in copiers.values() for leaf in leaves}
+    # Before anything else: a variable that is a result gives its old value.
+    copies = [Group((), None, (leaf,), (leaf,)) for leaf in drafts.copies if leaf not in copied]
+    return Partition(
+        drafts.graph,
+        drafts.specs,
+        (*copies, *groups),
+        drafts.storage,
+        in_place,
+        overwriting,
+        drafts.reasons,
+        {node: i for i, node in enumerate(drafts.graph.nodes, drafts.first_status)},
+    )
+
+
+def _copiers(drafts: Drafts, ordered: list[Draft]) -> dict[int, list[Tensor]]:
+    """Return, by the id of a group, the leaves it copies beside what it computes.
+
+    In the body of a loop a leaf that is a result is a loop variable to be recorded, and a group of
+    Maps that reads each of its elements anyway can write it. Such a group runs before, or while,
+    the loop variable is overwritten: it is one of its readers.
+    """
+    found: dict[int, list[Tensor]] = {}
+    for leaf in drafts.copies if drafts.carried else ():
+        for draft in ordered:
+            is_reader = draft.anchor is None and leaf in set(drafts.read_from_memory(draft))
+            shape = leaf.type.static_shape
+            if is_reader and draft.domain == shape and leaf not in drafts.moved(draft):
+                found.setdefault(id(draft), []).append(leaf)
+                break
+    return found
+
+
+def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tensor]) -> Group:
+    inputs = dict.fromkeys(drafts.stored(t) for t in drafts.read_from_memory(draft))
+    results = drafts.in_order(draft.results)
+    return Group(
+        nodes=tuple(drafts.in_order(draft.nodes)),
+        anchor=draft.anchor,
+        outputs=(
+            *(t for n in results for t in n.outputs if t in needed or n.outputs[1:]),
+            *copied,
+        ),
+        inputs=tuple(inputs),
+    )
+
+
+_FALLIBLE = (Gather | Scatter, *NESTED)
+
+
+class _Precedence:
+    """Which group must run before which."""
+
+    def __init__(self, drafts: Drafts, live: list[Draft]) -> None:
+        self._drafts = drafts
+        self._live = sorted(live, key=self._last_position)
+        self._number = {id(draft): i for i, draft in enumerate(self._live)}
+        self._after: list[set[int]] = [set() for _ in self._live]
+        self._readers: dict[State | Tensor, set[int]] = {}
+        self._fallible: set[int] = set()
+        self._new_values = {update.value for update in drafts.graph.updates}
+        for number, draft in enumerate(self._live):
+            self._note_reads(number, draft)
+
+    def _last_position(self, draft: Draft) -> int:
+        return max(self._drafts.position[node] for node in draft.results)
+
+    def _note_reads(self, number: int, draft: Draft) -> None:
+        for tensor in self._drafts.read_from_memory(draft):
+            stored = self._drafts.stored(tensor)
+            home = self._drafts.home.get(stored.node)
+            if home is not None:
+                self._after[self._number[id(home.final())]].add(number)
+            self._readers.setdefault(state_of(stored.node) or stored, set()).add(number)
+        if _can_fail(draft.nodes, self._before_rows(draft), self._drafts.specs):
+            self._fallible.add(number)
+
+    def _before_rows(self, draft: Draft) -> list[Node]:
+        """Return what runs before a group that writes rows of a variable, none for others."""
+        if draft.anchor is None or draft.anchor.outputs[0] not in self._new_values:
+            return []
+        return [n for n in topological(draft.anchor.inputs) if n not in draft.nodes]
+
+    def put_last(self, update: Update) -> bool:
+        """Make every reader of the old value run before its update, if that is possible.
+
+        And everything that can fail, so that a step that fails leaves the state as it was.
+        """
+        return self._put_after(update.value, update.variable.state, self._fallible)
+
+    def overwrite(self, value: Tensor, old: Tensor) -> bool:
+        """Make every reader of the input `old` run before `value` is written over it."""
+        return self._put_after(value, old, set())
+
+    def _put_after(self, value: Tensor, old: State | Tensor, more: set[int]) -> bool:
+        home = self._drafts.home.get(self._drafts.stored(value).node)
+        if home is None or not self._reads_own_element(home.final(), old):
+            return False
+        number = self._number[id(home.final())]
+        earlier = (self._readers.get(old, set()) | more) - {number}
+        if number in more or self._reaches(number, earlier):
+            return False
+        for other in earlier:
+            self._after[other].add(number)
+        return True
+
+    def _reads_own_element(self, writer: Draft, old: State | Tensor) -> bool:
+        if self._scatters_into(writer, old):
+            return True
+        moved = self._drafts.moved(writer)
+        for tensor in self._drafts.read_from_memory(writer):
+            if tensor in moved and self._is_old(tensor, old):
+                return False
+        return True
+
+    def _scatters_into(self, writer: Draft, old: State | Tensor) -> bool:
+        """Return whether `writer` only writes some rows of `old`, and reads nothing of it.
+
+        The other rows are where they should be already.
+        """
+        anchor = writer.anchor
+        if anchor is None or not isinstance(self._drafts.specs[anchor], Scatter):
+            return False
+        readers = [n for n in writer.nodes for t in n.inputs if self._is_old(t, old)]
+        return self._is_old(anchor.inputs[0], old) and readers == [anchor]
+
+    def _is_old(self, tensor: Tensor, old: State | Tensor) -> bool:
+        stored = self._drafts.stored(tensor)
+        return stored is old or (isinstance(old, State) and state_of(stored.node) is old)
+
+    def _reaches(self, start: int, goals: Iterable[int]) -> bool:
+        wanted = set(goals)
+        pending, seen = [start], {start}
+        while pending:
+            for following in self._after[pending.pop()] - seen:
+                if following in wanted:
+                    return True
+                seen.add(following)
+                pending.append(following)
+        return False
+
+    def ordered(self) -> list[Draft]:
+        """Return the groups, those that can run first in the order of the graph."""
+        waiting = [0] * len(self._live)
+        for following in self._after:
+            for number in following:
+                waiting[number] += 1
+        ready = [i for i, count in enumerate(waiting) if count == 0]
+        heapq.heapify(ready)
+        order: list[Draft] = []
+        while ready:
+            number = heapq.heappop(ready)
+            order.append(self._live[number])
+            for user in self._after[number]:
+                waiting[user] -= 1
+                if waiting[user] == 0:
+                    heapq.heappush(ready, user)
+        assert len(order) == len(self._live), "groups wait for each other"
+        return order
+
+
+def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bool:
+    """Return whether a group of `nodes` can fail, given that `before` ran and did not.
+
+    What is nested is taken to be able to fail: it often indexes, and a loop may be interrupted. A
+    scatter to where something was gathered before finds its indices in range.
+    """
+    gathered = {_place(n, spec) for n in before if isinstance(spec := specs[n], Gather)}
+    for node in nodes:
+        spec = specs[node]
+        if isinstance(spec, Scatter) and _place(node, spec) in gathered:
+            continue
+        if isinstance(spec, _FALLIBLE):
+            return True
+    return False
+
+
+def _place(node: Node, spec: Gather | Scatter) -> tuple[object, ...]:
+    """Return what decides whether indices are in range: the indices and the sizes of their axes."""
+    shape = node.inputs[0].shape[spec.axis : spec.axis + spec.count]
+    return (*node.inputs[-spec.count :], *shape)
+
+
+def state_of(node: Node) -> State | None:
+    """Return the state that `node` reads, if it is a variable."""
+    state = node.attrs.get("state")
+    return state if isinstance(state, State) else None

@@ -1,0 +1,123 @@
+"""What the fuse pass decides: which nodes are computed together, and what goes through memory.
+
+A `Group` becomes one kernel. A tensor that a group gives to another group, to the caller or to a
+variable is in memory, in its own buffer or, where a node only gives it another shape, in the
+buffer of the tensor it comes from; everything else lives in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from symgrad.graph.graph import Graph, Update
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import KernelSpec
+from symgrad.graph.text.print import describe_graph
+from symgrad.passes.rewrites.rewrite import IS_RESULT
+
+Specs = Mapping[Node, KernelSpec | None]
+_ELIDE = 64  # elements: the values of a larger constant are left out of the text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Nodes computed by one kernel, each after its operands.
+
+    `anchor` is the Reduce, Contract, Place or Scatter among them, if there is one; `outputs` are
+    the tensors it leaves in memory, `inputs` those it reads from there. A leaf among the outputs is
+    copied.
+    """
+
+    nodes: tuple[Node, ...]
+    anchor: Node | None
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """A program as groups in an order in which they can run.
+
+    `storage` maps a tensor that is another shape of a tensor in memory to that tensor. `in_place`
+    are the updates written over the old value at once; the others are copied when everything has
+    been computed. `overwriting` maps the outputs of a loop's body that are written over the input
+    whose next value they are to that input. `reasons` says why a tensor is in memory and not part
+    of the kernel that uses it; `status` is what a program returns when an index of a node is out
+    of range, never 0.
+    A group without nodes copies a leaf that is a result.
+    """
+
+    graph: Graph
+    specs: Specs
+    groups: tuple[Group, ...]
+    storage: Mapping[Tensor, Tensor]
+    in_place: frozenset[Update]
+    overwriting: Mapping[int, int]
+    reasons: Mapping[Tensor, str]
+    status: Mapping[Node, int]
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        """Return the tensor whose buffer holds `tensor`."""
+        while tensor in self.storage:
+            tensor = self.storage[tensor]
+        return tensor
+
+    def boundaries(self) -> Iterator[tuple[Group, tuple[str, ...]]]:
+        """Yield each group with why its results are in memory, each reason once."""
+        values = (*self.graph.outputs, *(u.value for u in self.graph.updates))
+        reasons = {self.stored(t): IS_RESULT for t in values} | dict(self.reasons)
+        for group in self.groups:
+            found = dict.fromkeys(reasons[t] for t in group.outputs if t in reasons)
+            yield group, tuple(found)
+
+    def __str__(self) -> str:
+        """Return the groups as text, with what each reads and leaves in memory, and why.
+
+        partition @f(%x: f32[4]) {
+          group 0 (%x) {
+            %0 = exp %x : f32[4]
+          } -> %0
+          // %0 is in memory: it is a result of the program
+          return %0
+        }
+        """
+        return "".join(f"{line}\n" for line, _ in self.lines())
+
+    def lines(self) -> Iterator[tuple[str, Group | None]]:
+        """Yield the lines of the text, each with the group it is part of."""
+        names, lines = describe_graph(self.graph, elide=_ELIDE)
+        arguments = ", ".join(f"{names[t]}: {t.type}" for t in self.graph.inputs)
+        yield f"partition @{self.graph.name}({arguments}) {{", None
+        given = {t.node for t in self.graph.inputs}
+        leaves = (n for n in lines if n.definition.is_leaf and n not in given)
+        yield from ((f"  {lines[node]}", None) for node in leaves)
+        for number, group in enumerate(self.groups):
+            yield from ((f"  {line}", group) for line in self._group(number, group, names, lines))
+        for tensor, stored in self._shared():
+            yield f"  {lines[tensor.node]}  // in the memory of {names[stored]}", None
+        for update in self.graph.updates:
+            place = "update in place" if update in self.in_place else "update"
+            yield f"  {place} {names[update.variable]} = {names[update.value]}", None
+        yield f"  return {_listed(self.graph.outputs, names)}".rstrip(), None
+        yield "}", None
+
+    def _group(
+        self, number: int, group: Group, names: Mapping[Tensor, str], lines: Mapping[Node, str]
+    ) -> Iterator[str]:
+        yield f"group {number} ({_listed(group.inputs, names)}) {{"
+        yield from (f"  {lines[node]}" for node in group.nodes)
+        yield f"}} -> {_listed(group.outputs, names)}"
+        kept = [t for t in group.outputs if t in self.reasons]
+        yield from (f"// {names[t]} is in memory: {self.reasons[t]}" for t in kept)
+
+    def _shared(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the tensors in the memory of another one, in the order of the graph."""
+        outputs = (t for node in self.graph.nodes for t in node.outputs)
+        pairs = [(t, self.stored(t)) for t in outputs if t in self.storage]
+        written = {t for group in self.groups for t in group.outputs}
+        return [(t, s) for t, s in pairs if s in written or self.specs[s.node] is None]
+
+
+def _listed(tensors: Iterable[Tensor], names: Mapping[Tensor, str]) -> str:
+    return ", ".join(names[t] for t in tensors)

@@ -1,0 +1,1 @@
+"""Gradients: reverse mode, forward mode, Jacobians, and gradients that users register."""

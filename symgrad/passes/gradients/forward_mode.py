@@ -1,0 +1,230 @@
+"""Forward mode: from tangents of xs to those of ys, along the graph as it was built.
+
+Before:
+    %h = multiply %x, %x : f32[3]
+    %y = sum %h {axes = [0]} : f32[]
+
+After `jvp(y, x, t)`, beside what there was:
+    %1 = multiply %t, %x : f32[3]
+    ...
+    %4 = sum %3 {axes = [0]} : f32[]
+
+An op says only how a gradient passes it, from its results to its operands. That is a linear map of
+the gradient, so its transpose, which takes tangents of the operands to those of the results, is the
+gradient of the gradient: see Note [Tangents by transposition]. No op has a rule of its own for
+this, except where its transpose would be longer than it need be, and branches, calls and loops,
+which are in `symgrad/passes/gradients/forward_control.py`: a loop carries the tangents of its
+variables along and keeps nothing for later.
+
+Nothing here is faster than `gradients` for a y of one element; it is for few xs and many ys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from symgrad.errors import GraphError, user_source
+from symgrad.graph.build import name_scope, outer_tensors
+from symgrad.graph.gradient_registry import has_gradient
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.comparison import where
+from symgrad.graph.ops.conversion import identity
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.gathering import scatter_rows
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
+from symgrad.passes.gradients.arguments import as_list, read_seed
+from symgrad.passes.gradients.forward_control import (
+    Tangents,
+    push_through_branches,
+    push_through_call,
+    push_through_scan,
+    push_through_while_loop,
+)
+from symgrad.passes.gradients.reverse_mode import (
+    ArrivedGradients,
+    building_gradient_of,
+    call_rule,
+    gradients,
+    live_tensors,
+    sweep,
+)
+from symgrad.passes.loops.merge_loops import shared_loops
+
+
+def jvp(ys: Any, xs: Any, tangents: Any) -> list[Tensor]:
+    """Return for each y how it changes as xs change along `tangents`, to first order.
+
+    There is one tangent for each x, of its dtype and shape; None stands for zeros. A result has
+    the type of its y, and is zeros for one that does not depend on xs through floats and
+    differentiable ops. Derivatives are total, as those of `gradients`.
+
+    Raises `ValueError` for too few or too many tangents and for one of another shape than its x,
+    `TypeError` for one of another dtype.
+    """
+    outputs = [as_tensor(y) for y in as_list(ys)]
+    sources = [as_tensor(x) for x in as_list(xs)]
+    given = _read_tangents("jvp", "tangents", sources, tangents)
+    with name_scope("jvp"):
+        found = push_forward(outputs, sources, given, outer_tensors())
+        return [filled_like(y, 0) if t is None else t for y, t in zip(outputs, found, strict=True)]
+
+
+def hvp(y: Any, xs: Any, vs: Any) -> list[Tensor]:
+    """Return for each x the product of the second derivative of the sum of `y` with `vs`.
+
+    That is the derivative of the gradient along `vs`, of which there is one for each x. The xs are
+    taken not to depend on one another. A result has the type of its x, and is zeros where the
+    gradient does not depend on xs.
+
+    Raises what `jvp` raises for tangents.
+    """
+    sources = [as_tensor(x) for x in as_list(xs)]
+    given = _read_tangents("hvp", "vs", sources, vs)
+    with name_scope("hvp"):
+        grads = gradients(y, sources)
+        present = [g for g in grads if g is not None]
+        found = iter(push_forward(present, sources, given, outer_tensors()))
+        products = [None if g is None else next(found) for g in grads]
+        return [
+            filled_like(x, 0) if p is None else p for x, p in zip(sources, products, strict=True)
+        ]
+
+
+def _read_tangents(op: str, argument: str, xs: Sequence[Tensor], tangents: Any) -> Tangents:
+    # Not by `as_list`: None is one tangent here, and not an empty list.
+    given = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
+    if len(given) != len(xs):
+        raise GraphError(
+            op, f"there are {len(given)} {argument} for {len(xs)} xs", source=user_source()
+        )
+    return [
+        None if value is None else read_seed(f"{op}: {argument}[{i}]", value, f"xs[{i}]", x)
+        for i, (x, value) in enumerate(zip(xs, given, strict=True))
+    ]
+
+
+def push_forward(
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    tangents: Tangents,
+    outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
+) -> list[Tensor | None]:
+    """Return the tangent of each y, None for one that no tangent reaches."""
+    order = topological(ys, outer=outer)
+    needed = _tensors_on_the_way(order, ys, outer)
+    seeds: dict[Tensor, Tensor] = {}
+    for x, tangent in zip(xs, tangents, strict=True):
+        if tangent is not None and x.dtype.is_trainable:
+            seeds[x] = add(seeds[x], tangent) if x in seeds else tangent
+    found = dict(seeds)
+    # A loop and the copies of it that gradients have built have their tangents from one loop.
+    shared = shared_loops(order)
+    through: dict[Node, Tangents] = {}
+    for node in order:
+        if not any(t in needed for t in node.outputs):
+            continue
+        operands = operands_of(node, outer)
+        given: Tangents = [found.get(t) for t in operands]
+        if operands is not node.inputs:
+            results = given
+        elif node in shared:
+            one, places = shared[node]
+            if one not in through:
+                through[one] = _push_through(one, given)
+            results = [through[one][i] for i in places]
+        else:
+            results = _push_through(node, given)
+        for output, tangent in zip(node.outputs, results, strict=True):
+            if tangent is not None:
+                found[output] = add(seeds[output], tangent) if output in seeds else tangent
+    return [found.get(y) for y in ys]
+
+
+def _tensors_on_the_way(
+    order: Sequence[Node], ys: Sequence[Tensor], outer: Mapping[Tensor, Tensor]
+) -> set[Tensor]:
+    """Return the tensors whose tangent is needed for that of a y: from ys down, along floats."""
+    needed = {y for y in ys if y.dtype.is_trainable}
+    for node in reversed(order):
+        operands = operands_of(node, outer)
+        goes_on = operands is not node.inputs or has_gradient(node)
+        if goes_on and any(t in needed for t in node.outputs):
+            needed.update(t for t in operands if t.dtype.is_trainable)
+    return needed
+
+
+def _push_through(node: Node, tangents: Tangents) -> Tangents:
+    """Return the tangents of the outputs of `node`, given those of its inputs."""
+    if all(t is None for t in tangents) or not has_gradient(node):
+        return [None] * len(node.outputs)
+    rule = None if node.gradient_key is not None else _RULES.get(node.op)
+    with building_gradient_of(node):
+        return _transposed(node, tangents) if rule is None else rule(node, tangents)
+
+
+# Note [Tangents by transposition]
+# What a rule makes of a gradient u is linear in u: it is J^T u, for each operand. The gradient of
+# that with respect to u, seeded with tangents t of the operands, is J t. It does not contain u,
+# which stands only for where a gradient would arrive, and of what the rule has built only that is
+# needed which does not depend on u. The walk ends at the node's own tensors, so that the whole
+# costs time linear in what the rule builds.
+
+
+def _transposed(node: Node, tangents: Tangents) -> Tangents:
+    # Not zeros as such, which a rule may leave out.
+    us = [identity(filled_like(t, 0)) if t.dtype.is_trainable else None for t in node.outputs]
+    grads = call_rule(node, us, [t is not None for t in tangents])
+    pairs = [(g, t) for g, t in zip(grads, tangents, strict=True) if not (g is None or t is None)]
+    order = topological([g for g, _ in pairs], {*node.inputs, *node.outputs})
+    live = live_tensors(order, [u for u in us if u is not None])
+    arrived = ArrivedGradients()
+    sweep([g for g, _ in pairs], [t for _, t in pairs], order, live, arrived)
+    return [None if u is None else arrived.total(u) for u in us]
+
+
+def _push_through_concat(node: Node, tangents: Tangents) -> Tangents:
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int), f"{node!r} has no axis"
+    return [concat(_filled(node.inputs, tangents), axis=axis)]
+
+
+def _push_through_scatter_add(node: Node, tangents: Tangents) -> Tangents:
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int), f"{node!r} has no axis"
+    base, updates, *indices = node.inputs
+    if tangents[1] is None:
+        return [tangents[0]]
+    into, added = _filled((base, updates), tangents[:2])
+    return [scatter_rows(into, added, indices, axis)]
+
+
+def _push_through_where(node: Node, tangents: Tangents) -> Tangents:
+    condition, *choices = node.inputs
+    return [where(condition, *_filled(choices, tangents[1:]))]
+
+
+def _filled(operands: Sequence[Tensor], tangents: Tangents) -> list[Tensor]:
+    pairs = zip(operands, tangents, strict=True)
+    return [filled_like(x, 0) if t is None else t for x, t in pairs]
+
+
+def _push_through_recompute(node: Node, tangents: Tangents) -> Tangents:
+    # It stands for its last operands: there is nothing to keep for later.
+    return tangents[len(tangents) - len(node.outputs) :]
+
+
+# By the names of ops. The transposes of the first three are sums of parts padded with zeros.
+_RULES: dict[str, Callable[[Node, Tangents], Tangents]] = {
+    "call": lambda node, tangents: push_through_call(node, tangents, push_forward),
+    "concat": _push_through_concat,
+    "scatter_add": _push_through_scatter_add,
+    "where": _push_through_where,
+    "recompute": _push_through_recompute,
+    "scan": lambda node, tangents: push_through_scan(node, tangents, push_forward),
+    "switch": lambda node, tangents: push_through_branches(node, tangents, push_forward),
+    "while": lambda node, tangents: push_through_while_loop(node, tangents, push_forward),
+}

@@ -1,0 +1,1 @@
+"""Loop passes: merging, pruning, invariant code motion, rematerialisation."""

@@ -1,0 +1,262 @@
+"""Extend a loop: give it more stacks, more to scan and more invariants, in the place of nodes.
+
+This is how every pass that moves work across the edge of a loop rebuilds it; what is moved, and
+whether that pays, is for the pass to say. What a loop then no longer needs is left in it, for
+`prune_loops` to take out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.graph.build import with_attrs
+from symgrad.graph.compare import graphs_of
+from symgrad.graph.graph import Graph
+from symgrad.graph.loop_view import LOOPS, LoopView
+from symgrad.graph.node import Node, Region, Tensor, make_node
+from symgrad.graph.ops.leaf import placeholder_op
+from symgrad.graph.ops.scan import scan_op
+from symgrad.graph.traverse import topological
+from symgrad.graph.types import Attr, Literal, TensorType
+from symgrad.passes.costs import bytes_of
+from symgrad.passes.loops.prune_loops import prune_loops
+from symgrad.passes.rewrites.rewrite import with_inputs
+
+MAX_RATIO = 8  # of the memory for new stacks to that for those a loop scans
+SMALL_BYTES = 1 << 26  # a loop may take so much for new stacks at all times
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The stack that `loop` makes of a tensor of its body, or will when it is extended."""
+
+    loop: Node
+    tensor: Tensor
+
+
+@dataclass(slots=True)
+class Extension:
+    """What a loop gets.
+
+    `stacks` are tensors of its body that become stacks behind those it has. `slices` maps tensors
+    of the body to the stacks around the loop whose slices take their place, `invariants` to the
+    tensors around it that do, and `tests` does that for the condition of a `while_loop`. `results`
+    is handed the extended loop and makes what stands for some of its results from then on.
+    """
+
+    stacks: dict[Tensor, None] = field(default_factory=dict)
+    slices: dict[Tensor, Tensor | Stack] = field(default_factory=dict)
+    invariants: dict[Tensor, Tensor] = field(default_factory=dict)
+    tests: dict[Tensor, Tensor] = field(default_factory=dict)
+    results: Callable[[Node], Mapping[int, Tensor]] | None = None
+
+    def record(self, loop: Node, tensor: Tensor) -> Stack:
+        """Have `loop`, which is extended by this, stack a tensor of its body, once."""
+        if tensor not in places_of_stacks(loop):
+            self.stacks[tensor] = None
+        return Stack(loop, tensor)
+
+    def place(self, stack: Stack) -> int:
+        """Return where a stack is among the results of the loop extended by this."""
+        places = places_of_stacks(stack.loop)
+        first = len(stack.loop.outputs)
+        places |= {t: first + i for i, t in enumerate(self.stacks)}
+        return places[stack.tensor]
+
+
+def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) -> Node:
+    """Return `loop` on `inputs`, extended: its results are those it had, then the new stacks."""
+    body, carried, scanned = LoopView(loop).body, LoopView(loop).carried, scanned_of(loop)
+    region = region_of_body(body)
+    stacks = list(dict.fromkeys(t for t in extension.slices.values() if isinstance(t, Tensor)))
+    fixed = list(dict.fromkeys([*extension.invariants.values(), *extension.tests.values()]))
+    slices = [_placeholder(region, t, t.type.with_shape(t.shape[1:])) for t in stacks]
+    invariants = [_placeholder(region, t, t.type) for t in fixed]
+    width = carried + scanned
+    slice_of = dict(zip(stacks, slices, strict=True))
+    invariant_of = dict(zip(fixed, invariants, strict=True))
+    replaced = {t: slice_of[s] for t, s in extension.slices.items() if isinstance(s, Tensor)}
+    replaced |= {t: invariant_of[outer] for t, outer in extension.invariants.items()}
+    attrs: dict[str, Attr] = dict(loop.attrs)
+    attrs["body"] = substituted(
+        body,
+        replaced,
+        inputs=[*body.inputs[:width], *slices, *body.inputs[width:], *invariants],
+        outputs=[*body.outputs, *extension.stacks],
+    )
+    if loop.definition is scan_op:
+        attrs["scanned"] = scanned + len(stacks)
+    else:
+        attrs["condition"] = _condition(loop, fixed, extension)
+    place = len(loop.inputs) - len(body.inputs) + width
+    return with_attrs(loop, (*inputs[:place], *stacks, *inputs[place:], *fixed), attrs)
+
+
+def _condition(loop: Node, fixed: Sequence[Tensor], extension: Extension) -> Graph:
+    condition = condition_of(loop)
+    assert condition is not None, f"{loop!r} has no condition"
+    region = region_of_body(condition)
+    inside = {t: _placeholder(region, t, t.type) for t in fixed}
+    return substituted(
+        condition,
+        {t: inside[outer] for t, outer in extension.tests.items()},
+        inputs=[*condition.inputs, *inside.values()],
+        outputs=condition.outputs,
+    )
+
+
+def _placeholder(region: Region | None, outer: Tensor, type_: TensorType) -> Tensor:
+    """Make what stands inside for a tensor from around, or for a slice of it."""
+    node = outer.node
+    attrs: dict[str, Attr] = {"dtype": type_.dtype, "shape": type_.shape}
+    inside = make_node(
+        placeholder_op, (), attrs, (type_,), source=node.source, origin=node, region=region
+    )
+    return inside.output
+
+
+def substituted(
+    graph: Graph,
+    replaced: Mapping[Tensor, Tensor],
+    *,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+) -> Graph:
+    """Return `graph` with other tensors in the place of some of its own, over other inputs."""
+    mapping = dict(replaced)
+    for node in topological(outputs, stop=replaced):
+        new = with_inputs(node, tuple(mapping.get(t, t) for t in node.inputs))
+        for old, tensor in zip(node.outputs, new.outputs, strict=True):
+            mapping.setdefault(old, tensor)
+    found = [mapping.get(t, t) for t in outputs]
+    return Graph(found, inputs, name=graph.name, region=region_of_body(graph))
+
+
+def with_extensions(graph: Graph, extensions: Mapping[Node, Extension]) -> Graph:
+    """Return `graph` with its loops extended, and what they no longer need taken out.
+
+    The tensors around a loop that an extension names are those of `graph`, or built on them.
+    """
+    return prune_loops(_Extending(graph, extensions).run()) if extensions else graph
+
+
+def extend_counted(graph: Graph, extension_of: Callable[[Node], Extension | None]) -> Graph:
+    """Return `graph` with what `extension_of` gives, for loops of known sizes and trips.
+
+    Loops that run once or not at all, and those for which it gives None, stay as they are.
+    """
+    extensions = {}
+    for loop in graph.nodes:
+        if loop.definition in LOOPS and is_static(loop) and (trips_of(loop) or 0) > 1:
+            extension = extension_of(loop)
+            if extension is not None:
+                extensions[loop] = extension
+    return with_extensions(graph, extensions)
+
+
+class _Extending:
+    """The rebuilding of a graph: what stands for each tensor and for each loop so far."""
+
+    def __init__(self, graph: Graph, extensions: Mapping[Node, Extension]) -> None:
+        self._graph = graph
+        self._extensions = extensions
+        self._tensors: dict[Tensor, Tensor] = {}
+        self._loops: dict[Node, Node] = {}
+
+    def run(self) -> Graph:
+        for node in self._graph.nodes:
+            inputs = tuple(map(self._known, node.inputs))
+            extension = self._extensions.get(node)
+            if extension is None:
+                new = with_inputs(node, inputs)
+            else:
+                new = self._loops[node] = extend_loop(node, inputs, self._resolved(extension))
+            self._tensors.update(zip(node.outputs, new.outputs, strict=False))
+            if extension is not None and extension.results is not None:
+                results = extension.results(new)
+                self._tensors.update((node.outputs[i], t) for i, t in results.items())
+        return self._graph.with_roots(self._tensors)
+
+    def _resolved(self, extension: Extension) -> Extension:
+        return Extension(
+            extension.stacks,
+            {t: self._known(self._stack(s)) for t, s in extension.slices.items()},
+            {t: self._known(outer) for t, outer in extension.invariants.items()},
+            {t: self._known(outer) for t, outer in extension.tests.items()},
+        )
+
+    def _stack(self, stack: Tensor | Stack) -> Tensor:
+        if isinstance(stack, Tensor):
+            return stack
+        made = self._loops[stack.loop].outputs[self._extensions[stack.loop].place(stack)]
+        return self._tensors.setdefault(made, made)
+
+    def _known(self, tensor: Tensor) -> Tensor:
+        """Return what stands for `tensor`, which may be built on what others stand for now."""
+        for node in topological([tensor], stop=self._tensors):
+            new = with_inputs(node, tuple(self._tensors.get(t, t) for t in node.inputs))
+            self._tensors.update(zip(node.outputs, new.outputs, strict=True))
+        return self._tensors[tensor]
+
+
+# ------------------------------------------------------------------------------ parts of a loop
+
+
+def scanned_of(loop: Node) -> int:
+    """Return the number of stacks that a loop scans."""
+    scanned = loop.attrs.get("scanned", 0)
+    assert isinstance(scanned, int), f"{loop!r} scans {scanned} stacks"
+    return scanned
+
+
+def operands_of_body(loop: Node) -> tuple[Tensor, ...]:
+    """Return what the inputs of the body stand for: of a loop variable, what it starts with."""
+    return loop.inputs[1:] if loop.definition is scan_op else loop.inputs
+
+
+def places_of_stacks(loop: Node) -> dict[Tensor, int]:
+    """Return for each tensor that the body stacks where its stack is among the results."""
+    first = LoopView(loop).first_stack
+    return {t: first + i for i, t in enumerate(LoopView(loop).stacked)}
+
+
+def condition_of(loop: Node) -> Graph | None:
+    """Return the graph that says whether a loop goes on; None for a scan."""
+    condition = loop.attrs.get("condition")
+    return condition if isinstance(condition, Graph) else None
+
+
+def region_of_body(graph: Graph) -> Region | None:
+    """Return the region of a nested graph, which may have no results."""
+    ends = (*graph.inputs, *graph.outputs)
+    return ends[0].node.region if ends else None
+
+
+def is_static(loop: Node) -> bool:
+    """Return whether all sizes around and in the body and condition of a loop are known."""
+    graphs = [graph for _, graph in graphs_of(loop)]
+    inner = (t for graph in graphs for node in graph.nodes for t in node.outputs)
+    return all(t.type.is_static for t in (*inner, *loop.inputs, *loop.outputs))
+
+
+def allowed_bytes(loop: Node) -> int:
+    """Return how many bytes new stacks of a loop, or for it, may take in each iteration.
+
+    That grows with what the loop scans, which for a gradient is what was recorded for it. So
+    recording stays in proportion: with checkpoints, to one segment.
+    """
+    body, carried, capacity = LoopView(loop).body, LoopView(loop).carried, LoopView(loop).capacity
+    assert isinstance(capacity, int), f"{loop!r}: its sizes are known by now"
+    scanned = body.inputs[carried : carried + scanned_of(loop)]
+    return max(SMALL_BYTES // max(capacity, 1), MAX_RATIO * sum(map(bytes_of, scanned)))
+
+
+def trips_of(loop: Node) -> int | None:
+    """Return how often a loop runs, if that is known now and fills its stacks."""
+    capacity = LoopView(loop).capacity
+    if loop.definition is not scan_op or not isinstance(capacity, int):
+        return None
+    value = loop.inputs[0].node.attrs.get("value")
+    count = int(value.array) if isinstance(value, Literal) else value
+    return capacity if count == capacity else None

@@ -1,0 +1,100 @@
+"""Fold constants: compute now what depends on constants only.
+
+Before:
+
+    %0 = constant {value = [1.0, 2.0]} : f32[2]
+    %1 = exp %0 : f32[2]
+    %2 = multiply %x, %1 : f32[2]
+
+After:
+
+    %0 = constant {value = [2.7182817, 7.389056]} : f32[2]
+    %1 = multiply %x, %0 : f32[2]
+
+The reference computes, so a folded function is as accurate as NumPy's. A program never becomes
+bigger: what only repeats or moves elements is left to the kernels that use it, unless it is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.graph.compare import graphs_of
+from symgrad.graph.graph import Graph, transform
+from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.ops.leaf import constant_op
+from symgrad.graph.structures import Iota, Reshape, View
+from symgrad.graph.types import Array, Literal
+from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
+
+SMALL = 4096  # elements: a constant of that many is no burden
+MAX_READ = 2**22  # elements of the operands, so that compiling does not become computing
+
+
+def fold_constants(graph: Graph, rewrites: Rewrites) -> Graph:
+    """Return `graph` with constants in the place of nodes whose operands are known."""
+    values: dict[Tensor, Array] = {}
+
+    def fold(node: Node, inputs: tuple[Tensor, ...]) -> Node:
+        new = with_inputs(node, inputs)
+        value = _value(new, values)
+        if value is None:
+            return new
+        if _is_worth_it(new) and rewrites.allow("fold-constants", node):
+            new = _constant_like(new, value)
+        values[new.output] = value
+        return new
+
+    return transform(graph, fold)
+
+
+def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
+    """Return what `node` computes, None if that is not known or not to be known."""
+    literal = node.attrs.get("value")
+    if node.definition is constant_op and isinstance(literal, Literal):
+        return literal.array
+    reference = node.definition.reference
+    if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
+        return None
+    operands = [values[t] for t in node.inputs if t in values]
+    if len(operands) < len(node.inputs) or not node.output.type.is_static:
+        return None
+    if graphs_of(node):
+        return None  # a loop may run for long, or for ever
+    sizes = [x.size for x in operands]
+    if node.output.type.count > max(SMALL, *sizes, 0) or sum(sizes) > MAX_READ:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(reference(*operands, **node.attrs))
+    except SymgradError:
+        return None  # an index out of range: an error of the run that meets it
+
+
+def _is_worth_it(node: Node) -> bool:
+    """Return whether a constant is better than `node`, whose value is known."""
+    if node.definition.kernel is None:
+        return False
+    spec = node.definition.kernel(*(t.type for t in node.inputs), **node.attrs)
+    constants = [t.type.count for t in node.inputs if t.node.definition is constant_op]
+    if isinstance(spec, View | Reshape | Iota):
+        return node.output.type.count <= min(SMALL, max(constants, default=0))
+    return node.output.type.count <= max(SMALL, *constants, 0)
+
+
+def _constant_like(node: Node, value: Array) -> Node:
+    literal = Literal(value)
+    assert literal.type == node.output.type, f"{node!r}: the reference gives {literal.type}"
+    return make_node(
+        constant_op,
+        (),
+        {"value": literal},
+        (literal.type,),
+        name=node.name,
+        source=node.source,
+        origin=node,
+        region=node.region,
+    )

@@ -1,0 +1,84 @@
+"""What the passes over graphs may change and have changed: a count, a limit and a trace.
+
+Every pass asks here before each change, so that the first N changes of a program can be made and
+no others: halving N finds the one that broke it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from symgrad.graph.build import are_same, rebuild
+from symgrad.graph.node import Node, Tensor
+
+IS_RESULT = "it is a result of the program"  # why a tensor is in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change that was made: the `number`-th, by `rule`, to `node`."""
+
+    number: int
+    rule: str
+    node: Node
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.rule} at {_described(self.node)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a pass that weighs costs has decided about `node`, and why."""
+
+    rule: str
+    node: Node
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {_described(self.node)}: {self.reason}"
+
+
+def _described(node: Node) -> str:
+    return f"{node!r}" if node.source is None else f"{node!r} ({node.source})"
+
+
+class Rewrites:
+    """The changes to one program. `limit` is the most that are made; `sink` is told of each.
+
+    `fast_math` allows those that hold only over the reals. `on_decision` is told what has been
+    weighed, whether it led to a change or not.
+    """
+
+    def __init__(
+        self,
+        *,
+        fast_math: bool = False,
+        limit: int | None = None,
+        sink: Callable[[Rewrite], None] | None = None,
+        on_decision: Callable[[Decision], None] | None = None,
+    ) -> None:
+        self.fast_math = fast_math
+        self.count = 0
+        self._limit = limit
+        self._sink = sink
+        self._on_decision = on_decision
+
+    def explain(self, rule: str, node: Node, reason: str) -> None:
+        """Tell why `rule` has changed `node`, or has not."""
+        if self._on_decision is not None:
+            self._on_decision(Decision(rule, node, reason))
+
+    def allow(self, rule: str, node: Node) -> bool:
+        """Return whether `rule` may change `node`, and count it as done if so."""
+        if self._limit is not None and self.count >= self._limit:
+            return False
+        self.count += 1
+        if self._sink is not None:
+            self._sink(Rewrite(self.count, rule, node))
+        return True
+
+
+def with_inputs(node: Node, inputs: tuple[Tensor, ...]) -> Node:
+    """Return `node` applied to `inputs`: the same node if they are its own."""
+    return node if are_same(inputs, node.inputs) else rebuild(node, inputs)

@@ -1,0 +1,240 @@
+"""Rewrite rules: what one is, where it holds, and the driver that applies tables of them.
+
+An equation becomes a rule in `rewrites/equations.py`; the rules are rows of `rewrites/algebra.py`
+and functions of `rewrites/structure.py`. What needs the whole graph is a pass of its own and not a
+rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from symgrad.graph.build import derived_from
+from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.ops.leaf import constant_op
+from symgrad.graph.ops.structure import broadcast_to_op
+from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
+
+ONE_CONSTANT = "equal constants -> one constant"
+MAX_REWRITES = 100  # for each node, on average: more means that rules undo each other
+
+
+class Holds(Enum):
+    """Where the two sides of a rule are equal; this decides when the rule may run.
+
+    A nan counts as equal to every nan. Without `fast_math` a rule runs if it holds for the dtypes
+    at hand, and on floats it may change no more than the last bits.
+    """
+
+    BITWISE = "bit for bit"
+    CLOSE = "but for the last bits of a float"
+    EXCEPT_NEG_ZERO = "but for the sign of a zero"
+    INTEGERS = "for integers and bools; for floats over the reals"
+    REAL = "over the reals"
+
+    def permits(self, is_float: bool, fast_math: bool) -> bool:
+        """Return whether a rule may run where an operand is a float, or none is."""
+        if fast_math or self in (Holds.BITWISE, Holds.CLOSE):
+            return True
+        return self is not Holds.REAL and not is_float
+
+
+Examples = Callable[[DType], Sequence[Tensor]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A tensor that may stand for another one.
+
+    `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor that
+    stands for the output of a node, None where the rule does not apply. `examples` gives tensors
+    of a dtype to which it does apply, for the tests. With `needs_sole_use` the first operand must
+    have no other use, since it would be computed twice. `may_match` tells from the ops of the
+    operands alone whether the rule may apply.
+    """
+
+    equation: str
+    roots: tuple[str, ...] | None
+    holds: Holds
+    rewrite: Callable[[Node], Tensor | None]
+    examples: Examples
+    needs_sole_use: bool = False
+    may_match: Callable[[tuple[str, ...]], bool] = lambda _ops: True
+
+    def __str__(self) -> str:
+        return f"{self.equation}  [{self.holds.value}]"
+
+
+class RuleTable:
+    """Rules by the op they are tried on, in the order in which they are tried.
+
+    With `one_constant`, the first of equal constants stands for all, and so does the first of equal
+    broadcasts of one: a program names the same few numbers again and again, and no rule need meet
+    each of them.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, one_constant: bool = False) -> None:
+        self.rules = tuple(rules)
+        self.one_constant = one_constant
+        named = {op for rule in self.rules for op in rule.roots or ()}
+        self._for_any = [rule for rule in self.rules if rule.roots is None]
+        self._by_op = {
+            op: [rule for rule in self.rules if rule.roots is None or op in rule.roots]
+            for op in named
+        }
+
+    def for_op(self, op: str) -> list[Rule]:
+        return self._by_op.get(op, self._for_any)
+
+
+def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
+    """Rewrite `graph` from the operands up, until no rule applies to what has become of it."""
+    driver = _Driver(graph, table, rewrites)
+    for node in graph.nodes:
+        driver.settle(node)
+    is_same = all(driver.settled[t] is t for node in graph.nodes for t in node.outputs)
+    return graph if is_same else graph.with_roots(driver.settled)
+
+
+class _Driver:
+    """What stands for each tensor so far.
+
+    A node is settled when no rule applies to it and its operands are settled; a settled tensor
+    stands for itself. A node that was rewritten waits for its replacement to be settled. So each
+    node meets each rule of its op once, and nothing is recursive.
+    """
+
+    def __init__(self, graph: Graph, table: RuleTable, rewrites: Rewrites) -> None:
+        self.settled: dict[Tensor, Tensor] = {}
+        self._table = table
+        self._rewrites = rewrites
+        self._replaced: dict[Node, Tensor] = {}
+        self._limit = rewrites.count + MAX_REWRITES * len(graph.nodes)
+        self._given = Counter(t for node in graph.nodes for t in node.inputs)
+        self._given.update(graph.roots)
+        self._originals = set(graph.nodes)
+        self._constants: dict[Hashable, Node] = {}
+        self._permitted: dict[tuple[str, bool, tuple[str, ...]], list[Rule]] = {}
+        # How often a settled tensor is used, at most: uses that have died are counted too.
+        self._uses: defaultdict[Tensor, int] = defaultdict(int)
+
+    def settle(self, root: Node) -> None:
+        """Find what stands for the outputs of `root`."""
+        pending = [root]
+        while pending:
+            node = pending[-1]
+            if not self._is_settled(node):
+                waiting = self._waiting(node)
+                if waiting:
+                    pending.extend(reversed(waiting))
+                    continue
+                self._advance(node)
+            if self._is_settled(node):
+                pending.pop()
+
+    def _is_settled(self, node: Node) -> bool:
+        return node.outputs[0] in self.settled
+
+    def _waiting(self, node: Node) -> list[Node]:
+        """Return the nodes that must be settled before `node` can be."""
+        replacement = self._replaced.get(node)
+        needed = node.inputs if replacement is None else (replacement,)
+        return [t.node for t in needed if t not in self.settled]
+
+    def _advance(self, node: Node) -> None:
+        """Settle `node`, whose operands are settled, or find its replacement."""
+        if node in self._replaced:
+            self._settle_as(node, (self.settled[self._replaced[node]],))
+            return
+        inputs = tuple([self.settled[t] for t in node.inputs])
+        current = with_inputs(node, inputs)
+        key = self._constant_key(current) if self._table.one_constant else None
+        first = self._constants.get(key)
+        if key is not None and first is not None and self._rewrites.allow(ONE_CONSTANT, node):
+            self._settle_as(node, first.outputs)
+            return
+        replacement = self._replacement(current)
+        if replacement is not None:
+            self._replaced[node] = replacement
+            return
+        if current is not node:
+            self.settled.update(zip(current.outputs, current.outputs, strict=True))
+        self._settle_as(node, current.outputs)
+        if key is not None:
+            self._constants[key] = current
+        if node not in self._originals:
+            for operand in current.inputs:
+                self._uses[operand] += 1
+
+    def _constant_key(self, node: Node) -> Hashable | None:
+        """Return what equal constants share, or equal broadcasts of one; None for all else."""
+        if node.definition is constant_op:
+            return node.attrs["value"]
+        if node.definition is not broadcast_to_op:
+            return None
+        (source,) = node.inputs
+        is_constant = source.node.definition is constant_op
+        return (source.node.attrs["value"], node.output.type) if is_constant else None
+
+    def _settle_as(self, node: Node, outputs: tuple[Tensor, ...]) -> None:
+        for old, new in zip(node.outputs, outputs, strict=True):
+            self.settled[old] = new
+            self._uses[new] += self._given.get(old, 0)
+
+    def _replacement(self, node: Node) -> Tensor | None:
+        rules = self._rules_for(node)
+        if not rules or len(node.outputs) != 1:
+            return None
+        with derived_from(node):
+            for rule in rules:
+                found = self._try(rule, node)
+                if found is not None:
+                    allowed = self._rewrites.allow(rule.equation, node)
+                    assert self._rewrites.count <= self._limit, f"rules go in circles: {rule}"
+                    return self._named_as(node, found) if allowed else None
+        return None
+
+    def _rules_for(self, node: Node) -> list[Rule]:
+        """Return the rules that may run on `node`, for the dtypes and the operands it has."""
+        is_float = any([t.type.dtype.is_float for t in node.inputs])
+        operands = tuple([t.node.definition.name for t in node.inputs])
+        key = node.definition.name, is_float, operands
+        if key not in self._permitted:
+            fast_math = self._rewrites.fast_math
+            self._permitted[key] = [
+                rule
+                for rule in self._table.for_op(node.op)
+                if rule.holds.permits(is_float, fast_math) and rule.may_match(operands)
+            ]
+        return self._permitted[key]
+
+    def _try(self, rule: Rule, node: Node) -> Tensor | None:
+        if rule.needs_sole_use and self._uses[node.inputs[0]] > 1:
+            return None
+        found = rule.rewrite(node)
+        # Where sizes are unknown the sides may have other shapes: the check that they are equal
+        # would be lost.
+        return found if found is not None and found.type == node.output.type else None
+
+    def _named_as(self, node: Node, found: Tensor) -> Tensor:
+        """Return `found` under the user's name of `node`, if it is new and has none."""
+        new = found.node
+        if node.name is None or new.name is not None or found in self.settled:
+            return found
+        types = tuple(t.type for t in new.outputs)
+        named = make_node(
+            new.definition,
+            new.inputs,
+            new.attrs,
+            types,
+            name=node.name,
+            source=new.source,
+            origin=new.origin,
+            region=new.region,
+        )
+        return named.outputs[found.index]

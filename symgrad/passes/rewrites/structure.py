@@ -1,0 +1,398 @@
+"""Rules about views, casts and marks: ops that move elements or return them as they are.
+
+They concern attributes, so each is a function of a node with examples, under the equation it
+stands for. All hold bit for bit. Reductions and products are in `rewrites/reductions.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from symgrad.errors import SymgradError
+from symgrad.graph.build import apply, rebuild
+from symgrad.graph.dtypes import DType
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.arithmetic import add, multiply, negative
+from symgrad.graph.ops.comparison import where
+from symgrad.graph.ops.conversion import astype, identity, stop_gradient
+from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.ops.marks import match_shape_op, prevent_gradient
+from symgrad.graph.ops.slicing import concat, flip, place, slice_axes
+from symgrad.graph.ops.structure import (
+    broadcast_to,
+    broadcast_to_op,
+    permute_dims,
+    permute_dims_op,
+    reshape,
+    reshape_op,
+)
+from symgrad.graph.structures import Map
+from symgrad.graph.types import Shape, static
+from symgrad.passes.rewrites.rules import Holds, Rule
+
+Function = Callable[[Node], Tensor | None]
+_SAMPLE = (2, 3, 4)  # the shape of the operands of examples
+
+
+def structural(
+    equation: str,
+    *roots: str,
+    holds: Holds = Holds.BITWISE,
+    examples: tuple[Callable[..., Tensor], ...],
+    needs_sole_use: bool = False,
+    operands: str | None = None,
+) -> Callable[[Function], Rule]:
+    """Make a function of a node a rule for the ops `roots`, for every op if there are none.
+
+    `examples` are programs over operands of shape (2, 3, 4) of some dtypes, to whose
+    result it applies. `operands` is the op that all operands must be results of, if it is one.
+    """
+
+    def may_match(ops: tuple[str, ...]) -> bool:
+        return operands is None or set(ops) == {operands}
+
+    def make(function: Function) -> Rule:
+        def applies_to(node: Node) -> bool:
+            ops = tuple(t.node.op for t in node.inputs)
+            return may_match(ops) and function(node) is not None
+
+        def over(dtype: DType) -> list[Tensor]:
+            made = (_build(example, dtype) for example in examples)
+            return [t for t in made if t is not None and applies_to(t.node)]
+
+        return Rule(equation, roots or None, holds, function, over, needs_sole_use, may_match)
+
+    return make
+
+
+def _build(example: Callable[..., Tensor], dtype: DType) -> Tensor | None:
+    """Return `example` over placeholders of `dtype`, None if its ops do not take that."""
+    names = inspect.signature(example).parameters
+    try:
+        return example(*(placeholder(_SAMPLE, dtype, name) for name in names))
+    except SymgradError:
+        return None
+
+
+def ints(node: Node, key: str) -> tuple[int, ...] | None:
+    """Return an attribute that is a tuple of sizes or axes, None if not all of them are known."""
+    value = node.attrs[key]
+    assert isinstance(value, tuple), f"attribute {key} of {node!r} is no tuple"
+    numbers = tuple(n for n in value if isinstance(n, int))
+    return numbers if len(numbers) == len(value) else None
+
+
+def axes_of(node: Node) -> tuple[int, ...]:
+    """Return the attribute `axes`, which is always known."""
+    axes = ints(node, "axes")
+    assert axes is not None, f"axes of {node!r} are not known"
+    return axes
+
+
+def _has_one_element(x: Tensor) -> bool:
+    return all(n == 1 for n in x.shape)
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple(n for n in shape if n != 1)
+
+
+# ----------------------------------------------------------------------------- what does nothing
+
+
+@structural(
+    "identity(x) -> x, and marks alike",
+    "identity",
+    "stop_gradient",
+    "prevent_gradient",
+    examples=(identity, stop_gradient, prevent_gradient),
+)
+def _mark(node: Node) -> Tensor | None:
+    return node.inputs[0]
+
+
+@structural(
+    "view(x) -> x, for a view that changes nothing",
+    "reshape",
+    "broadcast_to",
+    "match_shape",
+    "astype",
+    "permute_dims",
+    "slice",
+    "pad",
+    examples=(
+        lambda x: apply(reshape_op, x, shape=x.shape),
+        lambda x: apply(broadcast_to_op, x, shape=x.shape),
+        lambda x: apply(match_shape_op, x, shape=x.shape),
+        lambda x: apply(permute_dims_op, x, axes=(0, 1, 2)),
+    ),
+)
+def _unchanged(node: Node) -> Tensor | None:
+    (x,) = node.inputs
+    if x.type != node.output.type:
+        return None
+    if node.op == "permute_dims":
+        return x if axes_of(node) == tuple(range(x.ndim)) else None
+    if node.op == "slice":
+        starts, steps = ints(node, "start"), ints(node, "step")
+        is_whole = starts == (0,) * x.ndim and steps == (1,) * x.ndim
+        return x if is_whole else None
+    return x
+
+
+# ---------------------------------------------------------------------------------- views of views
+
+
+@structural(
+    "reshape(reshape(x)) -> reshape(x)",
+    "reshape",
+    examples=(
+        lambda x: reshape(reshape(x, (6, 4)), (2, 12)),
+        lambda x: apply(reshape_op, reshape(x, (6, 4)), shape=x.shape),
+    ),
+)
+def _reshape_of_reshape(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    return reshape(inner.inputs[0], node.output.shape) if inner.op == "reshape" else None
+
+
+@structural(
+    "permute_dims(permute_dims(x)) -> permute_dims(x)",
+    "permute_dims",
+    examples=(
+        lambda x: permute_dims(permute_dims(x, (1, 2, 0)), (1, 0, 2)),
+        lambda x: permute_dims(permute_dims(x, (1, 2, 0)), (2, 0, 1)),
+    ),
+)
+def _permute_of_permute(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    if inner.op != "permute_dims":
+        return None
+    order = axes_of(inner)
+    return permute_dims(inner.inputs[0], tuple(order[a] for a in axes_of(node)))
+
+
+@structural(
+    "permute_dims(x) -> reshape(x), if only axes of size 1 change places",
+    "permute_dims",
+    examples=(lambda x: permute_dims(reshape(x, (2, 1, 3, 4)), (0, 2, 3, 1)),),
+)
+def _permute_of_unit_axes(node: Node) -> Tensor | None:
+    (x,) = node.inputs
+    moved = [a for a in axes_of(node) if x.shape[a] != 1]
+    return reshape(x, node.output.shape) if moved == sorted(moved) else None
+
+
+@structural(
+    "broadcast_to(broadcast_to(x)) -> broadcast_to(x)",
+    "broadcast_to",
+    examples=(lambda x: broadcast_to(broadcast_to(x, (5, 2, 3, 4)), (6, 5, 2, 3, 4)),),
+)
+def _broadcast_of_broadcast(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    return broadcast_to(inner.inputs[0], node.output.shape) if inner.op == "broadcast_to" else None
+
+
+@structural(
+    "broadcast_to(reshape(x)) -> broadcast_to(x), if the reshape only adds axes in front",
+    "broadcast_to",
+    examples=(lambda x: broadcast_to(reshape(x, (1, 1, 2, 3, 4)), (1, 5, 2, 3, 4)),),
+)
+def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
+    (x,) = node.inputs
+    if x.node.op != "reshape":
+        return None
+    (source,) = x.node.inputs
+    added = x.ndim - source.ndim
+    is_in_front = added > 0 and x.shape == (1,) * added + source.shape
+    return broadcast_to(source, node.output.shape) if is_in_front else None
+
+
+@structural(
+    "view(broadcast_to(x)) -> broadcast_to(x), for one element",
+    "reshape",
+    "permute_dims",
+    "slice",
+    examples=(
+        lambda x: reshape(broadcast_to(_one_element(x), (4, 6)), (8, 3)),
+        lambda x: permute_dims(broadcast_to(_one_element(x), (4, 6)), (1, 0)),
+        lambda x: flip(broadcast_to(_one_element(x), (4, 6))),
+    ),
+)
+def _view_of_one_element(node: Node) -> Tensor | None:
+    x = node.inputs[0]
+    if x.node.op != "broadcast_to" or not _has_one_element(x.node.inputs[0]):
+        return None
+    return broadcast_to(reshape(x.node.inputs[0], ()), node.output.shape)
+
+
+def _one_element(x: Tensor) -> Tensor:
+    return reshape(slice_axes(x, (1, 2, 3), (1, 1, 1), (1, 1, 1)), (1, 1))
+
+
+# ------------------------------------------------------------------------------------------ slices
+
+
+@structural(
+    "slice(slice(x)) -> slice(x)",
+    "slice",
+    examples=(
+        lambda x: flip(slice_axes(x, (0, 1, 0), (2, 2, 2), (1, 1, 2))),
+        lambda x: flip(flip(x, (0, 2)), (0, 2)),
+    ),
+)
+def _slice_of_slice(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    if inner.op != "slice":
+        return None
+    attributes = (
+        ints(inner, "start"),
+        ints(inner, "step"),
+        ints(node, "start"),
+        ints(node, "step"),
+    )
+    if None in attributes:
+        return None
+    first, stride, start, step = (a or () for a in attributes)
+    starts = [f + d * s for f, d, s in zip(first, stride, start, strict=True)]
+    steps = [d * e for d, e in zip(stride, step, strict=True)]
+    return slice_axes(inner.inputs[0], starts, node.output.shape, steps)
+
+
+@structural(
+    "slice(pad(x)) -> x, if what is taken is what was put there",
+    "slice",
+    examples=(
+        lambda x: slice_axes(
+            place(x, (9, 9, 9), (1, 2, 3), (1, 2, 1)), (1, 2, 3), x.shape, (1, 2, 1)
+        ),
+    ),
+)
+def _slice_of_pad(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    if inner.op != "pad" or inner.inputs[0].type != node.output.type:
+        return None
+    same_place = inner.attrs["low"] == node.attrs["start"]
+    same_steps = inner.attrs["step"] == node.attrs["step"]
+    return inner.inputs[0] if same_place and same_steps else None
+
+
+@structural(
+    "slice(concat(x, y)) -> slice(x), if it lies within x",
+    "slice",
+    examples=(
+        lambda x, y: slice_axes(concat([x, y], axis=1), (0, 4, 0), (2, 2, 4), (1, 1, 1)),
+        lambda x, y: slice_axes(concat([x, y], axis=0), (0, 0, 0), (2, 3, 4), (1, 1, 1)),
+        lambda x, y: slice_axes(concat([x, y], axis=2), (0, 0, 7), (2, 3, 2), (1, 1, -2)),
+    ),
+)
+def _slice_of_concat(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    starts, steps = ints(node, "start"), ints(node, "step")
+    if inner.op != "concat" or starts is None or steps is None or not node.output.type.is_static:
+        return None
+    axis = inner.attrs["axis"]
+    assert isinstance(axis, int), "concat joins one axis"
+    first = starts[axis]
+    last = first + steps[axis] * (static(node.output.shape[axis]) - 1)
+    offset = 0
+    for part in inner.inputs:
+        size = part.shape[axis]
+        if not isinstance(size, int):
+            return None
+        if offset <= min(first, last) and max(first, last) < offset + size:
+            within = [s - offset if a == axis else s for a, s in enumerate(starts)]
+            return slice_axes(part, within, node.output.shape, steps)
+        offset += size
+    return None
+
+
+# ---------------------------------------------------------------------------------- maps and casts
+
+
+@structural(
+    "f(broadcast_to(x), broadcast_to(y)) -> broadcast_to(f(x, y)), elementwise",
+    examples=(
+        lambda x: negative(broadcast_to(x, (5, 2, 3, 4))),
+        lambda x, y: add(broadcast_to(x, (5, 2, 3, 4)), broadcast_to(y, (5, 2, 3, 4))),
+        lambda x: multiply(broadcast_to(x, (5, 2, 3, 4)), 3),
+        lambda x: where(True, broadcast_to(_one_element(x), (4, 5)), 0),
+    ),
+    operands="broadcast_to",
+)
+def _map_of_broadcasts(node: Node) -> Tensor | None:
+    sources = [t.node.inputs[0] for t in node.inputs]
+    shapes = {x.shape for x in sources if not _has_one_element(x)}
+    if len(shapes) > 1 or any(t.shape != node.output.shape for t in node.inputs):
+        return None
+    assert node.definition.kernel is not None, f"{node!r} has operands and is no leaf"
+    if not isinstance(node.definition.kernel(*(t.type for t in node.inputs), **node.attrs), Map):
+        return None
+    shape: Shape = next(iter(shapes), ())
+    operands = (broadcast_to(reshape(x, ()), shape) if _has_one_element(x) else x for x in sources)
+    small = rebuild(node, tuple(operands))
+    return broadcast_to(small.output, node.output.shape)
+
+
+@structural(
+    "astype(astype(x)) -> astype(x), if the first loses nothing",
+    "astype",
+    examples=(
+        lambda x: astype(astype(x, "float64"), "float32"),
+        lambda x: astype(astype(x, "float32"), "int32"),
+        lambda x: astype(astype(x, "float64"), "int64"),
+        lambda x: astype(astype(x, "int64"), "uint8"),
+        lambda x: astype(astype(x, "int32"), "bool"),
+    ),
+)
+def _cast_of_cast(node: Node) -> Tensor | None:
+    inner = node.inputs[0].node
+    if inner.op != "astype":
+        return None
+    (x,) = inner.inputs
+    through, to = inner.output.dtype, node.output.dtype
+    if not is_lossless(x.dtype, through):
+        return None
+    # On the way through a float, an integer that does not fit stops at the limit; straight, it
+    # keeps its low bits.
+    if x.dtype.is_integer and through.is_float and to.is_integer and not is_lossless(x.dtype, to):
+        return None
+    return astype(x, to)
+
+
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_EXPONENT_BITS = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
+
+
+def is_lossless(given: DType, wanted: DType) -> bool:
+    """Return whether every value of `given` is one of `wanted`."""
+    if given == wanted or given.is_bool:
+        return True
+    if wanted.is_bool or (given.is_float and not wanted.is_float):
+        return False
+    digits = given.bits - (given.kind == "signed")
+    if given.is_float:
+        wide_enough = _EXPONENT_BITS[given.name] <= _EXPONENT_BITS[wanted.name]
+        return wide_enough and _DIGITS[given.name] <= _DIGITS[wanted.name]
+    if wanted.is_float:
+        return digits <= _DIGITS[wanted.name]
+    fits = digits <= wanted.bits - (wanted.kind == "signed")
+    return fits and (given.kind == "unsigned" or wanted.kind == "signed")
+
+
+STRUCTURE = (
+    _mark,
+    _unchanged,
+    _reshape_of_reshape,
+    _permute_of_permute,
+    _permute_of_unit_axes,
+    _broadcast_of_broadcast,
+    _broadcast_of_leading_axes,
+    _view_of_one_element,
+    _slice_of_slice,
+    _slice_of_pad,
+    _slice_of_concat,
+    _map_of_broadcasts,
+    _cast_of_cast,
+)

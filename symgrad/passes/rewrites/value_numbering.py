@@ -1,0 +1,48 @@
+"""Value numbering: which nodes compute the same, because op, attributes and operands are the same.
+
+Nothing is rewritten here. `rewrites/cse.py` puts one node in the place of those that are equal;
+`gradients/reverse_mode.py` differentiates only the first of them, so that a gradient is as large as
+the merged graph and not as the one that was written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+from symgrad.graph.gradient_registry import is_registered
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.leaf import placeholder_op
+from symgrad.graph.types import attr_key
+from symgrad.passes.rewrites.equations import COMMUTATIVE
+
+
+def value_key(node: Node, operands: list[int]) -> Hashable:
+    """Return what equal nodes share, and no others; `operands` are numbers of the operands.
+
+    Placeholders are never equal: each is an argument of its own.
+    """
+    if node.op in COMMUTATIVE:
+        operands.sort()
+    attrs = tuple([(name, attr_key(node.attrs[name])) for name in sorted(node.attrs)])
+    return node.op, tuple(operands), attrs
+
+
+def find_twins(order: Sequence[Node], distinct: Collection[Tensor]) -> Mapping[Tensor, Tensor]:
+    """Return for each tensor of `order` that an earlier one is equal to the first such tensor.
+
+    Nodes of the tensors in `distinct` have no equals, and neither have those with a gradient that
+    a user registered: it is called for every node.
+    """
+    alone = {t.node for t in distinct}
+    first: dict[Hashable, Node] = {}
+    twin_of: dict[Tensor, Tensor] = {}
+    number: dict[Tensor, int] = {}
+    for node in order:
+        if node in alone or node.definition is placeholder_op or is_registered(node.gradient_key):
+            continue
+        operands = [number.setdefault(twin_of.get(t, t), len(number)) for t in node.inputs]
+        key = value_key(node, operands), node.gradient_key, node.region
+        found = first.setdefault(key, node)
+        if found is not node:
+            twin_of.update(zip(node.outputs, found.outputs, strict=True))
+    return twin_of
