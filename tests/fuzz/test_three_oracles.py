@@ -146,6 +146,14 @@ def test_a_program_that_jumps_by_itself_is_no_disagreement():
     assert not is_unstable(Graph(rounded, [x]), given)
 
 
+def test_a_program_whose_variables_make_it_jump_is_no_disagreement():
+    w = variable(np.array([0.1, 0.2, 0.3]), name="w")
+    rounded = sum_of(w * 10.0) - 6.0
+    assert is_unstable(Graph([], [], [Update(w, w * floor(rounded))]), [])
+    assert not is_unstable(Graph([], [], [Update(w, w * rounded)]), [])
+    np.testing.assert_array_equal(w.value, [0.1, 0.2, 0.3])
+
+
 def test_results_are_as_exact_as_the_coarsest_float_of_the_program():
     x = placeholder((3,), "float64")
     assert coarsest(Graph(tanh(x), [x])) == TOLERANCES[float64]

@@ -178,5 +178,5 @@ def test_the_text_has_the_kernels_and_their_calls():
     text = str(program)
     assert "kernel @k0(in b0: f32[64], out b1: f32[64]) {" in text
     assert f"program @graph arena({program.arena_bytes}) {{" in text
-    assert "  call @k0(input0, arena[0])  // einsum" in text
-    assert "  call @k1(arena[0], output0)  // tanh sum exp" in text
+    assert "  launch @k0(input0, arena[0])  // einsum" in text
+    assert "  launch @k1(arena[0], output0)  // tanh sum exp" in text

@@ -174,7 +174,7 @@ def test_a_program_that_touches_foreign_memory_is_refused(make, message):
 def test_the_step_is_named():
     with pytest.raises(AssertionError) as error:
         verify_program(_with_loop(_scanned(), capacity=4))
-    assert "in: repeat loop 0" in error.value.__notes__
+    assert "in: scan loop 0" in error.value.__notes__
 
 
 def test_a_trip_count_is_one_int64():

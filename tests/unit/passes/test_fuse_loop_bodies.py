@@ -15,10 +15,10 @@ START = np.linspace(0.5, 1.5, 8).astype(np.float32)
 def body_calls(step: sg.Step, loop: int = 0) -> list[tuple[str, str]]:
     """Return the calls in the loop of that number, up to its closing brace."""
     text = step.ir("loops")
-    start = re.search(rf"\n( *)(?:while|repeat) loop {loop}\b.*\n", text)
+    start = re.search(rf"\n( *)(?:while|scan) loop {loop}\b.*\n", text)
     assert start, text
     body = text[start.end() :].split(f"\n{start[1]}}}\n")[0]
-    return re.findall(r"call @\w+\(([^\n]*)\)  // ([^\n]*)", body)
+    return re.findall(r"launch @\w+\(([^\n]*)\)  // ([^\n]*)", body)
 
 
 def accumulate(f: Callable[..., Any], *start: sg.Tensor) -> Any:
@@ -90,7 +90,7 @@ def test_a_loop_variable_is_recorded_by_the_kernel_that_computes_the_next_one():
     calls = body_calls(step)
     assert len(calls) == 1
     assert "iteration of loop 0" in calls[0][0]
-    assert "copy of a result" not in step.ir("loops").split("repeat loop 1")[0].split("repeat")[1]
+    assert "copy of a result" not in step.ir("loops").split("scan loop 1")[0].split("scan")[1]
 
 
 def test_a_loop_variable_read_elsewhere_is_recorded_by_a_copy():
