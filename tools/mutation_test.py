@@ -43,9 +43,9 @@ from tools.tests_of_lines import (
 
 TARGETS = (
     "symgrad/graph/ops/*.py",
-    "symgrad/passes/gradient*.py",
-    "symgrad/codegen/lower*.py",
-    "symgrad/codegen/build_program*.py",
+    "symgrad/passes/gradients/*.py",
+    "symgrad/codegen/lower/*.py",
+    "symgrad/codegen/program/build.py",
 )
 _FIRST_SECONDS = 5.0  # of tests, in so many files, that run before those of the other files
 _FIRST_FILES = 2
