@@ -41,11 +41,39 @@ class LoopView:
         return body
 
     @property
+    def condition(self) -> Graph | None:
+        """The graph that says whether a `while` goes on; None for a `scan`."""
+        condition = self.node.attrs.get("condition")
+        return condition if isinstance(condition, Graph) else None
+
+    @property
     def carried(self) -> int:
         """The number of loop variables."""
         carried = self.node.attrs["carried"]
         assert isinstance(carried, int), f"{self.node!r} has {carried} loop variables"
         return carried
+
+    @property
+    def scanned(self) -> int:
+        """The number of stacks that the loop scans, 0 for a `while`."""
+        scanned = self.node.attrs.get("scanned", 0)
+        assert isinstance(scanned, int), f"{self.node!r} scans {scanned} stacks"
+        return scanned
+
+    @property
+    def changing(self) -> int:
+        """The number of inputs of the body that are loop variables or slices: the first ones."""
+        return self.carried + self.scanned
+
+    @property
+    def reverse(self) -> bool:
+        """Whether a `scan` runs from the last slice to the first."""
+        return bool(self.node.attrs.get("reverse", False))
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What the inputs of the body stand for: of a loop variable, what it starts with."""
+        return self.node.inputs if self.is_while else self.node.inputs[1:]
 
     @property
     def capacity(self) -> Dim:
@@ -63,3 +91,8 @@ class LoopView:
     def stacked(self) -> tuple[Tensor, ...]:
         """What the body gives for each stack."""
         return self.body.outputs[self.carried :]
+
+    @property
+    def places_of_stacks(self) -> dict[Tensor, int]:
+        """For each tensor that the body stacks, where its stack is among the results."""
+        return {t: self.first_stack + i for i, t in enumerate(self.stacked)}

@@ -95,8 +95,9 @@ def _batched_callee(graph: Graph, entries: Sequence[Entry], build: Build) -> _Ba
 def batch_while_loop(operands: Operands, build: Build) -> list[Entry] | None:
     """Build the loop with the axis, if the condition is the same for all cases."""
     node = operands.node
-    body, condition, carried = LoopView(node).body, node.attrs["condition"], LoopView(node).carried
-    assert isinstance(condition, Graph), f"{node!r} has no condition"
+    view = LoopView(node)
+    body, condition, carried = view.body, view.condition, view.carried
+    assert condition is not None, f"{node!r} has no condition"
     initial, invariants = operands.entries[:carried], operands.entries[carried:]
     flags = _reached_in_loop(body, carried, [e.is_batched for e in operands.entries])
     if any(_reached(condition, flags)):
@@ -113,19 +114,18 @@ def batch_while_loop(operands: Operands, build: Build) -> list[Entry] | None:
     traced, test = Traced(body.name, types), Traced(condition.name, types)
     traced.run(lambda *params: _with_axis(operands, build(body, entries(params)), results))
     test.run(lambda *params: [e.tensor for e in build(condition, entries(params))])
-    count, *outputs = loop(start, test, traced, LoopView(node).capacity).outputs
+    count, *outputs = loop(start, test, traced, view.capacity).outputs
     return [Entry(count, False), *_from_loop(outputs, carried, results)]
 
 
 def batch_scan(operands: Operands, build: Build) -> list[Entry] | None:
     """Build the loop with the axis, if the number of iterations is the same for all cases."""
     node = operands.node
-    body, carried, scanned = LoopView(node).body, LoopView(node).carried, node.attrs["scanned"]
-    assert isinstance(scanned, int), f"{node!r} scans nothing"
+    view = LoopView(node)
+    body, carried, width = view.body, view.carried, view.changing
     count, *entries = operands.entries
     if count.is_batched:
         return None
-    width = carried + scanned
     flags = _reached_in_loop(body, carried, [e.is_batched for e in entries])
     start = _with_axis(operands, entries[:carried], flags[:carried])
     stacks = [_for_slices(e) for e in entries[carried:width]]
@@ -139,8 +139,7 @@ def batch_scan(operands: Operands, build: Build) -> list[Entry] | None:
 
     traced = Traced(body.name, types)
     traced.run(step)
-    reverse = bool(node.attrs["reverse"])
-    again = scan_loop(count.tensor, start, stacks, traced, LoopView(node).capacity, reverse=reverse)
+    again = scan_loop(count.tensor, start, stacks, traced, view.capacity, reverse=view.reverse)
     return _from_loop(again.outputs, carried, results)
 
 

@@ -70,8 +70,9 @@ def push_through_call(node: Node, tangents: Tangents, push: Push) -> Tangents:
 
 def push_through_while_loop(node: Node, tangents: Tangents, push: Push) -> Tangents:
     """Return the tangents of the outputs of a while_loop, given those of its inputs."""
-    condition, body, carried = node.attrs["condition"], LoopView(node).body, LoopView(node).carried
-    assert isinstance(condition, Graph), f"{node!r} has no condition"
+    view = LoopView(node)
+    body, condition, carried = view.body, view.condition, view.carried
+    assert condition is not None, f"{node!r} has no condition"
     initial, invariants = node.inputs[:carried], node.inputs[carried:]
     moving, results = _with_tangents(body, carried, tangents)
     start = [*initial, *(_or_zeros(tangents[i], initial[i]) for i in moving)]
@@ -86,17 +87,16 @@ def push_through_while_loop(node: Node, tangents: Tangents, push: Push) -> Tange
     traced.run(step)
     test = Traced(condition.name, types)
     test.run(lambda *params: inline(condition, [*params[:carried], *invariants]))
-    found = loop(start, test, traced, LoopView(node).capacity).outputs[1:]
+    found = loop(start, test, traced, view.capacity).outputs[1:]
     return [None, *_tangents_among(found, results, carried, len(body.outputs))]
 
 
 def push_through_scan(node: Node, tangents: Tangents, push: Push) -> Tangents:
     """Return the tangents of the outputs of a scan, given those of its inputs."""
-    body, carried, scanned = LoopView(node).body, LoopView(node).carried, node.attrs["scanned"]
-    assert isinstance(scanned, int), f"{node!r} scans nothing"
+    view = LoopView(node)
+    body, carried, scanned, width = view.body, view.carried, view.scanned, view.changing
     count, *operands = node.inputs
     given = tangents[1:]
-    width = carried + scanned
     moving, results = _with_tangents(body, carried, given)
     start = [*operands[:carried], *(_or_zeros(given[i], operands[i]) for i in moving)]
     sliced = [i for i in range(carried, width) if given[i] is not None]
@@ -115,8 +115,7 @@ def push_through_scan(node: Node, tangents: Tangents, push: Push) -> Tangents:
 
     traced = Traced(f"{body.name}_jvp", types)
     traced.run(step)
-    reverse = bool(node.attrs["reverse"])
-    found = scan_loop(count, start, stacks, traced, LoopView(node).capacity, reverse=reverse)
+    found = scan_loop(count, start, stacks, traced, view.capacity, reverse=view.reverse)
     return _tangents_among(found.outputs, results, carried, len(body.outputs))
 
 

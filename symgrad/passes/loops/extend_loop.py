@@ -16,7 +16,6 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LOOPS, LoopView
 from symgrad.graph.node import Node, Region, Tensor, make_node
 from symgrad.graph.ops.leaf import placeholder_op
-from symgrad.graph.ops.scan import scan_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Attr, Literal, TensorType
 from symgrad.passes.costs import bytes_of
@@ -53,13 +52,13 @@ class Extension:
 
     def record(self, loop: Node, tensor: Tensor) -> Stack:
         """Have `loop`, which is extended by this, stack a tensor of its body, once."""
-        if tensor not in places_of_stacks(loop):
+        if tensor not in LoopView(loop).places_of_stacks:
             self.stacks[tensor] = None
         return Stack(loop, tensor)
 
     def place(self, stack: Stack) -> int:
         """Return where a stack is among the results of the loop extended by this."""
-        places = places_of_stacks(stack.loop)
+        places = LoopView(stack.loop).places_of_stacks
         first = len(stack.loop.outputs)
         places |= {t: first + i for i, t in enumerate(self.stacks)}
         return places[stack.tensor]
@@ -67,13 +66,13 @@ class Extension:
 
 def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) -> Node:
     """Return `loop` on `inputs`, extended: its results are those it had, then the new stacks."""
-    body, carried, scanned = LoopView(loop).body, LoopView(loop).carried, scanned_of(loop)
+    view = LoopView(loop)
+    body, scanned, width = view.body, view.scanned, view.changing
     region = region_of_body(body)
     stacks = list(dict.fromkeys(t for t in extension.slices.values() if isinstance(t, Tensor)))
     fixed = list(dict.fromkeys([*extension.invariants.values(), *extension.tests.values()]))
     slices = [_placeholder(region, t, t.type.with_shape(t.shape[1:])) for t in stacks]
     invariants = [_placeholder(region, t, t.type) for t in fixed]
-    width = carried + scanned
     slice_of = dict(zip(stacks, slices, strict=True))
     invariant_of = dict(zip(fixed, invariants, strict=True))
     replaced = {t: slice_of[s] for t, s in extension.slices.items() if isinstance(s, Tensor)}
@@ -85,16 +84,16 @@ def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) ->
         inputs=[*body.inputs[:width], *slices, *body.inputs[width:], *invariants],
         outputs=[*body.outputs, *extension.stacks],
     )
-    if loop.definition is scan_op:
-        attrs["scanned"] = scanned + len(stacks)
-    else:
+    if view.is_while:
         attrs["condition"] = _condition(loop, fixed, extension)
+    else:
+        attrs["scanned"] = scanned + len(stacks)
     place = len(loop.inputs) - len(body.inputs) + width
     return with_attrs(loop, (*inputs[:place], *stacks, *inputs[place:], *fixed), attrs)
 
 
 def _condition(loop: Node, fixed: Sequence[Tensor], extension: Extension) -> Graph:
-    condition = condition_of(loop)
+    condition = LoopView(loop).condition
     assert condition is not None, f"{loop!r} has no condition"
     region = region_of_body(condition)
     inside = {t: _placeholder(region, t, t.type) for t in fixed}
@@ -203,30 +202,6 @@ class _Extending:
 # ------------------------------------------------------------------------------ parts of a loop
 
 
-def scanned_of(loop: Node) -> int:
-    """Return the number of stacks that a loop scans."""
-    scanned = loop.attrs.get("scanned", 0)
-    assert isinstance(scanned, int), f"{loop!r} scans {scanned} stacks"
-    return scanned
-
-
-def operands_of_body(loop: Node) -> tuple[Tensor, ...]:
-    """Return what the inputs of the body stand for: of a loop variable, what it starts with."""
-    return loop.inputs[1:] if loop.definition is scan_op else loop.inputs
-
-
-def places_of_stacks(loop: Node) -> dict[Tensor, int]:
-    """Return for each tensor that the body stacks where its stack is among the results."""
-    first = LoopView(loop).first_stack
-    return {t: first + i for i, t in enumerate(LoopView(loop).stacked)}
-
-
-def condition_of(loop: Node) -> Graph | None:
-    """Return the graph that says whether a loop goes on; None for a scan."""
-    condition = loop.attrs.get("condition")
-    return condition if isinstance(condition, Graph) else None
-
-
 def region_of_body(graph: Graph) -> Region | None:
     """Return the region of a nested graph, which may have no results."""
     ends = (*graph.inputs, *graph.outputs)
@@ -246,16 +221,17 @@ def allowed_bytes(loop: Node) -> int:
     That grows with what the loop scans, which for a gradient is what was recorded for it. So
     recording stays in proportion: with checkpoints, to one segment.
     """
-    body, carried, capacity = LoopView(loop).body, LoopView(loop).carried, LoopView(loop).capacity
+    view = LoopView(loop)
+    capacity = view.capacity
     assert isinstance(capacity, int), f"{loop!r}: its sizes are known by now"
-    scanned = body.inputs[carried : carried + scanned_of(loop)]
+    scanned = view.body.inputs[view.carried : view.changing]
     return max(SMALL_BYTES // max(capacity, 1), MAX_RATIO * sum(map(bytes_of, scanned)))
 
 
 def trips_of(loop: Node) -> int | None:
     """Return how often a loop runs, if that is known now and fills its stacks."""
     capacity = LoopView(loop).capacity
-    if loop.definition is not scan_op or not isinstance(capacity, int):
+    if LoopView(loop).is_while or not isinstance(capacity, int):
         return None
     value = loop.inputs[0].node.attrs.get("value")
     count = int(value.array) if isinstance(value, Literal) else value

@@ -49,10 +49,7 @@ from symgrad.passes.loops.extend_loop import (
     Extension,
     allowed_bytes,
     extend_counted,
-    operands_of_body,
-    places_of_stacks,
     region_of_body,
-    scanned_of,
 )
 from symgrad.passes.loops.min_cut import cheapest_cut
 from symgrad.passes.rewrites.rewrite import Rewrites
@@ -77,7 +74,7 @@ def _extension(loop: Node, scanned: _Scanned, rewrites: Rewrites) -> Extension |
     if not chosen:
         return None
     stacks = dict(zip(chosen, scanned.build(chosen), strict=True))
-    places = places_of_stacks(loop)
+    places = LoopView(loop).places_of_stacks
     # What the loop would only copy from one stack to another does not pass it.
     results = {places[t]: stack for t, stack in stacks.items() if t in places}
     return Extension(slices=dict(stacks), results=lambda _new: results)
@@ -88,10 +85,11 @@ class _Scanned:
 
     def __init__(self, loop: Node) -> None:
         self._loop = loop
-        self._body = LoopView(loop).body
-        self._width = LoopView(loop).carried + scanned_of(loop)
-        self._slices = set(self._body.inputs[LoopView(loop).carried : self._width])
-        self._changing = set(self._body.inputs[: LoopView(loop).carried])
+        view = LoopView(loop)
+        self._body = view.body
+        self._width = view.changing
+        self._slices = set(self._body.inputs[view.carried : self._width])
+        self._changing = set(self._body.inputs[: view.carried])
         self._sliced = set(self._slices)
         self._nodes: list[Node] = []
         for node in self._body.nodes:
@@ -138,12 +136,12 @@ class _Scanned:
     def build(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Build `tensors` for all iterations at once, where the loop is."""
         inside = Graph(tensors, self._body.inputs, region=region_of_body(self._body))
-        operands = operands_of_body(self._loop)
+        operands = LoopView(self._loop).operands
         entries = [
             Entry(t, inner in self._slices)
             for inner, t in zip(self._body.inputs, operands, strict=True)
         ]
-        size = self._loop.attrs["capacity"]
+        size = LoopView(self._loop).capacity
         assert isinstance(size, int), f"{self._loop!r}: its sizes are known by now"
         with derived_from(self._loop):
             return [e.tensor for e in build_batched(inside, entries, size)]

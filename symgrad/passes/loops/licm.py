@@ -38,11 +38,8 @@ from symgrad.passes.costs import (
 )
 from symgrad.passes.loops.extend_loop import (
     Extension,
-    condition_of,
     is_static,
-    operands_of_body,
     region_of_body,
-    scanned_of,
     trips_of,
     with_extensions,
 )
@@ -59,7 +56,7 @@ def licm(graph: Graph, rewrites: Rewrites) -> Graph:
     for loop in graph.nodes:
         if loop.definition in LOOPS and is_static(loop):
             invariants = _hoisted(loop, LoopView(loop).body, rewrites)
-            condition = condition_of(loop)
+            condition = LoopView(loop).condition
             tests = {} if condition is None else _hoisted(loop, condition, rewrites)
             if invariants or tests:
                 extensions[loop] = Extension(invariants=invariants, tests=tests)
@@ -84,7 +81,7 @@ def _hoisted(loop: Node, nested: Graph, rewrites: Rewrites) -> dict[Tensor, Tens
         rewrites.explain(RULE, tensor.node, reason)
     chosen = [t for t in kept if rewrites.allow(RULE, t.node)]
     inside = Graph(chosen, nested.inputs, region=region_of_body(nested))
-    return dict(zip(chosen, inline(inside, operands_of_body(loop)), strict=True))
+    return dict(zip(chosen, inline(inside, LoopView(loop).operands), strict=True))
 
 
 class _Prices:
@@ -116,7 +113,7 @@ def _price_of_reading(tensor: Tensor) -> int:
 
 def _invariant(loop: Node, nested: Graph) -> list[Node]:
     """Return the nodes that may leave: those that depend on no loop variable and on no slice."""
-    changing = set(nested.inputs[: LoopView(loop).carried + scanned_of(loop)])
+    changing = set(nested.inputs[: LoopView(loop).changing])
     runs = bool(trips_of(loop))
     found = []
     for node in nested.nodes:

@@ -104,16 +104,16 @@ def _cut_branches(node: Node, results: Sequence[int]) -> _Cut:
 
 def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
     """Cut a loop: its variables, in the order of operands and of results, then its stacks."""
-    carried = LoopView(node).carried
-    before = LoopView(node).first_stack - carried  # results before the loop variables
+    view = LoopView(node)
+    carried = view.carried
+    before = view.first_stack - carried  # results before the loop variables
     read = [i - before for i in results if i >= before]
-    condition = node.attrs.get("condition")
-    tests = [prune_loops(condition)] if isinstance(condition, Graph) else []
+    tests = [] if view.condition is None else [prune_loops(view.condition)]
     state = {i for i in read if i < carried}
     stacks = [i for i in read if i >= carried]
     # What the condition reads is needed, and what loop variables are computed from, and so on.
     while True:
-        body = prune_loops(select_outputs(LoopView(node).body, [*sorted(state), *stacks]))
+        body = prune_loops(select_outputs(view.body, [*sorted(state), *stacks]))
         needed = inputs_read([body, *tests])
         found = {i for i in needed if i < carried}
         if found <= state:
@@ -131,15 +131,15 @@ def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
 
 def _loop_attrs(node: Node, body: Graph, tests: Sequence[Graph], inputs: Sequence[int]) -> Attrs:
     """Return the attributes of a loop of which the operands at `inputs` remain."""
-    carried = LoopView(node).carried
+    view = LoopView(node)
+    carried = view.carried
     graphs = {"body": take_inputs(body, inputs)}
     graphs |= zip(("condition",), (take_inputs(test, inputs) for test in tests), strict=False)
     if all(graph is node.attrs[key] for key, graph in graphs.items()):
         return node.attrs
     attrs = {**node.attrs, **graphs, "carried": sum(i < carried for i in inputs)}
-    scanned = node.attrs.get("scanned")
-    if isinstance(scanned, int):
-        attrs["scanned"] = sum(carried <= i < carried + scanned for i in inputs)
+    if not view.is_while:
+        attrs["scanned"] = sum(carried <= i < view.changing for i in inputs)
     return attrs
 
 

@@ -45,9 +45,6 @@ from symgrad.passes.loops.extend_loop import (
     Extension,
     allowed_bytes,
     is_static,
-    operands_of_body,
-    places_of_stacks,
-    scanned_of,
     with_extensions,
 )
 from symgrad.passes.loops.min_cut import NEVER, cheapest_cut
@@ -88,8 +85,9 @@ class _Values:
     def enter(self, loop: Node) -> None:
         """Give numbers to what is in the body of `loop`."""
         self.numbers.clear()
-        carried, width = LoopView(loop).carried, LoopView(loop).carried + scanned_of(loop)
-        pairs = zip(LoopView(loop).body.inputs, operands_of_body(loop), strict=True)
+        view = LoopView(loop)
+        carried, width = view.carried, view.changing
+        pairs = zip(view.body.inputs, view.operands, strict=True)
         for position, (inner, outer) in enumerate(pairs):
             key: Hashable = ("invariant", outer)
             if position < carried:
@@ -177,8 +175,8 @@ class _Prices:
     def __init__(self, loop: Node, values: _Values) -> None:
         self._loop = loop
         self._values = values
-        carried = LoopView(loop).carried
-        self._slices = set(LoopView(loop).body.inputs[carried : carried + scanned_of(loop)])
+        view = LoopView(loop)
+        self._slices = set(view.body.inputs[view.carried : view.changing])
         self._limit = allowed_bytes(loop)
         self._memory = 1  # times the price of writing
 
@@ -203,4 +201,4 @@ class _Prices:
 
     def _is_stacked(self, tensor: Tensor) -> bool:
         source = self._values.source(self._loop, tensor)
-        return source is not None and source[1] in places_of_stacks(source[0])
+        return source is not None and source[1] in LoopView(source[0]).places_of_stacks

@@ -44,9 +44,6 @@ from symgrad.passes.loops.extend_loop import (
     Extension,
     allowed_bytes,
     extend_counted,
-    operands_of_body,
-    places_of_stacks,
-    scanned_of,
 )
 from symgrad.passes.rewrites.rewrite import Rewrites
 
@@ -74,9 +71,9 @@ class _Sinking:
         self._rewrites = rewrites
         self._body = LoopView(loop).body
         self._carried = LoopView(loop).carried
-        end = self._carried + scanned_of(loop)
+        end = LoopView(loop).changing
         slices = self._body.inputs[self._carried : end]
-        self._slices = dict(zip(slices, operands_of_body(loop)[self._carried : end], strict=True))
+        self._slices = dict(zip(slices, LoopView(loop).operands[self._carried : end], strict=True))
         self._varying = _dependents(self._body, self._body.inputs[:end])
         self._uses = Counter(t for node in self._body.nodes for t in node.inputs)
         self._uses.update(self._body.outputs)
@@ -129,13 +126,13 @@ class _Sinking:
     def _is_stacked(self, tensor: Tensor) -> bool:
         return (
             tensor in self._slices
-            or tensor in places_of_stacks(self._loop)
+            or tensor in LoopView(self._loop).places_of_stacks
             or tensor in self._extension.stacks
         )
 
     def _result(self, found: _Sum, new: Node) -> Tensor:
         """Build the sum on the stacks of the extended loop."""
-        total = operands_of_body(new)[found.position]
+        total = LoopView(new).operands[found.position]
         for term in found.terms:
             with derived_from(term):
                 stacks = [self._stack(t, new) for t in term.inputs]
@@ -146,7 +143,7 @@ class _Sinking:
     def _stack(self, tensor: Tensor, new: Node) -> Tensor:
         if tensor in self._slices:
             position = list(map(id, self._slices)).index(id(tensor))
-            return operands_of_body(new)[self._carried + position]
+            return LoopView(new).operands[self._carried + position]
         return new.outputs[self._extension.place(self._extension.record(self._loop, tensor))]
 
 

@@ -18,11 +18,7 @@ from symgrad.passes.loops.extend_loop import (
     Extension,
     Stack,
     allowed_bytes,
-    condition_of,
     is_static,
-    operands_of_body,
-    places_of_stacks,
-    scanned_of,
     trips_of,
     with_extensions,
 )
@@ -61,7 +57,7 @@ def _iterated() -> Node:
 def test_body_and_condition_read_what_is_computed_before_the_loop():
     loop = _iterated()
     graph = Graph(loop.outputs, [X, W])
-    condition = condition_of(loop)
+    condition = LoopView(loop).condition
     assert condition is not None
     extension = Extension(
         invariants={_inner(loop, "sin"): sg.sin(W)},
@@ -104,7 +100,7 @@ def test_what_is_a_stack_already_is_not_stacked_again():
     new = extension.record(loop, _inner(loop, "add"))
     assert extension.record(loop, new.tensor) == Stack(loop, new.tensor)
     assert [extension.place(s) for s in (there, new)] == [2, 3]
-    assert sorted(places_of_stacks(loop).values()) == [1, 2]
+    assert sorted(LoopView(loop).places_of_stacks.values()) == [1, 2]
     assert len(extension.stacks) == 1
 
 
@@ -115,9 +111,9 @@ def test_nothing_is_rebuilt_where_nothing_is_extended():
 
 def test_the_parts_of_loops_are_told():
     loop = scan_of(lambda v, x: [v + x * W], [X], [XS], trips=4)
-    assert operands_of_body(loop) == (X, XS, W)
-    assert (scanned_of(loop), scanned_of(_iterated())) == (1, 0)
-    assert condition_of(loop) is None
+    assert LoopView(loop).operands == (X, XS, W)
+    assert (LoopView(loop).scanned, LoopView(_iterated()).scanned) == (1, 0)
+    assert LoopView(loop).condition is None
     assert is_static(loop)
     assert not is_static(scan_of(lambda v: [v], [sg.placeholder(("m",))], trips=4))
 
