@@ -7,6 +7,7 @@ meet when sizes are known are not checked here: inference does that again, on kn
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_in, graphs_of
@@ -21,6 +22,21 @@ from symgrad.graph.types import Attr, Literal, PythonFunction, State, TensorType
 _ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State, PythonFunction, Graph)
 
 
+_VERIFIED = "verified"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Where a check is; its text, which takes longer than most checks, is made if one fails."""
+
+    position: int
+    node: Node
+    graph: Graph
+
+    def __str__(self) -> str:
+        return f"node {self.position} of graph {self.graph.name!r}, {self.node!r}"
+
+
 def verify(graph: Graph) -> None:
     """Raise AssertionError, naming node and reason, unless `graph` is well formed.
 
@@ -29,22 +45,24 @@ def verify(graph: Graph) -> None:
     variables values of their type, at most one each; and if the graphs nested in it, which see
     only their inputs, are well formed too and have no state.
     """
-    _verify(graph, set())
+    # A graph never changes, and many nodes and passes hand on the graphs nested in them.
+    if _VERIFIED not in graph.derived:
+        _verify(graph)
+        graph.derived[_VERIFIED] = True
 
 
-def _verify(graph: Graph, verified: set[Graph]) -> None:
-    """Do what `verify` does; nested graphs in `verified`, which is added to, are well formed."""
+def _verify(graph: Graph) -> None:
     _verify_inputs(graph)
     inputs = set(graph.inputs)
     known: set[Tensor] = set()
     seen: set[Node] = set()
     for position, node in enumerate(graph.nodes):
-        where = f"node {position} of graph {graph.name!r}, {node!r}"
+        where = _Place(position, node, graph)
         assert node not in seen, f"{where}: it is in the graph twice"
         seen.add(node)
         _verify_operands(node, known, where)
         _verify_attrs(node, where)
-        _verify_nested(node, where, verified)
+        _verify_nested(node, where)
         _verify_outputs(node, where)
         if node.definition is placeholder_op:
             assert node.output in inputs, f"{where}: a placeholder that is not among the inputs"
@@ -69,19 +87,22 @@ def _region_of(graph: Graph) -> Region | None:
     return ends[0].node.region if ends else None
 
 
-def _verify_operands(node: Node, known: set[Tensor], where: str) -> None:
+def _verify_operands(node: Node, known: set[Tensor], where: _Place) -> None:
     for position, operand in enumerate(node.inputs):
-        what = f"{where}: operand {position}, {operand!r},"
-        assert operand in known, f"{what} is used before it is defined"
+        assert operand in known, (
+            f"{where}: operand {position}, {operand!r}, is used before it is defined"
+        )
         owner = operand.node.region
-        assert owner is node.region, f"{what} belongs to {_region_name(owner)}"
+        assert owner is node.region, (
+            f"{where}: operand {position}, {operand!r}, belongs to {_region_name(owner)}"
+        )
 
 
 def _region_name(region: Region | None) -> str:
     return "the top level" if region is None else f"region {region.name!r}"
 
 
-def _verify_attrs(node: Node, where: str) -> None:
+def _verify_attrs(node: Node, where: _Place) -> None:
     for name, value in node.attrs.items():
         wrong = _illegal_part(value)
         assert not wrong, f"{where}: attribute {name} has {wrong[0]!r}, a {type(wrong[0])}"
@@ -102,34 +123,39 @@ def _illegal_part(value: Attr) -> list[object]:
     return []
 
 
-def _verify_nested(node: Node, where: str, verified: set[Graph]) -> None:
+def _verify_nested(node: Node, where: _Place) -> None:
     for label, graph in graphs_of(node):
         assert not graph.variables, f"{where}: {label} has variables"
         region = _region_of(graph)
         is_nested = region is not None and region is not node.region
         assert is_nested or not graph.nodes, f"{where}: {label} is in no region of its own"
-        if graph in verified:
-            continue
         try:
-            _verify(graph, verified)
+            verify(graph)
         except AssertionError as error:
             raise AssertionError(f"{where}: {label}: {error}") from error
-        verified.add(graph)
 
 
-def _verify_outputs(node: Node, where: str) -> None:
+def _verify_outputs(node: Node, where: _Place) -> None:
     for index, output in enumerate(node.outputs):
-        what = f"{where}: output {index}"
-        assert output.node is node, f"{what} belongs to {output.node!r}"
-        assert output.index == index, f"{what} takes itself for output {output.index}"
+        assert output.node is node, f"{where}: output {index} belongs to {output.node!r}"
+        assert output.index == index, (
+            f"{where}: output {index} takes itself for output {output.index}"
+        )
         if node.definition is variable_op:
-            assert isinstance(output, Variable), f"{what} of a variable is a plain tensor"
+            assert isinstance(output, Variable), (
+                f"{where}: output {index} of a variable is a plain tensor"
+            )
     inferred, stated = _infer(node, where), tuple(t.type for t in node.outputs)
-    found, written = (", ".join(map(str, types)) for types in (inferred, stated))
-    assert inferred == stated, f"{where}: the op infers {found}, the outputs are {written}"
+    assert inferred == stated, (
+        f"{where}: the op infers {_listed(inferred)}, the outputs are {_listed(stated)}"
+    )
 
 
-def _infer(node: Node, where: str) -> tuple[TensorType, ...]:
+def _listed(types: tuple[TensorType, ...]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _infer(node: Node, where: _Place) -> tuple[TensorType, ...]:
     try:
         return infer_types(node.definition, [t.type for t in node.inputs], node.attrs)
     except (SymgradError, TypeError, ValueError) as error:

@@ -79,7 +79,7 @@ def test_a_nested_graph_that_is_not_well_formed_is_found_with_its_label():
     idle = constant(1.0).node
     broken = _forged(second, nodes=(*second.nodes, idle))
     with pytest.raises(
-        AssertionError, match=r"switch_case.*branches\.1: graph 'b': nothing uses <constant"
+        AssertionError, match=r"switch.*branches\.1: graph 'b': nothing uses <constant"
     ):
         verify(_with(node, branches=(first, broken)))
 
