@@ -82,6 +82,7 @@ class Values:
 
     def destinations(self, tensor: Tensor) -> list[str]:
         """Return the parameters a result of the group is written to."""
+        assert tensor in self._buffers.destinations, _in_no_buffer(tensor)
         return [self._name(buffer) for buffer in self._buffers.destinations[tensor]]
 
     def source(self, tensor: Tensor) -> str:
@@ -171,7 +172,8 @@ class Values:
 
     def _element(self, scope: Scope, tensor: Tensor, index: Sequence[Index]) -> Atom:
         """Load from memory; a constant of one element is written out."""
-        buffer = self._buffers.source[self._partition.stored(tensor)]
+        buffer = self._buffers.source.get(self._partition.stored(tensor))
+        assert buffer is not None, _in_no_buffer(tensor)
         if buffer.place == "constant" and buffer.type.count == 1:
             array = self._buffers.constants[buffer.number].array
             return constant(array.reshape(-1)[0].item(), tensor.dtype)
@@ -243,6 +245,10 @@ class Values:
                 index = self.reshaped(index, tensor.type.static_shape, old)
             tensor = operand
         return index[spec.axis] if isinstance(spec, Iota) else None
+
+
+def _in_no_buffer(tensor: Tensor) -> str:
+    return f"the result of {tensor.node.op} is in no buffer: nothing can be fused behind it"
 
 
 def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
