@@ -15,8 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from symgrad.graph.nested import Traced
-from symgrad.graph.node import Range, Tensor
-from symgrad.graph.ranges import EMPTY, is_empty, range_of
+from symgrad.graph.node import EMPTY, OpDef, Range, Tensor
+from symgrad.graph.ops.arithmetic import add_op, subtract_op
+from symgrad.graph.ops.comparison import (
+    greater_equal_op,
+    greater_op,
+    less_equal_op,
+    less_op,
+    logical_and_op,
+    not_equal_op,
+)
+from symgrad.graph.ops.conversion import astype_op
+from symgrad.graph.ranges import is_empty, range_of
 
 # Traces a function on loop variables that start so, with the ranges of some of its parameters.
 Trace = Callable[[Sequence[Tensor], Mapping[int, Range]], Traced]
@@ -51,7 +61,7 @@ def _joined(condition: Tensor) -> Iterator[Tensor]:
     pending = [condition]
     while pending:
         tensor = pending.pop()
-        if tensor.node.op == "logical_and":
+        if tensor.node.definition is logical_and_op:
             pending += tensor.node.inputs
         else:
             yield tensor
@@ -61,9 +71,9 @@ def _trips_until(
     comparison: Tensor, test: Traced, body: Traced, initial: Sequence[Tensor]
 ) -> Trips:
     """Return how many iterations there are at most before `comparison` no longer holds."""
-    if comparison.node.op not in _MIRRORED:
+    op = comparison.node.definition
+    if op not in _MIRRORED:
         return None
-    op = comparison.node.op
     counter, bound = comparison.node.inputs
     for relation, one, other in ((op, counter, bound), (_MIRRORED[op], bound, counter)):
         position = _parameter(one, test)
@@ -82,7 +92,7 @@ def _trips_until(
 
 def _parameter(tensor: Tensor, traced: Traced) -> int | None:
     """Return which loop variable `tensor` is, perhaps as a wider integer."""
-    while tensor.node.op == "astype":
+    while tensor.node.definition is astype_op:
         (narrow,) = tensor.node.inputs
         if not np.can_cast(narrow.dtype.numpy, tensor.dtype.numpy, "safe"):
             return None
@@ -90,19 +100,19 @@ def _parameter(tensor: Tensor, traced: Traced) -> int | None:
     return next((i for i, param in enumerate(traced.params) if param is tensor), None)
 
 
-def _count(relation: str, start: Range, step: int, limit: Range) -> Trips:
+def _count(relation: OpDef, start: Range, step: int, limit: Range) -> Trips:
     """Return the most trips from a value of `start` by `step` while `relation` to `limit` holds."""
     if is_empty(start) or is_empty(limit):
         return 0
-    if relation == "not_equal":
+    if relation is not_equal_op:
         is_exact = start[0] == start[1] and limit[0] == limit[1]
         way = limit[0] - start[0]
         is_met = is_exact and (way == 0 or (step and way % step == 0 and way // step > 0))
         return way // (step or 1) if is_met else None
-    if relation in ("greater", "greater_equal"):  # count down as if the axis were turned round
+    if relation in (greater_op, greater_equal_op):  # count down as if the axis were turned round
         start, limit, step = (-start[1], -start[0]), (-limit[1], -limit[0]), -step
     # The last value for which the relation may hold, less the first one there may be.
-    way = limit[1] - (relation in ("less", "greater")) - start[0]
+    way = limit[1] - (relation in (less_op, greater_op)) - start[0]
     if way < 0:
         return 0
     return way // step + 1 if step > 0 else None
@@ -121,9 +131,9 @@ def _step(traced: Traced, position: int) -> int | None:
         return 0
     inputs = new.node.inputs
     with traced.open():
-        if new.node.op == "add" and any(t is old for t in inputs):
+        if new.node.definition is add_op and any(t is old for t in inputs):
             return _exact(range_of(inputs[0] if inputs[1] is old else inputs[1]))
-        if new.node.op == "subtract" and inputs[0] is old:
+        if new.node.definition is subtract_op and inputs[0] is old:
             taken = _exact(range_of(inputs[1]))
             return None if taken is None else -taken
     return None
@@ -135,9 +145,9 @@ def _exact(range_: Range | None) -> int | None:
 
 # What `a op b` is as a relation of b to a.
 _MIRRORED = {
-    "less": "greater",
-    "less_equal": "greater_equal",
-    "greater": "less",
-    "greater_equal": "less_equal",
-    "not_equal": "not_equal",
+    less_op: greater_op,
+    less_equal_op: greater_equal_op,
+    greater_op: less_op,
+    greater_equal_op: less_equal_op,
+    not_equal_op: not_equal_op,
 }

@@ -141,3 +141,23 @@ def _promote_floats(a: DType, b: DType) -> DType:
     if a.is_half and b.is_half:
         return float32
     return a if a.bits >= b.bits else b
+
+
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_EXPONENT_BITS = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
+
+
+def is_lossless(given: DType, wanted: DType) -> bool:
+    """Return whether every value of `given` is one of `wanted`."""
+    if given == wanted or given.is_bool:
+        return True
+    if wanted.is_bool or (given.is_float and not wanted.is_float):
+        return False
+    digits = given.bits - (given.kind == "signed")
+    if given.is_float:
+        wide_enough = _EXPONENT_BITS[given.name] <= _EXPONENT_BITS[wanted.name]
+        return wide_enough and _DIGITS[given.name] <= _DIGITS[wanted.name]
+    if wanted.is_float:
+        return digits <= _DIGITS[wanted.name]
+    fits = digits <= wanted.bits - (wanted.kind == "signed")
+    return fits and (given.kind == "unsigned" or wanted.kind == "signed")

@@ -9,7 +9,7 @@ from typing import Any
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph.build import are_same, rebuild, substitute_sizes
 from symgrad.graph.node import Node, Region, Tensor
-from symgrad.graph.ops.leaf import Variable, placeholder_op
+from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Attr, NestedGraph
@@ -98,7 +98,7 @@ class Graph(NestedGraph):
     @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables read or updated, in the order in which they are reached."""
-        read = (n.output for n in self.nodes if n.op == "variable")
+        read = (n.output for n in self.nodes if n.definition is variable_op)
         found = (*read, *(u.variable for u in self.updates))
         unique = {v.state: v for v in found if isinstance(v, Variable)}
         return tuple(unique.values())

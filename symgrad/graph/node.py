@@ -11,13 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.operators import Operators
 from symgrad.graph.public_ops import public_op
-from symgrad.graph.structures import KernelSpec
+from symgrad.graph.structures import (
+    Gather,
+    Iota,
+    KernelSpec,
+    Map,
+    Place,
+    Reshape,
+    ScatterAdd,
+    ScatterSet,
+    View,
+)
 from symgrad.graph.types import (
     Array,
     Attr,
@@ -27,8 +37,12 @@ from symgrad.graph.types import (
     require_int64_count,
 )
 
+if TYPE_CHECKING:
+    from symgrad.graph.batch_rules import Entry
+
 Attrs = Mapping[str, Attr]
-Range = tuple[int, int]
+Range = tuple[int, int]  # the least and the greatest value
+EMPTY: Range = (0, -1)  # there is no value
 Grads = tuple[Union["Tensor", None], ...]
 # `infer`, `reference` and `kernel` take operands by position and attributes by keyword;
 # `grad` takes the node, one gradient an output, and the attributes by keyword.
@@ -36,14 +50,35 @@ Infer = Callable[..., TensorType | tuple[TensorType, ...]]
 Reference = Callable[..., Array | tuple[Array, ...]]
 Grad = Callable[..., Grads] | Literal["none"]
 Kernel = Callable[..., KernelSpec]
+# `batch` takes `Operands` and the attributes by keyword, and returns the result with the axis.
+Batch = Callable[..., Union["Tensor", "Entry"]]
+# `tangent` takes the node, one tangent an operand, None for zeros, and the attributes by keyword;
+# it returns one tangent an output.
+Tangent = Callable[..., Sequence[Union["Tensor", None]]]
+# `value_range` takes the range of each operand, and the attributes by keyword.
+ValueRange = Callable[..., Range | None]
+# Whether operands may be exchanged without changing a bit. "but zeros": of two zeros of unlike
+# sign the order decides which one is taken, so they may where there is but one zero.
+Commutes = Literal["no", "but zeros", "yes"]
+# What the gradient rule does to zeros that a mask puts into a gradient (`graph/ops/masks.py`):
+# "pointwise" treats each element alike, "moved" moves elements of any dtype and fills with zeros,
+# "read" reads the mask itself and hands it on, "mixed" mixes what is masked with what is not.
+GradientMask = Literal["pointwise", "moved", "read", "mixed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpDef:
-    """All that symgrad knows about one op.
+    """All that symgrad knows about one op; `define` fills in what follows from the structure.
 
     `grad` is "none" for an op whose derivative is zero or undefined everywhere. `kernel` is None
-    for a leaf (placeholder, constant, variable), which takes no computation.
+    for a leaf (placeholder, constant, variable), which takes no computation. `structure` is the
+    class of what `kernel` returns, None for a leaf and for an op that stands for its operands.
+
+    `batch` is the vmap rule; without one an op is run slice by slice. `tangent` is the forward-mode
+    rule; without one it is the transpose of `grad`. `value_range` says which integers the result
+    holds; without one it is told from the structure, where that is known. With
+    `is_always_recomputed` a gradient computes the op again whatever it costs.
+    `has_zero_for_zero` says that `grad` makes zeros that stand for no gradient of such zeros.
     """
 
     name: str
@@ -51,10 +86,40 @@ class OpDef:
     reference: Reference | None
     grad: Grad
     kernel: Kernel | None
+    structure: type[KernelSpec] | None = None
+    batch: Batch | None = None
+    tangent: Tangent | None = None
+    value_range: ValueRange | None = None
+    commutes: Commutes = "no"
+    gradient_mask: GradientMask = "mixed"
+    has_zero_for_zero: bool = True
+    is_always_recomputed: bool = False
 
     @property
     def is_leaf(self) -> bool:
         return self.kernel is None
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether an element of the result is computed of the elements at its own position."""
+        return self.structure is Map
+
+    @property
+    def is_view(self) -> bool:
+        """Whether each element of the result is one of the operand, at a place known by now."""
+        return self.structure in (View, Reshape)
+
+    @property
+    def is_fusible(self) -> bool:
+        """Whether a node can be part of any kernel that needs its elements, or is none at all."""
+        if self.structure is None:
+            return True  # a leaf, or what is replaced by its operands
+        return self.structure in (Map, Iota, View, Reshape, Place, Gather)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a value of an operand, an index out of range, can stop a program."""
+        return self.structure in (Gather, ScatterAdd, ScatterSet)
 
     def __repr__(self) -> str:
         return f"OpDef({self.name})"

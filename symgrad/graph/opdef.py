@@ -1,18 +1,35 @@
-"""Declaring ops: one record an op, checked when it is declared."""
+"""Declaring ops: one record an op, checked when it is declared.
+
+What follows from the structure of an op is filled in here, so that a record states only what is
+the op's own.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
 
-from symgrad.graph.node import Grad, Infer, Kernel, OpDef, Reference
-from symgrad.graph.structures import Body, Map
-from symgrad.graph.types import Array, TensorType
+from symgrad.graph.node import (
+    Batch,
+    Commutes,
+    Grad,
+    GradientMask,
+    Infer,
+    Kernel,
+    OpDef,
+    Reference,
+    Tangent,
+    Tensor,
+    ValueRange,
+)
+from symgrad.graph.structures import Body, KernelSpec, Map, Nested, Reduce, Scan, While
+from symgrad.graph.types import Array, Attr, TensorType
+
+if TYPE_CHECKING:
+    from symgrad.graph.batch_rules import Operands
 
 OPS: dict[str, OpDef] = {}
-# The ops that treat each element alike, wherever it stands.
-ELEMENTWISE: set[str] = set()
 
 # What a gradient rule that differentiates nested graphs is given to do so; it is no attribute.
 DIFFERENTIATE = "differentiate"
@@ -20,6 +37,8 @@ WANTED = "wanted"
 # A function that takes over what has arrived so far as the gradient of an operand: the rule then
 # goes on adding to it, and what it returns for that operand holds it.
 ARRIVED = "arrived"
+
+Structure = type[KernelSpec] | None
 
 
 def define(
@@ -29,19 +48,46 @@ def define(
     reference: Reference | None,
     grad: Grad,
     kernel: Kernel | None,
+    batch: Batch | None = None,
+    tangent: Tangent | None = None,
+    value_range: ValueRange | None = None,
+    commutes: Commutes = "no",
+    gradient_mask: GradientMask | None = None,
+    has_zero_for_zero: bool | None = None,
+    is_always_recomputed: bool = False,
 ) -> OpDef:
-    """Declare an op.
+    """Declare an op; see `OpDef`. What is not given follows from the structure, or is safe.
+
+    `kernel` says by its return annotation which structure it is. Without `batch`, a Map takes
+    operands that all have the axis, and a Reduce whose one attribute is `axes` reduces those one
+    further back; a Map with the shape of its result as an attribute needs a rule of its own.
 
     Fails at import if the name is taken, or if the rules do not take the same attributes: that is
     what a type checker cannot see.
     """
     assert name not in OPS, f"op {name} is declared twice"
     expected = _attributes(infer)
-    for rule in (reference, grad, kernel):
+    for rule in (reference, grad, kernel, batch, tangent, value_range):
         if callable(rule):
             found = _attributes(rule)
             assert found == expected, f"op {name}: attributes {found} and {expected} differ"
-    OPS[name] = OpDef(name, infer, reference, grad, kernel)
+    structure = _structure(name, kernel)
+    adds_to_gradients = structure in (While, Scan)  # to what has arrived at invariants before
+    OPS[name] = OpDef(
+        name,
+        infer,
+        reference,
+        grad,
+        kernel,
+        structure,
+        batch=batch or _batch_rule(structure, expected),
+        tangent=tangent,
+        value_range=value_range,
+        commutes=commutes,
+        gradient_mask=gradient_mask or _gradient_mask(structure),
+        has_zero_for_zero=not adds_to_gradients if has_zero_for_zero is None else has_zero_for_zero,
+        is_always_recomputed=is_always_recomputed,
+    )
     return OPS[name]
 
 
@@ -51,6 +97,38 @@ def _attributes(rule: Callable[..., Any]) -> set[str]:
     return names - {DIFFERENTIATE, WANTED, ARRIVED}
 
 
+def _structure(name: str, kernel: Kernel | None) -> Structure:
+    """Return the structure that `kernel` says it returns, which needs no sizes to be known."""
+    if kernel is None:
+        return None
+    stated = get_type_hints(kernel).get("return")
+    if stated is NoReturn:
+        return None  # the op stands for its operands
+    found: Structure = next((s for s in get_args(KernelSpec) if s is stated), None)
+    assert found is not None, f"op {name}: its kernel rule returns {stated}, which is no structure"
+    return found
+
+
+def _batch_rule(structure: Structure, attributes: set[str]) -> Batch | None:
+    if structure is Map:
+        return _batch_elementwise
+    return _batch_reduction if structure is Reduce and attributes == {"axes"} else None
+
+
+def _batch_elementwise(operands: Operands, **attrs: Attr) -> Tensor:
+    return operands.apply(*operands.lifted(), **attrs)
+
+
+def _batch_reduction(operands: Operands, *, axes: tuple[int, ...]) -> Tensor:
+    return operands.apply(*operands.tensors, axes=tuple(a + 1 for a in axes))
+
+
+def _gradient_mask(structure: Structure) -> GradientMask:
+    if structure is Map:
+        return "pointwise"
+    return "read" if structure in get_args(Nested) else "mixed"
+
+
 def elementwise(
     name: str,
     *,
@@ -58,14 +136,25 @@ def elementwise(
     reference: Callable[..., Array],
     grad: Grad,
     body: Body,
+    batch: Batch | None = None,
+    tangent: Tangent | None = None,
+    commutes: Commutes = "no",
 ) -> OpDef:
     """Declare an op of the Map structure, whose operands all have the shape of the result."""
 
     def kernel(*_operands: TensorType) -> Map:
         return Map(body)
 
-    ELEMENTWISE.add(name)
-    return define(name, infer=infer, reference=reference, grad=grad, kernel=kernel)
+    return define(
+        name,
+        infer=infer,
+        reference=reference,
+        grad=grad,
+        kernel=kernel,
+        batch=batch,
+        tangent=tangent,
+        commutes=commutes,
+    )
 
 
 def takes_differentiate(rule: Grad) -> bool:

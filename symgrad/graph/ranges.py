@@ -2,21 +2,23 @@
 
 A range is the least and the greatest value, of any element in any iteration; it is empty if there
 is no element or no iteration. What is known of the parameters of a loop's body is in its region.
-Only what indices are made of is looked into: constants, counters, sums, products and moves.
+Only what indices are made of is looked into: views, elementwise ops by interval arithmetic on their
+scalar bodies, and ops whose record has a rule for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.graph.bodies import body_of
 from symgrad.graph.build import known_ranges, outer_tensors
-from symgrad.graph.node import Node, Range, Tensor
+from symgrad.graph.dtypes import DType, bool_
+from symgrad.graph.node import EMPTY, Node, Range, Tensor
+from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.traverse import operands_of, topological
-from symgrad.graph.types import Literal
-
-EMPTY: Range = (0, -1)
 
 
 def is_empty(range_: Range) -> bool:
@@ -35,43 +37,76 @@ def range_of(tensor: Tensor) -> Range | None:
         if len(given) < len(operands):
             continue
         range_ = given[0] if operands is not node.inputs else _range_of_node(node, given)
-        if range_ is not None and _fits(node.outputs[0], range_):
+        if range_ is not None and _fits(node.outputs[0].dtype, range_):
             found[node.outputs[0]] = range_
     return found.get(tensor)
 
 
-def _fits(tensor: Tensor, range_: Range) -> bool:
-    if not tensor.dtype.is_integer:
+def _fits(dtype: DType, range_: Range) -> bool:
+    if not dtype.is_integer:
         return False
-    limits = np.iinfo(tensor.dtype.numpy)
+    limits = np.iinfo(dtype.numpy)
     return is_empty(range_) or (limits.min <= range_[0] and range_[1] <= limits.max)
 
 
 def _range_of_node(node: Node, given: list[Range]) -> Range | None:
-    if not given:
-        return _range_of_leaf(node)
-    if node.op in _MOVES:
+    definition = node.definition
+    if definition.value_range is not None:
+        return definition.value_range(*given, **node.attrs)
+    if definition.is_view:
         return given[0]
-    combine = _COMBINED.get(node.op)
-    if combine is None:
+    if definition.kernel is None or not given:
         return None
-    return EMPTY if any(map(is_empty, given)) else combine(*given)
+    return _range_of_map(node, given) if definition.is_elementwise else None
 
 
-def _range_of_leaf(node: Node) -> Range | None:
-    literal = node.attrs.get("value")
-    if isinstance(literal, Literal) and literal.type.dtype.is_integer:
-        values = literal.array
-        return (int(values.min()), int(values.max())) if values.size else EMPTY
-    if node.op == "iota":
-        size = node.output.shape[_int(node.attrs["axis"])]
-        return (0, size - 1) if isinstance(size, int) else None
-    return None
+def _range_of_map(node: Node, given: list[Range]) -> Range | None:
+    """Return what the scalar body of a Map makes of the ranges of its operands."""
+    if any(map(is_empty, given)):
+        return EMPTY
+    dtypes = (t.dtype for t in node.inputs)
+    operands = [_Interval(dtype, range_) for dtype, range_ in zip(dtypes, given, strict=True)]
+    result: _Interval = body_of(node)(_Intervals(), *operands)
+    return result.range
 
 
-def _int(attr: object) -> int:
-    assert isinstance(attr, int), f"{attr!r} is no axis"
-    return attr
+class _Interval(NamedTuple):
+    """The values a scalar expression can have, None for a range if they are not known."""
+
+    dtype: DType
+    range: Range | None
+
+
+class _Intervals:
+    """Interval arithmetic: a `Scalars` that says which values the body of a Map can give.
+
+    What may wrap around is not known, and neither is what a comparison decides.
+    """
+
+    def call(self, name: str, *args: _Interval) -> _Interval:
+        dtype = bool_ if SCALAR_OPS[name].gives == "bool" else args[0].dtype
+        combine = _COMBINED.get(name)
+        known = [a.range for a in args if a.range is not None]
+        if combine is None or len(known) < len(args):
+            return _Interval(dtype, None)
+        return _checked(dtype, combine(*known))
+
+    def select(self, condition: _Interval, chosen: _Interval, otherwise: _Interval) -> _Interval:
+        return _Interval(chosen.dtype, None)
+
+    def cast(self, value: _Interval, dtype: DType) -> _Interval:
+        return _checked(dtype, value.range)
+
+    def const(self, value: Any, dtype: DType) -> _Interval:
+        return _checked(dtype, (value, value) if isinstance(value, int) else None)
+
+    def dtype_of(self, value: _Interval) -> DType:
+        return value.dtype
+
+
+def _checked(dtype: DType, range_: Range | None) -> _Interval:
+    is_known = range_ is not None and _fits(dtype, range_)
+    return _Interval(dtype, range_ if is_known else None)
 
 
 def _of_ends(combine: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
@@ -84,13 +119,12 @@ def _of_ends(combine: Callable[[int, int], int]) -> Callable[[Range, Range], Ran
     return combined
 
 
-_MOVES = {"astype", "broadcast_to", "identity", "permute_dims", "reshape", "slice", "stop_gradient"}
+# By the names of scalar operations.
 _COMBINED: Mapping[str, Callable[..., Range]] = {
     "add": _of_ends(lambda i, j: i + j),
-    "subtract": _of_ends(lambda i, j: i - j),
-    "multiply": _of_ends(lambda i, j: i * j),
-    "maximum": _of_ends(max),
-    "minimum": _of_ends(min),
-    "negative": lambda a: (-a[1], -a[0]),
-    "concat": lambda *parts: (min(p[0] for p in parts), max(p[1] for p in parts)),
+    "sub": _of_ends(lambda i, j: i - j),
+    "mul": _of_ends(lambda i, j: i * j),
+    "max": _of_ends(max),
+    "min": _of_ends(min),
+    "neg": lambda a: (-a[1], -a[0]),
 }

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 
+from symgrad.graph.bodies import flops_of_body
 from symgrad.graph.compare import graphs_of
-from symgrad.graph.dtypes import DType
-from symgrad.graph.dtypes import bool_ as bool_dtype
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.structures import Contract, Iota, KernelSpec, Map, Reduce, Reshape, View
 from symgrad.graph.types import UNBOUNDED, is_unbounded
 
@@ -26,37 +24,11 @@ _PER_ELEMENT_REDUCED = 50
 _TRIPS = 8  # of a loop within a graph, if it has no bound
 
 
-class _Counter:
-    """A `Scalars` whose values are dtypes: it counts the flops of a body."""
-
-    def __init__(self) -> None:
-        self.flops = 0
-
-    def call(self, name: str, *args: DType) -> DType:
-        row = SCALAR_OPS[name]
-        self.flops += row.flops
-        return bool_dtype if row.gives == "bool" else args[0]
-
-    def select(self, condition: DType, chosen: DType, otherwise: DType) -> DType:
-        return chosen
-
-    def cast(self, value: DType, dtype: DType) -> DType:
-        return dtype
-
-    def const(self, value: float, dtype: DType) -> DType:
-        return dtype
-
-    def dtype_of(self, value: DType) -> DType:
-        return value
-
-
 def flops_per_element(node: Node, spec: KernelSpec | None) -> int:
     """Return the flops of one element of a Map; 0 for the structures that only move elements."""
     if not isinstance(spec, Map):
         return 0
-    counter = _Counter()
-    spec.body(counter, *(t.dtype for t in node.inputs))
-    return counter.flops
+    return flops_of_body(spec.body, [t.dtype for t in node.inputs])
 
 
 def kernel_spec(node: Node) -> KernelSpec | None:

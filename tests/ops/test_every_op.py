@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.opdef import OPS
-from symgrad.graph.ops.calls import is_fusible
 from symgrad.graph.structures import Gather, Iota, Map, Place, Reshape, View
 from tests.support.case import Case, draw, placeholders, tolerance, widened
 from tests.support.cases import CASES
-from tests.support.evaluators import EVALUATORS
+from tests.support.evaluators import EVALUATORS, evaluate_loops, evaluate_reference
 from tests.support.gradcheck import check_derivatives
 
 _LEAVES = {"placeholder", "constant", "variable"}
@@ -81,9 +81,9 @@ def test_what_is_a_map_or_moves_elements_is_fusible(case):
             continue
         structure = rule(*(operand.type for operand in node.inputs), **node.attrs)
         is_moved = isinstance(structure, View | Reshape | Place | Gather | Iota)
-        # The ten rounds of a random number are worth keeping.
-        is_map = isinstance(structure, Map) and node.op != "philox"
-        assert is_fusible(node) == (is_moved or is_map), node
+        is_map = isinstance(structure, Map)
+        assert type(structure) is node.definition.structure, node
+        assert node.definition.is_fusible == (is_moved or is_map), node
 
 
 @every_evaluator
@@ -91,6 +91,19 @@ def test_what_is_a_map_or_moves_elements_is_fusible(case):
 def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
     for dtype in case.dtypes:
         _assert_agrees(case, dtype, evaluator)
+
+
+@every_case
+def test_what_uses_its_result_may_be_fused_with_it(case):
+    dtype = case.dtypes[-1]
+    xs = placeholders(case, dtype)
+    result = case.build(*xs)
+    behind = sg.logical_not(result) if result.dtype.is_bool else result + result
+    graph = Graph(behind, xs)
+    arrays = draw(case, dtype)
+    (wanted,), (found,) = evaluate_reference(graph, arrays), evaluate_loops(graph, arrays)
+    close = tolerance(case, behind.dtype) if behind.dtype.is_float else 0
+    np.testing.assert_allclose(found, wanted, rtol=2 * close, atol=2 * close)
 
 
 @every_evaluator

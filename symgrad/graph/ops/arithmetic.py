@@ -39,6 +39,7 @@ add_op = elementwise(
     reference=rounded_once(np.add),
     grad=lambda _node, g: (g, g),
     body=one_call("add"),
+    commutes="yes",
 )
 
 
@@ -72,6 +73,7 @@ multiply_op = elementwise(
     reference=rounded_once(np.multiply),
     grad=_multiply_grad,
     body=one_call("mul"),
+    commutes="yes",
 )
 
 
@@ -268,6 +270,7 @@ maximum_op = elementwise(
     reference=rounded_once(np.maximum),
     grad=_maximum_grad,
     body=one_call("max"),
+    commutes="but zeros",
 )
 
 
@@ -286,6 +289,7 @@ minimum_op = elementwise(
     reference=rounded_once(np.minimum),
     grad=_minimum_grad,
     body=one_call("min"),
+    commutes="but zeros",
 )
 
 

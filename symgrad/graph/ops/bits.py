@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
-from symgrad.graph.node import OpDef, Tensor
+from symgrad.graph.node import Commutes, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.comparison import (
@@ -30,13 +30,16 @@ def _is_integer(dtype: DType) -> bool:
     return dtype.is_integer
 
 
-def _on_integers(name: str, reference: np.ufunc, scalar_op: str) -> OpDef:
+def _on_integers(
+    name: str, reference: np.ufunc, scalar_op: str, commutes: Commutes = "no"
+) -> OpDef:
     return elementwise(
         name,
         infer=infer_same(name, _is_integer),
         reference=lambda *operands: np.asarray(reference(*operands)),
         grad="none",
         body=one_call(scalar_op),
+        commutes=commutes,
     )
 
 
@@ -63,7 +66,7 @@ def bitwise_and(x: Any, y: Any, /) -> Tensor:
     return _apply(bitwise_and_op, logical_and_op, x, y)
 
 
-bitwise_and_op = _on_integers("bitwise_and", np.bitwise_and, "and")
+bitwise_and_op = _on_integers("bitwise_and", np.bitwise_and, "and", "yes")
 
 
 def bitwise_or(x: Any, y: Any, /) -> Tensor:
@@ -71,7 +74,7 @@ def bitwise_or(x: Any, y: Any, /) -> Tensor:
     return _apply(bitwise_or_op, logical_or_op, x, y)
 
 
-bitwise_or_op = _on_integers("bitwise_or", np.bitwise_or, "or")
+bitwise_or_op = _on_integers("bitwise_or", np.bitwise_or, "or", "yes")
 
 
 def bitwise_xor(x: Any, y: Any, /) -> Tensor:
@@ -79,7 +82,7 @@ def bitwise_xor(x: Any, y: Any, /) -> Tensor:
     return _apply(bitwise_xor_op, logical_xor_op, x, y)
 
 
-bitwise_xor_op = _on_integers("bitwise_xor", np.bitwise_xor, "xor")
+bitwise_xor_op = _on_integers("bitwise_xor", np.bitwise_xor, "xor", "yes")
 
 
 def bitwise_invert(x: Any, /) -> Tensor:

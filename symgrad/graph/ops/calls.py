@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from symgrad.graph.bodies import CHEAP_FLOPS, flops_of_map
 from symgrad.graph.build import apply, apply_node, are_same, gradient_keys_in_force, rebuild
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Grads, Node, Tensor
-from symgrad.graph.opdef import ELEMENTWISE, define
+from symgrad.graph.opdef import define
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.marks import match_shape
@@ -39,42 +40,15 @@ Found = Sequence[Tensor | None]
 # From the operands of a function, its results and the further operands, to what is derived.
 Derive = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Found]
 
-# Elementwise ops that take longer than a trip through the caches.
-_SERIES = {"cos", "erf", "exp", "expm1", "log", "log1p", "pow", "sigmoid", "sin", "tanh"}
-# Beside the elementwise ops, those that move elements or stand for others. An op that is not
-# listed is taken to be worth keeping.
-_MOVES = {
-    "after",
-    "astype",
-    "broadcast_to",
-    "concat",
-    "constant",
-    "custom_gradient",
-    "dim_size",
-    "gather",
-    "iota",
-    "match_shape",
-    "pad",
-    "permute_dims",
-    "placeholder",
-    "prevent_gradient",
-    "recompute",
-    "reshape",
-    "slice",
-}
-
-
 MOST_KEPT = 64  # results of calls that a function gives for its gradient
-
-
-def is_fusible(node: Node) -> bool:
-    """Return whether `node` can be part of any kernel that needs its elements."""
-    return node.op in ELEMENTWISE or node.op in _MOVES
 
 
 def is_costly(node: Node) -> bool:
     """Return whether it is better to keep what `node` gives than to compute it again."""
-    return node.op in _SERIES or not is_fusible(node)
+    definition = node.definition
+    if definition.is_always_recomputed:
+        return False
+    return not definition.is_fusible or flops_of_map(node) > CHEAP_FLOPS
 
 
 def call(callee: Graph, operands: Sequence[Tensor]) -> Node:

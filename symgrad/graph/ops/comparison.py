@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
-from symgrad.graph.node import Grads, Node, OpDef, Tensor
+from symgrad.graph.node import Commutes, Grads, Node, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor, promote_operands, require_dtype, require_equal_types
 from symgrad.graph.ops.elementwise import (
@@ -20,18 +21,20 @@ from symgrad.graph.ops.elementwise import (
     is_any,
     is_bool,
     one_call,
+    tangents_or_zeros,
 )
 from symgrad.graph.public_ops import provide
 from symgrad.graph.types import Array, TensorType
 
 
-def _comparison(name: str, reference: np.ufunc, scalar_op: str) -> OpDef:
+def _comparison(name: str, reference: np.ufunc, scalar_op: str, commutes: Commutes = "no") -> OpDef:
     return elementwise(
         name,
         infer=infer_bool(name, is_any),
         reference=lambda x, y: np.asarray(reference(x, y)),
         grad="none",
         body=one_call(scalar_op),
+        commutes=commutes,
     )
 
 
@@ -40,7 +43,7 @@ def equal(x: Any, y: Any, /) -> Tensor:
     return apply(equal_op, *broadcast_operands("equal", x, y))
 
 
-equal_op = _comparison("equal", np.equal, "eq")
+equal_op = _comparison("equal", np.equal, "eq", "yes")
 
 
 def not_equal(x: Any, y: Any, /) -> Tensor:
@@ -48,7 +51,7 @@ def not_equal(x: Any, y: Any, /) -> Tensor:
     return apply(not_equal_op, *broadcast_operands("not_equal", x, y))
 
 
-not_equal_op = _comparison("not_equal", np.not_equal, "ne")
+not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes")
 
 
 def less(x: Any, y: Any, /) -> Tensor:
@@ -83,13 +86,14 @@ def greater_equal(x: Any, y: Any, /) -> Tensor:
 greater_equal_op = _comparison("greater_equal", np.greater_equal, "ge")
 
 
-def _logic(name: str, reference: np.ufunc, scalar_op: str) -> OpDef:
+def _logic(name: str, reference: np.ufunc, scalar_op: str, commutes: Commutes = "no") -> OpDef:
     return elementwise(
         name,
         infer=infer_same(name, is_bool),
         reference=lambda *operands: np.asarray(reference(*operands)),
         grad="none",
         body=one_call(scalar_op),
+        commutes=commutes,
     )
 
 
@@ -108,7 +112,7 @@ def logical_and(x: Any, y: Any, /) -> Tensor:
     return apply(logical_and_op, *_bool_operands("logical_and", x, y))
 
 
-logical_and_op = _logic("logical_and", np.logical_and, "and")
+logical_and_op = _logic("logical_and", np.logical_and, "and", "yes")
 
 
 def logical_or(x: Any, y: Any, /) -> Tensor:
@@ -116,7 +120,7 @@ def logical_or(x: Any, y: Any, /) -> Tensor:
     return apply(logical_or_op, *_bool_operands("logical_or", x, y))
 
 
-logical_or_op = _logic("logical_or", np.logical_or, "or")
+logical_or_op = _logic("logical_or", np.logical_or, "or", "yes")
 
 
 def logical_xor(x: Any, y: Any, /) -> Tensor:
@@ -124,7 +128,7 @@ def logical_xor(x: Any, y: Any, /) -> Tensor:
     return apply(logical_xor_op, *_bool_operands("logical_xor", x, y))
 
 
-logical_xor_op = _logic("logical_xor", np.logical_xor, "xor")
+logical_xor_op = _logic("logical_xor", np.logical_xor, "xor", "yes")
 
 
 def logical_not(x: Any, /) -> Tensor:
@@ -172,11 +176,19 @@ def _where_grad(node: Node, g: Tensor) -> Grads:
     )
 
 
+def _where_tangent(
+    node: Node, _condition: None, *tangents: Tensor | None
+) -> Sequence[Tensor | None]:
+    condition, *choices = node.inputs
+    return [apply(where_op, condition, *tangents_or_zeros(choices, tangents))]
+
+
 where_op = elementwise(
     "where",
     infer=_where_infer,
     reference=_where_reference,
     grad=_where_grad,
+    tangent=_where_tangent,
     body=lambda s, condition, x, y: s.select(condition, x, y),
 )
 

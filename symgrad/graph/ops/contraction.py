@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
@@ -99,12 +100,25 @@ def _einsum_kernel(lhs: TensorType, _rhs: TensorType, *, spec: str) -> Contract:
     return Contract(*_labels(spec), accumulate=accumulator_dtype(lhs.dtype))
 
 
+def _einsum_batch(operands: Operands, *, spec: str) -> Tensor:
+    """Give the axis a label of its own, in the operands that have it."""
+    *labels, out = _labels(spec)
+    new = next(label for label in LABELS if label not in spec)
+    lhs, rhs = (
+        new + own if entry.is_batched else own
+        for own, entry in zip(labels, operands.entries, strict=True)
+    )
+    first, second = operands.tensors
+    return contract(first, second, lhs, rhs, new + out)
+
+
 einsum_op = define(
     "einsum",
     infer=_einsum_infer,
     reference=_einsum_reference,
     grad=_einsum_grad,
     kernel=_einsum_kernel,
+    batch=_einsum_batch,
 )
 
 

@@ -5,7 +5,7 @@ No op is declared here; the families are conversion, comparison, arithmetic and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -153,3 +153,11 @@ def filled(shape: Shape, value: Number, dtype: DType) -> Tensor:
 def filled_like(x: Tensor, value: Number) -> Tensor:
     """Return a tensor of the type of `x` whose elements are all `value`."""
     return filled(x.shape, value, x.dtype)
+
+
+def tangents_or_zeros(
+    operands: Sequence[Tensor], tangents: Sequence[Tensor | None]
+) -> list[Tensor]:
+    """Return the tangents of `operands`, zeros for one that has none."""
+    pairs = zip(operands, tangents, strict=True)
+    return [filled_like(x, 0) if t is None else t for x, t in pairs]

@@ -13,13 +13,15 @@ import numpy as np
 
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError
 from symgrad.graph import dtypes
+from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
-from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.node import Grads, Node, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.comparison import equal, logical_and, where
-from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.elementwise import filled, filled_like, tangents_or_zeros
 from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.structures import Gather, Iota, ScatterAdd, ScatterSet
 from symgrad.graph.types import Array, Shape, TensorType, static
 
@@ -45,8 +47,18 @@ def _iota_kernel(*, shape: Shape, axis: int) -> Iota:
     return Iota(axis)
 
 
+def _iota_range(*, shape: Shape, axis: int) -> Range | None:
+    size = shape[axis]
+    return (0, size - 1) if isinstance(size, int) else None
+
+
 iota_op = define(
-    "iota", infer=_iota_infer, reference=_iota_reference, grad="none", kernel=_iota_kernel
+    "iota",
+    infer=_iota_infer,
+    reference=_iota_reference,
+    grad="none",
+    kernel=_iota_kernel,
+    value_range=_iota_range,
 )
 
 
@@ -103,12 +115,30 @@ def _gather_kernel(_x: TensorType, *indices: TensorType, axis: int) -> Gather:
     return Gather(axis, len(indices))
 
 
+def _gather_batch(operands: Operands, *, axis: int) -> Tensor:
+    x, *indices = operands.entries
+    if not any(entry.is_batched for entry in indices):
+        return operands.apply(*operands.tensors, axis=axis + 1)
+    places = [operands.lift(entry) for entry in indices]
+    if x.is_batched:
+        rows, places = _beside(x.tensor, places, axis)
+    else:
+        rows = x.tensor
+    return moveaxis(operands.apply(rows, *places, axis=axis), axis, 0)
+
+
+def _beside(x: Tensor, places: Sequence[Tensor], axis: int) -> tuple[Tensor, list[Tensor]]:
+    """Put the axis of `x` before `axis`, to be indexed with its own number."""
+    return moveaxis(x, 0, axis), [iota(places[0].shape, 0), *places]
+
+
 gather_op = define(
     "gather",
     infer=_gather_infer,
     reference=_gather_reference,
     grad=_gather_grad,
     kernel=_gather_kernel,
+    batch=_gather_batch,
 )
 
 
@@ -157,12 +187,35 @@ def _scatter_add_kernel(
     return ScatterAdd(axis, len(indices))
 
 
+def _scatter_batch(operands: Operands, *, axis: int) -> Tensor:
+    base, updates, *indices = operands.entries
+    into, added = operands.lift(base), operands.lift(updates)
+    if not any(entry.is_batched for entry in indices):
+        return operands.apply(into, added, *(e.tensor for e in indices), axis=axis + 1)
+    rows, places = _beside(into, [operands.lift(entry) for entry in indices], axis)
+    result = operands.apply(rows, moveaxis(added, 0, axis), *places, axis=axis)
+    return moveaxis(result, axis, 0)
+
+
+def _scatter_add_tangent(
+    node: Node, of_base: Tensor | None, of_updates: Tensor | None, *_: None, axis: int
+) -> Sequence[Tensor | None]:
+    # The transpose of the gradient would be a sum of two.
+    base, updates, *indices = node.inputs
+    if of_updates is None:
+        return [of_base]
+    into, added = tangents_or_zeros((base, updates), (of_base, of_updates))
+    return [scatter_rows(into, added, indices, axis)]
+
+
 scatter_add_op = define(
     "scatter_add",
     infer=_scatter_add_infer,
     reference=_scatter_add_reference,
     grad=_scatter_add_grad,
     kernel=_scatter_add_kernel,
+    batch=_scatter_batch,
+    tangent=_scatter_add_tangent,
 )
 
 
@@ -228,4 +281,5 @@ scatter_set_op = define(
     reference=_scatter_set_reference,
     grad=_scatter_set_grad,
     kernel=_scatter_set_kernel,
+    batch=_scatter_batch,
 )

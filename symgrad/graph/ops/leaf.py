@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.node import Tensor
+from symgrad.graph.node import EMPTY, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, unknown
@@ -76,8 +76,20 @@ def _constant_reference(*, value: Literal) -> Array:
     return value.array
 
 
+def _constant_range(*, value: Literal) -> Range | None:
+    if not value.type.dtype.is_integer:
+        return None
+    array = value.array
+    return (int(array.min()), int(array.max())) if array.size else EMPTY
+
+
 constant_op = define(
-    "constant", infer=_constant_infer, reference=_constant_reference, grad="none", kernel=None
+    "constant",
+    infer=_constant_infer,
+    reference=_constant_reference,
+    grad="none",
+    kernel=None,
+    value_range=_constant_range,
 )
 
 

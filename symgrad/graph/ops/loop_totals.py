@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import add_op
 from symgrad.graph.ops.masks import masked, read_mask, split_mask, uniform_mask
 from symgrad.graph.ops.subgraph import is_zero
 
@@ -117,7 +118,7 @@ class LoopTotals:
         # To a sum that has no mask (yet) terms are added from the left.
         is_added = False
         while total is not before:
-            if total.node.op != "add" or read_mask(total.node.inputs[1]) is None:
+            if total.node.definition is not add_op or read_mask(total.node.inputs[1]) is None:
                 return False
             total, is_added = total.node.inputs[0], True
         return is_added

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.errors import NoGradientError
+from symgrad.graph.batch_rules import batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
@@ -84,4 +85,6 @@ match_shape_op = define(
     reference=_match_shape_reference,
     grad=_match_shape_grad,
     kernel=_match_shape_kernel,
+    batch=batch_to_shape,
+    gradient_mask="moved",  # a size of the gradient is written in another way
 )

@@ -20,7 +20,6 @@ from functools import reduce
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import bool_
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.opdef import ELEMENTWISE
 from symgrad.graph.ops.comparison import logical_and_op, logical_not_op, logical_or_op, where_op
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.structure import broadcast_to_op
@@ -30,10 +29,6 @@ Grads = Sequence[Tensor | None]
 # A condition, and whether it must hold, or must not, for the gradient to be other than 0.
 Literal = tuple[Tensor, bool]
 Term = frozenset[Literal]
-
-# Ops whose rule moves the elements of a gradient of any dtype, and fills with zeros.
-_MOVES = {"concat", "match_shape", "pad", "permute_dims", "reshape", "slice", "sum"}
-_HANDS_ON = {"broadcast_to", "call", "recompute", "scan", "switch", "while"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +63,6 @@ def read_mask(g: Tensor | None) -> tuple[Mask, Tensor] | None:
     return (Mask(tuple(dict.fromkeys(literals))), g) if literals and g is not None else None
 
 
-def _is_pointwise(node: Node) -> bool:
-    """Return whether the rule of `node` treats each element alike."""
-    return node.op in ELEMENTWISE or node.op == "astype"
-
-
 def takes_mask(tensor: Tensor) -> bool:
     """Return whether the mask of the gradient of `tensor` can matter further on.
 
@@ -82,7 +72,7 @@ def takes_mask(tensor: Tensor) -> bool:
     node = tensor.node
     if node.definition.is_leaf:
         return node.region is not None  # what it stands for lies around
-    return _is_pointwise(node) or node.op in _MOVES or node.op in _HANDS_ON
+    return node.definition.gradient_mask != "mixed"
 
 
 # ------------------------------------------------------------------------------------- rules
@@ -99,7 +89,7 @@ def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads
     if found is None:
         return rule(gs)
     mask, inner = found
-    if _is_pointwise(node):
+    if node.definition.gradient_mask == "pointwise":
         # A rule that hands on what it is given, as that of add, makes nothing that needs a mask.
         return [
             g if of_x is inner else of_x if of_x is None or is_zero(of_x) else mask.select(of_x)
@@ -107,7 +97,7 @@ def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads
         ]
     if node.gradient_key is not None or not any(map(takes_mask, node.inputs)):
         return rule(gs)
-    if node.op in _MOVES:
+    if node.definition.gradient_mask == "moved":
         return _moved(node, mask, inner, rule)
     if node.definition is broadcast_to_op:
         return _summed(node, mask, inner, rule)
@@ -120,8 +110,7 @@ def _stays_zero(node: Node) -> bool:
     A rule would multiply them by what may be infinite. What a user wrote is free to give anything,
     and loops add to what has arrived before.
     """
-    adds = ("custom_gradient", "scan", "while")
-    return node.gradient_key is None and node.op not in adds
+    return node.gradient_key is None and node.definition.has_zero_for_zero
 
 
 def _moved(node: Node, mask: Mask, inner: Tensor, rule: Callable[[Grads], Grads]) -> Grads:

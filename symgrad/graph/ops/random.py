@@ -100,10 +100,13 @@ def _emit_philox(
     return s.call("or", earlier, s.call("shl", later, width))
 
 
+# A few integer operations a round, in registers: a gradient draws the same bits again rather than
+# keep eight bytes for each element.
 philox_op = define(
     "philox",
     infer=_philox_infer,
     reference=_philox_reference,
     grad="none",
     kernel=_philox_kernel,
+    is_always_recomputed=True,
 )

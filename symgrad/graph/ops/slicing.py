@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
-from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.node import EMPTY, Grads, Node, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
+from symgrad.graph.ops.elementwise import tangents_or_zeros
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
 from symgrad.graph.sizes import Dim, add_up, at_least
 from symgrad.graph.structures import AxisMap, Number, Place, View
@@ -70,12 +72,20 @@ def _slice_kernel(_x: TensorType, *, start: Shape, size: Shape, step: Axes) -> V
     return View(tuple(AxisMap.axis(a, d, static(first)) for a, (first, d) in maps))
 
 
+def _slice_batch(operands: Operands, *, start: Shape, size: Shape, step: Axes) -> Tensor:
+    return operands.apply(
+        *operands.tensors, start=(0, *start), size=(operands.size, *size), step=(1, *step)
+    )
+
+
 slice_op = define(
     "slice",
     infer=_slice_infer,
     reference=_slice_reference,
     grad=_slice_grad,
     kernel=_slice_kernel,
+    batch=_slice_batch,
+    gradient_mask="moved",
 )
 
 
@@ -136,8 +146,26 @@ def _place_kernel(_x: TensorType, *, shape: Shape, low: Shape, step: Axes, value
     return Place((tuple(AxisMap.axis(a, d, static(first)) for a, (first, d) in maps),), value)
 
 
+def _place_batch(
+    operands: Operands, *, shape: Shape, low: Shape, step: Axes, value: Number
+) -> Tensor:
+    return operands.apply(
+        *operands.tensors,
+        shape=(operands.size, *shape),
+        low=(0, *low),
+        step=(1, *step),
+        value=value,
+    )
+
+
 place_op = define(
-    "pad", infer=_place_infer, reference=_place_reference, grad=_place_grad, kernel=_place_kernel
+    "pad",
+    infer=_place_infer,
+    reference=_place_reference,
+    grad=_place_grad,
+    kernel=_place_kernel,
+    batch=_place_batch,
+    gradient_mask="moved",
 )
 
 
@@ -197,12 +225,30 @@ def _concat_kernel(*parts: TensorType, axis: int) -> Place:
     return Place(tuple(operands), None)
 
 
+def _concat_batch(operands: Operands, *, axis: int) -> Tensor:
+    return operands.apply(*operands.lifted(), axis=axis + 1)
+
+
+def _concat_tangent(node: Node, *tangents: Tensor | None, axis: int) -> Sequence[Tensor | None]:
+    # The transpose of the gradient would be a sum of parts padded with zeros.
+    return [concat(tangents_or_zeros(node.inputs, tangents), axis=axis)]
+
+
+def _concat_range(*parts: Range, axis: int) -> Range:
+    given = [part for part in parts if part[0] <= part[1]]
+    return (min(p[0] for p in given), max(p[1] for p in given)) if given else EMPTY
+
+
 concat_op = define(
     "concat",
     infer=_concat_infer,
     reference=_concat_reference,
     grad=_concat_grad,
     kernel=_concat_kernel,
+    batch=_concat_batch,
+    tangent=_concat_tangent,
+    value_range=_concat_range,
+    gradient_mask="moved",
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from symgrad.graph.batch_rules import Entry, Operands
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import inline
@@ -105,6 +106,7 @@ custom_gradient_op = define(
     reference=_custom_gradient_reference,
     grad=_custom_gradient_grad,
     kernel=_custom_gradient_kernel,
+    has_zero_for_zero=False,  # a user is free to give anything
 )
 
 
@@ -194,12 +196,21 @@ def _recompute_kernel(*_operands: TensorType, forward: NestedGraph, arguments: i
     _refuse_kernel()
 
 
+def _recompute_tangent(
+    node: Node, *tangents: Tensor | None, forward: NestedGraph, arguments: int
+) -> Sequence[Tensor | None]:
+    # It stands for its last operands: there is nothing to keep for later.
+    return tangents[len(tangents) - len(node.outputs) :]
+
+
 recompute_op = define(
     "recompute",
     infer=_recompute_infer,
     reference=_recompute_reference,
     grad=_recompute_grad,
     kernel=_recompute_kernel,
+    tangent=_recompute_tangent,
+    gradient_mask="read",
 )
 
 
@@ -222,12 +233,25 @@ def _one_element(x: Tensor) -> Tensor:
     return reshape(slice_axes(x, (0,) * x.ndim, ones, ones), ())
 
 
+def _after_batch(operands: Operands) -> Tensor | Entry:
+    """Keep what is the same for all cases so: to wait for one of them is to wait for all."""
+    x, other = operands.entries
+    if x.is_batched or operands.size == 0:
+        return operands.apply(*operands.lifted())
+    waited_for = other.tensor
+    one = slice_axes(
+        waited_for, (0,) * waited_for.ndim, (1, *waited_for.shape[1:]), (1,) * waited_for.ndim
+    )
+    return Entry(operands.apply(x.tensor, reshape(one, waited_for.shape[1:])), False)
+
+
 after_op = elementwise(
     "after",
     infer=lambda x, _other: x,
     reference=lambda x, _other: x,
     grad=lambda _node, g: (g, None),
     body=lambda _s, x, _other: x,
+    batch=_after_batch,
 )
 
 

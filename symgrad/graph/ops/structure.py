@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.batch_rules import Operands, batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
@@ -72,7 +73,12 @@ def _sum_kernel(x: TensorType, *, axes: Axes) -> Reduce:
 
 
 sum_op = define(
-    "sum", infer=_sum_infer, reference=_sum_reference, grad=_sum_grad, kernel=_sum_kernel
+    "sum",
+    infer=_sum_infer,
+    reference=_sum_reference,
+    grad=_sum_grad,
+    kernel=_sum_kernel,
+    gradient_mask="moved",
 )
 
 
@@ -117,12 +123,21 @@ def _broadcast_to_kernel(x: TensorType, *, shape: Shape) -> View:
     return View(tuple(maps))
 
 
+def _broadcast_to_batch(operands: Operands, *, shape: Shape) -> Tensor:
+    (x,) = operands.tensors
+    lead = len(shape) + 1 - x.ndim
+    aligned = reshape(x, (x.shape[0], *(1,) * lead, *x.shape[1:]))
+    return broadcast_to(aligned, (operands.size, *shape))
+
+
 broadcast_to_op = define(
     "broadcast_to",
     infer=_broadcast_to_infer,
     reference=_broadcast_to_reference,
     grad=_broadcast_to_grad,
     kernel=_broadcast_to_kernel,
+    batch=_broadcast_to_batch,
+    gradient_mask="read",
 )
 
 
@@ -186,6 +201,8 @@ reshape_op = define(
     reference=_reshape_reference,
     grad=_reshape_grad,
     kernel=_reshape_kernel,
+    batch=batch_to_shape,
+    gradient_mask="moved",
 )
 
 
@@ -214,12 +231,18 @@ def _permute_dims_kernel(x: TensorType, *, axes: Axes) -> View:
     return View(tuple(AxisMap.axis(axes.index(a)) for a in range(x.ndim)))
 
 
+def _permute_dims_batch(operands: Operands, *, axes: Axes) -> Tensor:
+    return operands.apply(*operands.tensors, axes=(0, *(a + 1 for a in axes)))
+
+
 permute_dims_op = define(
     "permute_dims",
     infer=_permute_dims_infer,
     reference=_permute_dims_reference,
     grad=_permute_dims_grad,
     kernel=_permute_dims_kernel,
+    batch=_permute_dims_batch,
+    gradient_mask="moved",
 )
 
 

@@ -10,6 +10,7 @@ from symgrad.graph.nested import inline
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.conversion import identity
+from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.graph.types import Literal, NestedGraph, TensorType
 
 Arrived = Callable[[Tensor], Tensor | None]
@@ -69,7 +70,7 @@ def inline_argument(tensor: Tensor) -> Tensor:
 
 def is_zero(g: Tensor) -> bool:
     """Return whether `g` is the zeros that stand for a gradient that did not arrive."""
-    while g.node.op == "broadcast_to":
+    while g.node.definition is broadcast_to_op:
         (g,) = g.node.inputs
     value = g.node.attrs.get("value")
     return isinstance(value, Literal) and not value.array.any()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from symgrad.graph.batch_rules import Entry, Operands
 from symgrad.graph.build import gradient_keys_in_force
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
@@ -22,7 +23,6 @@ from symgrad.graph.ops.scan import scan_loop, scan_op
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.ops.while_loop import loop, while_loop_op
 from symgrad.graph.types import is_unbounded
-from symgrad.passes.batching.rules import Entry, Operands
 
 Build = Callable[[Graph, Sequence[Entry]], Sequence[Entry]]
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.errors import CompileError
+from symgrad.graph.batch_rules import Entry, Operands
 from symgrad.graph.build import derived_from, enter, gradient_keys, rebuild_here
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
@@ -31,7 +32,6 @@ from symgrad.graph.sizes import Dim
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.batching.control import CONTROL_RULES
-from symgrad.passes.batching.rules import Entry, Operands, rule_of
 
 
 def batch(outputs: Sequence[Tensor], values: Mapping[Tensor, Tensor], size: Dim) -> list[Tensor]:
@@ -57,7 +57,7 @@ def _again(operands: Operands) -> Sequence[Entry]:
         return [Entry(t, False) for t in rebuild_here(node, tuple(operands.tensors)).outputs]
     keys = {} if node.gradient_key is None else {node.op: node.gradient_key}
     with derived_from(node), gradient_keys(keys):
-        rule = rule_of(node.op)
+        rule = node.definition.batch
         if rule is not None:
             result = rule(operands, **node.attrs)
             return [result if isinstance(result, Entry) else Entry(result, True)]

@@ -12,10 +12,7 @@ from symgrad.graph.compare import graphs_of, structurally_equal
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.ops.calls import call_op
-from symgrad.graph.ops.gathering import gather_op, scatter_add_op, scatter_set_op
 from symgrad.graph.ops.stand_in import stands_for
-
-_CAN_FAIL = (gather_op, scatter_add_op, scatter_set_op)
 
 
 def graphs_within(graph: Graph) -> list[Graph]:
@@ -71,7 +68,7 @@ class Callees:
     def _lines_of(self, graph: Graph) -> int:
         """Return a number for the lines of what can fail in `graph` and in graphs nested in it."""
         if graph not in self._lines:
-            lines = tuple(str(n.source) for n in graph.nodes if n.definition in _CAN_FAIL)
+            lines = tuple(str(n.source) for n in graph.nodes if n.definition.can_fail)
             within = tuple(self._lines_of(inner) for inner in _nested_in(graph))
             number = self._numbers.setdefault((lines, within), len(self._numbers))
             self._lines[graph] = number

@@ -27,7 +27,7 @@ from symgrad.graph.build import are_same, current_region, inside, rebuild, rebui
 from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.calls import call_op, callee_of, is_fusible
+from symgrad.graph.ops.calls import call_op, callee_of
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.stand_in import stands_for
 from symgrad.graph.types import Attr, attr_key, is_unbounded
@@ -91,7 +91,7 @@ class _Rule:
     def _size_of_node(self, node: Node) -> tuple[int, bool]:
         if node.definition is call_op and not self.keeps(node):
             return self._size(self._callees.first_of(callee_of(node)))
-        size, is_elementwise = int(not node.definition.is_leaf), is_fusible(node)
+        size, is_elementwise = int(not node.definition.is_leaf), node.definition.is_fusible
         if node.definition is call_op or stands_for(node) is not None:
             return size, is_elementwise
         for _, inner in graphs_of(node):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.graph.bodies import CHEAP_FLOPS
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Gather, Map, Reshape, Scatter, View
@@ -28,7 +29,6 @@ from symgrad.passes.fusion.partition import Partition
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 _ELEMENT_BY_ELEMENT = (Map, View, Reshape)
-CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
 
 
 def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:

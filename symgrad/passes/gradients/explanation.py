@@ -13,6 +13,8 @@ from symgrad.graph.gradient_registry import has_gradient
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call_op, callee_of
+from symgrad.graph.ops.conversion import stop_gradient_op
+from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.gradients.reverse_mode import ArrivedGradients, live_tensors, sweep
@@ -75,7 +77,7 @@ def _unused(order: Sequence[Node], x: Tensor) -> str:
     used = set(order)
     reason = "y is not computed from x"
     for node in reversed(topological([x])):
-        if node in used and node is not x.node and node.op != "constant":
+        if node in used and node is not x.node and node.definition is not constant_op:
             return f"{reason}, but from {node.outputs[0]!r}, of which x is made too"
     return reason
 
@@ -107,7 +109,7 @@ def _cut_reason(node: Node, output: Tensor) -> str:
     if has_gradient(node):
         assert len(differentiated_inputs(node)) < len(node.inputs), f"{node!r} cuts nothing"
         return f"{node.op} gives gradients to its arguments, not to what else its function uses"
-    if node.op == "stop_gradient":
+    if node.definition is stop_gradient_op:
         return "stop_gradient ends it"
     if node.gradient_key is not None:
         return f"{node.op} has the gradient {node.gradient_key!r}, which is not differentiable"

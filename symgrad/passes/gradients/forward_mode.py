@@ -11,10 +11,10 @@ After `jvp(y, x, t)`, beside what there was:
 
 An op says only how a gradient passes it, from its results to its operands. That is a linear map of
 the gradient, so its transpose, which takes tangents of the operands to those of the results, is the
-gradient of the gradient: see Note [Tangents by transposition]. No op has a rule of its own for
-this, except where its transpose would be longer than it need be, and branches, calls and loops,
-which are in `symgrad/passes/gradients/forward_control.py`: a loop carries the tangents of its
-variables along and keeps nothing for later.
+gradient of the gradient: see Note [Tangents by transposition]. Few ops have a rule of their own in
+their records, where the transpose would be longer than it need be. Branches, calls and loops are in
+`symgrad/passes/gradients/forward_control.py`: a loop carries the tangents of its variables along
+and keeps nothing for later.
 
 Nothing here is faster than `gradients` for a y of one element; it is for few xs and many ys.
 """
@@ -27,17 +27,19 @@ from typing import Any
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.build import name_scope, outer_tensors
 from symgrad.graph.gradient_registry import has_gradient
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.arithmetic import add
-from symgrad.graph.ops.comparison import where
+from symgrad.graph.ops.branches import switch_case_op
+from symgrad.graph.ops.calls import call_op
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import filled_like
-from symgrad.graph.ops.gathering import scatter_rows
-from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.scan import scan_op
+from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.gradients.arguments import as_list, read_seed
 from symgrad.passes.gradients.forward_control import (
+    Push,
     Tangents,
     push_through_branches,
     push_through_call,
@@ -161,9 +163,14 @@ def _push_through(node: Node, tangents: Tangents) -> Tangents:
     """Return the tangents of the outputs of `node`, given those of its inputs."""
     if all(t is None for t in tangents) or not has_gradient(node):
         return [None] * len(node.outputs)
-    rule = None if node.gradient_key is not None else _RULES.get(node.op)
+    own = node.definition.tangent
+    control = _CONTROL.get(node.definition)
     with building_gradient_of(node):
-        return _transposed(node, tangents) if rule is None else rule(node, tangents)
+        if node.gradient_key is not None:
+            return _transposed(node, tangents)
+        if control is not None:
+            return control(node, tangents, push_forward)
+        return _transposed(node, tangents) if own is None else own(node, *tangents, **node.attrs)
 
 
 # Note [Tangents by transposition]
@@ -186,45 +193,10 @@ def _transposed(node: Node, tangents: Tangents) -> Tangents:
     return [None if u is None else arrived.total(u) for u in us]
 
 
-def _push_through_concat(node: Node, tangents: Tangents) -> Tangents:
-    axis = node.attrs["axis"]
-    assert isinstance(axis, int), f"{node!r} has no axis"
-    return [concat(_filled(node.inputs, tangents), axis=axis)]
-
-
-def _push_through_scatter_add(node: Node, tangents: Tangents) -> Tangents:
-    axis = node.attrs["axis"]
-    assert isinstance(axis, int), f"{node!r} has no axis"
-    base, updates, *indices = node.inputs
-    if tangents[1] is None:
-        return [tangents[0]]
-    into, added = _filled((base, updates), tangents[:2])
-    return [scatter_rows(into, added, indices, axis)]
-
-
-def _push_through_where(node: Node, tangents: Tangents) -> Tangents:
-    condition, *choices = node.inputs
-    return [where(condition, *_filled(choices, tangents[1:]))]
-
-
-def _filled(operands: Sequence[Tensor], tangents: Tangents) -> list[Tensor]:
-    pairs = zip(operands, tangents, strict=True)
-    return [filled_like(x, 0) if t is None else t for x, t in pairs]
-
-
-def _push_through_recompute(node: Node, tangents: Tangents) -> Tangents:
-    # It stands for its last operands: there is nothing to keep for later.
-    return tangents[len(tangents) - len(node.outputs) :]
-
-
-# By the names of ops. The transposes of the first three are sums of parts padded with zeros.
-_RULES: dict[str, Callable[[Node, Tangents], Tangents]] = {
-    "call": lambda node, tangents: push_through_call(node, tangents, push_forward),
-    "concat": _push_through_concat,
-    "scatter_add": _push_through_scatter_add,
-    "where": _push_through_where,
-    "recompute": _push_through_recompute,
-    "scan": lambda node, tangents: push_through_scan(node, tangents, push_forward),
-    "switch": lambda node, tangents: push_through_branches(node, tangents, push_forward),
-    "while": lambda node, tangents: push_through_while_loop(node, tangents, push_forward),
+# What runs graphs of its own is built once more, which takes the walk over a graph.
+_CONTROL: Mapping[OpDef, Callable[[Node, Tangents, Push], Tangents]] = {
+    call_op: push_through_call,
+    scan_op: push_through_scan,
+    switch_case_op: push_through_branches,
+    while_loop_op: push_through_while_loop,
 }

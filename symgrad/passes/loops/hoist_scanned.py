@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.graph.batch_rules import Entry
 from symgrad.graph.build import derived_from
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
@@ -36,7 +37,6 @@ from symgrad.graph.loop_view import LoopView
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Map
 from symgrad.graph.traverse import topological
-from symgrad.passes.batching.rules import Entry, rule_of
 from symgrad.passes.batching.vmap import build_batched
 from symgrad.passes.costs import (
     PER_BYTE_AGAIN,
@@ -97,7 +97,7 @@ class _Scanned:
 
     def _enter(self, node: Node) -> None:
         is_sliced = any(t in self._sliced for t in node.inputs)
-        is_movable = rule_of(node.op) is not None and not graphs_of(node)
+        is_movable = node.definition.batch is not None and not graphs_of(node)
         if any(t in self._changing for t in node.inputs) or (is_sliced and not is_movable):
             self._changing.update(node.outputs)
         elif is_sliced:

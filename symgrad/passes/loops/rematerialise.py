@@ -48,8 +48,8 @@ from symgrad.passes.loops.extend_loop import (
     with_extensions,
 )
 from symgrad.passes.loops.min_cut import NEVER, cheapest_cut
-from symgrad.passes.rewrites.equations import COMMUTATIVE
 from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.passes.rewrites.value_numbering import is_commutative
 
 RULE = "rematerialise"
 
@@ -104,7 +104,7 @@ class _Values:
         if node.definition is identity_op:
             self.numbers[node.output] = operands[0]
             return
-        if node.op in COMMUTATIVE:
+        if is_commutative(node):
             operands.sort()
         attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))
         for tensor in node.outputs:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from symgrad.errors import DTypeError
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.structure import broadcast_to
+from symgrad.graph.ops.leaf import constant_op, placeholder
+from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Literal
 from symgrad.passes.rewrites.rules import Holds, Rule
@@ -30,14 +30,6 @@ Equation = Callable[..., tuple[Tensor, Tensor]]
 Number = bool | int | float
 Admits = Callable[[Number], bool]
 
-# Their operands may be exchanged without changing a bit.
-COMMUTATIVE = frozenset(
-    {"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"}
-)
-# Here the order may decide which of two zeros of unlike sign is taken: no rule depends on that.
-_EXCHANGEABLE = COMMUTATIVE | {"maximum", "minimum"}
-_VIEWS = frozenset({"broadcast_to", "reshape"})  # through which a constant is seen
-_SEEN_AS_CONSTANT = _VIEWS | {"constant"}
 _SIZE = 7  # of the tensors an equation is about: any but 1, which an op would broadcast
 _SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5, 0.1)  # for the constants c and d in examples
 
@@ -50,7 +42,7 @@ def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value:
     pattern = _Pattern(equation, constants)
     return Rule(
         str(pattern),
-        (pattern.left.node.op,),
+        (pattern.left.node.definition,),
         holds,
         pattern.rewrite,
         pattern.examples,
@@ -60,10 +52,14 @@ def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value:
 
 def uniform_value(tensor: Tensor) -> Number | None:
     """Return the one value all elements of a constant have, also seen through views, else None."""
-    while tensor.node.op in _VIEWS:
+    while tensor.node.definition.is_view:
         (tensor,) = tensor.node.inputs
     value = tensor.node.attrs.get("value")
-    if tensor.node.op != "constant" or not isinstance(value, Literal) or value.array.size != 1:
+    if (
+        tensor.node.definition is not constant_op
+        or not isinstance(value, Literal)
+        or value.array.size != 1
+    ):
         return None
     number: Number = value.array.reshape(()).item()
     return number
@@ -73,14 +69,21 @@ def uniform_value(tensor: Tensor) -> Number | None:
 class _Head:
     """What an operand must be for the rest to be worth matching.
 
-    A result of one of `ops`, none for any; `number` in each element, None for any.
+    A result of `op`, None for any; with `is_constant` a constant, perhaps seen through views;
+    `number` in each element, None for any.
     """
 
-    ops: frozenset[str]
+    op: OpDef | None = None
+    is_constant: bool = False
     number: Number | None = None
 
+    def admits_op(self, op: OpDef) -> bool:
+        if self.is_constant:
+            return op is constant_op or op.is_view
+        return self.op is None or op is self.op
+
     def admits(self, operand: Tensor) -> bool:
-        if self.ops and operand.node.definition.name not in self.ops:
+        if not self.admits_op(operand.node.definition):
             return False
         return self.number is None or _is_same_number(self.number, uniform_value(operand))
 
@@ -96,7 +99,7 @@ class _Pattern:
         self._values = {
             node.output: uniform_value(node.output)
             for node in topological([self.left])
-            if node.op in ("constant", "broadcast_to")
+            if node.definition in (constant_op, broadcast_to_op)
         }
         assert None not in self._values.values(), "an equation broadcasts scalars only"
         self._orders = [(nodes, self._heads(nodes)) for nodes in _orders_of_operands(self.left)]
@@ -109,11 +112,10 @@ class _Pattern:
 
     def _head(self, operand: Tensor) -> _Head:
         if operand in self._values:
-            return _Head(_SEEN_AS_CONSTANT, self._values[operand])
+            return _Head(is_constant=True, number=self._values[operand])
         if operand in self._names:
-            is_constant = _is_constant(self._names[operand])
-            return _Head(_SEEN_AS_CONSTANT if is_constant else frozenset())
-        return _Head(frozenset({operand.node.op}))
+            return _Head(is_constant=_is_constant(self._names[operand]))
+        return _Head(operand.node.definition)
 
     def rewrite(self, node: Node) -> Tensor | None:
         """Return the right side for what the variables stand for in `node`."""
@@ -130,13 +132,13 @@ class _Pattern:
             return bound[self._right]
         return self._equation(*(bound[variable] for variable in self._names))[1]
 
-    def may_match(self, operands: tuple[str, ...]) -> bool:
+    def may_match(self, operands: tuple[OpDef, ...]) -> bool:
         """Return whether the left side may be a node whose operands are results of these ops.
 
         Most nodes differ from most equations here, and are spared the matching.
         """
         return any(
-            all(not head.ops or op in head.ops for op, head in zip(operands, heads, strict=True))
+            all(head.admits_op(op) for op, head in zip(operands, heads, strict=True))
             for _, heads in self._orders
         )
 
@@ -207,9 +209,10 @@ def _variable(name: str, dtype: DType = dtypes.float32) -> Tensor:
     return placeholder((_SIZE,), dtypes.bool_ if name[0] in "pq" else dtype, name)
 
 
-def _ops_below(tensor: Tensor) -> list[str]:
+def _ops_below(tensor: Tensor) -> list[OpDef]:
     nodes = topological([tensor])
-    return [n.op for n in nodes if not n.definition.is_leaf and n.op != "broadcast_to"]
+    ops = (n.definition for n in nodes if not n.definition.is_leaf)
+    return [op for op in ops if op is not broadcast_to_op]
 
 
 def _is_constant(name: str) -> bool:
@@ -228,11 +231,14 @@ def _is_same_number(wanted: Number | None, found: Number | None) -> bool:
 
 
 def _orders_of_operands(left: Tensor) -> list[frozenset[Node]]:
-    """Return the sets of nodes whose operands may be exchanged, the empty one first."""
+    """Return the sets of nodes whose operands may be exchanged, the empty one first.
+
+    The order may decide which of two zeros of unlike sign is taken: no rule depends on that.
+    """
     free = [
         node
         for node in topological([left])
-        if node.op in _EXCHANGEABLE and node.inputs[0] is not node.inputs[1]
+        if node.definition.commutes != "no" and node.inputs[0] is not node.inputs[1]
     ]
     subsets = (itertools.combinations(free, count) for count in range(len(free) + 1))
     return [frozenset(subset) for subset in itertools.chain.from_iterable(subsets)]

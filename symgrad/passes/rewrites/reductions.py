@@ -13,22 +13,26 @@ from symgrad.graph.build import apply
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import multiply
-from symgrad.graph.ops.contraction import contract
+from symgrad.graph.ops.contraction import contract, einsum_op
+from symgrad.graph.ops.reduction import all_op, any_op, max_op, min_op, prod, prod_op
 from symgrad.graph.ops.reduction import any as any_over
 from symgrad.graph.ops.reduction import max as max_over
-from symgrad.graph.ops.reduction import prod
 from symgrad.graph.ops.structure import (
     broadcast_axes,
     broadcast_to,
+    broadcast_to_op,
     permute_dims,
+    permute_dims_op,
     reduce_sum,
     reshape,
+    reshape_op,
+    sum_op,
 )
 from symgrad.graph.types import static
 from symgrad.passes.rewrites.rules import Holds
 from symgrad.passes.rewrites.structure import axes_of, structural
 
-_REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+_REDUCTIONS = (sum_op, prod_op, max_op, min_op, any_op, all_op)
 _Labels = tuple[str, str, str]
 
 
@@ -69,7 +73,7 @@ def _reduce_unit_axes(node: Node) -> Tensor | None:
 )
 def _reduce_of_permute(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "permute_dims":
+    if inner.definition is not permute_dims_op:
         return None
     order = axes_of(inner)
     axes = tuple(sorted(order[a] for a in axes_of(node)))
@@ -100,7 +104,7 @@ def _reduce_of_reduce(node: Node) -> Tensor | None:
 
 @structural(
     "sum(broadcast_to(x)) -> n * x",
-    "sum",
+    sum_op,
     holds=Holds.INTEGERS,
     examples=(
         lambda x: reduce_sum(broadcast_to(x, (5, 2, 3, 4)), (0,)),
@@ -110,7 +114,7 @@ def _reduce_of_reduce(node: Node) -> Tensor | None:
 )
 def _sum_of_broadcast(node: Node) -> Tensor | None:
     outer = node.inputs[0]
-    if outer.node.op != "broadcast_to" or outer.dtype.is_bool:
+    if outer.node.definition is not broadcast_to_op or outer.dtype.is_bool:
         return None
     (x,) = outer.node.inputs
     lead, axes = outer.ndim - x.ndim, axes_of(node)
@@ -159,7 +163,7 @@ def _contract_without(node: Node, dropped: set[str]) -> Tensor:
 
 @structural(
     "einsum(permute_dims(x), y) -> einsum(x, y) with other labels",
-    "einsum",
+    einsum_op,
     holds=Holds.CLOSE,
     examples=(
         lambda x, y: contract(permute_dims(x, (2, 0, 1)), y, "kij", "lik", "jl"),
@@ -180,7 +184,7 @@ def _einsum_of_permute(node: Node) -> Tensor | None:
 
 def _unpermuted(x: Tensor, labels: str) -> tuple[Tensor, str]:
     """Return what `x` is a permutation of, if it is one, and the labels of its axes."""
-    if x.node.op != "permute_dims":
+    if x.node.definition is not permute_dims_op:
         return x, labels
     label_of = dict(zip(axes_of(x.node), labels, strict=True))
     return x.node.inputs[0], "".join(label_of[a] for a in range(x.ndim))
@@ -188,14 +192,14 @@ def _unpermuted(x: Tensor, labels: str) -> tuple[Tensor, str]:
 
 @structural(
     "permute_dims(einsum(x, y)) -> einsum(x, y) with other labels",
-    "permute_dims",
+    permute_dims_op,
     holds=Holds.CLOSE,
     needs_sole_use=True,
     examples=(lambda x, y: permute_dims(contract(x, y, "bij", "bkj", "bik"), (2, 0, 1)),),
 )
 def _permute_of_einsum(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "einsum":
+    if inner.definition is not einsum_op:
         return None
     lhs, rhs, out = _labels(inner)
     x, y = inner.inputs
@@ -204,7 +208,7 @@ def _permute_of_einsum(node: Node) -> Tensor | None:
 
 @structural(
     "einsum(x, y) -> einsum(reshape(x), reshape(y)), without sums over an axis of size 1",
-    "einsum",
+    einsum_op,
     holds=Holds.CLOSE,
     examples=(
         lambda x, y: contract(reshape(x, (6, 1, 4)), reshape(y, (1, 4, 6)), "iuj", "ujk", "ik"),
@@ -220,7 +224,7 @@ def _einsum_over_unit_axes(node: Node) -> Tensor | None:
 
 @structural(
     "reshape(einsum(x, y)) -> einsum(reshape(x), reshape(y)), if it drops axes of size 1",
-    "reshape",
+    reshape_op,
     holds=Holds.CLOSE,
     needs_sole_use=True,
     examples=(
@@ -231,7 +235,7 @@ def _einsum_over_unit_axes(node: Node) -> Tensor | None:
 )
 def _squeeze_of_einsum(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "einsum" or node.output.shape == inner.output.shape:
+    if inner.definition is not einsum_op or node.output.shape == inner.output.shape:
         return None
     out = _labels(inner)[2]
     sizes = _sizes(inner)
@@ -242,7 +246,7 @@ def _squeeze_of_einsum(node: Node) -> Tensor | None:
 
 @structural(
     "einsum(broadcast_to(x), y) -> einsum(x, y), without the axes along which x is repeated",
-    "einsum",
+    einsum_op,
     holds=Holds.CLOSE,
     examples=(
         lambda x, y: contract(
@@ -262,7 +266,7 @@ def _einsum_of_broadcast(node: Node) -> Tensor | None:
 
 def _unrepeated(x: Tensor, labels: str, elsewhere: set[str]) -> tuple[Tensor, str]:
     """Return `x` without those axes among `elsewhere` along which it is only repeated."""
-    if x.node.op != "broadcast_to":
+    if x.node.definition is not broadcast_to_op:
         return x, labels
     (source,) = x.node.inputs
     lead = x.ndim - source.ndim

@@ -27,9 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from symgrad.graph import dtypes
+from symgrad.graph.bodies import body_of
 from symgrad.graph.build import derived_from, rebuild
+from symgrad.graph.dtypes import DType, bool_, is_lossless
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import add
@@ -43,12 +46,11 @@ from symgrad.graph.ops.gathering import (
     set_rows,
 )
 from symgrad.graph.ops.reduction import min as min_over
-from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op, reshape
 from symgrad.graph.ops.subgraph import is_zero
-from symgrad.graph.structures import Map
+from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.types import State, static
 from symgrad.passes.rewrites.rewrite import IS_RESULT, Rewrites
-from symgrad.passes.rewrites.structure import is_lossless
 
 MIN_SHARE = 2  # a table has at least so many times the rows that are used, or all of it is moved
 
@@ -66,6 +68,52 @@ class _Old:
 
 
 _AtZero = _Zero | _Old | None  # None for anything else
+
+
+class _Element(NamedTuple):
+    """What a scalar expression is where the gradient is 0; a bool for a comparison of zeros."""
+
+    dtype: DType
+    value: _AtZero | bool
+
+
+class _AtZeros:
+    """A `Scalars` that says what the body of a Map gives where the gradient is 0."""
+
+    def call(self, name: str, *args: _Element) -> _Element:
+        dtype = bool_ if SCALAR_OPS[name].gives == "bool" else args[0].dtype
+        zeros = [isinstance(a.value, _Zero) for a in args]
+        value: _AtZero | bool = None
+        match name:
+            case "add" if any(zeros):
+                value = args[1].value if zeros[0] else args[0].value
+            case "sub" if zeros[1]:
+                value = args[0].value
+            case "mul" if any(zeros):
+                value = _Zero()
+            case "div" | "neg" | "abs" | "sqrt" if zeros[0]:
+                value = _Zero()
+            case "eq" | "le" | "ge" | "ne" | "lt" | "gt" if all(zeros):
+                value = name in ("eq", "le", "ge")
+        return _Element(dtype, value)
+
+    def select(self, condition: _Element, chosen: _Element, otherwise: _Element) -> _Element:
+        if isinstance(condition.value, bool):
+            return chosen if condition.value else otherwise
+        return chosen if chosen == otherwise else _Element(chosen.dtype, None)
+
+    def cast(self, element: _Element, dtype: DType) -> _Element:
+        value = element.value
+        # As long as nothing of the old value is lost on the way, the last dtype is its own again.
+        is_lost = isinstance(value, _Old) and not is_lossless(value.state.type.dtype, dtype)
+        is_kept = isinstance(value, _Zero | _Old) and not is_lost
+        return _Element(dtype, value if is_kept else None)
+
+    def const(self, value: float, dtype: DType) -> _Element:
+        return _Element(dtype, None if dtype.is_bool or value != 0 else _Zero())
+
+    def dtype_of(self, element: _Element) -> DType:
+        return element.dtype
 
 
 def row_updates(graph: Graph, rewrites: Rewrites) -> Graph:
@@ -152,10 +200,7 @@ def _expression(value: Tensor, gradient: Tensor) -> list[Node] | None:
 
 
 def _is_map(node: Node) -> bool:
-    kernel = node.definition.kernel
-    if kernel is None or not node.inputs:
-        return False
-    return isinstance(kernel(*(t.type for t in node.inputs), **node.attrs), Map)
+    return node.definition.is_elementwise and bool(node.inputs)
 
 
 def _obstacle(update: Update, nodes: Sequence[Node], gradient: Tensor) -> str | None:
@@ -178,7 +223,7 @@ def _obstacle(update: Update, nodes: Sequence[Node], gradient: Tensor) -> str | 
 
 def _is_repeated(tensor: Tensor) -> bool:
     """Return whether all rows of `tensor` are one, repeated."""
-    if tensor.node.op != "broadcast_to":
+    if tensor.node.definition is not broadcast_to_op:
         return False
     (operand,) = tensor.node.inputs
     return operand.ndim < tensor.ndim or operand.shape[0] == 1
@@ -199,29 +244,9 @@ def _of_operand(tensor: Tensor, at_zero: Mapping[Tensor, _AtZero]) -> _AtZero:
 
 def _at_zero(node: Node, operands: Sequence[_AtZero]) -> _AtZero:
     """Return what an elementwise `node` gives for operands that are what `operands` says."""
-    zeros = [isinstance(x, _Zero) for x in operands]
-    match node.op:
-        case "add":
-            return operands[1] if zeros[0] else operands[0] if zeros[1] else None
-        case "subtract":
-            return operands[0] if zeros[1] else None
-        case "multiply":
-            return _Zero() if any(zeros) else None
-        case "divide" | "negative" | "abs" | "sqrt" | "sign":
-            return _Zero() if zeros[0] else None
-        case "where":
-            return operands[1] if operands[1] == operands[2] else None
-        case "astype":
-            return _converted(node, operands[0])
-        case _:
-            return None
-
-
-def _converted(node: Node, operand: _AtZero) -> _AtZero:
-    if not isinstance(operand, _Old):
-        return operand
-    # As long as nothing of the old value is lost on the way, the last dtype is its own again.
-    return operand if is_lossless(operand.state.type.dtype, node.output.dtype) else None
+    pairs = zip(node.inputs, operands, strict=True)
+    found: _Element = body_of(node)(_AtZeros(), *(_Element(t.dtype, x) for t, x in pairs))
+    return None if isinstance(found.value, bool) else found.value
 
 
 class _Rows:

@@ -15,7 +15,7 @@ from enum import Enum
 from symgrad.graph.build import derived_from
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
-from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.node import Node, OpDef, Tensor, make_node
 from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
@@ -59,12 +59,12 @@ class Rule:
     """
 
     equation: str
-    roots: tuple[str, ...] | None
+    roots: tuple[OpDef, ...] | None
     holds: Holds
     rewrite: Callable[[Node], Tensor | None]
     examples: Examples
     needs_sole_use: bool = False
-    may_match: Callable[[tuple[str, ...]], bool] = lambda _ops: True
+    may_match: Callable[[tuple[OpDef, ...]], bool] = lambda _ops: True
 
     def __str__(self) -> str:
         return f"{self.equation}  [{self.holds.value}]"
@@ -88,7 +88,7 @@ class RuleTable:
             for op in named
         }
 
-    def for_op(self, op: str) -> list[Rule]:
+    def for_op(self, op: OpDef) -> list[Rule]:
         return self._by_op.get(op, self._for_any)
 
 
@@ -119,7 +119,7 @@ class _Driver:
         self._given.update(graph.roots)
         self._originals = set(graph.nodes)
         self._constants: dict[Hashable, Node] = {}
-        self._permitted: dict[tuple[str, bool, tuple[str, ...]], list[Rule]] = {}
+        self._permitted: dict[tuple[OpDef, bool, tuple[OpDef, ...]], list[Rule]] = {}
         # How often a settled tensor is used, at most: uses that have died are counted too.
         self._uses: defaultdict[Tensor, int] = defaultdict(int)
 
@@ -202,13 +202,13 @@ class _Driver:
     def _rules_for(self, node: Node) -> list[Rule]:
         """Return the rules that may run on `node`, for the dtypes and the operands it has."""
         is_float = any([t.type.dtype.is_float for t in node.inputs])
-        operands = tuple([t.node.definition.name for t in node.inputs])
-        key = node.definition.name, is_float, operands
+        operands = tuple([t.node.definition for t in node.inputs])
+        key = node.definition, is_float, operands
         if key not in self._permitted:
             fast_math = self._rewrites.fast_math
             self._permitted[key] = [
                 rule
-                for rule in self._table.for_op(node.op)
+                for rule in self._table.for_op(node.definition)
                 if rule.holds.permits(is_float, fast_math) and rule.may_match(operands)
             ]
         return self._permitted[key]

@@ -11,14 +11,29 @@ from collections.abc import Callable
 
 from symgrad.errors import SymgradError
 from symgrad.graph.build import apply, rebuild
-from symgrad.graph.dtypes import DType
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.dtypes import DType, is_lossless
+from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, negative
 from symgrad.graph.ops.comparison import where
-from symgrad.graph.ops.conversion import astype, identity, stop_gradient
+from symgrad.graph.ops.conversion import (
+    astype,
+    astype_op,
+    identity,
+    identity_op,
+    stop_gradient,
+    stop_gradient_op,
+)
 from symgrad.graph.ops.leaf import placeholder
-from symgrad.graph.ops.marks import match_shape_op, prevent_gradient
-from symgrad.graph.ops.slicing import concat, flip, place, slice_axes
+from symgrad.graph.ops.marks import match_shape_op, prevent_gradient, prevent_gradient_op
+from symgrad.graph.ops.slicing import (
+    concat,
+    concat_op,
+    flip,
+    place,
+    place_op,
+    slice_axes,
+    slice_op,
+)
 from symgrad.graph.ops.structure import (
     broadcast_to,
     broadcast_to_op,
@@ -27,7 +42,6 @@ from symgrad.graph.ops.structure import (
     reshape,
     reshape_op,
 )
-from symgrad.graph.structures import Map
 from symgrad.graph.types import Shape, static
 from symgrad.passes.rewrites.rules import Holds, Rule
 
@@ -37,11 +51,11 @@ _SAMPLE = (2, 3, 4)  # the shape of the operands of examples
 
 def structural(
     equation: str,
-    *roots: str,
+    *roots: OpDef,
     holds: Holds = Holds.BITWISE,
     examples: tuple[Callable[..., Tensor], ...],
     needs_sole_use: bool = False,
-    operands: str | None = None,
+    operands: OpDef | None = None,
 ) -> Callable[[Function], Rule]:
     """Make a function of a node a rule for the ops `roots`, for every op if there are none.
 
@@ -49,12 +63,12 @@ def structural(
     result it applies. `operands` is the op that all operands must be results of, if it is one.
     """
 
-    def may_match(ops: tuple[str, ...]) -> bool:
+    def may_match(ops: tuple[OpDef, ...]) -> bool:
         return operands is None or set(ops) == {operands}
 
     def make(function: Function) -> Rule:
         def applies_to(node: Node) -> bool:
-            ops = tuple(t.node.op for t in node.inputs)
+            ops = tuple(t.node.definition for t in node.inputs)
             return may_match(ops) and function(node) is not None
 
         def over(dtype: DType) -> list[Tensor]:
@@ -103,9 +117,9 @@ def _without_ones(shape: Shape) -> Shape:
 
 @structural(
     "identity(x) -> x, and marks alike",
-    "identity",
-    "stop_gradient",
-    "prevent_gradient",
+    identity_op,
+    stop_gradient_op,
+    prevent_gradient_op,
     examples=(identity, stop_gradient, prevent_gradient),
 )
 def _mark(node: Node) -> Tensor | None:
@@ -114,13 +128,13 @@ def _mark(node: Node) -> Tensor | None:
 
 @structural(
     "view(x) -> x, for a view that changes nothing",
-    "reshape",
-    "broadcast_to",
-    "match_shape",
-    "astype",
-    "permute_dims",
-    "slice",
-    "pad",
+    reshape_op,
+    broadcast_to_op,
+    match_shape_op,
+    astype_op,
+    permute_dims_op,
+    slice_op,
+    place_op,
     examples=(
         lambda x: apply(reshape_op, x, shape=x.shape),
         lambda x: apply(broadcast_to_op, x, shape=x.shape),
@@ -132,9 +146,9 @@ def _unchanged(node: Node) -> Tensor | None:
     (x,) = node.inputs
     if x.type != node.output.type:
         return None
-    if node.op == "permute_dims":
+    if node.definition is permute_dims_op:
         return x if axes_of(node) == tuple(range(x.ndim)) else None
-    if node.op == "slice":
+    if node.definition is slice_op:
         starts, steps = ints(node, "start"), ints(node, "step")
         is_whole = starts == (0,) * x.ndim and steps == (1,) * x.ndim
         return x if is_whole else None
@@ -146,7 +160,7 @@ def _unchanged(node: Node) -> Tensor | None:
 
 @structural(
     "reshape(reshape(x)) -> reshape(x)",
-    "reshape",
+    reshape_op,
     examples=(
         lambda x: reshape(reshape(x, (6, 4)), (2, 12)),
         lambda x: apply(reshape_op, reshape(x, (6, 4)), shape=x.shape),
@@ -154,12 +168,12 @@ def _unchanged(node: Node) -> Tensor | None:
 )
 def _reshape_of_reshape(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    return reshape(inner.inputs[0], node.output.shape) if inner.op == "reshape" else None
+    return reshape(inner.inputs[0], node.output.shape) if inner.definition is reshape_op else None
 
 
 @structural(
     "permute_dims(permute_dims(x)) -> permute_dims(x)",
-    "permute_dims",
+    permute_dims_op,
     examples=(
         lambda x: permute_dims(permute_dims(x, (1, 2, 0)), (1, 0, 2)),
         lambda x: permute_dims(permute_dims(x, (1, 2, 0)), (2, 0, 1)),
@@ -167,7 +181,7 @@ def _reshape_of_reshape(node: Node) -> Tensor | None:
 )
 def _permute_of_permute(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "permute_dims":
+    if inner.definition is not permute_dims_op:
         return None
     order = axes_of(inner)
     return permute_dims(inner.inputs[0], tuple(order[a] for a in axes_of(node)))
@@ -175,7 +189,7 @@ def _permute_of_permute(node: Node) -> Tensor | None:
 
 @structural(
     "permute_dims(x) -> reshape(x), if only axes of size 1 change places",
-    "permute_dims",
+    permute_dims_op,
     examples=(lambda x: permute_dims(reshape(x, (2, 1, 3, 4)), (0, 2, 3, 1)),),
 )
 def _permute_of_unit_axes(node: Node) -> Tensor | None:
@@ -186,22 +200,26 @@ def _permute_of_unit_axes(node: Node) -> Tensor | None:
 
 @structural(
     "broadcast_to(broadcast_to(x)) -> broadcast_to(x)",
-    "broadcast_to",
+    broadcast_to_op,
     examples=(lambda x: broadcast_to(broadcast_to(x, (5, 2, 3, 4)), (6, 5, 2, 3, 4)),),
 )
 def _broadcast_of_broadcast(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    return broadcast_to(inner.inputs[0], node.output.shape) if inner.op == "broadcast_to" else None
+    return (
+        broadcast_to(inner.inputs[0], node.output.shape)
+        if inner.definition is broadcast_to_op
+        else None
+    )
 
 
 @structural(
     "broadcast_to(reshape(x)) -> broadcast_to(x), if the reshape only adds axes in front",
-    "broadcast_to",
+    broadcast_to_op,
     examples=(lambda x: broadcast_to(reshape(x, (1, 1, 2, 3, 4)), (1, 5, 2, 3, 4)),),
 )
 def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
     (x,) = node.inputs
-    if x.node.op != "reshape":
+    if x.node.definition is not reshape_op:
         return None
     (source,) = x.node.inputs
     added = x.ndim - source.ndim
@@ -211,9 +229,9 @@ def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
 
 @structural(
     "view(broadcast_to(x)) -> broadcast_to(x), for one element",
-    "reshape",
-    "permute_dims",
-    "slice",
+    reshape_op,
+    permute_dims_op,
+    slice_op,
     examples=(
         lambda x: reshape(broadcast_to(_one_element(x), (4, 6)), (8, 3)),
         lambda x: permute_dims(broadcast_to(_one_element(x), (4, 6)), (1, 0)),
@@ -222,7 +240,7 @@ def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
 )
 def _view_of_one_element(node: Node) -> Tensor | None:
     x = node.inputs[0]
-    if x.node.op != "broadcast_to" or not _has_one_element(x.node.inputs[0]):
+    if x.node.definition is not broadcast_to_op or not _has_one_element(x.node.inputs[0]):
         return None
     return broadcast_to(reshape(x.node.inputs[0], ()), node.output.shape)
 
@@ -236,7 +254,7 @@ def _one_element(x: Tensor) -> Tensor:
 
 @structural(
     "slice(slice(x)) -> slice(x)",
-    "slice",
+    slice_op,
     examples=(
         lambda x: flip(slice_axes(x, (0, 1, 0), (2, 2, 2), (1, 1, 2))),
         lambda x: flip(flip(x, (0, 2)), (0, 2)),
@@ -244,7 +262,7 @@ def _one_element(x: Tensor) -> Tensor:
 )
 def _slice_of_slice(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "slice":
+    if inner.definition is not slice_op:
         return None
     attributes = (
         ints(inner, "start"),
@@ -262,7 +280,7 @@ def _slice_of_slice(node: Node) -> Tensor | None:
 
 @structural(
     "slice(pad(x)) -> x, if what is taken is what was put there",
-    "slice",
+    slice_op,
     examples=(
         lambda x: slice_axes(
             place(x, (9, 9, 9), (1, 2, 3), (1, 2, 1)), (1, 2, 3), x.shape, (1, 2, 1)
@@ -271,7 +289,7 @@ def _slice_of_slice(node: Node) -> Tensor | None:
 )
 def _slice_of_pad(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "pad" or inner.inputs[0].type != node.output.type:
+    if inner.definition is not place_op or inner.inputs[0].type != node.output.type:
         return None
     same_place = inner.attrs["low"] == node.attrs["start"]
     same_steps = inner.attrs["step"] == node.attrs["step"]
@@ -280,7 +298,7 @@ def _slice_of_pad(node: Node) -> Tensor | None:
 
 @structural(
     "slice(concat(x, y)) -> slice(x), if it lies within x",
-    "slice",
+    slice_op,
     examples=(
         lambda x, y: slice_axes(concat([x, y], axis=1), (0, 4, 0), (2, 2, 4), (1, 1, 1)),
         lambda x, y: slice_axes(concat([x, y], axis=0), (0, 0, 0), (2, 3, 4), (1, 1, 1)),
@@ -290,7 +308,12 @@ def _slice_of_pad(node: Node) -> Tensor | None:
 def _slice_of_concat(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
     starts, steps = ints(node, "start"), ints(node, "step")
-    if inner.op != "concat" or starts is None or steps is None or not node.output.type.is_static:
+    if (
+        inner.definition is not concat_op
+        or starts is None
+        or steps is None
+        or not node.output.type.is_static
+    ):
         return None
     axis = inner.attrs["axis"]
     assert isinstance(axis, int), "concat joins one axis"
@@ -319,15 +342,14 @@ def _slice_of_concat(node: Node) -> Tensor | None:
         lambda x: multiply(broadcast_to(x, (5, 2, 3, 4)), 3),
         lambda x: where(True, broadcast_to(_one_element(x), (4, 5)), 0),
     ),
-    operands="broadcast_to",
+    operands=broadcast_to_op,
 )
 def _map_of_broadcasts(node: Node) -> Tensor | None:
     sources = [t.node.inputs[0] for t in node.inputs]
     shapes = {x.shape for x in sources if not _has_one_element(x)}
     if len(shapes) > 1 or any(t.shape != node.output.shape for t in node.inputs):
         return None
-    assert node.definition.kernel is not None, f"{node!r} has operands and is no leaf"
-    if not isinstance(node.definition.kernel(*(t.type for t in node.inputs), **node.attrs), Map):
+    if not node.definition.is_elementwise:
         return None
     shape: Shape = next(iter(shapes), ())
     operands = (broadcast_to(reshape(x, ()), shape) if _has_one_element(x) else x for x in sources)
@@ -337,7 +359,7 @@ def _map_of_broadcasts(node: Node) -> Tensor | None:
 
 @structural(
     "astype(astype(x)) -> astype(x), if the first loses nothing",
-    "astype",
+    astype_op,
     examples=(
         lambda x: astype(astype(x, "float64"), "float32"),
         lambda x: astype(astype(x, "float32"), "int32"),
@@ -348,7 +370,7 @@ def _map_of_broadcasts(node: Node) -> Tensor | None:
 )
 def _cast_of_cast(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.op != "astype":
+    if inner.definition is not astype_op:
         return None
     (x,) = inner.inputs
     through, to = inner.output.dtype, node.output.dtype
@@ -359,26 +381,6 @@ def _cast_of_cast(node: Node) -> Tensor | None:
     if x.dtype.is_integer and through.is_float and to.is_integer and not is_lossless(x.dtype, to):
         return None
     return astype(x, to)
-
-
-_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-_EXPONENT_BITS = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
-
-
-def is_lossless(given: DType, wanted: DType) -> bool:
-    """Return whether every value of `given` is one of `wanted`."""
-    if given == wanted or given.is_bool:
-        return True
-    if wanted.is_bool or (given.is_float and not wanted.is_float):
-        return False
-    digits = given.bits - (given.kind == "signed")
-    if given.is_float:
-        wide_enough = _EXPONENT_BITS[given.name] <= _EXPONENT_BITS[wanted.name]
-        return wide_enough and _DIGITS[given.name] <= _DIGITS[wanted.name]
-    if wanted.is_float:
-        return digits <= _DIGITS[wanted.name]
-    fits = digits <= wanted.bits - (wanted.kind == "signed")
-    return fits and (given.kind == "unsigned" or wanted.kind == "signed")
 
 
 STRUCTURE = (

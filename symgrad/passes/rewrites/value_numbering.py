@@ -13,7 +13,6 @@ from symgrad.graph.gradient_registry import is_registered
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.types import attr_key
-from symgrad.passes.rewrites.equations import COMMUTATIVE
 
 
 def value_key(node: Node, operands: list[int]) -> Hashable:
@@ -21,10 +20,17 @@ def value_key(node: Node, operands: list[int]) -> Hashable:
 
     Placeholders are never equal: each is an argument of its own.
     """
-    if node.op in COMMUTATIVE:
+    if is_commutative(node):
         operands.sort()
     attrs = tuple([(name, attr_key(node.attrs[name])) for name in sorted(node.attrs)])
     return node.op, tuple(operands), attrs
+
+
+def is_commutative(node: Node) -> bool:
+    """Return whether the operands of `node` may be exchanged without changing a bit."""
+    commutes = node.definition.commutes
+    has_two_zeros = any(t.dtype.is_float for t in node.inputs)
+    return commutes == "yes" or (commutes == "but zeros" and not has_two_zeros)
 
 
 def find_twins(order: Sequence[Node], distinct: Collection[Tensor]) -> Mapping[Tensor, Tensor]:

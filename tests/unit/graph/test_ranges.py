@@ -9,8 +9,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
-from symgrad.graph.node import Tensor
-from symgrad.graph.ranges import EMPTY, is_empty, range_of
+from symgrad.graph.node import EMPTY, Tensor
+from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.reference import evaluate
 from tests.support.control_programs import keep
 
@@ -32,6 +32,7 @@ GIVEN = sg.constant(np.array([[3, -2], [0, 7]]))
         sg.permute_dims(GIVEN, (1, 0)),
         sg.broadcast_to(GIVEN[:, :1], (2, 5)),
         sg.concat([GIVEN, GIVEN + 10], axis=0),
+        sg.concat([GIVEN, sg.constant(np.zeros((0, 2), np.int64)), GIVEN + 10], axis=0),
         sg.arange(7) * 2 + 1,
     ],
 )

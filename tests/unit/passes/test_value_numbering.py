@@ -10,8 +10,10 @@ import pytest
 import symgrad as sg
 from symgrad.graph import gradient_registry
 from symgrad.graph.build import rebuild
+from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.traverse import topological
+from symgrad.passes.pipeline import optimize
 from symgrad.passes.rewrites.value_numbering import find_twins
 from tests.support.control_programs import check_derivatives, gradient, run, value
 
@@ -191,3 +193,35 @@ def test_nodes_of_a_tensor_in_distinct_have_no_twins(x):
     assert find_twins(order, []) == {b: a, c: a, order[-1].output: order[-2].output}
     assert find_twins(order, [a]).get(c) is b
     assert find_twins(order, [a, b, c]) == {}
+
+
+M, N = (sg.placeholder((3,), "int32", name=name) for name in "ij")
+A, B = (sg.placeholder((3,), "float32", name=name) for name in "ab")
+P, Q = (sg.placeholder((3,), "bool", name=name) for name in "pq")
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "y", "is_one"),
+    [
+        (sg.add, A, B, True),
+        (sg.multiply, M, N, True),
+        (sg.equal, A, B, True),
+        (sg.logical_xor, P, Q, True),
+        (sg.bitwise_and, M, N, True),
+        (sg.bitwise_or, M, N, True),
+        (sg.bitwise_xor, M, N, True),
+        (sg.maximum, M, N, True),
+        (sg.minimum, M, N, True),
+        (sg.maximum, A, B, False),  # of 0 and -0 the order may decide
+        (sg.minimum, A, B, False),
+        (sg.subtract, M, N, False),
+        (sg.less, A, B, False),
+        (sg.bitwise_left_shift, M, N, False),
+        (sg.pow, A, B, False),
+    ],
+)
+def test_operands_of_one_value_may_be_exchanged_where_no_bit_depends_on_it(op, x, y, is_one):
+    first, second = op(x, y), op(y, x)
+    found = optimize(Graph([first, second], [x, y])).outputs
+    assert (found[0] is found[1]) == is_one
+    assert (find_twins(topological([first, second]), []) == {second: first}) == is_one
