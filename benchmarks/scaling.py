@@ -135,7 +135,7 @@ def time_stages(build: Callable[[int], Built], ops: int) -> tuple[dict[str, floa
     watch.note("optimize")
     partition = fuse(graph)
     watch.note("fuse")
-    program = build_program(partition, target)
+    program = build_program(partition, target).program
     watch.note("lower")
     text = str(emit_module(program, target))
     watch.note("emit LLVM")

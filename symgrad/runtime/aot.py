@@ -27,7 +27,7 @@ from symgrad.codegen.c_interface.abi import (
 )
 from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.source_map import BuiltProgram
 from symgrad.codegen.target import Target, bind_functions, target_named
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest
@@ -138,32 +138,34 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
 
 def _plan(
     name: str, steps: Sequence[ExportedStep], targets: Sequence[Target]
-) -> tuple[Interface, list[tuple[Program, ...]]]:
-    programs, parts = [], []
+) -> tuple[Interface, list[tuple[BuiltProgram, ...]]]:
+    built, parts = [], []
     for step in steps:
         options = [replace(step.options, target=t) for t in targets]
-        of_step = tuple(lower(step.graph, o)[1] for o in options)
+        graphs, of_step = zip(*(lower(step.graph, o) for o in options), strict=True)
         symbols = tuple(f"{name}.{step.name}.{number}" for number in range(len(targets)))
-        assert all(p.failures.keys() == of_step[0].failures.keys() for p in of_step), (
+        failures = [made.sources.failures for made in of_step]
+        assert all(f.keys() == failures[0].keys() for f in failures), (
             f"the statuses of {step.name} depend on the target"
         )
         messages = {status: f.message for status, f in _failures(of_step[0]).items()}
-        programs.append(of_step)
-        parts.append(StepPrograms(step.name, of_step, symbols, messages))
-    return plan_interface(name, [t.level for t in targets], parts), programs
+        built.append(of_step)
+        programs = tuple(made.program for made in of_step)
+        parts.append(StepPrograms(step.name, graphs[0], programs, symbols, messages))
+    return plan_interface(name, [t.level for t in targets], parts), built
 
 
-def _failures(program: Program) -> dict[int, Failure]:
+def _failures(built: BuiltProgram) -> dict[int, Failure]:
     """Return what can fail, by the statuses of the program."""
     return {
         status: Failure(node.op, failing_axis(node, spec), node.source)
-        for status, (node, spec) in program.failures.items()
+        for status, (node, spec) in built.sources.failures.items()
         if isinstance(spec, Gather | Scatter)
     }
 
 
-def _record(step: ExportedStep, program: Program) -> StepRecord:
-    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(program))
+def _record(step: ExportedStep, built: BuiltProgram) -> StepRecord:
+    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(built))
 
 
 # ----------------------------------------------------------------------------------- emitting
@@ -172,7 +174,7 @@ def _record(step: ExportedStep, program: Program) -> StepRecord:
 def _object(
     interface: Interface,
     steps: Sequence[ExportedStep],
-    programs: Sequence[Sequence[Program]],
+    programs: Sequence[Sequence[BuiltProgram]],
     targets: Sequence[Target],
     manifest: str,
 ) -> bytes:
@@ -187,8 +189,8 @@ def _object(
     opt_levels = [step.options.opt_level for step in steps]
     for planned, of_step, opt_level in zip(interface.steps, programs, opt_levels, strict=True):
         rows = zip(planned.implementations, of_step, targets, strict=True)
-        for implementation, program, target in rows:
-            emitted = emit_module(program, target)
+        for implementation, built, target in rows:
+            emitted = emit_module(built.program, target)
             bind_functions(emitted, target)
             part = optimize(str(emitted), target, opt_level, context)
             part.triple, part.data_layout = joined.triple, joined.data_layout

@@ -17,7 +17,7 @@ from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, POLL, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.build import build_program
-from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.source_map import BuiltProgram
 from symgrad.codegen.program.verify import verify_program
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import Target
@@ -50,17 +50,17 @@ class CompileOptions:
 
 def lower(
     graph: Graph, options: CompileOptions, on_decision: Callable[[Decision], None] | None = None
-) -> tuple[Graph, Program]:
+) -> tuple[Graph, BuiltProgram]:
     """Return a graph of known sizes as the passes leave it, and its program.
 
     `on_decision` is told what passes that weigh costs decide, and why.
     """
     passes = Options(fast_math=options.fast_math, on_decision=on_decision)
     optimized = optimize_graph(graph, options=passes)
-    program = build_program(fuse(optimized), options.target, options.threads)
+    built = build_program(fuse(optimized), options.target, options.threads)
     if settings().verify:
-        verify_program(program)
-    return optimized, program
+        verify_program(built.program)
+    return optimized, built
 
 
 class Executable:
@@ -70,8 +70,9 @@ class Executable:
         self.graph = graph
         self.options = options
         self.decisions: list[Decision] = []
-        self.optimized, self.program = lower(graph, options, self.decisions.append)
-        self.partition = self.program.partition
+        self.optimized, built = lower(graph, options, self.decisions.append)
+        self.program, self.sources = built.program, built.sources
+        self.partition = self.sources.partition
         self.llvm = str(emit_module(self.program, options.target))
         self.code = machine_code(self.llvm, options)
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
@@ -82,7 +83,7 @@ class Executable:
         self._constants = [aligned_copy(c.array) for c in self.program.constants]
         arrays = [self._arena, self._watch, *(s.array for s in self.program.variables)]
         # A tape is a pointer and a size; the program makes it grow, and it stays for the next run.
-        self._tapes = np.zeros((self.program.tapes, TAPE_BYTES // 8), np.int64)
+        self._tapes = np.zeros((len(self.program.tapes), TAPE_BYTES // 8), np.int64)
         weakref.finalize(self, _free_tapes, self._tapes)
         self._arrays = [*arrays, *self._constants, *self._tapes]
         self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
@@ -126,7 +127,7 @@ class Executable:
                 "a loop without a bound ran for longer than there is memory to record it",
                 hint="give it maximum_iterations",
             )
-        node, spec = self.program.failures[status]
+        node, spec = self.sources.failures[status]
         problem = (
             f"index {self._watch[FAILURE_WORD]} is out of range for {failing_axis(node, spec)}"
         )

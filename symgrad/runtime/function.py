@@ -359,7 +359,9 @@ class Step:
     def _parts(self, stage: str) -> list[Part]:
         """Return the parts of a stage, which say what kernels they belong to."""
         if stage == "graph":
-            return graph_parts(self.graph, Provenance(self.executable.program.launches))
+            executable = self.executable
+            provenance = Provenance(executable.program.launches, executable.sources)
+            return graph_parts(self.graph, provenance)
         return stage_parts(stage, self.executable)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from symgrad.codegen.program.language import Launch
+from symgrad.codegen.program.source_map import SourceMap
 from symgrad.errors import Source
 from symgrad.graph.node import Node
 
@@ -17,14 +18,15 @@ from symgrad.graph.node import Node
 class Provenance:
     """The way from the ops of any stage to the kernels of a program."""
 
-    def __init__(self, calls: Sequence[Launch]) -> None:
-        self.calls = calls
+    def __init__(self, launches: Sequence[Launch], sources: SourceMap) -> None:
+        self._launches = launches
+        self._sources = sources
         self._by_op: dict[Hashable, dict[str, None]] = {}
         self._by_line: dict[Hashable, dict[str, None]] = {}
-        for call in calls:
-            for node in call.group.nodes if call.group is not None else ():
-                self._by_op.setdefault(_op_key(node), {})[call.kernel.name] = None
-                self._by_line.setdefault(_line_key(node), {})[call.kernel.name] = None
+        for launch in launches:
+            for node in sources.nodes_of(launch):
+                self._by_op.setdefault(_op_key(node), {})[launch.kernel.name] = None
+                self._by_line.setdefault(_line_key(node), {})[launch.kernel.name] = None
 
     def kernels_of(self, node: Node) -> tuple[str, ...]:
         """Return the kernels that compute `node`.
@@ -38,9 +40,9 @@ class Provenance:
         return tuple(found)
 
     def nodes_of(self, kernel: str) -> list[Node]:
-        """Return the nodes that a kernel computes, in the order of its calls."""
-        groups = (c.group for c in self.calls if c.kernel.name == kernel and c.group is not None)
-        return [node for group in groups for node in group.nodes]
+        """Return the nodes that a kernel computes, in the order of its launches."""
+        launches = (launch for launch in self._launches if launch.kernel.name == kernel)
+        return [node for launch in launches for node in self._sources.nodes_of(launch)]
 
 
 def _line_key(node: Node) -> Hashable:

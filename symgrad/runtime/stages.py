@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from symgrad.codegen.llvm.module import loop_function
 from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import written_out
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
@@ -111,10 +112,10 @@ def _listed(names: list[str]) -> str:
 
 def _optimized_parts(executable: Executable) -> list[Part]:
     """Return the groups of the program, then those of the graphs nested in it."""
-    program = executable.program
-    kernels = {c.group: c.kernel.name for c in program.launches if c.group is not None}
+    sources = executable.sources
+    kernels = {group: launch.kernel.name for launch, group in sources.groups.items()}
     parts = []
-    for number, partition in enumerate((program.partition, *program.nested)):
+    for number, partition in enumerate(sources.partitions):
         if number:
             parts.append(Part("\n"))
         for line, group in partition.lines():
@@ -125,12 +126,12 @@ def _optimized_parts(executable: Executable) -> list[Part]:
 
 def _loops_parts(executable: Executable) -> list[Part]:
     program = executable.program
-    provenance = Provenance(program.launches)
+    provenance = Provenance(program.launches, executable.sources)
     parts = []
     for kernel in program.kernels:
         comment = kernel_comment(provenance.nodes_of(kernel.name), "//")
         parts += [Part(f"{comment}{print_kernel(kernel)}", (kernel.name,)), Part("\n")]
-    for line in program.text_of_instrs().splitlines(keepends=True):
+    for line in print_instrs(program, elide=_ELIDED).splitlines(keepends=True):
         called = _CALL.search(line)
         parts.append(Part(line, () if called is None else (called[1],)))
     return parts
@@ -174,7 +175,7 @@ def _function_parts(
     listed = [(name, text) for name, text in functions if text]
     texts = {name: text for name, text in listed if name is not None}
     calls = {name: set(called.findall(text)) & texts.keys() for name, text in texts.items()}
-    provenance = Provenance(executable.program.launches)
+    provenance = Provenance(executable.program.launches, executable.sources)
     kernels = [k.name for k in executable.program.kernels if k.name in texts]
     users: dict[str, list[str]] = {}
     for kernel in kernels:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from symgrad.codegen.program.run import Results
 from symgrad.config import override
 from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import float32, float64
@@ -29,7 +30,6 @@ from symgrad.passes.plan_memory import Request
 from tests.support import floors
 from tests.support.floors import TOLERANCES, coarsest, is_unstable, run_everywhere
 from tests.support.fuzz_families import FAMILIES, Program, random_program, random_training
-from tests.support.loop_machine import Results
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(40)
@@ -92,7 +92,7 @@ def _one_too_many(results: Results) -> Results:
 @pytest.mark.parametrize(
     ("broken", "floor"),
     [
-        ("run_loops", "the loops for native"),
+        ("run_program", "the loops for native"),
         ("run_native", "native code for native"),
     ],
 )

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.codegen.program.run import run_program
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
 from tests.support.floors import compile_for, program_for, run_native
-from tests.support.loop_machine import run_loops
 
 Array = np.ndarray[Any, Any]
 Evaluator = Callable[[Graph, Sequence[Array]], list[Array]]
@@ -29,7 +29,7 @@ def evaluate_reference(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 def evaluate_loops(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """Run the kernels in the loop interpreter."""
     known = specialize(graph, bind_sizes(graph, inputs))
-    return run_loops(program_for(known), inputs).outputs
+    return run_program(program_for(known), inputs).outputs
 
 
 def evaluate_native(graph: Graph, inputs: Sequence[Array]) -> list[Array]:

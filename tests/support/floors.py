@@ -22,14 +22,12 @@ import numpy as np
 
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.program.build import build_program
-from symgrad.codegen.program.language import (
-    Program,
-)
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.run import POISON, Results, poisoned, run_program
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
-from symgrad.graph.node import Tensor
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.passes.calls.callees import graphs_within
 from symgrad.passes.fusion.fuse import fuse
@@ -43,7 +41,6 @@ from tests.support.guard_pages import (
     guarded_empty,
     temporaries_apart,
 )
-from tests.support.loop_machine import POISON, Results, poisoned, run_loops
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +94,7 @@ def run_between_guards(step: Executable, inputs: Sequence[Array], memory: Memory
     """Run machine code on memory between guard pages. A fault ends the process."""
     side = memory.side or "end"
     program, given = step.program, [guarded_copy(a, side) for a in inputs]
-    outputs = [guarded_empty(t.type.static_shape, t.dtype.numpy, side) for t in _results(program)]
+    outputs = [guarded_empty(t.static_shape, t.dtype.numpy, side) for t in program.outputs]
     arena = guarded_empty((program.arena_bytes,), np.dtype(np.uint8), side)
     if memory.is_apart:
         arena = arena_apart(program)
@@ -115,10 +112,6 @@ def run_between_guards(step: Executable, inputs: Sequence[Array], memory: Memory
     finally:
         step.table[...] = table
     return Results(outputs, dict(zip(program.variables, variables, strict=True)))
-
-
-def _results(program: Program) -> Sequence[Tensor]:
-    return program.partition.graph.outputs
 
 
 def _enter(step: Executable, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -245,7 +238,7 @@ def compile_for(
 def program_for(graph: Graph, target: str = "native") -> Program:
     """Return the kernels for a graph of known sizes; no machine code is made."""
     partition = fuse(optimize(graph))
-    return build_program(partition, target_named(target))
+    return build_program(partition, target_named(target)).program
 
 
 def _floors(
@@ -256,7 +249,7 @@ def _floors(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )
     yield "the graph after the passes", partial(run_reference, made.optimized, inputs)
-    yield "the loops", partial(run_loops, made.program, inputs)
+    yield "the loops", partial(run_program, made.program, inputs)
     if variant.memory.side is None:
         yield "native code", partial(run_native, made, inputs)
     else:

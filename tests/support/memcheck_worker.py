@@ -56,7 +56,7 @@ def write_program(
 ) -> None:
     """Write the object file of a program, and what it is given."""
     with temporaries_apart():
-        _, program = lower(graph, options)
+        program = lower(graph, options)[1].program
     module = optimize(str(emit_module(program, options.target)), options.target, 0)
     image = folder / f"{seed}.o"
     image.write_bytes(emit_object(module, options.target, 0))
@@ -81,14 +81,13 @@ def _undefined(size: int) -> bytes:
 
 def _tables(program: Program, inputs: Sequence[Array]) -> Iterator[bytes]:
     """Yield the tables of inputs, outputs and state, and where temporaries lie in the arena."""
-    outputs = program.partition.graph.outputs
     yield _numbers(len(inputs))
     yield from map(_given, inputs)
-    yield _numbers(len(outputs))
-    yield from (_undefined(t.type.nbytes) for t in outputs)
+    yield _numbers(len(program.outputs))
+    yield from (_undefined(t.nbytes) for t in program.outputs)
     variables = [_given(state.array) for state in program.variables]
     constants = [_given(literal.array) for literal in program.constants]
-    tapes = [_numbers(TAPE_BYTES, _TAPE)] * program.tapes
+    tapes = [_numbers(TAPE_BYTES, _TAPE)] * len(program.tapes)
     state = [_undefined(program.arena_bytes), _given(np.zeros(WATCH_WORDS, np.int64))]
     assert len(state) == FIRST_VARIABLE_SLOT, "what is in front of the variables has changed"
     state += [*variables, *constants, *tapes]

@@ -12,6 +12,7 @@ from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.lower.groups import LoweredKernel, lower_group
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.source_map import BuiltProgram
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
@@ -47,6 +48,13 @@ def program_from(
     *outputs: Tensor, updates: Sequence[Update] = (), target: str = "x86-64-v4"
 ) -> Program:
     """Return the program of scheduled kernels for `target`."""
+    return built_from(*outputs, updates=updates, target=target).program
+
+
+def built_from(
+    *outputs: Tensor, updates: Sequence[Update] = (), target: str = "x86-64-v4"
+) -> BuiltProgram:
+    """Return the program of scheduled kernels for `target`, and where it comes from."""
     partition = partition_of(*outputs, updates=updates)
     return build_program(partition, target_named(target))
 

@@ -24,6 +24,7 @@ from symgrad.codegen.llvm.poll import (
 )
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.language import Program
+from symgrad.graph.graph import Graph
 from symgrad.graph.types import ALIGNMENT, Literal, State, TensorType
 
 ABI_VERSION = 1  # of the functions, their arguments and the head of an instance
@@ -153,13 +154,14 @@ class Interface:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPrograms:
-    """A step to give an interface to.
+    """A step to give an interface to: the graph, which names its inputs and outputs.
 
     Its programs, one for each level, what their functions are called, and by the statuses of these
     what has failed.
     """
 
     name: str
+    graph: Graph
     programs: tuple[Program, ...]
     symbols: tuple[str, ...]
     messages: Mapping[int, str]
@@ -169,7 +171,7 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
     """Lay out the instance of a library and give everything in it a name."""
     programs = [p for step in steps for p in step.programs]
     states = dict.fromkeys(state for p in programs for state in p.variables)
-    tape_counts = [max(p.tapes for p in step.programs) for step in steps]
+    tape_counts = [max(len(p.tapes) for p in step.programs) for step in steps]
     first_variable = _aligned(HEAD_BYTES + TAPE_BYTES * sum(tape_counts))
     names = distinct([state.name for state in states])
     variables, arena = [], first_variable
@@ -195,7 +197,7 @@ def _table(
     program: Program, arena: int, offsets: Mapping[State, int], first_tape: int
 ) -> tuple[Place, ...]:
     """Return what the table `state` of the function of `program` points at, slot by slot."""
-    tapes = (first_tape + TAPE_BYTES * i for i in range(program.tapes))
+    tapes = (first_tape + TAPE_BYTES * i for i in range(len(program.tapes)))
     variables = (offsets[state] for state in program.variables)
     return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes)
 
@@ -203,7 +205,7 @@ def _table(
 def _step_interface(
     step: StepPrograms, tables: Sequence[tuple[Place, ...]], status_base: int
 ) -> StepInterface:
-    graph = step.programs[0].partition.graph
+    graph = step.graph
     inputs = [tensor.name or f"input{i}" for i, tensor in enumerate(graph.inputs)]
     outputs = [tensor.name or f"output{i}" for i, tensor in enumerate(graph.outputs)]
     c_names = c_identifiers(["self", *inputs, *outputs])[1:]

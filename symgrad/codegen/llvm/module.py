@@ -55,7 +55,7 @@ def emit_module(
     keep nothing in registers, unless `whole_loops` times them as a whole in the place of their
     first call.
     """
-    module = ir.Module(program.partition.graph.name)
+    module = ir.Module(program.name)
     module.triple = target.triple
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None

@@ -45,19 +45,19 @@ _WORDS: dict[str, Number] = {"true": True, "false": False, "inf": math.inf, "nan
 _MODES: tuple[Mode, ...] = ("in", "out", "inout", "scratch")
 
 
-def parse_kernel(text: str) -> Kernel:
+def parse_kernel(text: str, first_line: int = 1) -> Kernel:
     """Return the kernel that `text` is the printed form of.
 
-    Raises `GraphError` with the line if it is none.
+    Raises `GraphError` with the line if it is none; lines are counted from `first_line`.
     """
-    return _Parser(text).kernel()
+    return _Parser(text, first_line).kernel()
 
 
 class _Parser(TokenReader):
     """Reads statements, knowing the dtypes of what was bound before them."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, first_line: int) -> None:
+        super().__init__(text, first_line)
         self._buffers: dict[str, DType] = {}
         self._values: dict[str, DType] = {}
 

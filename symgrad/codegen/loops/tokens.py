@@ -29,10 +29,14 @@ _DIGITS = 40  # of an integer, more than one of 64 bits has
 
 
 class TokenReader:
-    """A position in the tokens of a text; line breaks and indentation mean nothing."""
+    """A position in the tokens of a text; line breaks and indentation mean nothing.
 
-    def __init__(self, text: str) -> None:
+    `first_line` is the number of its first line, for errors.
+    """
+
+    def __init__(self, text: str, first_line: int = 1) -> None:
         self._text = text
+        self._first_line = first_line
         self._tokens: list[str] = []
         self._kinds: list[str] = []
         self._starts: list[int] = []
@@ -57,7 +61,7 @@ class TokenReader:
     # ---------------------------------------------------------------------------------- errors
 
     def _error(self, problem: str, offset: int) -> GraphError:
-        line = self._text.count("\n", 0, offset) + 1
+        line = self._first_line + self._text.count("\n", 0, offset)
         return GraphError(f"kernel text, line {line}", problem)
 
     def refused(self, problem: str) -> GraphError:

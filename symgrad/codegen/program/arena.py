@@ -1,42 +1,84 @@
-"""The arena of a program: how long each temporary is needed, and where it lies."""
+"""Liveness and memory planning: how long each temporary is needed, and where in the arena it lies.
+
+temporary0: f32[64]                      temporary0: f32[64] at 0 alive 0..1
+temporary1: f32[64]                  ->  temporary1: f32[64] at 256 alive 1..2
+temporary2: f32[64]                      temporary2: f32[64] at 0 alive 2..3
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
     Instr,
     Launch,
+    Program,
     Routine,
     ScanInstr,
     SwitchInstr,
     WhileInstr,
     root,
+    with_routines,
 )
+from symgrad.errors import ShapeError
+from symgrad.graph.dtypes import uint8
+from symgrad.graph.types import ALIGNMENT, INT64_MAX, TensorType
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.passes.plan_memory import Request, plan_memory
 
+Lifetimes = dict[Buffer, tuple[int, int]]
 
-def lay_out(
-    instrs: Sequence[Instr], routines: Sequence[Routine]
-) -> tuple[dict[Buffer, int], dict[Buffer, tuple[int, int]], int]:
-    """Return the offset and the lifetime of each temporary, and the size of the arena.
 
-    The memory of one of `routines` is kept from its first run to its last, and what lies in it is
-    alive for as long. That of other routines is not part of this arena.
+def lay_out(program: Program) -> Program:
+    """Return `program` with a place in the arena for each temporary."""
+    program = with_routines(program, _lay_out_routine)
+    lives = lifetimes_of(program.instrs, program.routines)
+    offsets, size = _planned(lives)
+    if size > INT64_MAX - ALIGNMENT:
+        problem = f"temporaries take {size} bytes of memory, an int64 counts to {INT64_MAX}"
+        raise ShapeError(program.name, problem)
+    return placed(program, offsets, lives, size)
+
+
+def placed(program: Program, offsets: Mapping[Buffer, int], lives: Lifetimes, size: int) -> Program:
+    """Return `program` with the places that its own temporaries have, and those of its routines.
+
+    What lies in the memory of a routine is alive for as long as that is.
+    """
+    all_offsets, all_lives = dict(offsets), dict(lives)
+    for routine in program.routines:
+        # Memory without a place, or that nobody needs, is for the verifier to name.
+        if routine.scratch in offsets:
+            start = offsets[routine.scratch]
+            all_offsets |= {buffer: start + n for buffer, n in routine.offsets.items()}
+        if routine.scratch in lives:
+            all_lives |= dict.fromkeys(routine.offsets, lives[routine.scratch])
+    return replace(program, offsets=all_offsets, lifetimes=all_lives, arena_bytes=size)
+
+
+def lifetimes_of(instrs: Sequence[Instr], routines: Sequence[Routine]) -> Lifetimes:
+    """Return from which instruction to which each temporary is needed, in the order of the text.
+
+    The memory of one of `routines` is kept from its first call to its last. That of other routines
+    is not part of this arena.
     """
     lifetimes = _Lifetimes({routine.scratch for routine in routines})
     lifetimes.visit(instrs)
-    requests = [Request(b.type.nbytes, *life) for b, life in lifetimes.of.items()]
-    places, size = plan_memory(requests)
-    offsets, lives = dict(zip(lifetimes.of, places, strict=True)), dict(lifetimes.of)
-    for routine in routines:
-        start, life = offsets[routine.scratch], lives[routine.scratch]
-        offsets |= {buffer: start + offset for buffer, offset in routine.offsets.items()}
-        lives |= dict.fromkeys(routine.offsets, life)
-    return offsets, lives, size
+    return lifetimes.of
+
+
+def _lay_out_routine(routine: Routine) -> Routine:
+    offsets, size = _planned(lifetimes_of(routine.instrs, ()))
+    scratch = replace(routine.scratch, type=TensorType(uint8, (size,)))
+    return replace(routine, scratch=scratch, offsets=offsets)
+
+
+def _planned(lives: Lifetimes) -> tuple[dict[Buffer, int], int]:
+    places, size = plan_memory([Request(b.type.nbytes, *life) for b, life in lives.items()])
+    return dict(zip(lives, places, strict=True)), size
 
 
 class _Lifetimes:
@@ -44,7 +86,7 @@ class _Lifetimes:
 
     def __init__(self, scratch: Collection[Buffer]) -> None:
         self._scratch = scratch
-        self.of: dict[Buffer, tuple[int, int]] = {}
+        self.of: Lifetimes = {}
         self._now = -1
 
     def visit(self, instrs: Sequence[Instr]) -> None:
@@ -59,13 +101,13 @@ class _Lifetimes:
                     for branch in instr.branches:
                         self.visit(branch)
                 case WhileInstr():
-                    self._visit_loop(instr)
+                    self._visit_while(instr)
                 case ScanInstr():
                     self._visit_scan(instr)
                 case CallInstr():
                     self._visit_call(instr)
 
-    def _visit_loop(self, loop: WhileInstr) -> None:
+    def _visit_while(self, loop: WhileInstr) -> None:
         """Visit a loop: what it uses from before is needed until its last iteration."""
         start = self._now
         self.visit(loop.condition)

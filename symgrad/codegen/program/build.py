@@ -1,4 +1,4 @@
-"""Build programs: from groups of nodes, and the nested graphs among them, to steps.
+"""Instruction selection: from groups of nodes, and the nested graphs among them, to programs.
 
 The graph of a branch or of a body is partitioned and lowered like a program of its own; what are
 inputs and outputs to it are buffers of the graph around it, or slices of stacks.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.lower.groups import lower_copy, lower_group, lower_zeros
@@ -30,23 +30,16 @@ from symgrad.codegen.program.language import (
     routines_of,
 )
 from symgrad.codegen.program.registers import schedule_registers
+from symgrad.codegen.program.source_map import BuiltProgram, SourceMap
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.relocate import Relocated
 from symgrad.codegen.target import Target
-from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Call, KernelSpec, Reshape, Scan, Switch, View, While
-from symgrad.graph.types import (
-    ALIGNMENT,
-    INT64_MAX,
-    Literal,
-    NestedGraph,
-    TensorType,
-    is_unbounded,
-)
+from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Group, Partition
@@ -54,34 +47,40 @@ from symgrad.passes.fusion.partition import Group, Partition
 _COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
 
 
-def build_program(partition: Partition, target: Target, threads: Threads = ONE_THREAD) -> Program:
-    """Lower and schedule every group, share equal kernels and lay out the arena.
+def build_program(
+    partition: Partition, target: Target, threads: Threads = ONE_THREAD
+) -> BuiltProgram:
+    """Return the program of `partition`, with its loops in registers and its memory laid out."""
+    built = build_instrs(partition, target, threads)
+    scheduled = schedule_registers(built.program, target)
+    return replace(built, program=lay_out(scheduled))
 
-    Nested graphs, which the passes have seen too, become groups here.
+
+def build_instrs(partition: Partition, target: Target, threads: Threads) -> BuiltProgram:
+    """Lower and schedule every group, share equal kernels, and put instructions in order.
+
+    Nested graphs, which the passes have seen too, become groups here. Temporaries lie nowhere yet.
     """
     builder = _Builder(target, threads)
     buffers = assign_buffers(partition)
     instrs = builder.instrs(partition, _Surroundings((), ()), buffers)
-    instrs = builder.scheduled(instrs)
-    routines = routines_of(instrs)
-    offsets, lifetimes, size = lay_out(instrs, routines)
-    if size > INT64_MAX - ALIGNMENT:
-        problem = f"temporaries take {size} bytes of memory, an int64 counts to {INT64_MAX}"
-        raise ShapeError(partition.graph.name, problem)
-    return Program(
-        partition,
-        tuple(builder.partitions),
-        buffers.variables,
-        tuple(builder.constants),
-        tuple(builder.pool.kernels),
-        instrs,
-        routines,
-        offsets,
-        lifetimes,
-        size,
-        builder.failures,
-        builder.tapes,
+    graph = partition.graph
+    program = Program(
+        name=graph.name,
+        inputs=tuple(t.type for t in graph.inputs),
+        outputs=tuple(t.type for t in graph.outputs),
+        variables=buffers.variables,
+        constants=tuple(builder.constants),
+        tapes=tuple(builder.tapes),
+        kernels=tuple(builder.pool.kernels),
+        instrs=instrs,
+        routines=routines_of(instrs),
+        offsets={},
+        lifetimes={},
+        arena_bytes=0,
     )
+    nested = tuple(builder.partitions)
+    return BuiltProgram(program, SourceMap(partition, nested, builder.groups, builder.failures))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,9 +101,9 @@ class _Builder:
         self.constants: dict[Literal, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self.partitions: list[Partition] = []  # those of nested graphs
-        self._target = target
+        self.groups: dict[Launch, Group] = {}
+        self.tapes: list[TensorType] = []
         self._temporaries = itertools.count()
-        self.tapes = 0
         self._loops = itertools.count()
         self._routines: dict[Graph, Routine] = {}
         self._names: list[str] = []  # of the functions whose routines are being built
@@ -117,10 +116,6 @@ class _Builder:
         self.failures |= names
         return _GraphSteps(self, partition, around, buffers or assign_buffers(partition)).build()
 
-    def scheduled(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
-        """Return the steps of the program or of a routine with the registers of their loops."""
-        return schedule_registers(instrs, self._target.vector_bytes, self._target.vector_registers)
-
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
         assert isinstance(graph, Graph), "a nested graph is a graph"
@@ -130,8 +125,8 @@ class _Builder:
     def temporary(self, type_: TensorType) -> Buffer:
         """Return a new buffer of the arena; a tape for a stack without a bound."""
         if is_unbounded(type_):
-            self.tapes += 1
-            return Buffer("tape", self.tapes - 1, type_)
+            self.tapes.append(type_)
+            return Buffer("tape", len(self.tapes) - 1, type_)
         return Buffer("temporary", next(self._temporaries), type_)
 
     def routine(self, callee: NestedGraph) -> Routine:
@@ -139,14 +134,17 @@ class _Builder:
         assert isinstance(callee, Graph), "a function is a graph"
         if callee not in self._routines:
             self._names.append(callee.name)
-            instrs = self.scheduled(self.instrs(self.nested(callee), _Surroundings((), ())))
+            instrs = self.instrs(self.nested(callee), _Surroundings((), ()))
             self._names.pop()
-            offsets, _, size = lay_out(instrs, ())
-            scratch = self.temporary(TensorType(uint8, (size,)))
-            name = re.sub(r"\W", "_", callee.name) + f".{len(self._routines)}"
-            arity = len(callee.inputs), len(callee.outputs)
-            routine = Routine(name, arity, instrs, scratch, offsets, routines_of(instrs))
-            self._routines[callee] = routine
+            self._routines[callee] = Routine(
+                name=re.sub(r"\W", "_", callee.name) + f".{len(self._routines)}",
+                inputs=tuple(t.type for t in callee.inputs),
+                outputs=tuple(t.type for t in callee.outputs),
+                instrs=instrs,
+                scratch=self.temporary(TensorType(uint8, (0,))),
+                offsets={},
+                inner=routines_of(instrs),
+            )
         return self._routines[callee]
 
     def label(self, text: str) -> str:
@@ -172,7 +170,7 @@ class _Builder:
 
     def _plain(self, label: str, kernel: Kernel, *arguments: Argument) -> Launch:
         shared = self.pool.add(kernel)
-        return Launch(self.label(label), shared.kernel, arguments, shared.starts, (), None)
+        return Launch(self.label(label), shared.kernel, arguments, shared.starts, ())
 
 
 class _GraphSteps:
@@ -234,8 +232,9 @@ class _GraphSteps:
             arguments.append(self._builder.temporary(scratch))
             starts.append(0)
         label = self._builder.label(_label(self._partition, group))
-        kernel, statuses = shared.kernel, shared.statuses
-        return Launch(label, kernel, tuple(arguments), tuple(starts), statuses, group)
+        launch = Launch(label, shared.kernel, tuple(arguments), tuple(starts), shared.statuses)
+        self._builder.groups[launch] = group
+        return launch
 
     def _lowered(self, group: Group) -> tuple[Relocated, Sequence[Buffer]]:
         """Return the kernel of a group and the buffers it is called with."""

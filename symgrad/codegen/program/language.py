@@ -1,23 +1,21 @@
-"""A program in the loop language: the order in which kernels are called, and the memory they use.
+"""Structured control flow over kernels: the program a graph becomes, and the memory it uses.
 
-A program is a list of steps. A step calls a kernel, or runs other steps: one of several branches,
-a body again and again, or a routine that is run from other places too.
+A program is a list of instructions. One launches a kernel, or runs other instructions: one of
+several branches, a body again and again, or a routine that is called from other places too. What
+it takes to run is all that is here: which groups of which graph a program was built of is in its
+source map (`program/source_map.py`). `program/print.py` shows the text of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never
 
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.loops.print import print_kernel
-from symgrad.graph.node import Node
-from symgrad.graph.structures import KernelSpec
 from symgrad.graph.types import Literal as ArrayLiteral
 from symgrad.graph.types import State, TensorType
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.passes.fusion.partition import Group, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Launch:
     """A kernel on buffers. `label` names it in reports.
 
     `starts` says at which element of each buffer the kernel begins, and `statuses` what its status
-    1, 2, ... are as a status of the program. `group` is what is computed; None for a copy or fill.
+    1, 2, ... are as a status of the program.
     """
 
     label: str
@@ -67,7 +65,6 @@ class Launch:
     arguments: tuple[Argument, ...]
     starts: tuple[int, ...]
     statuses: tuple[int, ...]
-    group: Group | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,20 +112,26 @@ class ScanInstr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routine:
-    """Steps that are in a program once and run from several places.
+    """A function of a program: instructions that are there once and called from several places.
 
-    Their inputs and outputs are what an `CallInstr` gives. Their temporaries lie in the buffer
-    `scratch`, at `offsets` from its start: no two runs of a routine overlap, so one piece of memory
-    serves all. `inner` are the routines it runs, those that these run among them. `arity` is how
-    many inputs and outputs there are.
+    Their inputs and outputs, of the types in `inputs` and `outputs`, are what a `CallInstr` gives.
+    Their temporaries lie in the buffer `scratch`, at `offsets` from its start: no two calls of a
+    routine overlap, so one piece of memory serves all. `inner` are the routines it calls, those
+    that these call among them.
     """
 
     name: str
-    arity: tuple[int, int]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
     instrs: tuple[Instr, ...]
     scratch: Buffer
     offsets: dict[Buffer, int]
     inner: tuple[Routine, ...]
+
+    @property
+    def arity(self) -> tuple[int, int]:
+        """How many inputs and outputs there are."""
+        return len(self.inputs), len(self.outputs)
 
     @property
     def can_fail(self) -> bool:
@@ -151,7 +154,7 @@ Instr = Launch | SwitchInstr | WhileInstr | ScanInstr | CallInstr
 
 
 def launches_of(instrs: Sequence[Instr]) -> Iterator[Launch]:
-    """Yield the calls of kernels in `steps`, nested ones in their place."""
+    """Yield the launches of kernels in `instrs`, nested ones in their place."""
     for instr in instrs:
         match instr:
             case Launch():
@@ -169,13 +172,13 @@ def launches_of(instrs: Sequence[Instr]) -> Iterator[Launch]:
 
 
 def routines_of(instrs: Sequence[Instr]) -> tuple[Routine, ...]:
-    """Return the routines that `steps` run, each once, after those it runs itself."""
+    """Return the routines that `instrs` call, each once, after those it calls itself."""
     direct = dict.fromkeys(instr.routine for instr in calls_of(instrs))
     return tuple(dict.fromkeys(r for routine in direct for r in (*routine.inner, routine)))
 
 
 def calls_of(instrs: Sequence[Instr]) -> Iterator[CallInstr]:
-    """Yield the runs of routines in `steps`, nested ones in their place."""
+    """Yield the calls of routines in `instrs`, nested ones in their place."""
     for instr in instrs:
         match instr:
             case Launch():
@@ -192,7 +195,7 @@ def calls_of(instrs: Sequence[Instr]) -> Iterator[CallInstr]:
 
 
 def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
-    """Yield the buffers that `steps` touch, at any depth."""
+    """Yield the buffers that `instrs` touch, at any depth."""
     for instr in instrs:
         match instr:
             case Launch():
@@ -216,92 +219,65 @@ def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
 class Program:
     """A compiled graph in the loop language.
 
-    `kernels` are the different ones; calls of equal kernels share one. `offsets` says where in the
-    arena of `arena_bytes` each temporary lies, those of `routines` too; `failures` which node each
-    status stands for. `nested` are the groups of branches, bodies and functions, each after the
-    graph it is in.
+    `kernels` are the different ones; launches of equal kernels share one. `tapes` are the types of
+    the stacks without a bound. `offsets` says where in the arena of `arena_bytes` each temporary
+    lies, those of `routines` too, and `lifetimes` from which instruction to which it is needed;
+    before `lay_out` has run, both are empty.
     """
 
-    partition: Partition
-    nested: tuple[Partition, ...]
+    name: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
     variables: tuple[State, ...]
     constants: tuple[ArrayLiteral, ...]
+    tapes: tuple[TensorType, ...]
     kernels: tuple[Kernel, ...]
     instrs: tuple[Instr, ...]
     routines: tuple[Routine, ...]
     offsets: dict[Buffer, int]
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
-    failures: dict[int, tuple[Node, KernelSpec | None]]
-    tapes: int
 
     @property
     def launches(self) -> tuple[Launch, ...]:
-        """Every call of a kernel, in the order of the text."""
+        """Every launch of a kernel, in the order of the text."""
         return tuple(launches_of(self.all_instrs))
 
     @property
     def all_instrs(self) -> tuple[Instr, ...]:
-        """The steps of the routines, then those of the program."""
+        """The instructions of the routines, then those of the program."""
         return (*(instr for routine in self.routines for instr in routine.instrs), *self.instrs)
 
-    def __str__(self) -> str:
-        body = "\n".join(print_kernel(k) for k in self.kernels)
-        return f"{body}\n{self.text_of_instrs()}"
 
-    def text_of_instrs(self) -> str:
-        """Return the text of the program without that of the kernels it calls."""
-        routines = "".join(
-            f"routine @{r.name} {{\n{self._print(r.instrs, '  ')}}}\n" for r in self.routines
-        )
-        head = f"program @{self.partition.graph.name} arena({self.arena_bytes})"
-        return f"{routines}{head} {{\n{self._print(self.instrs, '  ')}}}\n"
+def with_routines(program: Program, change: Callable[[Routine], Routine]) -> Program:
+    """Return `program` with every routine changed, each after those it calls."""
+    changed: dict[Routine, Routine] = {}
+    for routine in program.routines:
+        inner = tuple(changed[called] for called in routine.inner)
+        instrs = _calling(routine.instrs, changed)
+        changed[routine] = change(replace(routine, instrs=instrs, inner=inner))
+    instrs = _calling(program.instrs, changed)
+    return replace(program, instrs=instrs, routines=tuple(changed.values()))
 
-    def _print(self, instrs: Sequence[Instr], indent: str) -> str:
-        return "".join(self._print_instr(instr, indent) for instr in instrs)
 
-    def _print_instr(self, instr: Instr, indent: str) -> str:
-        deeper = indent + "  "
+def _calling(instrs: Sequence[Instr], routines: Mapping[Routine, Routine]) -> tuple[Instr, ...]:
+    """Return `instrs` with calls of other routines in the place of those in `routines`."""
+
+    def renamed(instr: Instr) -> Instr:
         match instr:
             case Launch():
-                places = zip(instr.arguments, instr.starts, strict=True)
-                names = ", ".join(self._print_place(*place) for place in places)
-                return f"{indent}launch @{instr.kernel.name}({names})  // {instr.label}\n"
+                return instr
             case SwitchInstr():
-                parts = "".join(
-                    f"{indent}}} case {i} {{\n{self._print(branch, deeper)}"
-                    for i, branch in enumerate(instr.branches)
-                )
-                return f"{indent}switch {self._print_argument(instr.index)} {{\n{parts}{indent}}}\n"
+                branches = tuple(_calling(branch, routines) for branch in instr.branches)
+                return replace(instr, branches=branches)
             case WhileInstr():
-                head = f"while loop {instr.number}{self._print_registers(instr.registers)}"
-                return (
-                    f"{indent}{head} {{\n{self._print(instr.condition, deeper)}"
-                    f"{indent}}} {self._print_argument(instr.test)} {{\n"
-                    f"{self._print(instr.body, deeper)}{indent}}}\n"
-                )
+                condition = _calling(instr.condition, routines)
+                return replace(instr, condition=condition, body=_calling(instr.body, routines))
             case ScanInstr():
-                way = " backwards" if instr.reverse else ""
-                head = f"scan loop {instr.number} {self._print_argument(instr.trips)}{way}"
-                head += self._print_registers(instr.registers)
-                return f"{indent}{head} {{\n{self._print(instr.body, deeper)}{indent}}}\n"
+                return replace(instr, body=_calling(instr.body, routines))
             case CallInstr():
-                given = ", ".join(map(self._print_argument, instr.inputs))
-                results = ", ".join(map(self._print_argument, instr.outputs))
-                return f"{indent}call @{instr.routine.name}({given}) -> ({results})\n"
+                return replace(instr, routine=routines[instr.routine])
+            case _:
+                assert_never(instr)
 
-    def _print_registers(self, registers: Sequence[Register]) -> str:
-        places = (f"{r.mode} {self._print_argument(r.buffer)}" for r in registers)
-        return f" registers({', '.join(places)})" if registers else ""
-
-    def _print_place(self, argument: Argument, start: int) -> str:
-        if isinstance(argument, Buffer) and argument.place == "temporary":
-            return f"arena[{self.offsets[argument] + start * argument.type.dtype.itemsize}]"
-        return self._print_argument(argument) + (f"[{start}]" if start else "")
-
-    def _print_argument(self, argument: Argument) -> str:
-        if isinstance(argument, Slice):
-            return f"{self._print_argument(argument.stack)}[iteration of loop {argument.loop}]"
-        if argument.place == "temporary":
-            return f"arena[{self.offsets[argument]}]"
-        return str(argument)
+    return tuple(map(renamed, instrs))

@@ -1,14 +1,14 @@
-"""Schedules of loops over steps: which buffers are in registers while a loop runs.
+"""Register allocation (scalar replacement): which buffers are in registers while a loop runs.
 
 Small kernels are written out in the loop rather than called, without loops of their own, and what
 only they touch need not be in memory: a loop variable that goes through memory costs the time from
 a store to a load of it in every iteration.
 
-    while loop 0 {                             while loop 0 registers(inout arena[0], ...) {
-      call @k1(arena[0], input1, arena[64])      call @k1(arena[0], input1, arena[64])
-    } arena[64] {                       ->     } arena[64] {
-      call @k2(arena[0])                         call @k2(arena[0])
-    }                                          }
+    while loop 0 {                         while loop 0 registers(inout temporary0, ...) {
+      launch @k1(temporary0, temporary1)     launch @k1(temporary0, temporary1)
+    } temporary1 {                     ->  } temporary1 {
+      launch @k2(temporary0)                 launch @k2(temporary0)
+    } -> temporary2                        } -> temporary2
 
 The schedule changes no result: in registers, the same operations are done in the same lanes. How
 much fits depends on the machine. What is left over is for `llvm/instructions.py` to emit as calls.
@@ -41,8 +41,10 @@ from symgrad.codegen.program.language import (
     CallInstr,
     Instr,
     Launch,
+    Program,
     Register,
     RegisterMode,
+    Routine,
     ScanInstr,
     Slice,
     SwitchInstr,
@@ -51,7 +53,9 @@ from symgrad.codegen.program.language import (
     launches_of,
     root,
     routines_of,
+    with_routines,
 )
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.passes.fusion.buffers import Buffer
@@ -61,11 +65,18 @@ MAX_LOOP = 2048  # of a loop: what it executes has to fit the cache of decoded i
 MAX_PROGRAM = 8192  # of all different loops of a program: they take time to compile
 
 
-def schedule_registers(
-    instrs: Sequence[Instr], vector_bytes: int, vector_registers: int
-) -> tuple[Instr, ...]:
-    """Return `steps` with the loops marked that have something to gain from registers."""
-    return _Registers(instrs, vector_bytes, vector_registers).schedule(instrs)
+def schedule_registers(program: Program, target: Target) -> Program:
+    """Return `program` with the loops marked that have something to gain from registers."""
+
+    def scheduled(instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
+        registers = _Registers(instrs, target.vector_bytes, target.vector_registers)
+        return registers.schedule(instrs)
+
+    def of_routine(routine: Routine) -> Routine:
+        return replace(routine, instrs=scheduled(routine.instrs))
+
+    program = with_routines(program, of_routine)
+    return replace(program, instrs=scheduled(program.instrs))
 
 
 def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
@@ -161,8 +172,8 @@ class _Registers:
 
     def _of_loop(self, loop: WhileInstr | ScanInstr) -> tuple[Register, ...]:
         """Return the registers of `loop`; none if nothing would be written there."""
-        in_memory = set(_in_memory([loop], self._vector_bytes))
-        written = set(_written([loop]))
+        in_memory = set(addressed([loop], self._vector_bytes))
+        written = set(written_by([loop]))
         mentions = Counter(buffers_of([loop]))
         candidates = [b for b in mentions if b not in in_memory]
         candidates.sort(key=lambda b: (b not in written, b.type.nbytes))
@@ -192,8 +203,8 @@ class _Registers:
 # -------------------------------------------------------------------------- what a loop touches
 
 
-def _in_memory(instrs: Sequence[Instr], vector_bytes: int) -> Iterator[Buffer]:
-    """Yield the buffers that must have an address: called kernels and slices take part of it."""
+def addressed(instrs: Sequence[Instr], vector_bytes: int) -> Iterator[Buffer]:
+    """Yield the buffers that must have an address: launched kernels and slices take part of it."""
     for instr in _nested(instrs):
         match instr:
             case Launch(kernel=kernel, arguments=arguments):
@@ -246,7 +257,7 @@ def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]
                 pass
 
 
-def _written(instrs: Sequence[Instr]) -> Iterator[Buffer]:
+def written_by(instrs: Sequence[Instr]) -> Iterator[Buffer]:
     """Yield the buffers that `steps` write to."""
     for instr in _nested(instrs):
         match instr:

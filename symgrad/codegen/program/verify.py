@@ -1,20 +1,26 @@
-"""What a well-formed program is.
+"""Verifier of programs: what a well-formed program is.
 
-Checked is that every piece of memory a step is handed exists and is as large as the step takes it
+Checked is that every piece of memory an instruction is handed exists and is as large as it is taken
 to be: a kernel touches nothing outside of its parameters (`verify_kernel`), its parameters lie in
-the arguments of its calls, the slices of a stack fill the stack, what a routine calls an input or
-an output is one of that size at each of its runs, and the arena holds every temporary. Parameters
-of a call do not overlap, unless it only reads them. Not checked is what depends on the order of
-steps: whether memory is written before it is read, and whether it is still needed when it is
-written; the interpreter of programs spoils what was not written, so that its results tell.
+the arguments of its launches, the slices of a stack fill the stack, and what a routine calls an
+input or an output is one of that size at each of its calls. What is written overlaps nothing else
+that the same instruction is handed. Loops are counted by one int64, statuses say where each failure
+goes, and registers are a schedule that changes no result. That the arena holds every temporary is
+checked in `verify_memory.py`. Not checked is what depends on the order of instructions: whether
+memory is written before it is read; the interpreter spoils what was not written, so that its
+results tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import assert_never
 
+from symgrad.codegen.loops.language import Check, Kernel
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program.language import (
     Argument,
@@ -29,9 +35,12 @@ from symgrad.codegen.program.language import (
     WhileInstr,
     buffers_of,
     root,
+    routines_of,
 )
+from symgrad.codegen.program.registers import addressed, written_by
+from symgrad.codegen.program.verify_memory import verify_memory
 from symgrad.graph.dtypes import DType, bool_, int64
-from symgrad.graph.types import TensorType, is_unbounded
+from symgrad.graph.types import ALIGNMENT, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer
 
 # Of which types the memory is that a buffer outside of the arena names, by place and number.
@@ -39,76 +48,88 @@ _Outside = Mapping[tuple[str, int], TensorType]
 
 
 def verify_program(program: Program) -> None:
-    """Raise AssertionError, with the step as a note, if the program is not well formed."""
+    """Raise AssertionError, with the instruction as a note, if a program is not well formed."""
+    verify_instrs(program)
+    verify_memory(program)
+
+
+def verify_instrs(program: Program) -> None:
+    """Verify what holds before the memory is laid out, too."""
     for kernel in program.kernels:
         verify_kernel(kernel)
-    _verify_arena(program)
-    graph = program.partition.graph
+    _verify_unique("kernels", [kernel.name for kernel in program.kernels])
+    _verify_unique("routines", [routine.name for routine in program.routines])
+    _verify_unique("loops", [str(loop.number) for loop in _loops_of(program.all_instrs)])
     places = {("variable", i): state.type for i, state in enumerate(program.variables)}
     places |= {("constant", i): literal.type for i, literal in enumerate(program.constants)}
-    inputs = {("input", i): t.type for i, t in enumerate(graph.inputs)}
-    outputs = {("output", i): t.type for i, t in enumerate(graph.outputs)}
-    _Verifier(program, places | inputs | outputs).verify(program.instrs)
+    places |= {("tape", i): type_ for i, type_ in enumerate(program.tapes)}
+    assert all(map(is_unbounded, program.tapes)), "a tape has a bound"
+    kernels = {kernel.name: kernel for kernel in program.kernels}
+    known: list[Routine] = []
     for routine in program.routines:
-        _Verifier(program, places | _interface(routine)).verify(routine.instrs)
+        assert set(routine.inner) <= set(known), f"@{routine.name} stands before what it calls"
+        _verify_whole(routine, kernels, known, places)
+        known.append(routine)
+    _verify_whole(program, kernels, known, places)
 
 
-# ---------------------------------------------------------------------------------- the arena
+def _verify_whole(
+    whole: Program | Routine,
+    kernels: Mapping[str, Kernel],
+    known: Sequence[Routine],
+    places: _Outside,
+) -> None:
+    """Verify the instructions of a program or of a routine."""
+    inputs = {("input", i): type_ for i, type_ in enumerate(whole.inputs)}
+    outputs = {("output", i): type_ for i, type_ in enumerate(whole.outputs)}
+    if isinstance(whole, Routine):
+        called = routines_of(whole.instrs)
+        assert whole.inner == called, f"@{whole.name} calls others than it says"
+    mentions = Counter(buffers_of(whole.instrs))
+    outside = {**places, **inputs, **outputs}
+    _InstrVerifier(kernels, known, outside, mentions).verify(whole.instrs, {})
 
 
-def _verify_arena(program: Program) -> None:
-    """Verify that temporaries lie in the arena, and apart while they are needed together."""
-    inner = {buffer for routine in program.routines for buffer in routine.offsets}
-    for routine in program.routines:
-        start = program.offsets[routine.scratch]
-        for buffer in routine.offsets:
-            _verify_inside(program, buffer, start, start + routine.scratch.type.nbytes)
-    own = [buffer for buffer in program.lifetimes if buffer not in inner]
-    for buffer in own:
-        _verify_inside(program, buffer, 0, program.arena_bytes)
-    alive: list[Buffer] = []
-    for buffer in sorted(own, key=lambda b: program.lifetimes[b]):
-        first, _ = program.lifetimes[buffer]
-        alive = [other for other in alive if program.lifetimes[other][1] >= first]
-        for other in alive:
-            assert not _overlap(program, buffer, other), f"{buffer} and {other} overlap"
-        alive.append(buffer)
+def _verify_unique(what: str, names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    assert not twice, f"two {what} are called {', '.join(twice)}"
 
 
-def _verify_inside(program: Program, buffer: Buffer, low: int, high: int) -> None:
-    start = program.offsets[buffer]
-    end = start + buffer.type.nbytes
-    is_inside = start >= low and end <= high
-    assert is_inside, f"{buffer} is at {start}..{end}, outside {low}..{high}"
-    assert start % buffer.type.dtype.itemsize == 0, f"{buffer} of {buffer.type} is at {start}"
-
-
-def _overlap(program: Program, a: Buffer, b: Buffer) -> bool:
-    start_a, start_b = program.offsets[a], program.offsets[b]
-    return start_a < start_b + b.type.nbytes and start_b < start_a + a.type.nbytes
-
-
-# ---------------------------------------------------------------------------------- the steps
-
-
-def _interface(routine: Routine) -> dict[tuple[str, int], TensorType]:
-    """Return the types of the inputs and outputs that a routine touches."""
-    outside = (b for b in buffers_of(routine.instrs) if b.place in ("input", "output"))
-    return {(buffer.place, buffer.number): buffer.type for buffer in outside}
+def _loops_of(instrs: Sequence[Instr]) -> Iterator[WhileInstr | ScanInstr]:
+    """Yield the loops among `instrs`, at any depth."""
+    for instr in instrs:
+        match instr:
+            case Launch() | CallInstr():
+                pass
+            case SwitchInstr():
+                yield from (loop for branch in instr.branches for loop in _loops_of(branch))
+            case WhileInstr():
+                yield instr
+                yield from _loops_of((*instr.condition, *instr.body))
+            case ScanInstr():
+                yield instr
+                yield from _loops_of(instr.body)
+            case _:
+                assert_never(instr)
 
 
 @dataclass(frozen=True, slots=True)
-class _Verifier:
-    """Walks the steps of a program or routine; `outside` is the memory that is not its own."""
+class _InstrVerifier:
+    """Walks the instructions of a program or routine.
 
-    program: Program
+    `outside` is the memory that is not in the arena; `mentions` is how often a buffer is named.
+    """
+
+    kernels: Mapping[str, Kernel]
+    routines: Sequence[Routine]
     outside: _Outside
+    mentions: Mapping[Buffer, int]
 
-    def verify(self, instrs: Sequence[Instr], slices: Mapping[int, int] | None = None) -> None:
+    def verify(self, instrs: Sequence[Instr], slices: Mapping[int, int]) -> None:
         """Verify instructions; `slices` is how many slices the stacks of each loop around have."""
         for instr in instrs:
             try:
-                self._instr(instr, slices or {})
+                self._instr(instr, slices)
             except AssertionError as error:
                 error.add_note(f"in: {_described(instr)}")
                 raise
@@ -125,6 +146,7 @@ class _Verifier:
             case WhileInstr():
                 self._scalar(instr.test, bool_, slices)
                 self._scalar(instr.count, int64, slices)
+                _verify_written(instr.count)
                 inside = self._loop(instr, slices)
                 self.verify(instr.condition, inside)
                 self.verify(instr.body, inside)
@@ -133,10 +155,17 @@ class _Verifier:
                 self.verify(instr.body, self._loop(instr, slices))
             case CallInstr():
                 self._call(instr, slices)
+            case _:
+                assert_never(instr)
 
     def _launch(self, launch: Launch, slices: Mapping[int, int]) -> None:
         kernel = launch.kernel
-        assert kernel in self.program.kernels, f"@{kernel.name} is no kernel of the program"
+        is_known = self.kernels.get(kernel.name) == kernel
+        assert is_known, f"@{kernel.name} is no kernel of the program"
+        assert "\n" not in launch.label, "a label is one line"
+        _verify_statuses(launch)
+        given, wanted = (len(launch.arguments), len(launch.starts)), len(kernel.params)
+        assert given == (wanted, wanted), f"{given[0]} arguments for {wanted} parameters"
         places = list(zip(kernel.params, launch.arguments, launch.starts, strict=True))
         for param, argument, start in places:
             self._argument(argument, slices)
@@ -144,8 +173,6 @@ class _Verifier:
             held, end = argument.type.count, start + param.count
             is_inside = start >= 0 and end <= held
             assert is_inside, f"{param.name} is {start}..{end} of {held} elements"
-            is_written = param.mode != "in"
-            assert not (is_written and root(argument).place == "constant"), "a constant is written"
         for (param, first, low), (other, second, start) in combinations(places, 2):
             if param.mode != "in" or other.mode != "in":
                 apart = low + param.count <= start or start + other.count <= low
@@ -153,31 +180,60 @@ class _Verifier:
                 assert not is_shared or (first == second and apart), (
                     f"{param.name} and {other.name} overlap"
                 )
+        for param, argument, _ in places:
+            if param.mode != "in":
+                _verify_written(argument)
 
     def _loop(self, loop: WhileInstr | ScanInstr, slices: Mapping[int, int]) -> dict[int, int]:
-        """Verify the head of a loop; return the slices of the loops around a step within it."""
-        assert loop.number not in slices, f"loop {loop.number} is within itself"
+        """Verify the head of a loop; return the slices of the loops around what is within it."""
         assert loop.capacity >= 0, f"loop {loop.number} has {loop.capacity} slices"
         inside = {**slices, loop.number: loop.capacity}
         for tape in loop.tapes:
             assert root(tape).place == "tape", f"{root(tape)} grows and is no tape"
             assert tape.loop == loop.number, f"a tape of loop {tape.loop} grows"
+            assert isinstance(tape.stack, Buffer), "a slice of a tape grows"
             self._argument(tape, inside)
-        for register in loop.registers:
-            self._argument(register.buffer, inside)
+        self._registers(loop, inside)
         return inside
+
+    def _registers(self, loop: WhileInstr | ScanInstr, slices: Mapping[int, int]) -> None:
+        """Verify that the registers of a loop hold all that it does to them."""
+        if not loop.registers:
+            return
+        body = loop.body if isinstance(loop, ScanInstr) else (*loop.condition, *loop.body)
+        is_outermost = not any(inner.registers for inner in _loops_of(body))
+        assert is_outermost, "a loop within one that has registers has some of its own"
+        mentions, written = Counter(buffers_of([loop])), set(written_by([loop]))
+        in_memory = set(addressed([loop], ALIGNMENT))  # no vector register is wider
+        _verify_unique("registers", [str(register.buffer) for register in loop.registers])
+        for register in loop.registers:
+            buffer, mode = register.buffer, register.mode
+            self._argument(buffer, slices)
+            assert mentions[buffer], f"{buffer} is in a register and not in the loop"
+            assert buffer not in in_memory, f"{buffer} is in a register and needs an address"
+            if mode == "in":
+                assert buffer not in written, f"{buffer} is written and not written back"
+            if mode == "local":
+                is_local = buffer.place == "temporary" and mentions[buffer] == self.mentions[buffer]
+                assert is_local, f"{buffer} is in a register only, and named outside of the loop"
 
     def _call(self, call: CallInstr, slices: Mapping[int, int]) -> None:
         routine = call.routine
-        assert routine in self.program.routines, f"@{routine.name} is no routine of the program"
+        assert routine in self.routines, f"@{routine.name} is no routine of the program"
         given = len(call.inputs), len(call.outputs)
         assert given == routine.arity, f"{given} inputs and outputs for {routine.arity}"
-        touched = _interface(routine)
-        for place, arguments in (("input", call.inputs), ("output", call.outputs)):
-            for number, argument in enumerate(arguments):
+        for place, arguments, types in (
+            ("input", call.inputs, routine.inputs),
+            ("output", call.outputs, routine.outputs),
+        ):
+            for number, (argument, wanted) in enumerate(zip(arguments, types, strict=True)):
                 self._argument(argument, slices)
-                wanted = touched.get((place, number), argument.type)
                 _verify_same(f"{place} {number} of @{routine.name}", argument.type, wanted)
+        for number, output in enumerate(call.outputs):
+            _verify_written(output)
+            others = (*call.inputs, *call.outputs[:number])
+            is_apart = not output.type.count or root(output) not in map(root, others)
+            assert is_apart, f"output {number} of @{routine.name} overlaps another operand"
 
     # ----------------------------------------------------------------------------- arguments
 
@@ -190,13 +246,7 @@ class _Verifier:
         """Verify that an argument is memory of the program, and fills what it is a part of."""
         if isinstance(argument, Slice):
             self._slice(argument, slices)
-            return
-        if argument.place == "temporary":
-            assert argument in self.program.offsets, f"{argument} has no place in the arena"
-        elif argument.place == "tape":
-            known = 0 <= argument.number < self.program.tapes and is_unbounded(argument.type)
-            assert known, f"{argument} of {argument.type} is no tape of the program"
-        else:
+        elif argument.place != "temporary":
             wanted = self.outside.get((argument.place, argument.number))
             assert wanted is not None, f"{argument} does not exist"
             _verify_same(str(argument), argument.type, wanted)
@@ -213,6 +263,20 @@ class _Verifier:
             assert count == per_slice, f"a slice of {count} elements on a tape of {per_slice} each"
 
 
+def _verify_written(argument: Argument) -> None:
+    place = root(argument).place
+    assert place not in ("constant", "input"), f"{root(argument)} is written"
+
+
+def _verify_statuses(launch: Launch) -> None:
+    """Verify that each failure of the kernel is one of the program."""
+    checks = (s for s in statements(launch.kernel.body) if isinstance(s, Check))
+    wanted = max((check.status for check in checks), default=0)
+    given = len(launch.statuses)
+    assert given == wanted, f"{given} statuses for the {wanted} of @{launch.kernel.name}"
+    assert all(status > 0 for status in launch.statuses), "a status of a failure is not positive"
+
+
 def _verify_same(what: str, found: TensorType, held: TensorType) -> None:
     is_same = found.dtype == held.dtype and found.count == held.count
     assert is_same, f"{what} is {found}, but its memory holds {held}"
@@ -225,7 +289,7 @@ def _verify_dtype(what: str, dtype: DType, held: DType) -> None:
 def _described(instr: Instr) -> str:
     match instr:
         case Launch():
-            return f"launch @{instr.kernel.name}  // {instr.label}"
+            return f"launch @{instr.kernel.name}  // {instr.label}".removesuffix("  // ")
         case SwitchInstr():
             return "switch"
         case WhileInstr():
@@ -234,3 +298,5 @@ def _described(instr: Instr) -> str:
             return f"scan loop {instr.number}"
         case CallInstr():
             return f"call @{instr.routine.name}"
+        case _:
+            assert_never(instr)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
 from symgrad.codegen.program.language import Launch
+from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.passes.fusion.partition import Group
 from symgrad.runtime.executable import Executable
@@ -78,14 +79,15 @@ def threads_text(record: KernelRecord) -> str:
 
 def describe_kernels(executable: Executable) -> Kernels:
     """Return a record for each call of the program."""
-    program = executable.program
-    partitions = (program.partition, *program.nested)
-    boundaries = {group: reasons for p in partitions for group, reasons in p.boundaries()}
-    return Kernels(_record(call, boundaries) for call in program.launches)
+    sources = executable.sources
+    boundaries = {g: reasons for p in sources.partitions for g, reasons in p.boundaries()}
+    return Kernels(_record(call, sources, boundaries) for call in executable.program.launches)
 
 
-def _record(call: Launch, boundaries: Mapping[Group, tuple[str, ...]]) -> KernelRecord:
-    nodes = call.group.nodes if call.group is not None else ()
+def _record(
+    call: Launch, sources: SourceMap, boundaries: Mapping[Group, tuple[str, ...]]
+) -> KernelRecord:
+    nodes, group = sources.nodes_of(call), sources.groups.get(call)
     parts = kernel_parts(call.kernel)
     return KernelRecord(
         call.kernel.name,
@@ -95,7 +97,7 @@ def _record(call: Launch, boundaries: Mapping[Group, tuple[str, ...]]) -> Kernel
         kernel_flops(call.kernel),
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
-        () if call.group is None else boundaries[call.group],
+        () if group is None else boundaries[group],
         schedule_reasons(call.kernel),
         parts,
         parts if parts == 1 or openmp().name is not None else 1,

@@ -122,8 +122,8 @@ def describe_memory(executable: Executable) -> Memory:
         state,
         constants,
         buffers,
-        tuple(_gradients_in_memory(program.partition)),
-        _fused((program.partition, *program.nested)),
+        tuple(_gradients_in_memory(executable.partition)),
+        _fused(executable.sources.partitions),
     )
 
 

@@ -25,7 +25,7 @@ from tests.support.floors import program_for
 
 def plan(*graphs: Graph, messages: dict[int, str] | None = None) -> Interface:
     steps = [
-        StepPrograms(f"s{i}", (program_for(graph),), (f"lib.s{i}",), messages or {})
+        StepPrograms(f"s{i}", graph, (program_for(graph),), (f"lib.s{i}",), messages or {})
         for i, graph in enumerate(graphs)
     ]
     return plan_interface("lib", (0,), steps)

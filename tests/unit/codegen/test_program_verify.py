@@ -154,7 +154,7 @@ BROKEN = [
         lambda: (lambda p: replace(p, offsets=dict.fromkeys(p.offsets, 0)))(_products()),
         "overlap",
     ),
-    ("no tapes", lambda: replace(_looped(), tapes=0), "no tape of the program"),
+    ("no tapes", lambda: replace(_looped(), tapes=()), "tape0 does not exist"),
     ("a routine on other memory", lambda: _with_other_operands(_called()), "its memory holds"),
     ("no routines", lambda: replace(_called(), routines=()), "no routine of the program"),
     (

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.program.run import run_program
 from symgrad.graph.dtypes import ALL, DType, bfloat16, float16
 from symgrad.graph.graph import Graph
 from symgrad.graph.reference import evaluate
 from tests.support.floors import TARGETS, compile_for, program_for, run_native
-from tests.support.loop_machine import run_loops
 
 _SOURCES = [d for d in ALL if not d.is_half]
 _HALVES = (float16, bfloat16)
@@ -73,7 +73,7 @@ def test_a_number_that_becomes_a_half_is_rounded_once_on_every_floor(source, hal
     graph = Graph([sg.astype(x, half)], [x])
     found = {
         "reference": evaluate(graph, [given])[0],
-        "loops": run_loops(program_for(graph), [given]).outputs,
+        "loops": run_program(program_for(graph), [given]).outputs,
     }
     for target in TARGETS:
         found[target] = run_native(compile_for(graph, target), [given]).outputs

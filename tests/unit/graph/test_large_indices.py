@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.program.run import ProgramInterpreter
 from symgrad.graph.reference import evaluate
 from tests.support.floors import TARGETS, program_for, run_everywhere
-from tests.support.loop_machine import LoopMachine
 
 _HUGE = [2**64 - 1, 2**63, 2**64 - 3]  # -1, the least int64 and -3, if their bits were int64
 _X = sg.constant(np.arange(12, dtype=np.float32).reshape(4, 3))
@@ -60,7 +60,7 @@ def test_an_index_beyond_int64_is_out_of_range_on_every_floor(reader):
     for given in (np.array(value, np.uint64) for value in _HUGE):
         with pytest.raises(sg.IndexOutOfRangeError, match=_OUTSIDE):
             evaluate(graph, [given])
-        assert LoopMachine(program_for(graph), [given]).run() != 0
+        assert ProgramInterpreter(program_for(graph), [given]).run() != 0
         for step in steps:
             with pytest.raises(sg.IndexOutOfRangeError, match=_OUTSIDE):
                 step(given)

@@ -11,6 +11,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.llvm.module import CALLS_IN_FUNCTION
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.print import print_program
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.verify import verify
@@ -236,8 +237,8 @@ def test_a_loop_with_registers_runs_a_routine():
         lambda i, _v, _s: i < 5, lambda i, v, s: (i + 1, f(v), s * 0.5 + 1.0), start
     )
     graph = kept(Graph([y, z], [X]))
-    text = str(compile_for(graph).program)
-    assert "registers(" in text.partition("call @large")[0]
+    text = print_program(compile_for(graph).program)
+    assert "registers(" in text.partition("invoke @large")[0]
     assert run_everywhere(graph, [POINT]) is None
 
 

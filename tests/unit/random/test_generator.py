@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.program.run import run_program
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
 from tests.support.case import Array
 from tests.support.floors import TARGETS, compile_for, run_native, run_reference
-from tests.support.loop_machine import run_loops
 from tests.support.philox import philox_pair
 
 # Of these every floor and every machine gives the same bits.
@@ -83,7 +83,7 @@ def test_every_floor_and_target_gives_the_same_bits(
     (wanted,) = run_reference(graph, []).outputs
     for target in TARGETS:
         executable = compile_for(graph, target)
-        found = [*run_loops(executable.program, []).outputs, *run_native(executable, []).outputs]
+        found = [*run_program(executable.program, []).outputs, *run_native(executable, []).outputs]
         for array in found:
             np.testing.assert_array_equal(array, wanted, strict=True)
 

@@ -172,9 +172,7 @@ def test_what_is_fused_away_is_counted():
     memory = step.memory
     # The product is in the memory of no one, if its epilogue computes the rest; the sum ends it.
     fused = {(f.op, f.type): (f.count, f.bytes) for f in memory.fused}
-    in_memory = {
-        t for call in step.executable.program.launches if call.group for t in call.group.outputs
-    }
+    in_memory = {t for group in step.executable.sources.groups.values() for t in group.outputs}
     written = {(t.node.op, str(t.type)) for t in in_memory}
     assert ("sum", "f32[4]") in written
     assert fused.keys().isdisjoint(written)

@@ -1,0 +1,49 @@
+"""Source map of a program: what its launches and statuses stand for in the graph it was built of.
+
+Nothing runs by it. Errors, profiles and reports find the user's ops and lines through it, and the
+reasons why groups are kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from symgrad.codegen.program.language import Launch, Program
+from symgrad.graph.node import Node
+from symgrad.graph.structures import KernelSpec
+from symgrad.passes.fusion.partition import Group, Partition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceMap:
+    """Where a program comes from.
+
+    `partition` is the graph in groups, `nested` those of branches, bodies and functions, each after
+    the graph it is in. `groups` says what a launch computes: nothing, if it copies or fills.
+    `failures` says which node each status stands for. Passes over programs keep the launches, so
+    that it holds behind them as before.
+    """
+
+    partition: Partition
+    nested: tuple[Partition, ...]
+    groups: Mapping[Launch, Group]
+    failures: Mapping[int, tuple[Node, KernelSpec | None]]
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """That of the program, then the nested ones."""
+        return (self.partition, *self.nested)
+
+    def nodes_of(self, launch: Launch) -> tuple[Node, ...]:
+        """Return the nodes that a launch computes."""
+        group = self.groups.get(launch)
+        return () if group is None else group.nodes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BuiltProgram:
+    """A program, and where it comes from."""
+
+    program: Program
+    sources: SourceMap
