@@ -336,11 +336,9 @@ class _ProgramParser:
         number = self._values.integer()
         capacity = self._limit() if self._tokens.next.text == "at" else 0
         tapes, registers = self._tapes(), self._registers()
-        condition = self._block()
-        test = self._buffer()
-        body = self._block()
         self._tokens.expect("->")
-        count = self._buffer()
+        count, condition = self._buffer(), self._block()
+        test, body = self._buffer(), self._block()
         return WhileInstr(number, condition, test, body, count, capacity, tapes, registers)
 
     def _scan(self) -> ScanInstr:

@@ -21,11 +21,11 @@
           ...
         }
       }
-      while loop 0 at most 8 tapes(tape0[iteration of loop 0]) registers(inout temporary0) {
+      while loop 0 tapes(tape0[iteration of loop 0]) registers(inout temporary0) -> temporary3 {
         ...
       } temporary2 {
         ...
-      } -> temporary3
+      }
       scan loop 1 constant0 at most 8 backwards {
         launch @k1(input0[iteration of loop 1: f32[2, 4]], output0)  // exp
       }
@@ -36,7 +36,9 @@ Memory comes first: where a temporary lies in the arena, in a routine from the s
 memory, and from which instruction to which it is needed. After a name, `[8]` is the element a
 kernel begins at, and `[iteration of loop 1]` the slice of a stack, whose type follows if it is not
 that of the stack less its first axis. `else` says which statuses of the program those of the kernel
-are. A label is the comment behind a launch. `program/parse.py` reads all of it back.
+are. A loop with a condition goes on while the bool between its blocks holds; behind the arrow is
+what counts its iterations. A label is the comment behind a launch. `program/parse.py` reads all of
+it back.
 """
 
 from __future__ import annotations
@@ -189,11 +191,11 @@ def _instr(instr: Instr) -> Iterator[str]:
             yield "}"
         case WhileInstr():
             limit = f" at most {instr.capacity}" if instr.capacity else ""
-            yield f"while loop {instr.number}{limit}{_schedule(instr)} {{"
+            yield f"while loop {instr.number}{limit}{_schedule(instr)} -> {instr.count} {{"
             yield from _indented(_lines(instr.condition))
             yield f"}} {instr.test} {{"
             yield from _indented(_lines(instr.body))
-            yield f"}} -> {instr.count}"
+            yield "}"
         case ScanInstr():
             trips = f"{print_argument(instr.trips)} at most {instr.capacity}"
             way = " backwards" if instr.reverse else ""

@@ -4,11 +4,11 @@ Small kernels are written out in the loop rather than called, without loops of t
 only they touch need not be in memory: a loop variable that goes through memory costs the time from
 a store to a load of it in every iteration.
 
-    while loop 0 {                         while loop 0 registers(inout temporary0, ...) {
+    while loop 0 -> temporary2 {           while loop 0 registers(inout temporary0) -> temporary2 {
       launch @k1(temporary0, temporary1)     launch @k1(temporary0, temporary1)
     } temporary1 {                     ->  } temporary1 {
       launch @k2(temporary0)                 launch @k2(temporary0)
-    } -> temporary2                        } -> temporary2
+    }                                      }
 
 The schedule changes no result: in registers, the same operations are done in the same lanes. How
 much fits depends on the machine. What is left over is for `llvm/instructions.py` to emit as calls.

@@ -15,7 +15,7 @@ from symgrad.passes.fusion.buffers import Buffer
 
 def verify_memory(program: Program) -> None:
     """Raise AssertionError if a temporary has no place of its own while it is needed."""
-    owners: dict[Buffer, str] = {}
+    owners: dict[int, tuple[Buffer, str]] = {}
     for routine in program.routines:
         _verify_scratch(program, routine, owners)
         _verify_owned(owners, f"@{routine.name}", routine.instrs)
@@ -31,30 +31,39 @@ def verify_memory(program: Program) -> None:
     for buffer, life in expected.items():
         stated = program.lifetimes.get(buffer)
         assert stated == life, f"{buffer} is alive {_shown(life)}, not {_shown(stated)}"
+    for buffer in program.lifetimes:
+        assert buffer in expected, f"{buffer} is alive, and no instruction names it"
 
 
 def _shown(life: tuple[int, int] | None) -> str:
     return "at no time" if life is None else "{} to {}".format(*life)
 
 
-def _verify_scratch(program: Program, routine: Routine, owners: dict[Buffer, str]) -> None:
+def _verify_scratch(
+    program: Program, routine: Routine, owners: dict[int, tuple[Buffer, str]]
+) -> None:
     """Verify the memory that the temporaries of a routine lie in, which no instruction names."""
     scratch = routine.scratch
     is_bytes = scratch.type.dtype == uint8 and scratch.type.ndim == 1
     is_memory = scratch.place == "temporary" and is_bytes
     assert is_memory, f"the scratch memory of @{routine.name} is {scratch}: {scratch.type}"
     assert scratch in program.offsets, f"{scratch} has no place in the arena"
-    owner = f"the scratch memory of @{routine.name}"
-    first = owners.setdefault(scratch, owner)
-    assert first == owner, f"{scratch} is a temporary of {first} and {owner}"
+    _claim(owners, scratch, f"the scratch memory of @{routine.name}")
 
 
-def _verify_owned(owners: dict[Buffer, str], owner: str, instrs: Sequence[Instr]) -> None:
-    """Verify that no two of the program and its routines share a temporary."""
+def _verify_owned(
+    owners: dict[int, tuple[Buffer, str]], owner: str, instrs: Sequence[Instr]
+) -> None:
     for buffer in buffers_of(instrs):
         if buffer.place == "temporary":
-            first = owners.setdefault(buffer, owner)
-            assert first == owner, f"{buffer} is a temporary of {first} and of {owner}"
+            _claim(owners, buffer, owner)
+
+
+def _claim(owners: dict[int, tuple[Buffer, str]], buffer: Buffer, owner: str) -> None:
+    """Verify that a number stands for one temporary, of the program or of one routine."""
+    first, other = owners.setdefault(buffer.number, (buffer, owner))
+    assert first == buffer, f"{buffer} is {first.type} and {buffer.type}"
+    assert other == owner, f"{buffer} is of {other} and of {owner}"
 
 
 def _verify_places(lives: Lifetimes, offsets: Mapping[Buffer, int], size: int) -> None:

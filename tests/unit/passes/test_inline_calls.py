@@ -238,7 +238,7 @@ def test_a_loop_with_registers_runs_a_routine():
     )
     graph = kept(Graph([y, z], [X]))
     text = print_program(compile_for(graph).program)
-    assert "registers(" in text.partition("invoke @large")[0]
+    assert "registers(" in text.partition("call @large")[0]
     assert run_everywhere(graph, [POINT]) is None
 
 
