@@ -1,7 +1,7 @@
 """What every test shares: hypothesis profiles, the `isa` marker, and golden files as tests.
 
-A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is a graph,
-the passes to run on it and what to find in the graph or partition that results:
+A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is a graph or
+a program, the passes to run on it and what to find in the text of what results:
 
     // RUN: opt --passes=cse
     // CHECK: tanh
@@ -57,12 +57,12 @@ class GoldenCase:
     path: Path
     first_line: int
     passes: tuple[str, ...]
-    graph: str
+    text: str
     checks: str
 
 
 class GoldenMismatchError(Exception):
-    """The printed graph is not what the case's CHECK lines say."""
+    """What is printed is not what the case's CHECK lines say."""
 
 
 class GoldenFile(pytest.File):
@@ -78,7 +78,7 @@ class GoldenFile(pytest.File):
 
 
 class GoldenItem(pytest.Item):
-    """Runs the passes of one case and matches what they make of its graph."""
+    """Runs the passes of one case and matches what they make of its text."""
 
     def __init__(self, *, case: GoldenCase, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -86,10 +86,9 @@ class GoldenItem(pytest.Item):
 
     def runtest(self) -> None:
         # Imported late, so that a broken compiler fails the cases and not the collection.
-        from symgrad.graph.text.parse import parse_graph
-        from symgrad.passes.pipeline import run_passes
+        from tests.support.golden_passes import run_case
 
-        text = str(run_passes(parse_graph(self.case.graph), self.case.passes))
+        text = run_case(self.case.text, self.case.passes)
         complaint = match_checks(self.case, text)
         if complaint:
             raise GoldenMismatchError(f"{complaint}\nThe whole output:\n{text}")
@@ -125,7 +124,7 @@ def match_checks(case: GoldenCase, text: str) -> str:
 
 
 def _parse_case(path: Path, first_line: int, lines: list[str]) -> GoldenCase:
-    """Split a case into passes, graph and checks; refuse a case that would test nothing."""
+    """Split a case into passes, text and checks; refuse a case that would test nothing."""
     where = f"{path}:{first_line}"
     stripped = [line.strip() for line in lines]
     runs = [match for line in stripped if (match := _RUN.fullmatch(line))]
@@ -145,7 +144,7 @@ def _parse_case(path: Path, first_line: int, lines: list[str]) -> GoldenCase:
         first_line=first_line,
         passes=tuple((runs[0]["passes"] or "").split(",")) if runs[0]["passes"] else (),
         # Blank lines in place of comments: the parser's line numbers stay those of the case.
-        graph="\n".join("" if line.strip().startswith("//") else line for line in lines) + "\n",
+        text="\n".join("" if line.strip().startswith("//") else line for line in lines) + "\n",
         checks="\n".join(line if _CHECK_LIKE.match(line) else "" for line in stripped) + "\n",
     )
 
