@@ -1,4 +1,4 @@
-"""Every setting of symgrad that is not an argument: at most eight, each with a type and a default.
+"""Settings that are no arguments: at most eight, each with a type and a default.
 
 A setting is read once, from the environment variable `SYMGRAD_<NAME>`, and may be overridden for a
 while by code. What a user chooses for one program is an argument of `compile` and not a setting.

@@ -1,4 +1,4 @@
-"""The errors a user can meet, and the place in the user's code they point at.
+"""Exception classes: the errors a user can meet, and the place in the user's code they point at.
 
 Rules of ops raise these without a source; `build.apply` adds the user's line once. A broken
 invariant of the compiler is an `assert` and not one of these classes.

@@ -1,4 +1,4 @@
-"""Functions that are traced: on arrays they are compiled and run, on tensors they build a graph.
+"""Tracing and just-in-time compilation: functions that run on arrays and build graph on tensors.
 
 A trace is a nested graph, kept for each signature; calling it on tensors makes one node, a call.
 Whether a compiled program has the code of a function once for all calls or puts it where the calls

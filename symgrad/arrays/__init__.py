@@ -1,4 +1,4 @@
-"""The functional face: gradients of functions of arrays, and the steps of optimizers on arrays.
+"""Functional API: gradients of functions of arrays, and the steps of optimizers on arrays.
 
 All of it is written on tensors and run on arrays by compiled programs, which are kept for each
 signature by `symgrad/functional.py`. On tensors the same calls build graph.

@@ -1,4 +1,6 @@
-"""Functions of arrays made into functions of their derivatives: `grad`, `value_and_grad`, `jac`.
+"""Differentiation as function transformations: `grad`, `value_and_grad`, `jac`.
+
+Each makes a function of arrays into one of its derivatives.
 
 The function is traced once for each signature of its arguments, differentiated there, compiled and
 kept; asking for the derivative of the same function again gives what was kept. With tensors among

@@ -1,4 +1,4 @@
-"""Calling a function for its results and for their gradients by what it is called with."""
+"""Value and gradients in one call: results of a function, and the gradients that are asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of optimizers as formulas on nests of tensors.
+"""Optimizer update rules as pure functions of tensors and of pytrees (nests) of them.
 
 A formula maps over the leaves of its operands, and an operand that is no nest belongs to each leaf
 of the others. Each part of a formula has the nest of what it is made of: where only the weights are

@@ -1,4 +1,4 @@
-"""Where results go: into the arrays given as `out`, or over the weights that were handed in.
+"""Output arguments: results go into the arrays given as `out`, or in place over the weights.
 
 Everything is checked before anything is written, so that a call that is refused changes nothing.
 """

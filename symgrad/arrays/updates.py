@@ -1,4 +1,4 @@
-"""The functional form of optimizers: weights, gradients and averages in, new ones out.
+"""Functional (stateless) optimizers: weights, gradients and averages in, new ones out.
 
 Operands are arrays, tensors, numbers, or nests of them: an operand that is no nest belongs to every
 leaf of the others. Arrays are run by a program that is compiled once for each signature; with a

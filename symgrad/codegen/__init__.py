@@ -1,1 +1,1 @@
-"""From graph to loops to LLVM IR; nothing here runs machine code."""
+"""Code generation: from graph to loops to LLVM IR; nothing here runs machine code."""

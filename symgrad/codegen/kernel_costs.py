@@ -1,4 +1,4 @@
-"""The arithmetic and the memory traffic of a kernel, counted from its statements."""
+"""Cost model of kernels: flops and bytes of memory traffic, counted from the statements."""
 
 from __future__ import annotations
 

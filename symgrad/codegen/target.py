@@ -1,4 +1,4 @@
-"""The machines code is generated for: what the code generator may know about each.
+"""Target description: what the code generator may know about each machine.
 
 Everything that differs between machines is a field of `Target`. No other module asks for a CPU by
 name, and none assumes a vector width.

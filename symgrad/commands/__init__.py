@@ -1,1 +1,1 @@
-"""What `python -m symgrad` can do; the command line itself is in `symgrad/__main__.py`."""
+"""Subcommands of `python -m symgrad`; the command line itself is in `symgrad/__main__.py`."""

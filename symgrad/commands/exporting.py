@@ -1,4 +1,4 @@
-"""The command that writes a step as a library for C."""
+"""Subcommand `export`: writes a step as a library for C."""
 
 from __future__ import annotations
 

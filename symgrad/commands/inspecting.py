@@ -1,4 +1,4 @@
-"""The commands that show a step: its stages, what passes do to it, its times, its page."""
+"""Subcommands that show a step: its stages, what passes do to it, its times, its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the compiled step that a command line means."""
+"""Module loading: finds the compiled step that a command line means."""
 
 from __future__ import annotations
 

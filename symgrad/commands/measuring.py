@@ -1,4 +1,4 @@
-"""The commands that are about a machine: how long steps take on it, and what it is."""
+"""Subcommands about a machine: how long steps take on it, and what it is."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What users build graphs with: nests, creation, control flow, state, and the Array API."""
+"""Frontend: what users build graphs with: nests, creation, control flow, state, the Array API."""

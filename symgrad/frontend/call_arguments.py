@@ -1,4 +1,4 @@
-"""The arguments of a call of a user's function that takes tensors among other things.
+"""Pytree flattening of call arguments: which leaves of them are tensors.
 
 Tensors, arrays and floats are what a gradient may be asked by, at any depth of lists, tuples and
 dicts. All else, such as an int, a bool or a string, goes to the function as it is.

@@ -1,4 +1,4 @@
-"""Containers: dicts with attributes and arithmetic, over whose leaves every op maps.
+"""Pytree container: a dict with attributes and arithmetic, over whose leaves every op maps.
 
 What a leaf is does not matter here: an array, a tensor or a number. Which nest a container is, and
 what joins two of them, is `symgrad/frontend/nests.py`'s business.

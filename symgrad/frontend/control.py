@@ -1,4 +1,4 @@
-"""Branches as users write them: `cond` and `switch_case`.
+"""Conditionals as users write them: `cond` and `switch_case`.
 
 This reads arguments, traces the functions and joins what they return; the op that runs one of them
 is in `symgrad/graph/ops/branches.py`. Loops are in `symgrad/frontend/iteration.py`.

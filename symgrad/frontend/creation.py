@@ -1,4 +1,4 @@
-"""Tensors made from a shape and a rule: zeros, ranges, the identity matrix, triangles.
+"""Creation functions: zeros, ranges, the identity matrix, triangles, from a shape and a rule.
 
 Nothing big is stored in the graph: they are broadcast scalars or computed from indices. A size may
 be symbolic, as in `zeros(x.shape)`.

@@ -1,4 +1,4 @@
-"""Loops in which arrays of dynamic size grow: how large they are is found before the loop is made.
+"""Capacity inference: how large the arrays that grow in a loop get, before the loop is made.
 
 A loop variable keeps its shape, so an array must be given, at the start, all the slots that the
 loop can write. The body is traced for that beforehand: once to find the counters among the loop

@@ -1,4 +1,4 @@
-"""Nests: trees of lists, tuples and dicts, through the library that handles them.
+"""Pytrees, called nests: trees of lists, tuples and dicts, by the library that handles them.
 
 This is the one place that names the library, and the one that gives its calls types: its own say
 what a tree of one leaf type is, and ours hold anything.

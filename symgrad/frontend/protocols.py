@@ -1,4 +1,4 @@
-"""NumPy's functions and brackets on tensors: which function of symgrad stands for which.
+"""NumPy's dispatch protocols on tensors: which function of symgrad stands for which of NumPy's.
 
 `numpy.exp(x)` or `numpy.sum(x, axis=0)` on a tensor builds graph. What is not in the tables here is
 refused by NumPy itself with a `TypeError`; so are options that a function here does not have.

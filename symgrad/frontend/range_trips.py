@@ -1,4 +1,4 @@
-"""Trip counts: how often a loop over a range of integers runs, known now or when it starts."""
+"""Trip counts of ranges: how often a loop over one runs, known now or when it starts."""
 
 from __future__ import annotations
 

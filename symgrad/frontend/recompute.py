@@ -1,4 +1,4 @@
-"""Functions whose intermediate results are computed again for the gradient, rather than kept.
+"""Activation checkpointing: `recompute` has results computed again for the gradient, not kept.
 
 What that costs is the time of the function once more; what it saves is the memory of all that its
 gradient reads. The op is in `symgrad/graph/ops/stand_in.py`.

@@ -1,4 +1,6 @@
-"""Trip counts: how often a `while_loop` runs at most, as its condition and its body tell.
+"""Induction variables and trip counts: how often a `while_loop` runs at most.
+
+Its condition and its body tell.
 
 A counter is a loop variable to which each iteration adds the same int. A condition that compares
 one with a bound which no iteration changes, alone or joined with others by `and`, ends the loop:

@@ -1,1 +1,1 @@
-"""What a program is: types, nodes, ops, their text form and NumPy meaning; no transformation."""
+"""Graph IR: types, nodes, ops, their text form and NumPy meaning; no transformation."""

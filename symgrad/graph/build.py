@@ -1,4 +1,4 @@
-"""Building nodes: applying an op, and the scopes that are in force meanwhile.
+"""Graph builder: applying an op, and the scopes that are in force meanwhile.
 
 Scopes are context variables, so that building in several threads at once is safe and no graph is
 global.

@@ -1,4 +1,4 @@
-"""When two graphs are the same program, and what they need to be compared by: canonical sizes.
+"""Structural equality of graphs, and the canonical sizes by which they are compared.
 
 A graph that is an attribute of a node is part of the program, and is compared with it. Names,
 source lines and origins are not structure, nor are the values of variables. Rewriting one graph

@@ -1,4 +1,4 @@
-"""The element types: names, NumPy equivalents, and how two of them promote."""
+"""Type promotion and element types: names, NumPy equivalents, and how two of them promote."""
 
 from __future__ import annotations
 

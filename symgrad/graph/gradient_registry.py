@@ -1,4 +1,4 @@
-"""Which gradient a node has: its op's own, or one that was registered under a key.
+"""Registry of gradients: which one a node has, its op's own or one registered under a key.
 
 A registered function takes the node and one gradient for each output, and looks for attributes in
 `node.attrs`; the rule of an op is handed them by keyword.

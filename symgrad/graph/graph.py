@@ -1,4 +1,4 @@
-"""A frozen program: what it takes, what it gives, what it updates."""
+"""Immutable dataflow graph: what a program takes, what it gives, what it updates."""
 
 from __future__ import annotations
 

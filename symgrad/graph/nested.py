@@ -1,4 +1,4 @@
-"""Nested graphs: tracing a Python function into one, and putting one back into a graph.
+"""Closure conversion: a Python function is traced into a closed graph, its captures operands.
 
 A traced function has parameters, and captures: tensors from around it that it used, each with a
 placeholder inside. Both are inputs of its graph, parameters first.

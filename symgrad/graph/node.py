@@ -1,4 +1,4 @@
-"""What a graph is made of: ops, nodes and tensors.
+"""Dataflow IR in SSA form: ops, nodes and tensors, of which a graph is made.
 
 A node is an application of an op; a tensor is one output of a node. Both are immutable and are
 compared by identity, since two equal nodes may come from different lines of the user's code.

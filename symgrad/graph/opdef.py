@@ -1,4 +1,4 @@
-"""Declaring ops: one record an op, checked when it is declared.
+"""Op registry: one record an op, checked when it is declared.
 
 What follows from the structure of an op is filled in here, so that a record states only what is
 the op's own.

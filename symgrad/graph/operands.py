@@ -1,4 +1,4 @@
-"""From what a user writes to operands an op takes: conversion, promotion, broadcasting.
+"""Type promotion, broadcasting and unification of shapes: operands from what a user writes.
 
 Ops themselves are strict: equal dtypes, equal shapes. Public functions come here first, so every
 conversion and every broadcast is a node that can be seen.

@@ -1,4 +1,4 @@
-"""The operators of Python on tensors: which public op each of them is.
+"""Operator overloading: which public op each of Python's operators on tensors is.
 
 The ops are looked up by name, in a table that `symgrad/graph/ops/` fills.
 """

@@ -1,4 +1,4 @@
-"""The functions that operators and methods of `Tensor` call, by name.
+"""Dispatch table of `Tensor`: the functions that its operators and methods call, by name.
 
 Tensors are below the ops, which are made of them: so the ops put their public functions into this
 table when they are imported. It is not the table of ops, which is in `opdef.py`.

@@ -1,4 +1,4 @@
-"""Which values an integer tensor can have, as far as the graph tells when it is built.
+"""Value range analysis: which values an integer tensor can have, as far as the graph tells.
 
 A range is the least and the greatest value, of any element in any iteration; it is empty if there
 is no element or no iteration. What is known of the parameters of a loop's body is in its region.

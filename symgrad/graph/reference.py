@@ -1,4 +1,4 @@
-"""Programs run by NumPy: the oracle of the tests, and what folds constants.
+"""Reference interpreter: programs run by NumPy, for tests and to fold constants.
 
 Slow and plain on purpose. No compiled program comes through here.
 """

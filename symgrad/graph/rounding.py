@@ -1,4 +1,4 @@
-"""Conversion of arrays with one rounding, also to the 16-bit floats.
+"""Correct rounding: arrays are converted with one rounding, also to the 16-bit floats.
 
 NumPy takes integers, and ml_dtypes takes all numbers, to a 16-bit float through float32. What was
 rounded to a tie there is rounded once more, and may end on the wrong side.

@@ -1,4 +1,4 @@
-"""The scalar operations: all that one element of a kernel can compute.
+"""Scalar instruction set: all that one element of a kernel can compute.
 
 This is the vocabulary in which an op of the Map structure states its body and which the loop
 language prints. Meaning is fixed here, once; the loop interpreter and the LLVM emitter each have

@@ -1,4 +1,4 @@
-"""Sizes of axes that are only known when a program is called.
+"""Symbolic sizes (dynamic shapes): axes whose size is only known when a program is called.
 
 A dim is an `int` or a `Size`: a polynomial with integer coefficients over atoms, where an atom is
 a named unknown or a floor division, minimum or maximum of sizes. Equal sizes are equal objects, so

@@ -1,4 +1,4 @@
-"""The structures an op can have: all that code generation knows about any op.
+"""Op structures, the lowering classes: all that code generation knows about any op.
 
 A spec is data or a function over scalar expressions; it names no op and no backend. Indices are
 affine maps between the axes of the operands and of the result:

@@ -1,4 +1,4 @@
-"""Walking graphs without recursion: a chain of any length is a graph like any other."""
+"""Topological order: graphs are walked without recursion, so that chains may be of any length."""
 
 from __future__ import annotations
 

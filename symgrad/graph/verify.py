@@ -1,4 +1,4 @@
-"""What a well-formed graph is, as a check that runs between passes.
+"""Verifier of the graph IR: what a well-formed graph is, as a check between passes.
 
 A violation is a bug of symgrad and not of the user, so it is an AssertionError. Shapes that only
 meet when sizes are known are not checked here: inference does that again, on known sizes.

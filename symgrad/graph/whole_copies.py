@@ -1,4 +1,4 @@
-"""Copies that other threads see whole: of arrays that native steps write to.
+"""Atomic snapshots: copies of arrays that native steps write to, which other threads see whole.
 
 NumPy gives the global lock up while it copies a large array, and a step may then run in another
 thread and write what is being read. These copies keep it.

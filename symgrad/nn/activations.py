@@ -1,4 +1,4 @@
-"""Activation functions and the normalised exponentials.
+"""Activation functions, softmax and logsumexp.
 
 All are compositions of ops; those that could overflow are written so that they do not.
 """

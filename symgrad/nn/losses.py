@@ -1,4 +1,4 @@
-"""Losses: the error of each example, and its mean, its sum or all of it."""
+"""Loss functions: the error of each example, and its mean, its sum or all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients gathered over several calls of a step, and one update by their mean."""
+"""Gradient accumulation: several calls of a step are gathered, and one update uses their mean."""
 
 from __future__ import annotations
 

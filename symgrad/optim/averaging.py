@@ -1,4 +1,4 @@
-"""Running averages of weights, to be evaluated in the place of the weights themselves."""
+"""Exponential moving average (EMA) of weights, to be evaluated in the place of the weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on gradients, to be put between `gradients` and `apply_gradients`.
+"""Gradient clipping: limits to be put between `gradients` and `apply_gradients`.
 
     grads = sg.gradients(loss, variables)
     grads = sg.optim.clip_by_global_norm(grads, 1.0)

@@ -1,4 +1,4 @@
-"""What an optimizer is told: the kinds of learning rate, and checks of single numbers.
+"""Hyperparameters: the kinds of learning rate, and checks of single numbers.
 
 A check returns the value it was given, or raises with the optimizer and the argument named. What
 the numbers mean is said where the rule is.

@@ -1,4 +1,4 @@
-"""What Adam, AdamW and LAMB share: running averages of the gradient and of its square.
+"""First and second moment estimates, as Adam, AdamW and LAMB share them.
 
 How a variable moves by them, and where a weight decay enters, is in their modules.
 """

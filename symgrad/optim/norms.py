@@ -1,4 +1,4 @@
-"""Euclidean norms of tensors, and the ratio by which LARS and LAMB scale the step of a tensor."""
+"""Trust ratio and Euclidean norms: how LARS and LAMB scale the step of a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all optimizers share: finding variables and pairing them with gradients.
+"""Optimizer base class: finding variables and pairing them with gradients.
 
 The rule by which a variable moves is not here but in a module for each optimizer; what those
 share is in `rule.py`. An optimizer computes nothing: it builds graph, and returns updates for

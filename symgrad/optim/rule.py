@@ -1,4 +1,4 @@
-"""What the rules share: hyperparameters, also those of groups of variables, and the step count.
+"""Parameter groups, hyperparameters and the step count: what the update rules share.
 
 A rule is an optimizer that moves each variable by a formula of its gradient and slots. What wraps
 another optimizer is no rule and takes no hyperparameters of this kind.

@@ -1,4 +1,4 @@
-"""Learning rates that change as training goes on, as graph.
+"""Learning rate schedules as graph: rates that change as training goes on.
 
 A schedule is a function of the number of updates made before: an int64 scalar in, the rate as a
 float64 scalar out. Any function of that kind will do as the `lr` of an optimizer; these are the

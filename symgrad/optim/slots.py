@@ -1,4 +1,4 @@
-"""The variables an optimizer keeps between steps, by owner and kind."""
+"""Optimizer state, called slots: the variables kept between steps, by owner and kind."""
 
 from __future__ import annotations
 

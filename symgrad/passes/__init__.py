@@ -1,1 +1,1 @@
-"""From graph to graph: gradients, rewriting, fusion, memory planning; no code generation."""
+"""Compiler passes, from graph to graph: gradients, rewriting, fusion, memory planning."""

@@ -1,4 +1,4 @@
-"""What computing costs, for decisions and for reports: flops, and time as far as it can be told.
+"""Cost model of nodes, for decisions and for reports: flops, and time as far as it can be told.
 
 The prices are those of one core of a machine of some years, and only their proportions matter.
 """

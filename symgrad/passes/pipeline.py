@@ -1,4 +1,4 @@
-"""The pipeline: which passes run, in which order, and why.
+"""Pass manager: which passes run, in which order, and why.
 
 The passes over graphs are run here; the later stages are listed, since they are part of the order,
 and are called by whoever goes on from a graph to code.

@@ -1,4 +1,4 @@
-"""Plan memory: one arena for everything that lives only while a program runs.
+"""Arena memory planning: best-fit offsets for what lives only while a program runs.
 
 Each request is a size and the first and last step at which it is alive. Requests that are alive
 together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never more than

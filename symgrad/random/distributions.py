@@ -1,4 +1,4 @@
-"""From random bits to numbers: what is done to 64 bits to make a sample of a distribution.
+"""Sampling: what is done to 64 random bits to make a sample of a distribution.
 
 Where the bits come from is the generator's affair. Conversions of integers are exact, so samples
 that need no function but these have the same bits on any machine.

@@ -1,4 +1,4 @@
-"""A generator of random numbers: what is counted, and the draws as functions that build graph.
+"""Counter-based random number generator: what is counted, and the draws, which build graph.
 
 The state is a key and a counter of steps, each a variable. A counter of Philox has 128 bits: the
 upper half is the counter of steps, the lower half the number of the draw, as the generator handed

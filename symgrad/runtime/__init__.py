@@ -1,1 +1,1 @@
-"""Machine code in memory and on disk, and the buffers and threads it runs with."""
+"""Runtime: machine code in memory and on disk, and the buffers and threads it runs with."""

@@ -1,4 +1,4 @@
-"""Ahead of time: steps as an object file, a shared library and a C header.
+"""Ahead-of-time compilation: steps as an object file, a shared library and a C header.
 
 Everything is made in a folder of its own beside the result and renamed into place when all of it is
 there. What lies where and what is called how, `codegen/c_interface/abi.py` plans;

@@ -1,4 +1,4 @@
-"""The manifest of an exported library: JSON beside it that says what is in it.
+"""Manifest of an exported library: JSON beside it that says what is in it.
 
 The text has one form only, and holds its own checksum and that of the library, so that no change
 of either is taken for something else. Nothing of a library is executed before that is known.

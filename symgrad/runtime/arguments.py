@@ -1,4 +1,4 @@
-"""What a user hands to a compiled step, and the errors for what does not fit."""
+"""Argument checking of a step: what a user hands to it, and the errors for what does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector away from a compilation, and from building updates.
+"""Garbage collection is paused during a compilation, and while updates are built.
 
 A graph is many objects that refer to each other and all live until the program is made: each time
 the collector walks them it finds nothing to free, and it walks them again and again as they grow.

@@ -1,4 +1,4 @@
-"""The native entry: a compiled step as a built-in function of Python, called in well under 1 us.
+"""Vectorcall entry: a compiled step as a built-in function of Python, called in under 1 us.
 
 `build_entry` makes it. The code behind it is compiled once per process (`entry_code`); a step adds
 a record (`entry_record`). What an argument that does not fit becomes is not decided here: such a

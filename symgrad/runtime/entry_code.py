@@ -1,4 +1,4 @@
-"""The native entry in LLVM IR: two functions CPython calls, the same for every step.
+"""Vectorcall entry in LLVM IR: two functions CPython calls, the same for every step.
 
 They read what a step takes and makes from the step's record (`entry_record`), which they find
 through `self`: a tuple of the record as an array, the slow path and the handler of failures. So a

@@ -1,4 +1,4 @@
-"""Where NumPy and CPython keep what the native entry reads: offsets and addresses, verified.
+"""Struct layouts of NumPy and CPython that the native entry reads: offsets, verified.
 
 The offsets are part of the C ABI both promise to keep. They are tried once on a real array all the
 same, since a wrong one would read memory at random.

@@ -1,4 +1,4 @@
-"""What the native entry reads of one step: the record, as NumPy writes it and LLVM reads it.
+"""Record layout of the native entry: what it reads of one step, written by NumPy, read by LLVM.
 
 Both forms come from one table of fields, so they cannot drift apart. Every field is one word, so a
 record is an array of words.

@@ -1,4 +1,4 @@
-"""A program of known sizes as machine code: its state, its native entry, and every stage of it."""
+"""Executable: a program of known sizes as machine code, its state, its entry, all its stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiling: from a graph to a callable step."""
+"""Compiler driver: from a graph to a callable step, specialised for sizes as they are met."""
 
 from __future__ import annotations
 

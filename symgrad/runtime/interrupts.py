@@ -1,4 +1,4 @@
-"""Ctrl-C while native code runs: a step that polls learns of it, ends, and is KeyboardInterrupt.
+"""Signal handling: Ctrl-C while native code runs: a step that polls ends with KeyboardInterrupt.
 
 Python's own handler of signals leaves a note that the interpreter reads between its instructions,
 of which there are none while a step runs. So a handler of ours is put before it, which sets a word

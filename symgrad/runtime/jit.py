@@ -1,4 +1,4 @@
-"""From LLVM IR to machine code in this process: optimize, emit, link.
+"""Just-in-time compilation: LLVM IR is optimized, emitted and linked in this process.
 
 This is the one place that knows how LLVM is tuned and which of its linkers loads an object. It
 knows nothing of what the code computes, of steps or of arrays.

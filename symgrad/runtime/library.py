@@ -1,4 +1,4 @@
-"""Exported libraries in Python: steps over variables of their own, called like compiled steps.
+"""Dynamic loading of exported libraries: steps over variables of their own, called in Python.
 
 The library is machine code from a file, so everything about it is checked before the system's
 loader sees it; `aot_manifest.py` does that.

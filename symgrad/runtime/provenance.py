@@ -1,4 +1,4 @@
-"""Which kernels compute an op, and which of the user's lines a kernel comes from.
+"""Source mapping: which kernels compute an op, and which of the user's lines a kernel is from.
 
 A pass makes nodes anew and keeps the user's line and the node a gradient was taken of. An op is
 recognised by these, by its name and its type; where several are alike in all of that, an op stands

@@ -1,4 +1,4 @@
-"""The text of every stage of a step, in parts that know which kernels they belong to.
+"""IR dumps: the text of every stage of a step, in parts that know which kernels they belong to.
 
     graph       what the user built
     optimized   the same after the passes, in groups: each becomes a kernel

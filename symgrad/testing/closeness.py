@@ -1,4 +1,4 @@
-"""Comparing arrays, with tolerances that follow from what their dtype can hold."""
+"""Approximate equality of arrays, with tolerances that follow from what their dtype can hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are symbolic gradients right? They are compared with central differences in float64.
+"""Gradient checking: symbolic gradients against central differences in float64.
 
 The program is widened to float64 first, whatever its dtypes, so that differences mean something;
 what it computes in float32 is for other tests.

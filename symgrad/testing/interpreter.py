@@ -1,4 +1,4 @@
-"""Values of symbolic tensors by NumPy, without compiling: slow, and what tests compare with."""
+"""Eager evaluation of symbolic tensors by NumPy: slow, and what tests compare with."""
 
 from __future__ import annotations
 

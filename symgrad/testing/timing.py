@@ -1,4 +1,4 @@
-"""Measuring: contestants take turns, so that whatever disturbs one disturbs all.
+"""Benchmark timing: contestants take turns, so that whatever disturbs one disturbs all.
 
 What is compared are the medians of rounds that lie side by side in time, and their ratios; the best
 round is kept beside the median, since it is what the code does on a machine without other work.

@@ -1,1 +1,1 @@
-"""The C interface of an exported step: its layout and its code."""
+"""C ABI of an exported step: its memory layout and its code."""

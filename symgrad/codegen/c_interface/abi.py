@@ -1,4 +1,6 @@
-"""The plan of a library's C interface: what lies where in an instance, and what is called how.
+"""C ABI of an exported library: the memory layout of an instance, and names mangled for C.
+
+It is a plan: what lies where in an instance, and what is called how.
 
 An instance is one piece of memory: a head, the tapes, the variables, the arena. It holds no
 address but those of its tapes, so the functions of a library find everything by offsets that are

@@ -1,4 +1,4 @@
-"""Pieces of LLVM IR that the functions of a C interface are made of.
+"""IR builders for the C interface: the pieces of LLVM IR that its functions are made of.
 
 What the functions do is in the other `abi_` files. All of it is scalar code for the oldest CPU of
 an architecture, since it also runs where a step could not.

@@ -1,4 +1,4 @@
-"""Which implementation of a library a machine can run, asked of the machine itself.
+"""CPU dispatch by CPUID: which implementation of a library the machine it runs on can run.
 
 The levels are those of the x86-64 psABI (System V Application Binary Interface, AMD64 supplement,
 section 3.1.1, "Processor architecture"). Each demands the one before it, and from level 3 on that

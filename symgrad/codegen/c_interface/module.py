@@ -1,4 +1,4 @@
-"""The module of a library's C interface: running steps, and what a library says of itself.
+"""LLVM module of the C interface: functions that run steps, and what a library says of itself.
 
 The functions that compute the steps are declared here and defined elsewhere, one for each level
 of machine; see `codegen/llvm/module.py` for what they take.

@@ -1,4 +1,4 @@
-r"""The functions of a C interface that make an instance, save its variables and restore them.
+r"""Serialisation in the C interface: make an instance, save its variables and restore them.
 
 A saved state is a head and the values of the variables in order, each filled up with zeros to
 words of 8 bytes, all little-endian:

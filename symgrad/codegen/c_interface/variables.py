@@ -1,4 +1,4 @@
-"""The functions of a C interface that find, read and write variables by name or number.
+"""Symbol table of the C interface: find, read and write variables by name or number.
 
 They walk a table in the constants of the object: for each variable its name, its dtype, its bytes,
 its place in an instance, and its shape. The header declares a row as a struct of C.

@@ -1,4 +1,4 @@
-"""Code for the Contract structure: packing, microkernels, blocking and epilogues."""
+"""GEMM generation for the Contract structure: packing, microkernels, blocking, epilogues."""
 
 from symgrad.codegen.contract.blocking import emit_contract
 from symgrad.codegen.contract.epilogue import Epilogue

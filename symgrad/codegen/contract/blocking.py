@@ -1,4 +1,4 @@
-"""The loops of a contraction around its microkernels.
+"""Cache blocking of a GEMM: the loops of a contraction around its microkernels.
 
 Blocks of columns, then of k, then of rows are walked so that what is packed once is used often and
 what is used often stays in cache. Finished tiles meet the epilogue while they are in the

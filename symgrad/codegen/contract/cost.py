@@ -1,4 +1,4 @@
-"""What the ways to compute a contraction cost, in cycles of a machine like any of the last decade.
+"""Cost model of GEMM plans, in cycles of a machine like any of the last decade.
 
 The estimates only rank the ways against each other, so they model what differs between them: two
 multiply-adds and two loads a cycle, the price of packing by kind, of a tile and of the epilogue.

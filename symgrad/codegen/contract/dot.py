@@ -1,4 +1,6 @@
-"""The microkernel for results that are few across: lanes run along k and are added up in the end.
+"""Dot-product microkernel, for results that are few across: the SIMD lanes run along k.
+
+The lanes are added up in the end (a horizontal reduction).
 
 It reads both operands in vectors along k, so that neither needs transposing. It takes all of k at
 once, and the order of each sum depends on k and the number of lanes alone.

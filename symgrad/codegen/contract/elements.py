@@ -1,4 +1,4 @@
-"""The elements of a contraction as LLVM values: read, converted, spread over lanes, multiplied.
+"""SIMD loads, conversions, broadcasts and multiply-adds on the elements of a contraction.
 
 Memory holds elements of the operands' dtype, registers hold the computing dtype. Nothing here
 knows of matrices or of the order in which they are walked.

@@ -1,4 +1,4 @@
-"""What happens to a finished tile: its sums are handed to the caller's epilogue in vectors.
+"""Epilogue of a GEMM tile: its sums are handed to the caller's code in vectors.
 
 Nothing here writes to the result; only the epilogue knows where it is and what else is done.
 """

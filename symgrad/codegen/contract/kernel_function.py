@@ -1,4 +1,4 @@
-"""How a function that computes is declared: a kernel, a part of one, what runs in a product.
+"""Function attributes of generated kernels: `internal`, `noinline`, pointers without aliases.
 
 What goes into it is for the caller; functions that only call others are declared where they are.
 """

@@ -1,4 +1,6 @@
-"""The microkernel: one tile of sums held in registers while k runs, then stored as a tile.
+"""Register blocking: the GEMM microkernel holds one tile of sums in registers while k runs.
+
+In the end the sums are stored as a tile.
 
 It is one straight loop of explicit vector code. It knows nothing of blocks or results: a tile is a
 small matrix of the computing dtype, on the stack or among the partial sums.

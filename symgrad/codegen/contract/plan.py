@@ -1,4 +1,4 @@
-"""How one contraction will be computed, as data: tile, blocks, packing, vector axis.
+"""GEMM plan: how one contraction will be computed, as data: tile, blocks, packing, vector axis.
 
 A plan depends on shapes, strides, dtypes and the target, never on values: equal plans add up each
 result in the same order. What is decided is in `planning`; nothing here emits code.

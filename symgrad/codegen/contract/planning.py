@@ -1,4 +1,4 @@
-"""The decisions of a plan: every way to compute a contraction is planned, and the cheapest taken.
+"""Search for a GEMM plan: every way to compute a contraction is planned, and the cheapest taken.
 
 Ways differ in the axis along the vectors, in the width of the tile, and in whether lanes are
 columns of the result or terms of a sum. Sizes of blocks follow from caches, ways of packing from

@@ -1,4 +1,7 @@
-"""The plan of a product, which shapes and strides decide, and what its epilogue asks for ahead."""
+"""GEMM plan of a product, and the software prefetch of what its epilogue reads.
+
+Shapes and strides decide on the plan.
+"""
 
 from __future__ import annotations
 

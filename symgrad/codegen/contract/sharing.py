@@ -1,4 +1,4 @@
-"""Sharing a contraction out to threads: along which axis of the result, and how much to a thread.
+"""Parallel GEMM: along which axis of the result threads share it, and how much is for a thread.
 
 Only tiles of the result are shared out, never the terms of a sum, so each element is added up in
 the one order of the plan. Each thread packs what it reads itself: what lies along the axis is

@@ -1,4 +1,4 @@
-"""The functions one contraction consists of: each microkernel and packer its plan asks for.
+"""Function specialisation for a GEMM: each microkernel and packer that its plan asks for.
 
 Tiles come in at most two heights and panels in at most two widths, so a plan needs at most four
 microkernels and two packers for each operand. The calls choose among them by flags of the tile.

@@ -1,1 +1,1 @@
-"""From loops to LLVM IR, built with llvmlite: the machines, the ABI, the optimizer."""
+"""LLVM IR emission, built with llvmlite: kernels, programs, vector code, math functions."""

@@ -1,4 +1,4 @@
-"""Where a function finds what its calls read and write: tables, arena, stacks, tapes.
+"""Addressing: where a function finds what its calls read and write: tables, arena, tapes.
 
     i32 @step(ptr inputs, ptr outputs, ptr state)
 

@@ -1,4 +1,4 @@
-"""Times of calls, measured by the program itself: what the profile of a step is made of."""
+"""Profiling instrumentation: the program itself takes the times that a profile is made of."""
 
 from __future__ import annotations
 

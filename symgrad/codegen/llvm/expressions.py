@@ -1,4 +1,4 @@
-"""Values, indices and memory of a kernel in LLVM IR.
+"""Expression emission: values, indices and memory accesses of a kernel in LLVM IR.
 
 A value is scalar or lies in the lanes of the loop that is being vectorized; one that is the same
 for all lanes stays scalar for as long as it can. Statements are the kernel emitter's.

@@ -1,4 +1,4 @@
-"""Steps of a program as code: calls of kernels and routines, branches, and loops around them.
+"""Control-flow emission: calls of kernels and routines, branches and loops of a program.
 
 Which functions there are, and which of them a step is in, `module.py` decides; what a kernel does
 is in `kernels.py`. Behind each call that can fail, a failure is returned.

@@ -1,4 +1,4 @@
-"""From a scheduled kernel of the loop language to a function of LLVM IR.
+"""Kernel emission: from a scheduled kernel of the loop language to a function of LLVM IR.
 
 One method for each statement; values are in `expressions`. Which loop is vectorized, and how wide,
 and what is cut into parts for threads, the kernel says: nothing is decided here.

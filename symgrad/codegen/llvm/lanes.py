@@ -1,4 +1,4 @@
-"""Scalar operations in LLVM IR, on one lane or on many: one row for each row of `SCALAR_OPS`.
+"""SIMD and scalar operations in LLVM IR: one row for each row of `SCALAR_OPS`.
 
 What an operation means is said in `graph/scalars.py`; how the harder ones are computed, in the
 package `math`. Loops, addresses of elements and the choice of a width are the kernel emitter's.

@@ -1,4 +1,4 @@
-"""Code that does nothing but what a machine is best at, to measure how fast that is.
+"""Roofline microbenchmarks: loops that reach the peak rate of arithmetic and of memory traffic.
 
 flops(memory, vectors, times)     multiply-adds on registers alone
 stream(memory, vectors, times)    reads a piece of memory, changes it and writes it back

@@ -1,4 +1,4 @@
-"""Loops over steps with buffers in registers: small kernels are written out in them, not called.
+"""Register promotion, emission: loops with buffers in registers and kernels inlined.
 
 What is in registers while a loop runs was chosen before (`codegen/program/registers.py`); how a
 kernel is written out is in `written_out.py`.

@@ -1,4 +1,4 @@
-"""From a program in the loop language to a module of LLVM IR with one native function.
+"""Module emission: from a program to a module of LLVM IR with one native function.
 
     i32 @step(ptr inputs, ptr outputs, ptr state)
 

@@ -1,4 +1,4 @@
-"""Forks: the parts of a parallel loop or product, run by a team of threads.
+"""Fork-join parallelism: a team of threads runs the parts of a parallel loop or product.
 
 The threads are those of an OpenMP runtime, by the functions that GCC's code calls:
 

@@ -1,4 +1,4 @@
-"""Polling: what a loop does now and then to learn that its step is to stop.
+"""Safepoint polls: what a loop does now and then to learn that its step is to stop.
 
 A step has a few words of memory, its watch, of which the first receives an index that was out of
 range. The others are for polls: cycles that are left until the next one, a word that others set to

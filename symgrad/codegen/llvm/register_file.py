@@ -1,4 +1,4 @@
-"""The buffers of a loop that are in registers: values for LLVM to carry, instead of memory.
+"""Scalar replacement: the buffers of a loop as `alloca`s that LLVM's mem2reg makes SSA values.
 
 A buffer is a few vectors, and single elements for what is left over. Each is an `alloca` that is
 only ever read and written as a whole, so LLVM's mem2reg makes SSA values of all of them, with phis

@@ -1,4 +1,4 @@
-"""Vectors put together from elements and from lanes of other vectors.
+"""Shuffles: vectors put together from elements and from lanes of other vectors.
 
 Arithmetic on lanes is in `lanes.py`.
 """

@@ -1,4 +1,4 @@
-"""Kernels that are written out where they are called, on buffers in registers and in memory.
+"""Inlined and unrolled kernels: emitted where they are called, on registers and memory.
 
 Every loop is unrolled: an index into a register has to be a number. What is computed in which lanes
 stays as the schedule of the kernel says, so the results are those of the kernel as a function.

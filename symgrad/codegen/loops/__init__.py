@@ -1,1 +1,1 @@
-"""The loop language: what a kernel can say, its text, verifier and interpreter."""
+"""Loop IR, the loop language: what a kernel can say, its text, verifier and interpreter."""

@@ -1,4 +1,4 @@
-"""How loops walk through memory: what vectors along a variable would cost.
+"""Memory access patterns: strides of loops, and what vectors along a variable would cost.
 
 Costs are in element operations of one vector iteration, so a cost divided by the width compares
 variables and widths with one another; it is not a time.

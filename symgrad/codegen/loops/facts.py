@@ -1,4 +1,4 @@
-"""What must hold of a name, a constant, a mark or a statement, whatever is around it.
+"""Well-formedness rules of the loop IR for a name, a constant, a mark or a statement alone.
 
 `loops_verify` walks a kernel and asks; each function raises AssertionError with what is wrong.
 """

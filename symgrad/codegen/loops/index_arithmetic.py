@@ -1,4 +1,4 @@
-"""Arithmetic of indices: affine expressions of loop variables, with divisions by constants."""
+"""Quasi-affine index arithmetic: linear in loop variables, with divisions by constants."""
 
 from __future__ import annotations
 

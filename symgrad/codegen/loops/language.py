@@ -1,4 +1,4 @@
-"""The loop language: what a kernel can say.
+"""Loop IR, the loop language: what a kernel can say.
 
 A kernel is a list of loop nests over flat buffers, in three-address form: a statement computes one
 operation of atoms (`Ref` or `Const`), so no consumer recurses over expressions. Everything is a

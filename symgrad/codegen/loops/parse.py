@@ -1,4 +1,4 @@
-"""Kernels from their text.
+"""Parser of the loop IR: kernels from their text.
 
 The text is read for its form and for the dtypes of names. Whether the kernel makes sense is for
 `loops_verify` to say.

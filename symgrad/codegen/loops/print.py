@@ -1,4 +1,4 @@
-"""The text of kernels, and the names under which equal kernels have equal text.
+"""Printer of the loop IR, and canonical names, under which equal kernels have equal text.
 
 The text is what the docstrings of the loop language show, and `loops_parse` reads it back. Nothing
 is checked here: a kernel that is not well formed prints too, so that it can be looked at.

@@ -1,4 +1,4 @@
-"""Rewriting statements of the loop language: replacing loop variables, looking at indices."""
+"""Substitution and free variables in the loop IR, and the removal of unused values."""
 
 from __future__ import annotations
 

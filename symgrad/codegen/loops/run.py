@@ -1,4 +1,4 @@
-"""The interpreter of the loop language: what a kernel means, computed slowly with NumPy.
+"""Interpreter of the loop IR: what a kernel means, computed slowly with NumPy.
 
 It is the second of three oracles, between the references of ops and native code, and shares no
 code with either. It rounds where the language says so; native code differs from it in elementary

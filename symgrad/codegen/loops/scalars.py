@@ -1,4 +1,4 @@
-"""Scalar operations of the loop language in NumPy: constants, conversions, one row an operation.
+"""Scalar semantics of the loop IR in NumPy: constants, conversions, one row an operation.
 
 They are the interpreter's, and share no code with the native ones.
 """

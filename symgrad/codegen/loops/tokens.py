@@ -1,4 +1,4 @@
-"""The text of a kernel as tokens: a position among them, and what is read from a few of them.
+"""Lexer of the loop IR: a position among the tokens, and what is read from a few of them.
 
 Names, numbers, dtypes and indices are read here; constants, statements and all that needs to know
 what a name stands for are read in `loops_parse`.

@@ -1,4 +1,4 @@
-"""What a well-formed kernel is.
+"""Verifier of the loop IR: what a well-formed kernel is.
 
 Checked are names, dtypes, bounds, and what the iterations of a loop may do if they are to be taken
 in any order or side by side. Not checked is what depends on values: whether an element is written

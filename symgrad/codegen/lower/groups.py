@@ -1,4 +1,4 @@
-"""Lower: from a group of nodes to a kernel of the loop language.
+"""Lowering: from a group of nodes to a kernel of the loop language.
 
 One function for each structure, none for any op. What comes out is plain: one loop an axis, one
 fold a reduced axis, in the order of the axes; `schedule/vectorize.py` makes it fast.

@@ -1,4 +1,4 @@
-"""Lower: a Contract as a matrix product, where its operands are matrices in memory.
+"""Lowering to GEMM: a Contract as a matrix product, where its operands are matrices in memory.
 
 The labels of a contraction fall into four groups: in both operands and the result (batch), in the
 left one and the result (rows), in the right one and the result (columns), in both operands only

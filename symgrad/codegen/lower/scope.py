@@ -1,4 +1,4 @@
-"""Writing loop-language statements: scalar expressions in three-address form.
+"""Three-address code, with value numbering: how statements of the loop language are written.
 
 `Scope` is the list of statements being written, with what has been computed in it. It implements
 `Scalars`, so the bodies that ops declare write themselves into it.

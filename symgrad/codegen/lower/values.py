@@ -1,4 +1,4 @@
-"""The values of tensors inside a kernel: how one element of a node becomes statements.
+"""Demand-driven code generation: how one element of a tensor becomes statements of a kernel.
 
 `Values.value` writes what computes an element of a tensor at an index, through whatever nodes the
 group computes, down to loads from buffers. It is a loop over a stack and not a recursion, so a

@@ -1,1 +1,1 @@
-"""Programs: instructions around calls of kernels, their memory and their verifier."""
+"""Program IR: instructions around calls of kernels, their memory and their verifier."""

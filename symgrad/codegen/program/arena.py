@@ -1,4 +1,4 @@
-"""Liveness and memory planning: how long each temporary is needed, and where in the arena it lies.
+"""Liveness analysis and memory planning: how long a temporary is needed, and where it lies.
 
 temporary0: f32[64]                      temporary0: f32[64] at 0 alive 0..1
 temporary1: f32[64]                  ->  temporary1: f32[64] at 256 alive 1..2

@@ -1,4 +1,4 @@
-"""Instruction selection: from groups of nodes, and the nested graphs among them, to programs.
+"""Program construction: from groups of nodes, and the graphs nested among them, to instructions.
 
 The graph of a branch or of a body is partitioned and lowered like a program of its own; what are
 inputs and outputs to it are buffers of the graph around it, or slices of stacks.

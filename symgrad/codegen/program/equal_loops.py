@@ -1,4 +1,4 @@
-"""What two loops over steps have in common if the code of one is the code of the other.
+"""Identical code folding for loops: equal text for loops of which the code is the same.
 
 Buffers and loops are numbered in the order in which a loop names them, so that loops of the same
 steps on other buffers, like those of equal layers, have equal text.

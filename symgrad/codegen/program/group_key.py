@@ -1,4 +1,4 @@
-"""When two groups become one kernel: a key that groups share if only their buffers differ.
+"""Memoisation of lowering: a key that groups share if only their buffers differ.
 
 Lowering a group, scheduling it and printing it takes far longer than making its key, and a program
 that updates a thousand parameters has a thousand groups and a few keys. Groups whose kernels name a

@@ -1,4 +1,4 @@
-"""Structured control flow over kernels: the program a graph becomes, and the memory it uses.
+"""Program IR: structured control flow over kernels, and the memory it uses.
 
 A program is a list of instructions. One launches a kernel, or runs other instructions: one of
 several branches, a body again and again, or a routine that is called from other places too. What

@@ -1,4 +1,4 @@
-"""Which loops over steps poll whether the step is to stop, and what an iteration of each counts.
+"""Safepoint placement: which loops of a program poll, and what an iteration of each counts.
 
 A loop that its values or its operands can make long must be possible to interrupt. It counts the
 cycles that its iterations take, by a nominal core, and polls when they are a `PERIOD`: then what a

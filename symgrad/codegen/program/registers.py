@@ -1,4 +1,4 @@
-"""Register allocation (scalar replacement): which buffers are in registers while a loop runs.
+"""Register promotion, decision: which buffers are in registers while a loop runs.
 
 Small kernels are written out in the loop rather than called, without loops of their own, and what
 only they touch need not be in memory: a loop variable that goes through memory costs the time from

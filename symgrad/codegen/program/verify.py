@@ -1,4 +1,4 @@
-"""Verifier of programs: what a well-formed program is.
+"""Verifier of the program IR: what a well-formed program is.
 
 Checked is that every piece of memory an instruction is handed exists and is as large as it is taken
 to be: a kernel touches nothing outside of its parameters (`verify_kernel`), its parameters lie in

@@ -1,1 +1,1 @@
-"""Schedules of kernels: vectorization, code motion, two-stage reductions, threads."""
+"""Schedules of kernels: vectorisation, code motion, two-stage reduction, threads."""

@@ -1,4 +1,4 @@
-"""The kernels of a program: scheduled, given their plans, and shared where they are equal."""
+"""Kernel deduplication: kernels are scheduled, given plans, and shared where they are equal."""
 
 from __future__ import annotations
 

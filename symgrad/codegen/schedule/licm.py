@@ -1,4 +1,6 @@
-"""Hoisting: what is the same in every iteration of a loop is computed once, before it.
+"""Loop-invariant code motion (LICM) in kernels.
+
+What is the same in every iteration of a loop is computed once, before it.
 
     for i in 0..320 {                t0: f64 = rate[0]
       t0: f64 = rate[0]              t1: f64 = sqrt(t0)

@@ -1,4 +1,4 @@
-"""Share work: mark the loops and products whose iterations threads divide among themselves.
+"""Loop parallelisation: mark the loops and products whose iterations threads divide.
 
     for i in 0..1000000 vector(16) { ... }
         ->  for i in 0..1000000 vector(16) parallel(500032) { ... }

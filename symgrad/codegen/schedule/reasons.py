@@ -1,4 +1,4 @@
-"""Why a kernel is scheduled as it is, in words: what its marks were weighed against.
+"""Optimization remarks on schedules: what the marks of a kernel were weighed against.
 
 The reasons are read off a scheduled kernel, by the costs its schedule was chosen by; nothing is
 decided here.

@@ -1,4 +1,6 @@
-"""Relocate: take out of a kernel what only says where it is called, so that more kernels are equal.
+"""Base-address normalisation, so that more kernels are equal.
+
+What only says where a kernel is called is taken out of it, and the call says it.
 
 A step of an unrolled loop reads the rows of its turn. Before, each has a kernel of its own:
 

@@ -1,4 +1,4 @@
-"""Split folds: a long fold with few results is cut into pieces, whose results are then combined.
+"""Two-stage reduction: a long fold with few results is cut into pieces, which are then combined.
 
     fold s: f32 = 0.0 for k in 0..1000000 { t: f32 = x[k] yield t } combine ...
     y[0] = s

@@ -1,4 +1,4 @@
-"""Schedules: from plain loops to loops in a good order, merged and marked with vector widths.
+"""Vectorisation, loop interchange and loop coalescing: plain loops in a good order, marked.
 
 Each step is a function from loops to loops; what it decides is written in the kernel (`vector`,
 `lanes`) and can be read there. Merging and marking never change what is computed; the order in

@@ -1,4 +1,4 @@
-"""Ops on the bits of integers; of bools they are the logical ops.
+"""Bitwise ops on integers; of bools they are the logical ops.
 
 A shift by as many bits as there are, or by more, is defined as what it tends to: nothing is left
 but zeros, or copies of the sign where a signed integer is shifted right.

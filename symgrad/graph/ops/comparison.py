@@ -1,4 +1,4 @@
-"""Ops that answer yes or no, logic on the answers, and choice between values by them."""
+"""Comparison, logic and selection: ops that answer yes or no, and choose values by answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of two tensors summed over labels: the op `einsum` of two operands, and matmul.
+"""Tensor contraction: the op `einsum`, products of two tensors summed over labels; and matmul.
 
 The op is its own adjoint: the gradient to one operand is a contraction of the gradient with the
 other. What needs more than one op (any number of operands, diagonals) is in `summation`.

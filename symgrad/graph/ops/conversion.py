@@ -1,4 +1,4 @@
-"""Ops whose result is the operand: in another dtype, as it is, or cut from its gradient."""
+"""Casts, identity and stop_gradient: ops whose result is the operand."""
 
 from __future__ import annotations
 

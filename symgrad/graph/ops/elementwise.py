@@ -1,4 +1,4 @@
-"""What the elementwise ops share: type rules, NumPy meanings, operands of one type and shape.
+"""Elementwise ops, what they share: type rules, NumPy meanings, operands of one type and shape.
 
 No op is declared here; the families are conversion, comparison, arithmetic and transcendental.
 """

@@ -1,4 +1,4 @@
-"""The ops that read and write where index tensors say: gather, scatter_add, scatter_set and iota.
+"""Gather, scatter_add, scatter_set and iota: reads and writes where index tensors say.
 
 Gather and scatter_add are each other's adjoint. What users call is in `indexing`. Index tensors
 are int64 here; a negative index counts from the end, and one outside of its axis is an error when

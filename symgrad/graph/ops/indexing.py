@@ -1,4 +1,4 @@
-"""Choosing elements by index: take, one_hot, scatter_add and what stands between brackets.
+"""Indexing by tensors: take, one_hot, scatter_add, and the gather that brackets become.
 
 The ops behind these functions are in `gathering` and, for slices, in `structure`.
 """

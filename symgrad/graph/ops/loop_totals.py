@@ -1,4 +1,4 @@
-"""Loop totals: the loop variables of the gradient of a loop, and their masks.
+"""Cotangent accumulators of a loop: the loop variables of its gradient, and their masks.
 
 They are the gradients of the loop variables, and the sums so far of those of the invariants. One
 that is masked (see `masks.py`) has a loop variable more, its mask as a condition: 0 at the end of

@@ -1,4 +1,4 @@
-"""Ops that return their operand: what they add is a demand on its gradient or on its shape.
+"""Identity ops with a demand: on the gradient of what they return, or on its shape.
 
 `stop_gradient` and `identity`, which demand nothing, are elementwise ops and not here.
 """

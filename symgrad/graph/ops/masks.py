@@ -1,4 +1,4 @@
-"""Masks: where `where` took the other side, a gradient is 0 and stays 0.
+"""NaN-safe gradients of `where`: a cotangent is 0, and stays 0, on the side not taken.
 
 The gradient of `where(x > 0, log(x), 0)` reaches log as `where(x > 0, g, 0)`. The rule of log
 divides that by x, and 0 / 0 is nan: a side that was not taken would spoil a gradient that does not

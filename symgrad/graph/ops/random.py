@@ -1,4 +1,4 @@
-"""Philox4x32-10: random bits as a function of a counter and a key.
+"""Counter-based RNG, Philox4x32-10: random bits as a function of a counter and a key.
 
 J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3",
 SC 2011. There is no state here, and so no order: each element is computed by itself, and has the

@@ -1,4 +1,4 @@
-"""Ops that take a part of a tensor, or make one of parts: each next to its adjoint.
+"""Slice, pad, concat and split: ops that take a part of a tensor, or make one of parts.
 
 slice with pad, concat with split by slices. Indexing, which turns what NumPy allows into these, is
 in `subscript.py`.

@@ -1,4 +1,4 @@
-"""Sums of stacks without a bound, which are gradients of what a loop has recorded."""
+"""Cotangents of tapes: sums of stacks without a bound, which are gradients of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ops that stand for some of their operands, and have a gradient that those do not have.
+"""Custom gradients and rematerialisation: ops that stand for some of their operands.
+
+They have a gradient that those operands do not have.
 
 `custom_gradient` calls a function of the user's, `recompute` computes once more what it needs.
 Neither computes anything: both are replaced by what they stand for before code is made, and

@@ -1,4 +1,4 @@
-"""Ops that give a tensor another shape: each next to its adjoint.
+"""Broadcast, sum, transpose and reshape: ops that give a tensor another shape.
 
 broadcast_to with sum; permute_dims and reshape are their own adjoints. What takes a part of a
 tensor, or makes one of parts, is in `slicing.py`.

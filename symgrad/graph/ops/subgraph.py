@@ -1,4 +1,4 @@
-"""Nested graphs as ops see them: checked against operands, built again, differentiated."""
+"""Region ops: nested graphs as ops see them: checked, built again, differentiated."""
 
 from __future__ import annotations
 

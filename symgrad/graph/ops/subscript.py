@@ -1,4 +1,4 @@
-"""What stands between brackets after a tensor, with NumPy's meaning.
+"""Basic and advanced indexing: what stands between brackets, with NumPy's meaning.
 
 Slices and ints become one slice of the tensor; integer arrays and tensors become one gather of
 what that leaves. A slice of an axis of unknown size is clipped by sizes that are computed from it.

@@ -1,4 +1,4 @@
-"""Ops of floats only: roots, powers, exponentials, logarithms, trigonometry.
+"""Transcendental functions: roots, powers, exponentials, logarithms, trigonometry.
 
 Integers that are given to the public functions become float32, except in `pow`.
 """

@@ -1,4 +1,4 @@
-"""Rearrangements composed of the structural ops; no op is declared here."""
+"""Shape manipulation composed of the structural ops; no op is declared here."""
 
 from __future__ import annotations
 

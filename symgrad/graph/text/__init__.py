@@ -1,1 +1,1 @@
-"""The text of graphs: printing, and parsing what was printed."""
+"""Textual IR of graphs: printing, and parsing what was printed."""

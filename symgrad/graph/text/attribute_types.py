@@ -1,4 +1,4 @@
-"""Types of attributes: what the annotations of an op's `infer` say an attribute is.
+"""Type checking of attributes: what the annotations of an op's `infer` say that they are.
 
 Rules trust their attributes, whose types a type checker has seen. Those from a text it has not, so
 they are compared with the annotations here before a rule meets them. Whether a value makes sense

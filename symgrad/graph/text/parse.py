@@ -1,4 +1,4 @@
-"""Graphs from text, as `text_print` writes it or as people do.
+"""Parser of the graph IR: graphs from text, as printed or as people write it.
 
 One parser for all ops: operands, attributes and types describe themselves, so an op needs no code
 here. Only the leaves are known by name: arguments are placeholders, the type of a constant's value

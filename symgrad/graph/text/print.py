@@ -1,4 +1,4 @@
-"""Graphs as text: one line a node, the same text for the same graph.
+"""Printer of the graph IR: one line a node, the same text for the same graph.
 
     graph @loss(%x: f32[32, n]) -> f32[] {
       %w = variable {name = "w", trainable = true} : f32[32, n]

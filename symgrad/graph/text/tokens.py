@@ -1,4 +1,4 @@
-"""The words of a graph's text, with their lines, and a cursor over them.
+"""Lexer of the graph IR: the words of a text, with their lines, and a cursor over them.
 
 Nothing here knows what the words mean.
 """

@@ -1,4 +1,4 @@
-"""Reading the types, sizes, attributes and literals of a graph's text.
+"""Parser of the graph IR for types, sizes, attributes and literals.
 
 How they are written is in `text_print`; ops, nodes and their names are read by `text_parse`.
 """

@@ -1,4 +1,4 @@
-"""How branches, calls and loops take operands with one more axis in front.
+"""vmap of control flow: branches, calls and loops on operands with one more axis in front.
 
 All cases must take the same branch and run as often: then the branches, or the body, are built
 with the axis, on the operands and loop variables that depend on the case. Where the cases differ

@@ -1,4 +1,4 @@
-"""Batching: compute for many values of a tensor at once what the graph computes for one.
+"""vmap (batching): compute for many values of a tensor at once what is computed for one.
 
 Before, with %g computed from %u:
     %1 = multiply %u, %x : f32[3]

@@ -1,1 +1,1 @@
-"""Calls of functions: which are inlined and which share code."""
+"""Interprocedural passes: which calls of functions are inlined and which share code."""

@@ -1,4 +1,4 @@
-"""Which functions a program calls, at any depth, and which of them are one.
+"""Call graph: which functions a program calls, at any depth, and which of them are one.
 
 A function that is traced anew, as within a branch or a body, gives an equal graph and not the
 same one. Nothing is changed here; see `calls/inline_calls.py` and `calls/share_calls.py`.

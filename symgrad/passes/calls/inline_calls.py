@@ -1,4 +1,4 @@
-"""Inline calls: put a function where it is called, unless that would make the program much larger.
+"""Function inlining: put a function where it is called, unless the program would grow much.
 
 Before, where the function has two ops:
 

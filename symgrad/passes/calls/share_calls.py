@@ -1,4 +1,6 @@
-"""Share calls: one graph for all calls of equal functions, which computes what somebody reads.
+"""Function merging and dead result elimination: one graph for all calls of equal functions.
+
+It computes what somebody reads.
 
 Before, where the second result is what a gradient would read, and there is none:
 

@@ -1,1 +1,1 @@
-"""Fusion: which nodes make one kernel, in which order kernels run, and their buffers."""
+"""Kernel fusion: which nodes make one kernel, in which order kernels run, and their buffers."""

@@ -1,4 +1,4 @@
-"""Which buffer every tensor in memory lives in.
+"""Buffer assignment: in which buffer every tensor that is in memory lives.
 
 A result of the program is written straight into the caller's array, and a new value that may be
 written in place straight into the variable; everything else is a temporary. Where the temporaries

@@ -1,4 +1,4 @@
-"""Groups in the making: what the steps of the fuse pass share."""
+"""Fusion groups in the making: the state that the steps of the fuse pass share."""
 
 from __future__ import annotations
 

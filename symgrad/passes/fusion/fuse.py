@@ -1,4 +1,4 @@
-"""Fuse: decide which nodes make one kernel.
+"""Kernel fusion: decide which nodes make one kernel.
 
 Before, every node stands alone:
 

@@ -1,4 +1,6 @@
-"""The second step of the fuse pass: groups of Maps join the group that computes their operand.
+"""Epilogue and sibling fusion: groups of Maps join the group that computes their operand.
+
+This is the second step of the fuse pass.
 
 The result is an epilogue of a Reduce or Contract, or a Map kernel with several results. It must
 cover the same elements in the same order, and must not make two groups wait for each other. In the

@@ -1,4 +1,6 @@
-"""The last step of the fuse pass: the order of the groups, and which updates are in place.
+"""Scheduling of fusion groups: their topological order, and which updates are in place.
+
+This is the last step of the fuse pass.
 
 A variable's new value may be written over the old one if whatever reads the old value can run
 before, and if nothing that can fail runs after. Each such wish is an edge between groups; one

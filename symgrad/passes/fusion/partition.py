@@ -1,4 +1,4 @@
-"""What the fuse pass decides: which nodes are computed together, and what goes through memory.
+"""Partition of a graph into fusion groups, and what goes through memory between them.
 
 A `Group` becomes one kernel. A tensor that a group gives to another group, to the caller or to a
 variable is in memory, in its own buffer or, where a node only gives it another shape, in the

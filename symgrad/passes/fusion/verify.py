@@ -1,4 +1,4 @@
-"""Whether a partition is well formed: whether its groups wait for each other is asked of networkx.
+"""Verifier of partitions: groups are convex, by networkx, and each is well formed.
 
 For tests. The passes have analyses of their own, and share nothing with this file, so that it can
 contradict them.

@@ -1,1 +1,1 @@
-"""Gradients: reverse mode, forward mode, Jacobians, and gradients that users register."""
+"""Automatic differentiation: reverse mode, forward mode, Jacobians, gradients of users."""

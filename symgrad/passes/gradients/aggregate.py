@@ -1,4 +1,4 @@
-"""Summing what several consumers contribute to the gradient of one tensor.
+"""Cotangent accumulation: summing what several consumers contribute to one tensor's gradient.
 
 Only the order of the additions is decided here, and it never depends on anything but the terms.
 """

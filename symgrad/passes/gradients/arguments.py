@@ -1,4 +1,4 @@
-"""What a user hands to `gradients`, checked and converted before any of the graph is walked."""
+"""Argument checking of `gradients`: all is converted before any of the graph is walked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tangents through branches, calls and loops.
+"""Forward mode (JVP) of control flow: tangents through branches, calls and loops.
 
 A branch gives the tangents of what was taken. A loop is built once more with the tangents of its
 variables as loop variables behind them: it needs no record of its iterations. Which variables have

@@ -1,4 +1,4 @@
-"""Forward mode: from tangents of xs to those of ys, along the graph as it was built.
+"""Forward-mode automatic differentiation (JVP): from tangents of xs to those of ys.
 
 Before:
     %h = multiply %x, %x : f32[3]

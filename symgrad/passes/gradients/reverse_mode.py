@@ -1,4 +1,4 @@
-"""Differentiation: from ys and xs to the gradient of the sum of ys with respect to each x.
+"""Reverse-mode automatic differentiation: from ys and xs to the gradient of the sum of ys.
 
 Before:
     %h = matmul %x, %w : f32[32, 10]

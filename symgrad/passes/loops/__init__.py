@@ -1,1 +1,1 @@
-"""Loop passes: merging, pruning, invariant code motion, rematerialisation."""
+"""Loop optimisation: deduplication, dead code, invariant code motion, rematerialisation."""

@@ -1,4 +1,6 @@
-"""Extend a loop: give it more stacks, more to scan and more invariants, in the place of nodes.
+"""Loop interface rewriting: give a loop more stacks, more to scan, more invariants.
+
+They take the place of nodes.
 
 This is how every pass that moves work across the edge of a loop rebuilds it; what is moved, and
 whether that pays, is for the pass to say. What a loop then no longer needs is left in it, for

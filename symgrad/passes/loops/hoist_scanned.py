@@ -1,4 +1,4 @@
-"""Hoist scanned: compute products that need no loop variable for all iterations at once.
+"""Loop fission: products that need no loop variable are computed for all iterations at once.
 
 Before:
 

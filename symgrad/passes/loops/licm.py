@@ -1,4 +1,4 @@
-"""Hoist invariant: compute before a loop what is the same in every iteration.
+"""Loop-invariant code motion (LICM): compute before a loop what is the same in every iteration.
 
 Before:
 

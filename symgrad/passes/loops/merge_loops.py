@@ -1,4 +1,4 @@
-"""Merge loops: run once what differs only in what is recorded.
+"""Loop deduplication: run once what differs only in what is recorded.
 
 Before, a loop and the copy of it that the gradient has built, which records a loop variable:
 

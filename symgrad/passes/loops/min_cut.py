@@ -1,4 +1,4 @@
-"""The cheapest way to have some values: which to compute, and which to keep and read instead.
+"""Rematerialisation as an s-t minimum cut: what to compute, and what to keep and read instead.
 
 A value is there if it was kept, at a price, or if the node that gives it is computed, at another
 """

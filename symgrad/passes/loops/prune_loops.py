@@ -1,4 +1,6 @@
-"""Prune loops: leave out what branches and loops compute and nobody reads.
+"""Dead code elimination in branches and loops, and legalisation of ops that stand for operands.
+
+What branches and loops compute and nobody reads is left out.
 
 Before:
 

@@ -1,4 +1,6 @@
-"""Save or recompute: stack in a loop what a later one would compute again, where that is cheaper.
+"""Rematerialisation, save or recompute: a loop stacks what a later one would compute again.
+
+It does so where that is cheaper.
 
 Before, a loop and its gradient, which has the loop variable as the loop found it:
 

@@ -1,4 +1,4 @@
-"""Sink sums: add up products of all iterations behind a loop, as one product.
+"""Loop fission for sums: products of all iterations are added up behind a loop, as one product.
 
 Before, where the second loop variable is only ever added to:
 

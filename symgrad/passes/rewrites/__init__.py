@@ -1,1 +1,1 @@
-"""Local rewrites: algebra, constant folding, common subexpressions, dead code."""
+"""Peephole rewrites: algebra, constant folding, common subexpressions, dead code."""

@@ -1,4 +1,4 @@
-"""Equations of arithmetic, comparison and logic.
+"""Algebraic identities: equations of arithmetic, comparison and logic.
 
 A row holds bit for bit in IEEE arithmetic unless it says otherwise; what is not here, such as
 `multiply(x, 0) -> 0` for floats without `fast_math`, does not hold there: `inf * 0` is nan.

@@ -1,4 +1,4 @@
-"""Merge common: compute equal things once.
+"""Common subexpression elimination (CSE): compute equal things once.
 
 Before:
 

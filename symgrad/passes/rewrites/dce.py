@@ -1,4 +1,4 @@
-"""Drop dead: leave out updates that change nothing.
+"""Dead code elimination (DCE): leave out updates that change nothing.
 
 Before:
 

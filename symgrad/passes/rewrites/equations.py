@@ -1,4 +1,4 @@
-"""Equations as rules: both sides are built by ordinary ops over variables, and found by matching.
+"""Pattern matching: equations as rules, whose sides are built by ordinary ops over variables.
 
     rule(lambda x: (subtract(x, 0), x), BITWISE)
 

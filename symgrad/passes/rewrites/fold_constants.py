@@ -1,4 +1,4 @@
-"""Fold constants: compute now what depends on constants only.
+"""Constant folding: compute now what depends on constants only.
 
 Before:
 

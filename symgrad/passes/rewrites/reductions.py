@@ -1,4 +1,4 @@
-"""Rules about reductions and products: views that become a change of their axes or labels.
+"""Algebraic rewriting of reductions and products: views become a change of axes or labels.
 
 They may change in which order a sum is taken, and so the last bits of a float.
 """

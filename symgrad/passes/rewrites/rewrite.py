@@ -1,4 +1,4 @@
-"""What the passes over graphs may change and have changed: a count, a limit and a trace.
+"""Optimization fuel and trace: what passes may change and have changed.
 
 Every pass asks here before each change, so that the first N changes of a program can be made and
 no others: halving N finds the one that broke it.

@@ -1,4 +1,4 @@
-"""Row updates: an optimizer moves the rows of an embedding that were used, and no others.
+"""Sparse updates of embeddings: an optimizer moves the rows that were used, and no others.
 
 The gradient of `take(w, i)` is a scatter of rows into zeros, as large as w. Before:
 

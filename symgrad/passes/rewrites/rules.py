@@ -1,4 +1,4 @@
-"""Rewrite rules: what one is, where it holds, and the driver that applies tables of them.
+"""Term rewriting: what a rule is, where it holds, and the driver that applies tables of them.
 
 An equation becomes a rule in `rewrites/equations.py`; the rules are rows of `rewrites/algebra.py`
 and functions of `rewrites/structure.py`. What needs the whole graph is a pass of its own and not a

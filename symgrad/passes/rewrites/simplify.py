@@ -1,4 +1,4 @@
-"""Simplify: rewrite each node by the first rule that applies, until none does.
+"""Algebraic simplification: rewrite each node by the first rule that applies, until none does.
 
 Before:
 

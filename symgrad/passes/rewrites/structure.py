@@ -1,4 +1,4 @@
-"""Rules about views, casts and marks: ops that move elements or return them as they are.
+"""Peephole rules about views, casts and marks: ops that move elements or return them.
 
 They concern attributes, so each is a function of a node with examples, under the equation it
 stands for. All hold bit for bit. Reductions and products are in `rewrites/reductions.py`.

@@ -1,4 +1,4 @@
-"""Value numbering: which nodes compute the same, because op, attributes and operands are the same.
+"""Global value numbering (GVN): which nodes compute the same.
 
 Nothing is rewritten here. `rewrites/cse.py` puts one node in the place of those that are equal;
 `gradients/reverse_mode.py` differentiates only the first of them, so that a gradient is as large as

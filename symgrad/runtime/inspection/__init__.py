@@ -1,1 +1,1 @@
-"""What a compiled step tells of itself: data that prints as tables."""
+"""Introspection: what a compiled step tells of itself, as data that prints as tables."""

@@ -1,4 +1,4 @@
-"""What passes have weighed, and why they decided as they did."""
+"""Optimization remarks: what passes have weighed, and why they decided as they did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, kernel by kernel, and how close that is to the machine's limit."""
+"""Profiler: where the time of a step goes, kernel by kernel, and how close to the roofline."""
 
 from __future__ import annotations
 

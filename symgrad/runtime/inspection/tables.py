@@ -1,4 +1,4 @@
-"""How records become text."""
+"""Pretty-printing of tables: how records become text."""
 
 from __future__ import annotations
 

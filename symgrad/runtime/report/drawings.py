@@ -1,4 +1,4 @@
-"""The two pictures of a report, as numbers: how kernels feed each other, and memory over time.
+"""Layout of drawings: how kernels feed each other, and memory over time, as numbers.
 
 How they look is the business of the page; here is where things lie, in pixels.
 """

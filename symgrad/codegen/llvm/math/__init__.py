@@ -1,1 +1,1 @@
-"""Scalar math in LLVM IR without a math library: what `lanes.py` builds scalar operations from."""
+"""Vector math library: elementary functions in LLVM IR, which `codegen/llvm/lanes.py` calls."""

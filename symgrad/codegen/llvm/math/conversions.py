@@ -1,4 +1,4 @@
-"""Casts between element types, float16 and bfloat16 included.
+"""Type conversion: casts between element types, float16 and bfloat16 included.
 
 A half is in registers as the 16 bits it has in memory. It is converted by way of float32, which
 holds every half exactly. Conversion to a half rounds to nearest even, once: what float32 may not

@@ -1,4 +1,4 @@
-"""One float format at one place of a function: constants, bits, rounding, exact arithmetic.
+"""Floating-point building blocks: bit fields, Horner's rule, error-free transformations.
 
 `Floats` knows the format (float32 or float64), the width and whether the target fuses. It holds
 the building blocks the functions share, not the functions themselves.

@@ -1,4 +1,4 @@
-"""The math functions as internal functions of a module, made once each, and their error bounds."""
+"""Table of elementary functions, made once each in a module, with their error bounds in ulps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of a module that are made where they are first called.
+"""Internal linkage: functions of a module that are made where they are first called.
 
 They are internal, so a module carries what it uses and exports none of it, and they touch no
 memory, so calls of them are moved and merged like instructions.

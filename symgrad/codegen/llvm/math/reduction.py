@@ -1,4 +1,6 @@
-"""Reduction of an angle to a multiple of pi/2 and a rest of at most pi/4, for every float64.
+"""Argument reduction of angles by Cody and Waite's and by Payne and Hanek's method.
+
+An angle becomes a multiple of pi/2 and a rest of at most pi/4, for every float64.
 
 Below 2**20 by Cody and Waite's method with pi/2 in four parts. Above, the product with 2/pi needs
 up to 1,200 of its bits, of which Payne and Hanek (1983) take the 192 that matter: integer

@@ -1,4 +1,4 @@
-"""Lanes as expressions: floats, integers and truth values with Python's operators.
+"""Operator overloading for SIMD values: floats, integers and truth values as expressions.
 
 The algorithms of this package are formulas, and are written as such: `x * y + 1.0` emits a
 multiplication and an addition at the builder's position. Nothing is rewritten on the way: one
