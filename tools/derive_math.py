@@ -16,7 +16,7 @@ from mpmath import mp, mpf
 
 Function = Callable[[mpf], mpf]
 FORMATS = ("f32", "f64")
-HEADER = '''"""Constants and polynomials of the math functions, printed by `tools/derive_math.py`.
+HEADER = '''"""Minimax polynomials and constants of math functions, by `tools/derive_math.py`.
 
 Only numbers: what they are used for, and their error, is said where they are used. Coefficients
 stand in order of rising powers.

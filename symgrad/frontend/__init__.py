@@ -1,1 +1,1 @@
-"""Frontend: what users build graphs with: nests, creation, control flow, state, the Array API."""
+"""Frontend, what users build graphs with: nests, creation, control flow, state, the Array API."""

@@ -1,4 +1,4 @@
-"""Type promotion and element types: names, NumPy equivalents, and how two of them promote."""
+"""Element types (dtypes) and type promotion: names, NumPy equivalents, how two promote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Immutable dataflow graph: what a program takes, what it gives, what it updates."""
+"""Immutable dataflow graph: what a program takes, gives and updates."""
 
 from __future__ import annotations
 

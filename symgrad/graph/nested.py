@@ -84,7 +84,7 @@ def union_of_captures(functions: Sequence[Traced]) -> list[Tensor]:
 
 
 def inline(graph: Graph, arguments: Sequence[Tensor]) -> list[Tensor]:
-    """Build the nodes of `graph` again where we are, on `arguments` in the place of its inputs."""
+    """Inline `graph`: build its nodes again where we are, on `arguments` in the place of inputs."""
     mapping = dict(zip(graph.inputs, (enter(t) for t in arguments), strict=True))
     for node in graph.nodes:
         if node.definition is not placeholder_op:

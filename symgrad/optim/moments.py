@@ -1,4 +1,4 @@
-"""First and second moment estimates, as Adam, AdamW and LAMB share them.
+"""Moment estimates of Adam, AdamW and LAMB: averages of the gradient and of its square.
 
 How a variable moves by them, and where a weight decay enters, is in their modules.
 """

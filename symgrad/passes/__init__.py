@@ -1,1 +1,1 @@
-"""Compiler passes, from graph to graph: gradients, rewriting, fusion, memory planning."""
+"""Compiler passes, graph to graph: gradients, rewriting, fusion, memory; no code generation."""

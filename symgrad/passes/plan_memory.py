@@ -1,4 +1,4 @@
-"""Arena memory planning: best-fit offsets for what lives only while a program runs.
+"""Arena memory planning: a linear scan of lifetimes, best fit, for what only a run needs.
 
 Each request is a size and the first and last step at which it is alive. Requests that are alive
 together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never more than
@@ -17,7 +17,7 @@ from symgrad.graph.types import ALIGNMENT
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`size` bytes, alive from the step `first` to the step `last`, both included."""
+    """A live range: `size` bytes, from the step `first` to the step `last`, both included."""
 
     size: int
     first: int

@@ -1,6 +1,6 @@
 """Sampling: what is done to 64 random bits to make a sample of a distribution.
 
-Where the bits come from is the generator's affair. Conversions of integers are exact, so samples
+The bits come from `random/generator.py`. Conversions of integers are exact, so samples
 that need no function but these have the same bits on any machine.
 """
 

@@ -1,4 +1,4 @@
-"""Signal handling: Ctrl-C while native code runs: a step that polls ends with KeyboardInterrupt.
+"""Signal handling: Ctrl-C in native code ends a step that polls, and is KeyboardInterrupt.
 
 Python's own handler of signals leaves a note that the interpreter reads between its instructions,
 of which there are none while a step runs. So a handler of ours is put before it, which sets a word

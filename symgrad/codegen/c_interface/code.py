@@ -1,7 +1,7 @@
 """IR builders for the C interface: the pieces of LLVM IR that its functions are made of.
 
-What the functions do is in the other `abi_` files. All of it is scalar code for the oldest CPU of
-an architecture, since it also runs where a step could not.
+What the functions do is in the other files of this folder. All of it is scalar code for the oldest
+CPU of an architecture, since it also runs where a step could not.
 """
 
 from __future__ import annotations

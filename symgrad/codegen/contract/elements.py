@@ -76,7 +76,7 @@ def shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, lanes: list[int]) -
 
 
 def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
-    """Return a vector of `width` times `scalar`."""
+    """Broadcast `scalar` to a vector of `width` lanes."""
     if width == 1:
         return scalar
     nothing = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)

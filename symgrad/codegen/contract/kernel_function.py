@@ -1,6 +1,7 @@
 """Function attributes of generated kernels: `internal`, `noinline`, pointers without aliases.
 
-What goes into it is for the caller; functions that only call others are declared where they are.
+So is declared what computes: a kernel, a part of one, what runs in a product. Its body is for the
+caller to emit; functions that only call others are declared where they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addressing: where a function finds what its calls read and write: tables, arena, tapes.
+"""Operand addressing: the table, arena, stack or tape in which a call reads and writes.
 
     i32 @step(ptr inputs, ptr outputs, ptr state)
 

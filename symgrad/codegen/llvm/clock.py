@@ -1,4 +1,4 @@
-"""Profiling instrumentation: the program itself takes the times that a profile is made of."""
+"""Profiling instrumentation: the program itself measures the times of its calls."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _Emit = Callable[[ir.IRBuilder, ir.Function, DType, ir.Type], None]
 
 
 def emit_limits(dtype: DType, target: Target) -> ir.Module:
-    """Emit both functions for elements of `dtype`, a float that the target computes with."""
+    """Emit both microbenchmarks for elements of `dtype`, a float that the target computes with."""
     module = ir.Module("limits")
     vector = ir.VectorType(scalar_type(dtype), target.lanes(dtype.itemsize))
     functions: tuple[tuple[str, _Emit], ...] = ((FLOPS, _emit_flops), (STREAM, _emit_stream))

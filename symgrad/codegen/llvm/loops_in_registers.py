@@ -1,4 +1,4 @@
-"""Register promotion, emission: loops with buffers in registers and kernels inlined.
+"""Register promotion, emission: loops with buffers in registers, and small kernels inlined.
 
 What is in registers while a loop runs was chosen before (`codegen/program/registers.py`); how a
 kernel is written out is in `written_out.py`.

@@ -38,7 +38,7 @@ def emit_fork(
     *,
     can_fail: bool,
 ) -> tuple[ir.Value, ir.Value] | None:
-    """Emit calls of `part` for 0 to `parts - 1`, by as many threads, and wait for all.
+    """Fork and join: emit calls of `part` for 0 to `parts - 1`, by as many threads.
 
     `part` takes the `arguments`, pointers and scalars, then the number of the part. One that can
     fail takes a last pointer to an int64 and returns a status; the result is then the status of the

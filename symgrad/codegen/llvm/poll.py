@@ -35,7 +35,7 @@ def watch_word(builder: ir.IRBuilder, watch: ir.Value, word: int) -> ir.Value:
 def emit_count(
     builder: ir.IRBuilder, watch: ir.Value, cycles_left: ir.Value, cycles: int
 ) -> ir.Value:
-    """Count `cycles`, and poll if none are left; the result is 0 or `STOPPED`.
+    """Emit a safepoint: count `cycles`, and poll if none are left; the result is 0 or `STOPPED`.
 
     `cycles_left` is where they are counted: the word of the watch, or a register.
     """

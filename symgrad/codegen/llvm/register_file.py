@@ -48,7 +48,7 @@ class _Places:
 
 
 class RegisterFile:
-    """Buffers as values. `builder` must stand in the first block of its function."""
+    """Promoted buffers, as values. `builder` must stand in the first block of its function."""
 
     def __init__(self, builder: ir.IRBuilder, target: Target, buffers: Iterable[Buffer]) -> None:
         self._builder = builder

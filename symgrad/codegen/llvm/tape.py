@@ -19,7 +19,7 @@ _NAME = "tape.reserve"
 
 
 def tape_reserve(module: ir.Module) -> ir.Function:
-    """Return the function of `module` that makes a tape have at least so many bytes.
+    """Return the function of `module` that grows a tape to at least so many bytes.
 
     It takes the tape and the size, and returns 0, or `TAPE_FULL` if there is no such memory.
     """

@@ -37,7 +37,7 @@ def emit_written_out(
     failure: ir.Value,
     target: Target,
 ) -> None:
-    """Emit the kernel of `call` in place of the call.
+    """Inline and unroll: emit the kernel of `call` in place of the call.
 
     `place` gives the address of an element of an argument that is not in registers. A kernel that
     fails stores at `failure` the index that was out of range, and ends the function.

@@ -120,7 +120,7 @@ def names_used(value: Expr) -> set[str]:
 
 
 def walks_on(everywhere: Iterable[Index], outer: str, inner: str, extent: int) -> bool:
-    """Return whether a step of `outer` is, in each index, `extent` steps of `inner`."""
+    """Return whether loops coalesce: in each index, a step of `outer` is `extent` of `inner`."""
     for index in everywhere:
         if index.coefficient(outer) != index.coefficient(inner) * extent:
             return False

@@ -1,6 +1,6 @@
 """Well-formedness rules of the loop IR for a name, a constant, a mark or a statement alone.
 
-`loops_verify` walks a kernel and asks; each function raises AssertionError with what is wrong.
+`verify.py` walks a kernel and asks; each function raises AssertionError with what is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parser of the loop IR: kernels from their text.
 
 The text is read for its form and for the dtypes of names. Whether the kernel makes sense is for
-`loops_verify` to say.
+`verify.py` to say.
 """
 
 from __future__ import annotations

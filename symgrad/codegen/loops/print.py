@@ -1,6 +1,6 @@
 """Printer of the loop IR, and canonical names, under which equal kernels have equal text.
 
-The text is what the docstrings of the loop language show, and `loops_parse` reads it back. Nothing
+The text is what the docstrings of the loop language show, and `parse.py` reads it back. Nothing
 is checked here: a kernel that is not well formed prints too, so that it can be looked at.
 """
 
@@ -221,7 +221,7 @@ def _print_blocking(product: Product) -> str:
 
 
 def canonical(kernel: Kernel) -> Kernel:
-    """Return the kernel with all names replaced in the order in which they are bound.
+    """Alpha-rename: return the kernel with names replaced in the order in which they are bound.
 
     Kernels that do the same but for names have the same canonical text. Compare the text and not
     the kernels: 0.0 == -0.0, and nan differs from itself.

@@ -172,7 +172,7 @@ def _bound_indices(body: Sequence[Stmt]) -> Iterator[str]:
 
 
 def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
-    """Return `body` without the values nothing needs; `needed` grows by what the rest uses.
+    """Eliminate dead code: return `body` without unused values; `needed` grows by what is used.
 
     A `Check` stays: that an index out of range stops the program must not depend on its use.
     """

@@ -1,7 +1,7 @@
 """Lexer of the loop IR: a position among the tokens, and what is read from a few of them.
 
 Names, numbers, dtypes and indices are read here; constants, statements and all that needs to know
-what a name stands for are read in `loops_parse`.
+what a name stands for are read in `parse.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Three-address code, with value numbering: how statements of the loop language are written.
+"""Three-address code with local value numbering: scalar expressions become statements.
 
 `Scope` is the list of statements being written, with what has been computed in it. It implements
 `Scalars`, so the bodies that ops declare write themselves into it.
@@ -47,7 +47,7 @@ class Names:
 
 
 class Scope:
-    """Statements in the making, and the tensor elements whose values they have bound."""
+    """A block of statements in the making, with value numbers: what it has bound is bound once."""
 
     def __init__(self, names: Names, outer: Scope | None = None) -> None:
         self.names = names
@@ -74,7 +74,7 @@ class Scope:
         self._known[key] = value
 
     def let(self, value: Expr) -> Atom:
-        """Bind `value` to a name, or to the name it has already."""
+        """Bind `value` to a name, or to the one it has: a common subexpression is computed once."""
         if isinstance(value, Const | Ref):
             return value
         scope: Scope | None = self

@@ -23,7 +23,7 @@ from symgrad.passes.fusion.buffers import Buffer
 
 
 def canonical_text(loop: WhileInstr | ScanInstr) -> str:
-    """Return text that is equal for loops which differ in their buffers and numbers only."""
+    """Return canonical text: equal for loops which differ in their buffers and numbers only."""
     return _Canonical().instr(loop)
 
 

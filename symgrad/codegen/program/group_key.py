@@ -23,7 +23,7 @@ _NAMES_ITS_NODE = (Gather, Scatter)  # as the kernel says whose index is out of 
 def group_key(
     partition: Partition, buffers: Buffers, group: Group
 ) -> tuple[Hashable, list[Buffer]] | None:
-    """Return the key of a group and its buffers, in an order which equal keys share."""
+    """Return the memo key of a group, and its buffers in an order which equal keys share."""
     if any([isinstance(partition.specs[n], _NAMES_ITS_NODE) for n in group.nodes]):
         return None
     return _KeyMaker(partition, buffers, group).key()

@@ -29,7 +29,7 @@ _LEAST_CYCLES = 4
 
 
 def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[int, int]:
-    """Return the cycles of an iteration of each loop that polls, by its number.
+    """Place safepoints: return the cycles of an iteration of each loop that polls, by its number.
 
     `routines` are in the order in which one can be counted after those it runs.
     """

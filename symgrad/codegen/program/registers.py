@@ -66,7 +66,7 @@ MAX_PROGRAM = 8192  # of all different loops of a program: they take time to com
 
 
 def schedule_registers(program: Program, target: Target) -> Program:
-    """Return `program` with the loops marked that have something to gain from registers."""
+    """Promote buffers to registers: return `program` with those loops marked that gain from it."""
 
     def scheduled(instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
         registers = _Registers(instrs, target.vector_bytes, target.vector_registers)
@@ -80,7 +80,7 @@ def schedule_registers(program: Program, target: Target) -> Program:
 
 
 def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
-    """Return whether `kernel` is written out in a loop with registers, rather than called.
+    """Return whether `kernel` is inlined, written out, in a loop with registers, and not called.
 
     One that threads share is called: to them, its buffers are addresses.
     """
@@ -118,7 +118,7 @@ def timed_as_one(instrs: Sequence[Instr]) -> Iterator[WhileInstr | ScanInstr]:
 
 
 def written_out(instrs: Sequence[Instr], vector_bytes: int) -> dict[int, tuple[str, ...]]:
-    """Return, for the number of each loop with registers, the names of the kernels in its code."""
+    """Return, by the number of each loop with registers, the names of the kernels inlined in it."""
     found = {}
     for loop in _nested(instrs):
         if isinstance(loop, WhileInstr | ScanInstr) and loop.registers:

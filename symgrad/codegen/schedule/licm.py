@@ -33,7 +33,7 @@ from symgrad.codegen.loops.language import (
 
 
 def hoist_uniform(kernel: Kernel) -> Kernel:
-    """Move every value out of the loops whose variables it does not depend on."""
+    """Hoist invariants: move each value out of the loops on whose variables it does not depend."""
     constant = frozenset(p.name for p in kernel.params if p.mode == "in")
     return replace(kernel, body=_hoisted(kernel.body, constant))
 

@@ -57,7 +57,7 @@ ONE_THREAD = Threads()
 
 
 def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
-    """Return `kernel` with marks for `threads`, and scratch memory for each of them."""
+    """Parallelise `kernel`: with marks for `threads`, and scratch memory for each of them."""
     if threads.count == 1:
         return kernel
     sharing = _Sharing(kernel, target, threads)

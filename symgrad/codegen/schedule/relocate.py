@@ -49,7 +49,7 @@ class Relocated:
 
 
 def relocate(kernel: Kernel) -> Relocated:
-    """Return `kernel` on buffers that begin and end where it first and last touches them."""
+    """Normalise base addresses: `kernel` on buffers that begin and end where it touches them."""
     touched = _Touched()
     touched.visit(kernel.body)
     starts: dict[str, int] = {}

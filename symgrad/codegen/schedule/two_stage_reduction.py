@@ -57,7 +57,7 @@ ALIGNED = 64
 
 
 def split_folds(kernel: Kernel, least_cycles: float) -> Kernel:
-    """Return `kernel` with its folds of at least `least_cycles` and few results cut into pieces."""
+    """Reduce in two stages: folds of at least `least_cycles` and few results, cut into pieces."""
     params = list(kernel.params)
     body: list[Stmt] = []
     for statement in kernel.body:

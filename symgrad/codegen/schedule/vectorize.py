@@ -82,7 +82,7 @@ def perfect_nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
 
 
 def merge_loops(loop: For) -> For:
-    """Merge loops that together walk through every buffer in steps of one size.
+    """Coalesce loops that together walk through every buffer in steps of one size.
 
     for i in 0..8 { for j in 0..4 { y[4*i + j] = ... } }   ->   for j in 0..32 { y[j] = ... }
     """
@@ -120,7 +120,7 @@ def fold_nest(fold: Fold) -> list[Fold]:
 
 
 def merge_folds(fold: Fold) -> Fold:
-    """Merge folds as loops are merged, the one with the smallest steps innermost."""
+    """Coalesce folds as loops are, the one with the smallest steps innermost."""
     folds = fold_nest(fold)
     innermost = folds[-1]
     order = [(f.var, f.extent) for f in folds]

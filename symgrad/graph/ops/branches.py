@@ -1,4 +1,4 @@
-"""Conditional op, `switch`: it runs one of several graphs; and its gradient.
+"""Conditional: the op that runs one of several graphs, and its gradient.
 
 A branch sees the world through its inputs only: what it captures is an operand of the op. What
 users call is in `symgrad/frontend/control.py`.

@@ -1,4 +1,4 @@
-"""Function call op: it runs a graph of its own; and its gradient.
+"""Function call: the op that runs a graph of its own, and its gradient.
 
 A function sees the world through its inputs only: what it captures is an operand of the call. All
 calls of a function share one graph, and all their gradients one graph that is derived from it.

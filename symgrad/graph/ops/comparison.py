@@ -1,4 +1,4 @@
-"""Comparison, logic and selection: ops that answer yes or no, and choose values by answers."""
+"""Comparison, logic and selection: truth values, ops on them, and choice between values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Casts, identity and stop_gradient: ops whose result is the operand."""
+"""Casts, identity and stop_gradient: the operand in another dtype, or as it is."""
 
 from __future__ import annotations
 

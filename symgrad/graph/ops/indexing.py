@@ -1,6 +1,6 @@
 """Indexing by tensors: take, one_hot, scatter_add, and the gather that brackets become.
 
-The ops behind these functions are in `gathering` and, for slices, in `structure`.
+The ops behind these functions are in `gathering`, and for slices in `slicing`.
 """
 
 from __future__ import annotations

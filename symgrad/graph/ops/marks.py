@@ -1,4 +1,4 @@
-"""Identity ops with a demand: on the gradient of what they return, or on its shape.
+"""Identity ops that add a demand: on the gradient of their operand, or on its shape.
 
 `stop_gradient` and `identity`, which demand nothing, are elementwise ops and not here.
 """

@@ -1,4 +1,4 @@
-"""Cotangents of tapes: sums of stacks without a bound, which are gradients of records."""
+"""Summation of the cotangents of tapes: of stacks without a bound, slice by slice in a loop."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ recompute_op = define(
 
 
 def after(x: Tensor, other: Tensor) -> Tensor:
-    """Return `x` for use once `other` has been computed.
+    """Optimization barrier: return `x` for use once `other` has been computed.
 
     No rule sees through this, so what is computed from it is not what is computed from `x`.
     """

@@ -1,4 +1,4 @@
-"""Region ops: nested graphs as ops see them: checked, built again, differentiated."""
+"""Regions (nested graphs) as ops see them: checked, built again, differentiated."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ A graph that is an attribute is a block; its names are its own, and it sees noth
       } : f32[3]
 
 The text is the whole program but for the values of its variables, which are state. It is read back
-by `text_parse`; what the two agree on beyond ops, operands and attributes is stated here.
+by `parse.py`; what the two agree on beyond ops, operands and attributes is stated here.
 """
 
 from __future__ import annotations

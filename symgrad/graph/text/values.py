@@ -1,6 +1,6 @@
 """Parser of the graph IR for types, sizes, attributes and literals.
 
-How they are written is in `text_print`; ops, nodes and their names are read by `text_parse`.
+How they are written is in `print.py`; ops, nodes and their names are read in `parse.py`.
 """
 
 from __future__ import annotations

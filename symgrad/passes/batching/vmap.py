@@ -35,7 +35,7 @@ from symgrad.passes.batching.control import CONTROL_RULES
 
 
 def batch(outputs: Sequence[Tensor], values: Mapping[Tensor, Tensor], size: Dim) -> list[Tensor]:
-    """Return `outputs` for all slices of `values`, along a first axis of `size`.
+    """Vectorise (vmap): return `outputs` for all slices of `values`, along a first axis of `size`.
 
     Each tensor that is a key of `values` takes the slices of its value. Raises `CompileError` for
     a loop without a bound that runs more often for some slices, and records its iterations.

@@ -1,4 +1,4 @@
-"""Call graph: which functions a program calls, at any depth, and which of them are one.
+"""Call graph: which functions a program calls, at any depth, and which of them are equal.
 
 A function that is traced anew, as within a branch or a body, gives an equal graph and not the
 same one. Nothing is changed here; see `calls/inline_calls.py` and `calls/share_calls.py`.
@@ -34,12 +34,12 @@ def _nested_in(graph: Graph) -> list[Graph]:
 
 
 def calls_in(graph: Graph) -> Iterator[Node]:
-    """Yield the calls of functions in `graph`, without those in graphs nested in it."""
+    """Yield the call sites in `graph`, without those in graphs nested in it."""
     return (node for node in graph.nodes if node.definition is call_op)
 
 
 class Callees:
-    """Finds for each function the first one that is equal to it."""
+    """Hash-consing of functions: finds for each one the first that is equal to it."""
 
     def __init__(self) -> None:
         self._known: dict[Graph, Graph] = {}

@@ -1,6 +1,6 @@
-"""Function merging and dead result elimination: one graph for all calls of equal functions.
+"""Function merging and dead argument elimination: one graph for all calls of equal functions.
 
-It computes what somebody reads.
+It takes what it reads, and computes what some call reads.
 
 Before, where the second result is what a gradient would read, and there is none:
 
@@ -35,7 +35,7 @@ from symgrad.passes.loops.prune_loops import inputs_read, prune_loops, select_ou
 
 
 def share_calls(graph: Graph) -> Graph:
-    """Return `graph` with one function for equal ones, without results that no call reads."""
+    """Return `graph` with equal functions merged, and without results that no call reads."""
     while has_nested_graphs(graph):
         shared = _Sharing(graph).graph(graph)
         if shared is graph:

@@ -18,7 +18,7 @@ NESTED = (Switch, While, Scan, Call)  # runs graphs of its own between kernels
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A group in the making: the nodes it computes, and those among them that are in memory.
+    """A fusion group in the making: the nodes it computes, and those of them that are in memory.
 
     `domain` is the shape of its results; `order` grows from operands to users. `reads` is what it
     reads from memory, and `moves` what of that at another position, with the number of nodes for

@@ -20,7 +20,7 @@ MAX_GROUPS = 64  # in a body whose groups are compared with each other
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
-    """Merge groups in the order from operands to users."""
+    """Epilogue fusion: merge groups in the order from operands to users."""
     ordered = sorted(drafts.all, key=lambda draft: draft.order)
     ancestry = _Ancestry(drafts, ordered)
     obstacles: dict[Tensor, str] = {}
@@ -65,7 +65,7 @@ def _note(
 
 
 def merge_siblings(drafts: Drafts, max_nodes: int) -> None:
-    """Merge groups of Maps over the same elements that read a tensor in common.
+    """Sibling fusion: merge groups of Maps over the same elements that read a tensor in common.
 
     This is for the body of a loop: there a call and a trip to the cache are paid each iteration.
     """

@@ -22,7 +22,7 @@ from symgrad.passes.fusion.partition import Group, Partition, Specs
 
 
 def order_groups(drafts: Drafts) -> Partition:
-    """Finish the groups and put them in an order in which they can run."""
+    """Finish the groups and put them in a topological order, in which they can run."""
     live = [draft for draft in drafts.all if draft.merged_into is None]
     precedence = _Precedence(drafts, live)
     graph = drafts.graph

@@ -22,7 +22,7 @@ _ELIDE = 64  # elements: the values of a larger constant are left out of the tex
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Nodes computed by one kernel, each after its operands.
+    """A fusion group: nodes computed by one kernel, each after its operands.
 
     `anchor` is the Reduce, Contract, Place or Scatter among them, if there is one; `outputs` are
     the tensors it leaves in memory, `inputs` those it reads from there. A leaf among the outputs is

@@ -1,4 +1,4 @@
-"""Verifier of partitions: groups are convex, by networkx, and each is well formed.
+"""Verifier of partitions: what is well formed, and, by networkx, that groups are convex.
 
 For tests. The passes have analyses of their own, and share nothing with this file, so that it can
 contradict them.
@@ -21,7 +21,7 @@ _COMPUTED_ANYWHERE = (Map, View, Iota, Gather, Reshape)
 
 
 def group_graph(partition: Partition) -> networkx.DiGraph:
-    """Return the groups, by number, with an edge from each to those that read what it computes."""
+    """Return the dependence graph: an edge from each group to those that read what it computes."""
     view = networkx.DiGraph()
     writer = {t: number for number, group in enumerate(partition.groups) for t in group.outputs}
     for number, group in enumerate(partition.groups):

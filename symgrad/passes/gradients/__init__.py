@@ -1,1 +1,1 @@
-"""Automatic differentiation: reverse mode, forward mode, Jacobians, gradients of users."""
+"""Automatic differentiation: reverse mode, forward mode, Jacobians, custom gradients."""

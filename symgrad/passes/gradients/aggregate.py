@@ -13,7 +13,7 @@ from symgrad.graph.ops.arithmetic import add
 
 
 class AggregationMethod(Enum):
-    """How contributions to one gradient are added; the results differ by rounding at most."""
+    """How the cotangents that reach one tensor are added; results differ by rounding at most."""
 
     ADD_N = 0
     EXPERIMENTAL_TREE = 1
@@ -22,7 +22,7 @@ class AggregationMethod(Enum):
 
 
 def add_all(terms: Sequence[Tensor], method: AggregationMethod) -> Tensor:
-    """Sum one or more `terms` of one type: from the left for ADD_N, else in balanced pairs."""
+    """Accumulate cotangents of one type: from the left for ADD_N, else in balanced pairs."""
     assert terms, "there is nothing to add"
     if method is AggregationMethod.ADD_N:
         total = terms[0]

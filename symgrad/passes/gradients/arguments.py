@@ -1,4 +1,4 @@
-"""Argument checking of `gradients`: all is converted before any of the graph is walked."""
+"""Argument checking and conversion of `gradients`, before any of the graph is walked."""
 
 from __future__ import annotations
 

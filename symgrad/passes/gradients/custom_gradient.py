@@ -1,4 +1,4 @@
-"""Custom VJP: functions with their own gradient: `custom_gradient`, `grad_pass_through`.
+"""Custom VJP: functions that bring their own gradient, `custom_gradient` and others.
 
 What such a function returns is one node that stands for its results. The rule of that node calls
 the function's own gradient; a new call each time that `gradients` meets it, as for any rule.

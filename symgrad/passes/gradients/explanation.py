@@ -1,4 +1,4 @@
-"""Diagnosis of missing gradients: the first place at which the way from x to y is cut.
+"""Diagnosis of a gradient that is None: the first place at which the way from x to y is cut.
 
 This reads the graph and answers in words; it decides nothing about gradients.
 """

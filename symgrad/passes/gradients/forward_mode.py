@@ -58,7 +58,7 @@ from symgrad.passes.loops.merge_loops import shared_loops
 
 
 def jvp(ys: Any, xs: Any, tangents: Any) -> list[Tensor]:
-    """Return for each y how it changes as xs change along `tangents`, to first order.
+    """Return the Jacobian-vector product (JVP): how ys change, to first order, along `tangents`.
 
     There is one tangent for each x, of its dtype and shape; None stands for zeros. A result has
     the type of its y, and is zeros for one that does not depend on xs through floats and
@@ -76,7 +76,7 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> list[Tensor]:
 
 
 def hvp(y: Any, xs: Any, vs: Any) -> list[Tensor]:
-    """Return for each x the product of the second derivative of the sum of `y` with `vs`.
+    """Return the Hessian-vector product (HVP): the second derivative of the sum of `y`, times `vs`.
 
     That is the derivative of the gradient along `vs`, of which there is one for each x. The xs are
     taken not to depend on one another. A result has the type of its x, and is zeros where the
@@ -115,7 +115,7 @@ def push_forward(
     tangents: Tangents,
     outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
 ) -> list[Tensor | None]:
-    """Return the tangent of each y, None for one that no tangent reaches."""
+    """Push tangents forward: return the tangent of each y, None for one that no tangent reaches."""
     order = topological(ys, outer=outer)
     needed = _tensors_on_the_way(order, ys, outer)
     seeds: dict[Tensor, Tensor] = {}

@@ -1,6 +1,6 @@
 """Jacobians and Hessians: derivatives of every element, each computed for all seeds at once.
 
-The gradient, or the tangent, is built once, for a seed that is nobody's value, and then for all
+The gradient, or the tangent, is built once, for a seed that is a node of its own, then for all
 unit seeds along an axis of its own by `symgrad/passes/batching/vmap.py`. There is no loop over
 seeds, and the size of the graph does not depend on their number.
 """

@@ -1,4 +1,4 @@
-"""Reverse-mode automatic differentiation: from ys and xs to the gradient of the sum of ys.
+"""Reverse-mode automatic differentiation: the gradient of the sum of ys with respect to each x.
 
 Before:
     %h = matmul %x, %w : f32[32, 10]
@@ -173,7 +173,7 @@ def live_tensors(
     stops: Collection[Tensor] = frozenset(),
     outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
 ) -> set[Tensor]:
-    """Return the tensors whose gradient is needed for that of an x: from xs up, along floats.
+    """Analyse activity: return the tensors whose gradient that of an x needs, found from xs up.
 
     Stopped tensors and ops without a gradient end the way, so nothing is built, nor missed, for
     what lies above them. An x is live even where it is stopped itself: it collects and passes
@@ -195,7 +195,7 @@ def _ways_on(node: Node, outer: Mapping[Tensor, Tensor]) -> Sequence[Tensor]:
 
 
 class ArrivedGradients:
-    """What the consumers of each tensor have contributed to its gradient, in order of arrival.
+    """Cotangent accumulators: what the consumers of each tensor contribute, in order of arrival.
 
     What is contributed to a tensor of `twin_of` goes to the one that it is equal to.
     """
@@ -220,13 +220,13 @@ class ArrivedGradients:
         self._terms.setdefault(self._twin_of.get(tensor, tensor), []).append(g)
 
     def take(self, tensor: Tensor) -> Tensor | None:
-        """Return what `total` does, and forget it: who takes it answers for it."""
+        """Pop the cotangent that `total` returns: the caller now owns it."""
         total = self.total(tensor)
         self._terms.pop(self._twin_of.get(tensor, tensor), None)
         return total
 
     def total(self, tensor: Tensor) -> Tensor | None:
-        """Return the sum of what arrived, None if nothing did; the same tensor at every call."""
+        """Return the cotangent, the sum of what arrived, or None; the same tensor at every call."""
         tensor = self._twin_of.get(tensor, tensor)
         terms = self._terms.get(tensor)
         if terms is None:
@@ -253,7 +253,7 @@ def sweep(
     stops: Collection[Tensor] = frozenset(),
     outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
 ) -> None:
-    """Carry the seeds from `ys` down to all of `live`, into `arrived`.
+    """Backpropagate: carry the seeds from `ys` down to all of `live`, into `arrived`.
 
     In the reverse of a topological order every consumer of a tensor comes before the node that
     makes it, so a gradient is complete when it is asked for, each rule is called once, and the
@@ -302,7 +302,7 @@ def call_rule(
     wanted: Sequence[bool],
     arrived: Callable[[Tensor], Tensor | None] = lambda _: None,
 ) -> tuple[Tensor | None, ...]:
-    """Return what the rule of `node` makes of `gs`, one gradient for each input, checked.
+    """Return the vector-Jacobian product (VJP) of `node` for `gs`: what its rule gives, checked.
 
     `wanted` says of each input whether anyone asks for its gradient; `arrived` takes over what
     there is of it already.

@@ -1,6 +1,6 @@
 """Loop interface rewriting: give a loop more stacks, more to scan, more invariants.
 
-They take the place of nodes.
+They take the place of nodes of its body.
 
 This is how every pass that moves work across the edge of a loop rebuilds it; what is moved, and
 whether that pays, is for the pass to say. What a loop then no longer needs is left in it, for
@@ -38,7 +38,7 @@ class Stack:
 
 @dataclass(slots=True)
 class Extension:
-    """What a loop gets.
+    """The changes to the interface of a loop: what it gets.
 
     `stacks` are tensors of its body that become stacks behind those it has. `slices` maps tensors
     of the body to the stacks around the loop whose slices take their place, `invariants` to the
@@ -67,7 +67,7 @@ class Extension:
 
 
 def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) -> Node:
-    """Return `loop` on `inputs`, extended: its results are those it had, then the new stacks."""
+    """Rewrite the interface of `loop`, on `inputs`: results are as before, then new stacks."""
     view = LoopView(loop)
     body, scanned, width = view.body, view.scanned, view.changing
     region = region_of_body(body)
@@ -124,7 +124,7 @@ def substituted(
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
 ) -> Graph:
-    """Return `graph` with other tensors in the place of some of its own, over other inputs."""
+    """Substitute tensors: return `graph` with others in the place of some, over other inputs."""
     mapping = dict(replaced)
     for node in topological(outputs, stop=replaced):
         new = with_inputs(node, tuple(mapping.get(t, t) for t in node.inputs))
@@ -218,7 +218,7 @@ def is_static(loop: Node) -> bool:
 
 
 def allowed_bytes(loop: Node) -> int:
-    """Return how many bytes new stacks of a loop, or for it, may take in each iteration.
+    """Return the memory budget: the bytes that new stacks of a loop, or for it, take an iteration.
 
     That grows with what the loop scans, which for a gradient is what was recorded for it. So
     recording stays in proportion: with checkpoints, to one segment.
@@ -231,7 +231,7 @@ def allowed_bytes(loop: Node) -> int:
 
 
 def trips_of(loop: Node) -> int | None:
-    """Return how often a loop runs, if that is known now and fills its stacks."""
+    """Return the trip count of a loop, if it is known now and fills the stacks."""
     capacity = LoopView(loop).capacity
     if LoopView(loop).is_while or not isinstance(capacity, int):
         return None

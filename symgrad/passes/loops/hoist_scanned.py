@@ -58,7 +58,7 @@ RULE = "hoist-scanned"
 
 
 def hoist_scanned(graph: Graph, rewrites: Rewrites) -> Graph:
-    """Return `graph` with products of slices and invariants computed before the loops."""
+    """Split loops: return `graph` with products of slices and invariants computed before them."""
     return extend_counted(graph, lambda loop: _extension(loop, _Scanned(loop), rewrites))
 
 

@@ -51,7 +51,7 @@ _LIKELY_TRIPS = 8  # of a loop without a bound
 
 
 def licm(graph: Graph, rewrites: Rewrites) -> Graph:
-    """Return `graph` with loops that read what does not change, rather than compute it."""
+    """Move invariant code out: return `graph` with loops that read what does not change."""
     extensions = {}
     for loop in graph.nodes:
         if loop.definition in LOOPS and is_static(loop):

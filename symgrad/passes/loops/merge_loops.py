@@ -1,4 +1,4 @@
-"""Loop deduplication: run once what differs only in what is recorded.
+"""Loop deduplication: run loops once that differ only in what is recorded.
 
 Before, a loop and the copy of it that the gradient has built, which records a loop variable:
 
@@ -30,7 +30,7 @@ from symgrad.graph.types import UNBOUNDED, Attr, attr_key
 
 
 def merge_loops(graph: Graph) -> Graph:
-    """Return `graph` with loops that differ only in their stacks merged, at any depth."""
+    """Deduplicate loops: return `graph` with those merged that differ only in their stacks."""
     return _NestedGraphs().merged(graph)
 
 

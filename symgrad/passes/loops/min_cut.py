@@ -1,6 +1,8 @@
 """Rematerialisation as an s-t minimum cut: what to compute, and what to keep and read instead.
 
-A value is there if it was kept, at a price, or if the node that gives it is computed, at another
+A value is there if it was kept, at the price of memory, or if the node that gives it is computed,
+at the price of its arithmetic. The network has an edge with that price for each of the two choices,
+and the cheapest set of choices is its minimum cut, found by Dinic's algorithm of blocking flows.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def cheapest_cut(
     keep: Callable[[Tensor], int],
     read: Callable[[Tensor], int],
 ) -> dict[Tensor, None]:
-    """Return which results of `nodes` to keep, so that all of `needed` are there at least cost.
+    """Return the minimum s-t cut: the results of `nodes` to keep, so that `needed` costs least.
 
     `compute` prices a node, `keep` one of its results, and `read` an operand that none of `nodes`
     gives. A price of `NEVER` rules a choice out. What nothing is to be paid for but reading, such

@@ -37,7 +37,7 @@ from symgrad.passes.rewrites.rewrite import with_inputs
 
 
 def prune_loops(graph: Graph) -> Graph:
-    """Return `graph` with branches and loops that compute only what is read, at any depth."""
+    """Eliminate dead code in branches and loops, at any depth: they compute only what is read."""
     if not has_nested_graphs(graph) and not any(stands_for(n) for n in graph.nodes):
         return graph
     cuts = _cuts(graph)

@@ -131,7 +131,7 @@ class _Values:
 
 
 def trips(loop: Node) -> Trips:
-    """Return what loops have in common that run as often and have stacks of one size."""
+    """Return a key of the trip count: loops with equal keys run as often, on stacks of one size."""
     view = LoopView(loop)
     count = loop.outputs[0] if view.is_while else loop.inputs[0]
     return count, view.capacity

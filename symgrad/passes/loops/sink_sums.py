@@ -51,7 +51,7 @@ RULE = "sink-sums"
 
 
 def sink_sums(graph: Graph, rewrites: Rewrites) -> Graph:
-    """Return `graph` with sums of products over iterations behind the loops."""
+    """Sink sums: return `graph` with sums of products over iterations behind the loops."""
     return extend_counted(graph, lambda loop: _Sinking(loop, rewrites).extension())
 
 

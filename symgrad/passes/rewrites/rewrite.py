@@ -1,4 +1,4 @@
-"""Optimization fuel and trace: what passes may change and have changed.
+"""Optimization fuel: a count, a limit and a trace of what the passes over graphs change.
 
 Every pass asks here before each change, so that the first N changes of a program can be made and
 no others: halving N finds the one that broke it.
@@ -29,7 +29,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a pass that weighs costs has decided about `node`, and why."""
+    """An optimization remark: what a pass that weighs costs has decided about `node`, and why."""
 
     rule: str
     node: Node

@@ -49,7 +49,7 @@ Examples = Callable[[DType], Sequence[Tensor]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A tensor that may stand for another one.
+    """A rewrite rule: a tensor that may stand for another one.
 
     `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor that
     stands for the output of a node, None where the rule does not apply. `examples` gives tensors

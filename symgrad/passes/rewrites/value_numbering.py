@@ -1,4 +1,4 @@
-"""Global value numbering (GVN): which nodes compute the same.
+"""Global value numbering (GVN): nodes of equal op, attributes and operands compute the same.
 
 Nothing is rewritten here. `rewrites/cse.py` puts one node in the place of those that are equal;
 `gradients/reverse_mode.py` differentiates only the first of them, so that a gradient is as large as
@@ -16,7 +16,7 @@ from symgrad.graph.types import attr_key
 
 
 def value_key(node: Node, operands: list[int]) -> Hashable:
-    """Return what equal nodes share, and no others; `operands` are numbers of the operands.
+    """Return the key that equal nodes share, and no others; `operands` are their value numbers.
 
     Placeholders are never equal: each is an argument of its own.
     """
@@ -34,7 +34,7 @@ def is_commutative(node: Node) -> bool:
 
 
 def find_twins(order: Sequence[Node], distinct: Collection[Tensor]) -> Mapping[Tensor, Tensor]:
-    """Return for each tensor of `order` that an earlier one is equal to the first such tensor.
+    """Return for each redundant tensor of `order` the first one that is equal to it.
 
     Nodes of the tensors in `distinct` have no equals, and neither have those with a gradient that
     a user registered: it is called for every node.

@@ -1,6 +1,6 @@
 """Layout of drawings: how kernels feed each other, and memory over time, as numbers.
 
-How they look is the business of the page; here is where things lie, in pixels.
+How they look is in the page's template; here is where things lie, in pixels.
 """
 
 from __future__ import annotations

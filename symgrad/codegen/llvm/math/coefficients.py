@@ -1,4 +1,4 @@
-"""Constants and polynomials of the math functions, printed by `tools/derive_math.py`.
+"""Minimax polynomials and constants of math functions, by `tools/derive_math.py`.
 
 Only numbers: what they are used for, and their error, is said where they are used. Coefficients
 stand in order of rising powers.

@@ -1,6 +1,6 @@
 """exp, expm1, tanh and sigmoid: everything built on e**x = 2**n * e**r.
 
-Reduction by Cody and Waite (1980): n is the integer nearest to x / ln(2) and r = x - n * ln(2) is
+Cody-Waite reduction (1980): n is the integer nearest to x / ln(2) and r = x - n * ln(2) is
 taken in two steps, with ln(2) in two parts, so |r| <= ln(2) / 2 and the first step is exact. Then
 e**r - 1 - r = r**2 * q(r) with q minimax. Results below the normal numbers are reached by scaling
 in two steps of a power of 2, of which only the last can round.
