@@ -75,7 +75,7 @@ def gradient_keys(by_op: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def built_once() -> Iterator[None]:
-    """Make equal ops without a name on the same operands one node while this is open.
+    """Hash-consing: equal ops without a name on the same operands are one node while it is open.
 
     It is for formulas that are built for many operands and have scalars in common, as those of an
     optimizer: the scalar, its conversions and what it is broadcast to are then built for all.

@@ -200,7 +200,7 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
 
 
 def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
-    """Return the program with the unknown sizes replaced, and everything inferred anew.
+    """Partial evaluation by sizes: return `graph` with known ones, and everything inferred anew.
 
     Raises `ShapeError` where sizes that had to be equal are not; it says where each came from.
     """

@@ -1,6 +1,7 @@
 """Value range analysis: which values an integer tensor can have, as far as the graph tells.
 
-A range is the least and the greatest value, of any element in any iteration; it is empty if there
+An abstract interpretation over intervals. A range is the least and the greatest value, of any
+element in any iteration; it is empty if there
 is no element or no iteration. What is known of the parameters of a loop's body is in its region.
 Only what indices are made of is looked into: views, elementwise ops by interval arithmetic on their
 scalar bodies, and ops whose record has a rule for it.

@@ -93,7 +93,7 @@ class RuleTable:
 
 
 def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
-    """Rewrite `graph` from the operands up, until no rule applies to what has become of it."""
+    """Rewrite `graph` to a fixed point: from the operands up, until no rule applies any more."""
     driver = _Driver(graph, table, rewrites)
     for node in graph.nodes:
         driver.settle(node)
