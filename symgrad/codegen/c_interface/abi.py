@@ -273,7 +273,7 @@ def is_identifier(name: str) -> bool:
 
 
 def c_identifiers(names: Sequence[str]) -> list[str]:
-    """Mangle names: return distinct identifiers of C and C++ that look like `names`."""
+    """Name mangling: return distinct identifiers of C and C++ that look like `names`."""
     plain = [re.sub(r"[^A-Za-z0-9_]", "_", name) for name in names]
     led = [n if is_identifier(n) else f"x{n}" for n in plain]
     reserved = {*_RESERVED.split(), *keyword.kwlist}

@@ -102,7 +102,7 @@ class KernelEmitter(ExpressionEmitter):
         self._builder.ret(status)
 
     def _emit_for(self, loop: For) -> None:
-        """Strip-mine a loop by its vector width: whole vectors, then what is left over."""
+        """Strip-mining by the vector width: emit whole vectors, then what is left over."""
         whole = loop.extent - loop.extent % loop.vector
         if loop.vector == 1:
             self._count(loop.var, 0, loop.extent, 1, lambda: self._emit_body(loop.body))
@@ -113,7 +113,7 @@ class KernelEmitter(ExpressionEmitter):
         self._count(loop.var, whole, loop.extent, 1, lambda: self._emit_body(loop.body))
 
     def _emit_in_parts(self, statement: For | Product) -> None:
-        """Outline a parallel statement: a function of one part, and the fork that runs all.
+        """Outlining: a parallel statement becomes a function of one part, and a fork that runs it.
 
         That function takes the buffers, the indices and the values bound around that it uses, and
         the number of the part.

@@ -1,8 +1,8 @@
 """Scalar replacement: the buffers of a loop as `alloca`s that LLVM's mem2reg makes SSA values.
 
 A buffer is a few vectors, and single elements for what is left over. Each is an `alloca` that is
-only ever read and written as a whole, so LLVM's mem2reg makes SSA values of all of them, with phis
-where the loops and branches are. Which buffers these are is decided in
+only ever read and written as a whole, so LLVM's SSA construction, mem2reg, makes values of all of
+them, with phis where the loops and branches are. Which buffers these are is decided in
 `codegen/program/registers.py`.
 """
 

@@ -1,4 +1,4 @@
-"""Scheduling of fusion groups: their topological order, and which updates are in place.
+"""Scheduling of fusion groups: their topological order, and in-place updates of variables.
 
 This is the last step of the fuse pass.
 

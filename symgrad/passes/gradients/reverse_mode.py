@@ -173,7 +173,7 @@ def live_tensors(
     stops: Collection[Tensor] = frozenset(),
     outer: Mapping[Tensor, Tensor] = NOTHING_OUTSIDE,
 ) -> set[Tensor]:
-    """Analyse activity: return the tensors whose gradient that of an x needs, found from xs up.
+    """Activity analysis: return the tensors whose gradient that of an x needs, found from xs up.
 
     Stopped tensors and ops without a gradient end the way, so nothing is built, nor missed, for
     what lies above them. An x is live even where it is stopped itself: it collects and passes
