@@ -65,7 +65,7 @@ class Target:
         )
 
 
-# The wide registers are there to be used: LLVM prefers 256 bits on some cores for the sake of
+# Without the last one LLVM prefers 256 bits on some cores, for the sake of
 # scalar code around vector code, and a step is nothing but vector code.
 _X86_64_V4 = "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,-prefer-256-bit"
 

@@ -1,7 +1,7 @@
 """Pytree container: a dict with attributes and arithmetic, over whose leaves every op maps.
 
 What a leaf is does not matter here: an array, a tensor or a number. Which nest a container is, and
-what joins two of them, is `symgrad/frontend/nests.py`'s business.
+what joins two of them, is decided in `symgrad/frontend/nests.py`.
 """
 
 from __future__ import annotations

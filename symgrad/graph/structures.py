@@ -27,8 +27,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.types import NestedGraph
 
-# A scalar expression is whatever the `Scalars` at hand make it: the one place where the type of a
-# value is the implementer's affair.
+# The type of a scalar expression is for each implementation of `Scalars` to choose.
 ScalarExpr = Any
 Body = Callable[..., ScalarExpr]
 Number = bool | int | float

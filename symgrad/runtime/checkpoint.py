@@ -2,8 +2,8 @@
 
 A save replaces the file in one step, so that whatever interrupts it leaves the old file or the new
 one. What it writes is a copy of all variables, made between two steps of whatever thread. A restore
-reads and checks every entry before it sets the first variable. What a file is made of is the
-business of the safetensors library; this module adds a checksum for each entry, which the format
+reads and checks every entry before it sets the first variable. What a file is made of is
+for the safetensors library; this module adds a checksum for each entry, which the format
 leaves room for, since it has none of its own.
 """
 

@@ -17,7 +17,7 @@ from symgrad.graph.dtypes import uint8
 
 
 class KernelPool:
-    """The kernels of a program: equal ones, up to the names in them and the place, are one."""
+    """The kernels of a program, deduplicated: equal ones, up to names and the place, are one."""
 
     def __init__(self, target: Target, threads: Threads) -> None:
         self._target = target

@@ -1,6 +1,6 @@
 """Conditional: the op that runs one of several graphs, and its gradient.
 
-A branch sees the world through its inputs only: what it captures is an operand of the op. What
+A branch uses nothing but its inputs: what it captures is an operand of the op. What
 users call is in `symgrad/frontend/control.py`.
 """
 

@@ -1,6 +1,6 @@
 """Function call: the op that runs a graph of its own, and its gradient.
 
-A function sees the world through its inputs only: what it captures is an operand of the call. All
+A function uses nothing but its inputs: what it captures is an operand of the call. All
 calls of a function share one graph, and all their gradients one graph that is derived from it.
 
 Beside what a function returns, its graph gives what is costly to compute, such as products,

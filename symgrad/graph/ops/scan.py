@@ -1,7 +1,7 @@
 """`scan`: the op that runs a graph a given number of times over slices of stacks.
 
-It is the gradient of every loop, its own too: what makes a gradient of a loop is here. A body sees
-the world through its inputs only: what it captures is an operand of the op. What users call is in
+It is the gradient of every loop, its own too: what makes a gradient of a loop is here. A body uses
+nothing but its inputs: what it captures is an operand of the op. What users call is in
 `symgrad/frontend/iteration.py`.
 """
 

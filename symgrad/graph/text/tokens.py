@@ -87,7 +87,7 @@ class Tokens:
         return self.take()
 
     def comment(self, line: int) -> str:
-        """Return the comment at the end of `line`, '' if there is none, and forget it."""
+        """Pop the comment at the end of `line`; '' if there is none."""
         return self._comments.pop(line, "")
 
     def wrong(self, expected: str) -> GraphError:

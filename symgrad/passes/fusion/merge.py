@@ -231,7 +231,7 @@ class _Ancestry:
         while pending:
             for user in self._users[pending.pop()]:
                 at = self._number[id(user.final())]
-                # Who has it all has brought it to its own users; a group does not need itself.
+                # A user that has all of it has passed it on already, and no group needs itself.
                 missing = gained & ~self._before[at]
                 if missing and at != number:
                     self._before[at] |= missing
