@@ -89,6 +89,18 @@ def test_no_two_modules_begin_with_the_same_line():
     assert not [line for line, count in lines.items() if count > 1]
 
 
+def test_a_row_of_a_table_is_read():
+    head = "| term of the field | word used here | where | it is |\n| --- | --- | --- | --- |\n"
+    row = (
+        "| live range, lifetime | `Request`, life | `passes/plan_memory.py` | From first to last. |"
+    )
+    found = Row(
+        ("live range", "lifetime"), ("Request", "life"), (PACKAGE / "passes/plan_memory.py",)
+    )
+    assert _rows(f"Words.\n\n{head}{row}\n") == [found]
+    assert _plain("An S-T\n minimum `cut`") == _plain("an s-t minimum cut")
+
+
 def test_the_glossary_lists_a_term_once():
     terms = Counter(term for row in ROWS for term in row.terms)
     assert terms
