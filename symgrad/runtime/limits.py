@@ -1,4 +1,4 @@
-"""Roofline model: peak arithmetic of the machine, and traffic by how much memory it is in.
+"""Roofline model, measured: peak arithmetic, and traffic by how much memory it is in.
 
 A kernel cannot be faster than its arithmetic at the first rate or its traffic at the second, which
 is the roofline model (Williams, Waterman and Patterson, 2009).
