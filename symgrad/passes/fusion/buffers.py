@@ -13,6 +13,7 @@ from typing import Literal
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.types import Literal as ArrayLiteral
 from symgrad.graph.types import State, TensorType
 from symgrad.passes.fusion.order_groups import state_of
@@ -94,7 +95,7 @@ class _Assignment:
             value = node.attrs.get("value")
             if state is not None:
                 self._source[node.output] = self._variable(state)
-            elif node.op == "constant" and isinstance(value, ArrayLiteral):
+            elif node.definition is constant_op and isinstance(value, ArrayLiteral):
                 buffer = Buffer("constant", len(self._constants), value.type)
                 self._source[node.output] = self._constants.setdefault(value, buffer)
 
