@@ -14,14 +14,16 @@ affine maps between the axes of the operands and of the result:
     ScatterAdd result = base;  result[a, indices...[j], b] += updates[a, j, b]
     ScatterSet result = base;  result[a, indices...[j], b] = updates[a, j, b]
 
-Every structure has one lowering. Shapes are static when a spec is made.
+Every structure has one lowering. Shapes are static when a spec is made. What passes ask of a
+structure are its `Traits`: they list no classes, so that a new member of `KernelSpec` is known to
+all of them by what it declares, and the type checker names the few matches that must learn it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, assert_never
 
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
@@ -31,6 +33,78 @@ from symgrad.graph.types import NestedGraph
 ScalarExpr = Any
 Body = Callable[..., ScalarExpr]
 Number = bool | int | float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """Traits of a structure: what passes ask instead of which structure it is. None has a default.
+
+    `home` says where it is computed: in each kernel of `users` that wants it; nowhere, since its
+    elements are those of its `operand`; in a `kernel` with loops of its own; in a `program`, by
+    graphs that are instructions around kernels; or it is in `memory` already, as a leaf is.
+
+    `reads` says which elements of its operands an element is made of: those at its `own` position
+    in row-major order, `one` at another position, `many`, or `none`.
+
+    `operands` says how they must lie: as `values`, which may be in registers; in strided memory,
+    `all` of them, or the `first`; or, since graphs of its own read them, in memory as a `whole`.
+
+    `writes` says in what order a result is finished: each element at `once`, so that more can be
+    done to it; in `pieces`, one after another; or by `rows`, over what its first operand holds.
+
+    `is_free` says that it takes neither arithmetic nor memory traffic of its own.
+    """
+
+    home: Literal["users", "operand", "kernel", "program", "memory"]
+    reads: Literal["own", "one", "many", "none"]
+    operands: Literal["values", "all", "first", "whole"]
+    writes: Literal["once", "pieces", "rows"]
+    is_free: bool
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether it is computed wherever it is used."""
+        return self.home == "users"
+
+    @property
+    def is_reshape(self) -> bool:
+        """Whether the memory of its operand serves for it too."""
+        return self.home == "operand"
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether it runs graphs of its own between kernels."""
+        return self.home == "program"
+
+    @property
+    def is_anchor(self) -> bool:
+        """Whether a group is made around it; no group has two."""
+        return self.home in ("kernel", "program")
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether an element depends on those at its own position only."""
+        return self.reads == "own"
+
+    @property
+    def is_one_to_one(self) -> bool:
+        """Whether an element is made of one element of each operand, wherever that is."""
+        return self.reads in ("own", "one")
+
+    @property
+    def only_moves(self) -> bool:
+        """Whether its elements are elements of its operand, seen in another place or shape."""
+        return self.is_free and self.is_one_to_one
+
+    @property
+    def writes_piecewise(self) -> bool:
+        """Whether its result is finished only when its last loop is."""
+        return self.writes in ("pieces", "rows")
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether it leaves its first operand as it is, but for rows at indices that are data."""
+        return self.writes == "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +123,20 @@ class AxisMap:
 class Map:
     """`body(s, *elements)` gives the element of the result from those of the operands."""
 
+    traits: ClassVar = Traits(
+        home="users", reads="own", operands="values", writes="once", is_free=False
+    )
+
     body: Body
 
 
 @dataclass(frozen=True, slots=True)
 class Iota:
     """The index along `axis`."""
+
+    traits: ClassVar = Traits(
+        home="users", reads="none", operands="values", writes="once", is_free=True
+    )
 
     axis: int
 
@@ -63,12 +145,20 @@ class Iota:
 class View:
     """One map for each axis of the operand, in the axes of the result."""
 
+    traits: ClassVar = Traits(
+        home="users", reads="one", operands="values", writes="once", is_free=True
+    )
+
     index: tuple[AxisMap, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
     """Same elements in row-major order, another shape."""
+
+    traits: ClassVar = Traits(
+        home="operand", reads="own", operands="values", writes="once", is_free=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +168,10 @@ class Place:
     The maps are injective and no two operands meet. `fill` is the value elsewhere, None if the
     operands cover the result.
     """
+
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="values", writes="pieces", is_free=False
+    )
 
     operands: tuple[tuple[AxisMap, ...], ...]
     fill: Number | None
@@ -96,6 +190,10 @@ class Reduce:
     `finish(s, accumulators)`, in the dtype of the result.
     """
 
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="values", writes="once", is_free=False
+    )
+
     axes: tuple[int, ...]
     dtypes: tuple[DType, ...]
     identity: tuple[Number, ...]
@@ -112,6 +210,10 @@ class Contract:
     in the other operand or in the result. Sums are taken in `accumulate`.
     """
 
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="all", writes="once", is_free=False
+    )
+
     lhs: str
     rhs: str
     out: str
@@ -122,6 +224,10 @@ class Contract:
 class Gather:
     """Operands: x, then `count` index tensors of one shape, for axes `axis, axis+1, ...` of x."""
 
+    traits: ClassVar = Traits(
+        home="users", reads="many", operands="first", writes="once", is_free=False
+    )
+
     axis: int
     count: int
 
@@ -130,6 +236,10 @@ class Gather:
 class ScatterAdd:
     """Operands: base, updates, then `count` index tensors; rows that meet are added in order."""
 
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="values", writes="rows", is_free=False
+    )
+
     axis: int
     count: int
 
@@ -137,6 +247,10 @@ class ScatterAdd:
 @dataclass(frozen=True, slots=True)
 class ScatterSet:
     """Operands: base, updates, then `count` index tensors; of rows that meet the last one stays."""
+
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="values", writes="rows", is_free=False
+    )
 
     axis: int
     count: int
@@ -149,6 +263,10 @@ class Switch:
     Every branch is a graph from those operands to the results.
     """
 
+    traits: ClassVar = Traits(
+        home="program", reads="many", operands="whole", writes="once", is_free=False
+    )
+
     graphs: tuple[NestedGraph, ...]
 
 
@@ -160,6 +278,10 @@ class While:
     what is stacked: of each iteration one slice. Results are the number of iterations, an int64,
     the last loop variables and the stacks, of `capacity` slices; slices of no iteration are 0.
     """
+
+    traits: ClassVar = Traits(
+        home="program", reads="many", operands="whole", writes="once", is_free=False
+    )
 
     condition: NestedGraph
     body: NestedGraph
@@ -177,6 +299,10 @@ class Scan:
     the stacks, of `capacity` slices; slices of no iteration are 0.
     """
 
+    traits: ClassVar = Traits(
+        home="program", reads="many", operands="whole", writes="once", is_free=False
+    )
+
     body: NestedGraph
     carried: int
     scanned: int
@@ -188,9 +314,37 @@ class Scan:
 class Call:
     """Operands: those of `graph`, whose results are the results. All calls of it share its code."""
 
+    traits: ClassVar = Traits(
+        home="program", reads="many", operands="whole", writes="once", is_free=False
+    )
+
     graph: NestedGraph
 
 
 Nested = Switch | While | Scan | Call
 Scatter = ScatterAdd | ScatterSet
 KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | Scatter | Nested
+
+# What an input, a constant or a variable is: it has no structure.
+_LEAF = Traits(home="memory", reads="none", operands="values", writes="once", is_free=True)
+
+
+def traits_of(spec: KernelSpec | None) -> Traits:
+    """Return the traits of a structure, or of a leaf, which has none."""
+    return _LEAF if spec is None else spec.traits
+
+
+def checked_axes(spec: KernelSpec | None) -> range:
+    """Return the axes of the first operand whose indices are data, which a kernel checks.
+
+    The last operands are those indices, one for each axis.
+    """
+    match spec:
+        case Gather(axis, count) | ScatterAdd(axis, count) | ScatterSet(axis, count):
+            return range(axis, axis + count)
+        case None | Map() | Iota() | View() | Reshape() | Place() | Reduce() | Contract():
+            return range(0)
+        case Switch() | While() | Scan() | Call():
+            return range(0)
+        case _:
+            assert_never(spec)

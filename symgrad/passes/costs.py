@@ -6,12 +6,30 @@ The prices are those of one core of a machine of some years, and only their prop
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import assert_never
 
 from symgrad.graph.bodies import flops_of_body
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Iota, KernelSpec, Map, Reduce, Reshape, View
+from symgrad.graph.structures import (
+    Call,
+    Contract,
+    Gather,
+    Iota,
+    KernelSpec,
+    Map,
+    Place,
+    Reduce,
+    Reshape,
+    Scan,
+    ScatterAdd,
+    ScatterSet,
+    Switch,
+    View,
+    While,
+)
 from symgrad.graph.types import UNBOUNDED, is_unbounded
 
 # Picoseconds.
@@ -49,10 +67,7 @@ def picoseconds(node: Node) -> int:
     """Return about how long `node` takes, whose sizes are known, its operands being in cache."""
     nested = [graph for _, graph in graphs_of(node)]
     if nested:
-        once = sum(map(_picoseconds_of_graph, nested))
-        capacity = node.attrs.get("capacity", 1)
-        trips = capacity if isinstance(capacity, int) and 0 < capacity < UNBOUNDED else _TRIPS
-        return once * trips
+        return _picoseconds_of_nested(node, nested)
     spec = kernel_spec(node)
     match spec:
         case None | View() | Reshape() | Iota():
@@ -64,8 +79,19 @@ def picoseconds(node: Node) -> int:
         case Contract():
             read = sum(map(bytes_of, node.inputs))
             return _PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
-        case _:  # what moves elements about
+        case Place() | Gather() | ScatterAdd() | ScatterSet():  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
+        case Switch() | While() | Scan() | Call():
+            raise AssertionError(f"{node!r} has no graphs of its own")
+        case _:
+            assert_never(spec)
+
+
+def _picoseconds_of_nested(node: Node, nested: Sequence[Graph]) -> int:
+    """Return what the graphs of `node` take, as often as they run."""
+    capacity = node.attrs.get("capacity", 1)
+    trips = capacity if isinstance(capacity, int) and 0 < capacity < UNBOUNDED else _TRIPS
+    return sum(map(_picoseconds_of_graph, nested)) * trips
 
 
 def _picoseconds_of_graph(graph: Graph) -> int:

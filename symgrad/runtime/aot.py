@@ -32,7 +32,7 @@ from symgrad.codegen.target import Target, bind_functions, target_named
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest
 from symgrad.graph.graph import Graph
-from symgrad.graph.structures import Gather, Scatter
+from symgrad.graph.structures import checked_axes
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
     Failure,
@@ -160,7 +160,7 @@ def _failures(built: BuiltProgram) -> dict[int, Failure]:
     return {
         status: Failure(node.op, failing_axis(node, spec), node.source)
         for status, (node, spec) in built.sources.failures.items()
-        if isinstance(spec, Gather | Scatter)
+        if checked_axes(spec)
     }
 
 

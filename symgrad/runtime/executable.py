@@ -25,7 +25,7 @@ from symgrad.config import settings
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, Scatter
+from symgrad.graph.structures import KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.pipeline import Options
@@ -157,14 +157,15 @@ def _spec(tensor: Tensor, position: int) -> ArraySpec:
     return ArraySpec(name, tensor.type.static_shape, tensor.dtype)
 
 
-def failing_axis(node: Node, spec: object) -> str:
+def failing_axis(node: Node, spec: KernelSpec | None) -> str:
     """Return the axis that an index of `node` can be out of, as messages say it."""
-    assert isinstance(spec, Gather | Scatter), f"{node} cannot fail"
+    axes = checked_axes(spec)
+    assert axes, f"{node} cannot fail"
     operand = node.inputs[0].type
-    axes = operand.static_shape[spec.axis : spec.axis + spec.count]
-    where = f"axis {spec.axis} of size {axes[0]}"
-    if spec.count > 1:
-        where = f"axes {spec.axis} to {spec.axis + spec.count - 1} of sizes {list(axes)}"
+    sizes = operand.static_shape[axes.start : axes.stop]
+    where = f"axis {axes[0]} of size {sizes[0]}"
+    if len(axes) > 1:
+        where = f"axes {axes[0]} to {axes[-1]} of sizes {list(sizes)}"
     return f"{where} of {operand}"
 
 

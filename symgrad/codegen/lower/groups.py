@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import assert_never
 
 from symgrad.codegen.loops.language import (
     PLAIN,
@@ -34,12 +35,21 @@ from symgrad.codegen.lower.values import Values
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
     AxisMap,
+    Call,
     Contract,
+    Gather,
+    Iota,
+    Map,
     Place,
     Reduce,
+    Reshape,
+    Scan,
     Scatter,
     ScatterAdd,
     ScatterSet,
+    Switch,
+    View,
+    While,
 )
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer, Buffers
@@ -89,19 +99,22 @@ class _Lowering:
 
     def body(self) -> tuple[Stmt, ...]:
         anchor = self.group.anchor
-        spec = None if anchor is None else self.partition.specs[anchor]
+        if anchor is None:
+            return self._map_group()
+        spec = self.partition.specs[anchor]
         match spec:
             case Reduce() | Contract():
-                assert anchor is not None, "a structure that reduces is an anchor"
                 return self._fold_group(anchor, spec)
             case Place():
-                assert anchor is not None, "a structure that places is an anchor"
                 return self._place_group(anchor, spec)
             case ScatterAdd() | ScatterSet():
-                assert anchor is not None, "a structure that scatters is an anchor"
                 return self._scatter_group(anchor, spec)
+            case None | Map() | Iota() | View() | Reshape() | Gather():
+                raise AssertionError(f"{anchor!r} is no anchor")
+            case Switch() | While() | Scan() | Call():
+                raise AssertionError(f"{anchor!r} runs kernels and is none")
             case _:
-                return self._map_group()
+                assert_never(spec)
 
     # ------------------------------------------------------------------------- results
 

@@ -8,6 +8,7 @@ group may be as deep as it likes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from symgrad.codegen.loops.index_arithmetic import bounds, modulus, quotient, scaled_sum
 from symgrad.codegen.loops.language import (
@@ -27,7 +28,24 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.lower.scope import Names, Scope, ValueKey, constant
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import AxisMap, Gather, Iota, Map, Reshape, View
+from symgrad.graph.structures import (
+    AxisMap,
+    Call,
+    Contract,
+    Gather,
+    Iota,
+    KernelSpec,
+    Map,
+    Place,
+    Reduce,
+    Reshape,
+    Scan,
+    ScatterAdd,
+    ScatterSet,
+    Switch,
+    View,
+    While,
+)
 from symgrad.passes.fusion.buffers import Buffer, Buffers
 from symgrad.passes.fusion.partition import Group, Partition
 
@@ -87,11 +105,17 @@ class Values:
 
     def source(self, tensor: Tensor) -> str:
         """Return the parameter a tensor in memory is read from."""
-        return self._name(self._buffers.source[self._partition.stored(tensor)])
+        return self._name(self._buffer(tensor))
 
     def is_in_memory(self, tensor: Tensor) -> bool:
         """Return whether `tensor` is read from memory and not computed by this group."""
         return self._partition.stored(tensor) in self._buffers.source and not self._spec(tensor)
+
+    def _buffer(self, tensor: Tensor) -> Buffer:
+        """Return the buffer of a tensor in memory."""
+        stored = self._partition.stored(tensor)
+        assert stored in self._buffers.source, _in_no_buffer(tensor)
+        return self._buffers.source[stored]
 
     def _name(self, buffer: Buffer) -> str:
         return self._parameter.setdefault(buffer, f"b{len(self._parameter)}")
@@ -129,7 +153,7 @@ class Values:
         assert result is not None, "the loop ends when the value is known"
         return result
 
-    def _spec(self, tensor: Tensor) -> object:
+    def _spec(self, tensor: Tensor) -> KernelSpec | None:
         """Return the structure that computes `tensor` here, None if it is read from memory."""
         node = tensor.node
         return self._partition.specs[node] if node in self._computed else None
@@ -138,7 +162,8 @@ class Values:
         """Return the elements that the element `key` is computed from."""
         tensor, index = key
         node = tensor.node
-        match self._spec(tensor):
+        spec = self._spec(tensor)
+        match spec:
             case Map():
                 return [(operand, index) for operand in node.inputs]
             case View(maps):
@@ -150,12 +175,17 @@ class Values:
                 indices = node.inputs[1:]
                 rows = index[axis : axis + indices[0].ndim]
                 return [(t, rows) for t in indices if self._affine(t, rows) is None]
-            case _:
+            case None | Iota() | Place() | Reduce() | Contract() | ScatterAdd() | ScatterSet():
                 return []
+            case Switch() | While() | Scan() | Call():
+                return []
+            case _:
+                assert_never(spec)
 
     def _compute(self, scope: Scope, key: ValueKey, operands: list[Atom]) -> Atom:
         tensor, index = key
-        match self._spec(tensor):
+        spec = self._spec(tensor)
+        match spec:
             case Map(body):
                 result: Atom = body(scope, *operands)
                 return result
@@ -167,13 +197,16 @@ class Values:
                 return self._gather(scope, tensor.node, axis, index)
             case None:
                 return self._element(scope, tensor, index)
-            case spec:
-                raise AssertionError(f"{spec} is an anchor: its value is remembered by its loop")
+            case Reduce() | Contract():
+                raise AssertionError(f"{tensor!r}: the loops of its group remember its value")
+            case Place() | ScatterAdd() | ScatterSet() | Switch() | While() | Scan() | Call():
+                raise AssertionError(f"{tensor!r} is read while its group still makes it")
+            case _:
+                assert_never(spec)
 
     def _element(self, scope: Scope, tensor: Tensor, index: Sequence[Index]) -> Atom:
         """Load from memory; a constant of one element is written out."""
-        buffer = self._buffers.source.get(self._partition.stored(tensor))
-        assert buffer is not None, _in_no_buffer(tensor)
+        buffer = self._buffer(tensor)
         if buffer.place == "constant" and buffer.type.count == 1:
             array = self._buffers.constants[buffer.number].array
             return constant(array.reshape(-1)[0].item(), tensor.dtype)

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.lower.groups import lower_copy, lower_group, lower_zeros
@@ -38,7 +39,7 @@ from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Call, KernelSpec, Reshape, Scan, Switch, View, While
+from symgrad.graph.structures import Call, KernelSpec, Nested, Scan, Switch, While
 from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fusion.fuse import fuse
@@ -189,25 +190,29 @@ class _GraphSteps:
         instrs: list[Instr] = []
         for group in self._partition.groups:
             anchor = group.anchor
-            match None if anchor is None else self._partition.specs[anchor]:
-                case Switch(graphs):
-                    assert anchor is not None, "only an anchor has branches"
-                    instrs += self._switch(anchor, graphs)
-                case While() as loop:
-                    assert anchor is not None, "only an anchor has a body"
-                    instrs += self._while(anchor, loop)
-                case Scan() as scan:
-                    assert anchor is not None, "only an anchor has a body"
-                    instrs += self._scan(anchor, scan)
-                case Call(graph):
-                    assert anchor is not None, "only an anchor calls"
-                    instrs += self._call(anchor, graph)
-                case _:
-                    instrs.append(self._launch(group))
+            spec = None if anchor is None else self._partition.specs[anchor]
+            if anchor is None or not isinstance(spec, Nested):
+                instrs.append(self._launch(group))
+            else:
+                instrs += self._nested(anchor, spec)
         for source, to in self._buffers.late:
             copied = self._argument(source), self._argument(to)
             instrs.append(self._builder.copy(*copied, "copy of a new value"))
         return tuple(instrs)
+
+    def _nested(self, anchor: Node, spec: Nested) -> list[Instr]:
+        """Return the instructions that run the graphs of `anchor`."""
+        match spec:
+            case Switch(graphs):
+                return self._switch(anchor, graphs)
+            case While():
+                return self._while(anchor, spec)
+            case Scan():
+                return self._scan(anchor, spec)
+            case Call(graph):
+                return self._call(anchor, graph)
+            case _:
+                assert_never(spec)
 
     def _argument(self, local: Buffer) -> Argument:
         """Return what a buffer of this graph is in the program."""
@@ -378,8 +383,7 @@ def _slices(stacks: Sequence[Argument], tensors: Sequence[Tensor], loop: int) ->
 
 
 def _label(partition: Partition, group: Group) -> str:
-    moves = (View, Reshape)
-    ops = [n.op for n in group.nodes if not isinstance(partition.specs[n], moves)]
+    ops = [n.op for n in group.nodes if not partition.traits(n).only_moves]
     if not group.nodes:
         return "copy of a result"
     shown = list(dict.fromkeys(ops or [n.op for n in group.nodes]))

@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, Scatter
+from symgrad.graph.structures import checked_axes
 from symgrad.graph.types import attr_key
 from symgrad.passes.fusion.buffers import Buffer, Buffers
 from symgrad.passes.fusion.partition import Group, Partition
-
-_NAMES_ITS_NODE = (Gather, Scatter)  # as the kernel says whose index is out of range
 
 
 def group_key(
     partition: Partition, buffers: Buffers, group: Group
 ) -> tuple[Hashable, list[Buffer]] | None:
     """Return the memo key of a group, and its buffers in an order which equal keys share."""
-    if any([isinstance(partition.specs[n], _NAMES_ITS_NODE) for n in group.nodes]):
+    # Such a kernel says whose index is out of range.
+    if any([checked_axes(partition.specs[n]) for n in group.nodes]):
         return None
     return _KeyMaker(partition, buffers, group).key()
 

@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Call, Gather, Iota, Map, Reshape, Scan, Switch, View, While
+from symgrad.graph.structures import Traits, traits_of
 from symgrad.passes.fusion.partition import Specs
 from symgrad.passes.rewrites.rewrite import IS_RESULT
-
-INLINE = (Map, View, Iota, Gather)  # computed wherever it is used
-_IN_PLACE = (Map, Reshape)  # an element depends on those at its own position
-NESTED = (Switch, While, Scan, Call)  # runs graphs of its own between kernels
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +67,10 @@ class Drafts:
         self.repeated: set[Tensor] = set()  # used once for each element of a larger tensor
         self.reasons: dict[Tensor, str] = {}
 
+    def traits(self, node: Node) -> Traits:
+        """Return the traits of the structure of `node`."""
+        return traits_of(self.specs[node])
+
     def open(self, node: Node, anchor: Node | None) -> Draft:
         """Open a group whose result is `node`."""
         draft = Draft(anchor, node.outputs[0].type.static_shape, self.position[node])
@@ -109,7 +109,7 @@ class Drafts:
         if draft.moves is None or draft.moves[0] != len(nodes):
             found: set[Tensor] = set()
             for node in reversed(self.in_order(nodes)):
-                if not isinstance(self.specs[node], _IN_PLACE) or node.outputs[0] in found:
+                if not self.traits(node).is_elementwise or node.outputs[0] in found:
                     found.update(node.inputs)
             draft.moves = len(nodes), found
         return draft.moves[1]

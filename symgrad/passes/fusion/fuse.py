@@ -19,16 +19,15 @@ from collections.abc import Sequence
 from symgrad.graph.bodies import CHEAP_FLOPS
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Gather, Map, Reshape, Scatter, View
+from symgrad.graph.structures import View, checked_axes
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import flops_per_element, kernel_spec
-from symgrad.passes.fusion.draft import INLINE, NESTED, Draft, Drafts, only_splits
+from symgrad.passes.fusion.draft import Draft, Drafts, only_splits
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
-_ELEMENT_BY_ELEMENT = (Map, View, Reshape)
 
 
 def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:
@@ -49,39 +48,29 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
 def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     for node in reversed(drafts.graph.nodes):
-        spec = drafts.specs[node]
         if not any(t in drafts.wanted or t in drafts.in_memory for t in node.outputs):
             continue
-        if isinstance(spec, NESTED):
-            _open_nested(drafts, node)
-            continue
-        output = node.output
-        if spec is None:
-            if output in drafts.roots:
-                drafts.copies.append(output)
-        elif isinstance(spec, Reshape):
-            _assign_reshape(drafts, node)
-        elif isinstance(spec, INLINE):
-            _assign_inline(drafts, node)
-        else:
-            _join(drafts, node, drafts.open(node, anchor=node))
-
-
-def _open_nested(drafts: Drafts, node: Node) -> None:
-    """Give a node with graphs of its own a group; they find the operands in memory."""
-    _join(drafts, node, drafts.open(node, anchor=node))
-    for operand in node.inputs:
-        drafts.require_memory(operand, f"the graphs of a {node.op} read it")
+        match drafts.traits(node).home:
+            case "memory":
+                if node.output in drafts.roots:
+                    drafts.copies.append(node.output)
+            case "operand":
+                _assign_reshape(drafts, node)
+            case "users":
+                _assign_inline(drafts, node)
+            case "kernel" | "program":
+                _join(drafts, node, drafts.open(node, anchor=node))
 
 
 def _assign_reshape(drafts: Drafts, node: Node) -> None:
     (operand,) = node.inputs
-    output, source = node.output, drafts.specs[operand.node]
+    output = node.output
     if output in drafts.roots and _is_leaf_in_another_shape(drafts, operand):
         _join(drafts, node, drafts.open(node, anchor=None))
         return
     is_split = only_splits(operand.type.static_shape, output.type.static_shape)
-    if is_split and isinstance(source, INLINE) and output not in drafts.in_memory:
+    is_inline = drafts.traits(operand.node).is_inline
+    if is_split and is_inline and output not in drafts.in_memory:
         for draft in drafts.wanted[output].values():
             _join(drafts, node, draft)
         return
@@ -91,9 +80,9 @@ def _assign_reshape(drafts: Drafts, node: Node) -> None:
 
 
 def _is_leaf_in_another_shape(drafts: Drafts, tensor: Tensor) -> bool:
-    while isinstance(drafts.specs[tensor.node], Reshape):
+    while drafts.traits(tensor.node).is_reshape:
         (tensor,) = tensor.node.inputs
-    return drafts.specs[tensor.node] is None
+    return drafts.traits(tensor.node).home == "memory"
 
 
 def _assign_inline(drafts: Drafts, node: Node) -> None:
@@ -117,7 +106,7 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     flops = flops_per_element(node, spec) if is_repeated or len(wanted) > 1 else 0
     if is_repeated and flops > CHEAP_FLOPS:
         return f"it is repeated along an axis and costs {flops} flops an element"
-    if len(wanted) > 1 and (flops or isinstance(spec, Gather)):
+    if len(wanted) > 1 and (flops or checked_axes(spec)):
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
@@ -127,24 +116,34 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
 def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
     """Make `draft` compute `node`, and so want its operands."""
     draft.nodes.add(node)
-    spec = drafts.specs[node]
     for operand in node.inputs:
         drafts.wanted.setdefault(operand, {})[id(draft)] = draft
-    if isinstance(spec, Contract):
-        for operand in node.inputs:
-            _require_strided(drafts, operand, "a product reads it many times")
-    elif isinstance(spec, Gather):
-        _require_strided(drafts, node.inputs[0], "a gather reads it at indices that are data")
-    elif isinstance(spec, Scatter) and _is_next_value(drafts, node):
-        base, *written = node.inputs
-        for operand in written:
-            # What comes from other rows is computed before any row is written.
-            if base.node in topological([operand]):
-                drafts.require_memory(operand, "it is written into what it is computed from")
-    is_repeat = isinstance(spec, View) and node.inputs[0].type.count < node.output.type.count
-    hands_on = isinstance(spec, _ELEMENT_BY_ELEMENT)
-    if is_repeat or (hands_on and node.outputs[0] in drafts.repeated):
+    traits = drafts.traits(node)
+    match traits.operands:
+        case "values":
+            pass
+        case "all":
+            for operand in node.inputs:
+                _require_strided(drafts, operand, "a product reads it many times")
+        case "first":
+            reason = "a gather reads it at indices that are data"
+            _require_strided(drafts, node.inputs[0], reason)
+        case "whole":
+            for operand in node.inputs:
+                drafts.require_memory(operand, f"the graphs of a {node.op} read it")
+    if traits.writes_rows and _is_next_value(drafts, node):
+        _compute_before_rows(drafts, node)
+    is_repeat = traits.reads == "one" and node.inputs[0].type.count < node.output.type.count
+    if is_repeat or (traits.is_one_to_one and node.outputs[0] in drafts.repeated):
         drafts.repeated.update(node.inputs)
+
+
+def _compute_before_rows(drafts: Drafts, scatter: Node) -> None:
+    """Require that what comes from other rows is computed before any row is written."""
+    base, *written = scatter.inputs
+    for operand in written:
+        if base.node in topological([operand]):
+            drafts.require_memory(operand, "it is written into what it is computed from")
 
 
 def _is_next_value(drafts: Drafts, scatter: Node) -> bool:

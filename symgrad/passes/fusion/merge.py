@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 
 from symgrad.graph.node import Tensor
-from symgrad.graph.structures import Map, Place, Reshape, Scatter, View
-from symgrad.passes.fusion.draft import NESTED, Draft, Drafts
+from symgrad.passes.fusion.draft import Draft, Drafts
 
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 MAX_GROUPS = 64  # in a body whose groups are compared with each other
@@ -119,9 +118,9 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
     if draft.anchor is not None:
         return f"the {draft.anchor.op} that uses it is a kernel of its own"
     anchor = producer.anchor
-    if anchor is not None and isinstance(drafts.specs[anchor], (Place, Scatter)):
+    if anchor is not None and drafts.traits(anchor).writes_piecewise:
         return f"the {anchor.op} writes its result piece by piece"
-    if anchor is not None and isinstance(drafts.specs[anchor], NESTED):
+    if anchor is not None and drafts.traits(anchor).is_nested:
         return f"it is complete when the {anchor.op} is"
     if math.prod(draft.domain) != math.prod(producer.domain):
         return "the kernel that uses it computes another number of elements"
@@ -142,16 +141,15 @@ def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     In another shape the elements are the same and in the same order, but an index along an axis
     would have to be divided out of the position.
     """
-    specs = [(node, drafts.specs[node]) for node in draft.nodes]
+    nodes = [(node, drafts.traits(node)) for node in draft.nodes]
     if math.prod(draft.domain) == 0:  # there is no position to divide an index out of
-        has_shapes = any(isinstance(spec, Reshape) for _, spec in specs)
+        has_shapes = any(traits.is_reshape for _, traits in nodes)
         return draft.domain == producer.domain and not has_shapes
     if _without_ones(draft.domain) == _without_ones(producer.domain):
         return True
     return producer.anchor is not None and all(
-        isinstance(spec, Map | Reshape)
-        or (isinstance(spec, View) and node.inputs[0].type.count == 1)
-        for node, spec in specs
+        traits.is_elementwise or (traits.is_one_to_one and node.inputs[0].type.count == 1)
+        for node, traits in nodes
     )
 
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, Scatter
+from symgrad.graph.structures import checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
-from symgrad.passes.fusion.draft import NESTED, Draft, Drafts
+from symgrad.passes.fusion.draft import Draft, Drafts
 from symgrad.passes.fusion.partition import Group, Partition, Specs
 
 
@@ -84,9 +84,6 @@ def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tens
         ),
         inputs=tuple(inputs),
     )
-
-
-_FALLIBLE = (Gather | Scatter, *NESTED)
 
 
 class _Precedence:
@@ -160,7 +157,7 @@ class _Precedence:
         The other rows are where they should be already.
         """
         anchor = writer.anchor
-        if anchor is None or not isinstance(self._drafts.specs[anchor], Scatter):
+        if anchor is None or not self._drafts.traits(anchor).writes_rows:
             return False
         readers = [n for n in writer.nodes for t in n.inputs if self._is_old(t, old)]
         return self._is_old(anchor.inputs[0], old) and readers == [anchor]
@@ -206,20 +203,21 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
     What is nested is taken to be able to fail: it often indexes, and a loop may be interrupted. A
     scatter to where something was gathered before finds its indices in range.
     """
-    gathered = {_place(n, spec) for n in before if isinstance(spec := specs[n], Gather)}
+    before = [n for n in before if not traits_of(specs[n]).writes_rows]
+    gathered = {_place(n, axes) for n in before if (axes := checked_axes(specs[n]))}
     for node in nodes:
-        spec = specs[node]
-        if isinstance(spec, Scatter) and _place(node, spec) in gathered:
+        traits, axes = traits_of(specs[node]), checked_axes(specs[node])
+        if traits.writes_rows and _place(node, axes) in gathered:
             continue
-        if isinstance(spec, _FALLIBLE):
+        if traits.is_nested or axes:
             return True
     return False
 
 
-def _place(node: Node, spec: Gather | Scatter) -> tuple[object, ...]:
+def _place(node: Node, axes: range) -> tuple[object, ...]:
     """Return what decides whether indices are in range: the indices and the sizes of their axes."""
-    shape = node.inputs[0].shape[spec.axis : spec.axis + spec.count]
-    return (*node.inputs[-spec.count :], *shape)
+    shape = node.inputs[0].shape[axes.start : axes.stop]
+    return (*node.inputs[-len(axes) :], *shape)
 
 
 def state_of(node: Node) -> State | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import KernelSpec
+from symgrad.graph.structures import KernelSpec, Traits, traits_of
 from symgrad.graph.text.print import describe_graph
 from symgrad.passes.rewrites.rewrite import IS_RESULT
 
@@ -24,7 +24,7 @@ _ELIDE = 64  # elements: the values of a larger constant are left out of the tex
 class Group:
     """A fusion group: nodes computed by one kernel, each after its operands.
 
-    `anchor` is the Reduce, Contract, Place or Scatter among them, if there is one; `outputs` are
+    `anchor` is the one among them whose loops or graphs these are, if there is one; `outputs` are
     the tensors it leaves in memory, `inputs` those it reads from there. A leaf among the outputs is
     copied.
     """
@@ -62,6 +62,10 @@ class Partition:
         while tensor in self.storage:
             tensor = self.storage[tensor]
         return tensor
+
+    def traits(self, node: Node) -> Traits:
+        """Return the traits of the structure of `node`."""
+        return traits_of(self.specs[node])
 
     def boundaries(self) -> Iterator[tuple[Group, tuple[str, ...]]]:
         """Yield each group with why its results are in memory, each reason once."""

@@ -12,12 +12,9 @@ from collections.abc import Iterable
 import networkx
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, Iota, Map, Reshape, Scatter, View
+from symgrad.graph.structures import checked_axes
 from symgrad.graph.types import State
-from symgrad.passes.fusion.draft import NESTED
 from symgrad.passes.fusion.partition import Group, Partition
-
-_COMPUTED_ANYWHERE = (Map, View, Iota, Gather, Reshape)
 
 
 def group_graph(partition: Partition) -> networkx.DiGraph:
@@ -61,7 +58,7 @@ def _verify_homes(partition: Partition) -> None:
     shared = [t for t in partition.storage if t in set(made)]
     assert not shared, f"{shared[0]!r} has memory of its own and shares that of another tensor"
     for tensor in partition.storage:
-        is_reshape = isinstance(partition.specs[tensor.node], Reshape)
+        is_reshape = partition.traits(tensor.node).is_reshape
         assert is_reshape, f"{tensor!r} shares memory and is no reshape"
 
 
@@ -80,7 +77,9 @@ def _verify_group(partition: Partition, group: Group, where: str) -> None:
     assert read == set(group.inputs), f"{where}: it reads {read}, not {set(group.inputs)}"
     lost = [t for t in group.outputs if t.node not in computed]
     assert not lost, f"{where}: it leaves {lost} in memory without computing it"
-    anchors = [n for n in group.nodes if not isinstance(partition.specs[n], _COMPUTED_ANYWHERE)]
+    leaves = [n for n in group.nodes if partition.traits(n).home == "memory"]
+    assert not leaves, f"{where}: it computes the leaf {leaves[:1]}"
+    anchors = [n for n in group.nodes if partition.traits(n).is_anchor]
     anchor = [] if group.anchor is None else [group.anchor]
     assert anchors == anchor, f"{where}: its anchors are {anchors}, not {anchor}"
     sizes = {t.type.count for t in group.outputs}
@@ -129,29 +128,25 @@ def _can_fail(partition: Partition, number: int) -> bool:
 
     What is nested may index, and a loop may be interrupted.
     """
-    if any(isinstance(partition.specs[n], NESTED) for n in partition.groups[number].nodes):
+    if any(partition.traits(n).is_nested for n in partition.groups[number].nodes):
         return True
     known = {
         t
         for group in partition.groups[:number]
         for n in group.nodes
-        if isinstance(partition.specs[n], Gather)
+        if checked_axes(partition.specs[n]) and not partition.traits(n).writes_rows
         for t in (*n.inputs[1:], n.inputs[0].shape)
     }
-    indexed = (
-        n
-        for n in partition.groups[number].nodes
-        if isinstance(partition.specs[n], Gather | Scatter)
-    )
+    indexed = (n for n in partition.groups[number].nodes if checked_axes(partition.specs[n]))
     return any(
-        isinstance(partition.specs[n], Gather) or not {n.inputs[0].shape, *n.inputs[2:]} <= known
+        not partition.traits(n).writes_rows or not {n.inputs[0].shape, *n.inputs[2:]} <= known
         for n in indexed
     )
 
 
 def _only_writes_rows(partition: Partition, group: Group, state: State) -> bool:
     anchor = group.anchor
-    if anchor is None or not isinstance(partition.specs[anchor], Scatter):
+    if anchor is None or not partition.traits(anchor).writes_rows:
         return False
     readers = [n for n in group.nodes for t in n.inputs if _reads(state, partition.stored(t))]
     return readers == [anchor] and _reads(state, anchor.inputs[0])
@@ -162,22 +157,22 @@ def _read_elsewhere(partition: Partition, group: Group) -> set[Tensor]:
     ends = {t.node for t in group.outputs}
     straight = _reached(partition, ends, group)
     every = {t for n in group.nodes for t in n.inputs if t.node not in group.nodes}
-    moving = [n for n in group.nodes if not isinstance(partition.specs[n], Map | Reshape)]
+    moving = [n for n in group.nodes if not partition.traits(n).is_elementwise]
     under_moves = _below(moving, group)
     return {t for t in every if t in under_moves or t not in straight}
 
 
 def _reached(partition: Partition, ends: Iterable[Node], group: Group) -> set[Tensor]:
     """Return the operands that are reached from `ends` through Maps and other shapes only."""
-    stays = Map | Reshape
     within, found = set(group.nodes), set[Tensor]()
-    pending = [n for n in ends if isinstance(partition.specs[n], stays)]
+    pending = [n for n in ends if partition.traits(n).is_elementwise]
     seen = set(pending)
     while pending:
         for operand in pending.pop().inputs:
             found.add(operand)
             below = operand.node
-            if below in within and below not in seen and isinstance(partition.specs[below], stays):
+            stays = partition.traits(below).is_elementwise
+            if below in within and below not in seen and stays:
                 seen.add(below)
                 pending.append(below)
     return found

@@ -27,7 +27,7 @@ from symgrad.graph.nested import inline
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.contraction import einsum_op
 from symgrad.graph.ops.while_loop import while_loop_op
-from symgrad.graph.structures import Gather, Map, Scatter
+from symgrad.graph.structures import Map, checked_axes
 from symgrad.graph.types import UNBOUNDED
 from symgrad.passes.costs import (
     PER_BYTE_READ,
@@ -131,4 +131,4 @@ def _may_run_in_vain(node: Node) -> bool:
     nested = [inner for _, graph in graphs_of(node) for inner in graph.nodes]
     if nested:
         return all(map(_may_run_in_vain, nested))
-    return not isinstance(kernel_spec(node), Gather | Scatter)
+    return not checked_axes(kernel_spec(node))

@@ -26,7 +26,7 @@ from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.ops.leaf import constant_op
-from symgrad.graph.structures import Iota, Reshape, View
+from symgrad.graph.structures import traits_of
 from symgrad.graph.types import Array, Literal
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 
@@ -80,7 +80,7 @@ def _is_worth_it(node: Node) -> bool:
         return False
     spec = node.definition.kernel(*(t.type for t in node.inputs), **node.attrs)
     constants = [t.type.count for t in node.inputs if t.node.definition is constant_op]
-    if isinstance(spec, View | Reshape | Iota):
+    if traits_of(spec).is_free:
         return node.output.type.count <= min(SMALL, max(constants, default=0))
     return node.output.type.count <= max(SMALL, *constants, 0)
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import NoneType
 
 from tabulate import tabulate
 
 from symgrad.graph.node import Tensor
-from symgrad.graph.structures import Iota, Map, Reshape, Scatter, View
+from symgrad.graph.structures import Map
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.partition import Group, Partition
 from symgrad.passes.rewrites.row_updates import why_dense
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 
-_MOVING = (View, Reshape, Iota, NoneType)
 _SHOWN = 8  # rows of what was fused away
 
 
@@ -133,7 +131,7 @@ def _fused(partitions: Iterable[Partition]) -> tuple[FusedRecord, ...]:
     for partition in partitions:
         for group in partition.groups:
             outputs = set(group.outputs)
-            computing = (n for n in group.nodes if not isinstance(partition.specs[n], _MOVING))
+            computing = (n for n in group.nodes if not partition.traits(n).is_free)
             inner = (t for node in computing for t in node.outputs if t not in outputs)
             found.update((t.node.op, t.type) for t in inner)
     records = (FusedRecord(op, str(t), n, n * t.nbytes) for (op, t), n in found.items())
@@ -141,7 +139,7 @@ def _fused(partitions: Iterable[Partition]) -> tuple[FusedRecord, ...]:
 
 
 def _writes_rows(partition: Partition, group: Group) -> bool:
-    return group.anchor is not None and isinstance(partition.specs[group.anchor], Scatter)
+    return group.anchor is not None and partition.traits(group.anchor).writes_rows
 
 
 def _gradients_in_memory(partition: Partition) -> Iterator[GradientRecord]:
@@ -163,9 +161,8 @@ def _read_by_element(partition: Partition, group: Group) -> list[Tensor]:
     """Return what the Maps of `group` read from memory, perhaps through views."""
     operands: set[Tensor] = set()
     for node in reversed(group.nodes):
-        spec = partition.specs[node]
-        is_seen = isinstance(spec, View | Reshape) and node.output in operands
-        if is_seen or isinstance(spec, Map):
+        is_seen = partition.traits(node).only_moves and node.output in operands
+        if is_seen or isinstance(partition.specs[node], Map):
             operands.update(node.inputs)
     stored = {partition.stored(t) for t in operands}
     return [t for t in group.inputs if t in stored]
