@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Load, Op, Product, Stmt, Store
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Parallel,
+    Product,
+    Stmt,
+    Store,
+)
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
@@ -37,7 +49,7 @@ def _flops(body: Sequence[Stmt]) -> int:
             case Product():
                 results = statement.rows[1] * statement.columns[1]
                 total += results * (2 * statement.inner[1] + _flops(statement.body))
-            case _:
+            case Let() | Store() | Check():
                 pass
     return total
 
@@ -58,7 +70,7 @@ def statement_cycles(statement: Stmt) -> float:
         case Product():
             results = statement.rows[1] * statement.columns[1]
             return results * (2 * statement.inner[1] / FLOPS_A_CYCLE + _cycles(statement.body))
-        case _:
+        case Let() | Check():
             return 1 / FLOPS_A_CYCLE
 
 
@@ -72,7 +84,7 @@ def kernel_parts(kernel: Kernel) -> int:
 
 
 def _parts(statement: Stmt) -> int:
-    if not isinstance(statement, For | Product):
+    if not isinstance(statement, Parallel):
         return 1
     return max([statement.parts, *map(_parts, statement.body)])
 
@@ -108,7 +120,7 @@ def _count_accesses(
                 reads[lhs.buffer] += times * rows * inner
                 reads[rhs.buffer] += times * inner * columns
                 _count_accesses(statement.body, times * rows * columns, reads, writes)
-            case _:
+            case Let() | Check():
                 pass
 
 
@@ -134,7 +146,7 @@ def _loops(statement: Stmt) -> str:
             share = statement.parallel
             cut = "" if share is None else f" parallel({share.axis}, {share.tiles})"
             return f"product {sizes}x{statement.inner[1]} tile({tile}){cut}"
-        case _:
+        case Let() | Store() | Check():
             return ""
 
 

@@ -18,17 +18,15 @@ from symgrad.codegen.loops.language import (
     Cast,
     Const,
     Expr,
-    Fold,
-    For,
     Index,
     IndexAtom,
     IndexValue,
     Kernel,
     Let,
     Load,
+    Loop,
     Op,
     Param,
-    Product,
     Quotient,
     Ref,
     Select,
@@ -212,6 +210,6 @@ def _count_calls(body: Sequence[Stmt]) -> int:
     for statement in body:
         if isinstance(statement, Let) and isinstance(statement.value, Op):
             total += SCALAR_OPS[statement.value.name].flops >= 10
-        elif isinstance(statement, For | Fold | Product):
+        elif isinstance(statement, Loop):
             total += _count_calls(statement.body)
     return total

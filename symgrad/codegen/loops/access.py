@@ -14,6 +14,7 @@ from symgrad.codegen.loops.language import (
     Fold,
     For,
     Index,
+    Indexed,
     IndexValue,
     Let,
     Load,
@@ -114,7 +115,7 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
 def names_used(value: Expr) -> set[str]:
     """Return the names and loop variables that an expression is computed from."""
     names = {a.name for a in arguments(value) if isinstance(a, Ref)}
-    if isinstance(value, Load | IndexValue):
+    if isinstance(value, Indexed):
         names.update(index_names(value.index))
     return names
 

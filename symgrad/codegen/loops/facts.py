@@ -13,6 +13,7 @@ from symgrad.codegen.loops.language import (
     Fold,
     For,
     Index,
+    Loop,
     Param,
     Product,
     Stmt,
@@ -121,6 +122,6 @@ def stores_to(buffer: str, body: tuple[Stmt, ...]) -> bool:
     """Return whether a statement, at any depth, stores to `buffer`."""
     return any(
         (isinstance(s, Store) and s.buffer == buffer)
-        or (isinstance(s, For | Fold | Product) and stores_to(buffer, s.body))
+        or (isinstance(s, Loop) and stores_to(buffer, s.body))
         for s in body
     )

@@ -118,7 +118,9 @@ class IndexValue:
     dtype: DType
 
 
-Expr = Const | Ref | Load | Op | Select | Cast | IndexValue
+# What names a place, and so uses the variables of loops around it.
+Indexed = Load | IndexValue
+Expr = Const | Ref | Op | Select | Cast | Indexed
 
 
 # ---------------------------------------------------------------------------------- statements
@@ -300,7 +302,10 @@ class Product:
         return max(1, -(-tiles // self.parallel.tiles))
 
 
-Stmt = Let | Store | Check | For | Fold | Product
+# What has iterations that threads may share, and what has a body that runs again and again.
+Parallel = For | Product
+Loop = Parallel | Fold
+Stmt = Let | Store | Check | Loop
 
 
 # ------------------------------------------------------------------------------------- kernels
@@ -334,7 +339,4 @@ class Kernel:
 
 def has_check(body: tuple[Stmt, ...]) -> bool:
     """Return whether a statement, at any depth, is a `Check`."""
-    return any(
-        isinstance(s, Check) or (isinstance(s, For | Fold | Product) and has_check(s.body))
-        for s in body
-    )
+    return any(isinstance(s, Check) or (isinstance(s, Loop) and has_check(s.body)) for s in body)

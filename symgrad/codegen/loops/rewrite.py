@@ -16,9 +16,11 @@ from symgrad.codegen.loops.language import (
     For,
     Index,
     IndexAtom,
+    Indexed,
     IndexValue,
     Let,
     Load,
+    Loop,
     Modulus,
     Op,
     Product,
@@ -183,7 +185,7 @@ def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
                 if name not in needed:
                     continue
                 needed.update(a.name for a in arguments(value) if isinstance(a, Ref))
-                if isinstance(value, Load | IndexValue):
+                if isinstance(value, Indexed):
                     needed.update(index_names(value.index))
                 kept.append(statement)
             case Store(_, index, value):
@@ -210,5 +212,5 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
     while pending:
         statement = pending.pop()
         yield statement
-        if isinstance(statement, For | Fold | Product):
+        if isinstance(statement, Loop):
             pending.extend(reversed(statement.body))

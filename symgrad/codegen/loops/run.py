@@ -31,6 +31,7 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
+    Loop,
     Op,
     Param,
     Product,
@@ -291,6 +292,5 @@ class _Interpreter:
 def _is_free(body: Sequence[Stmt], of: Any) -> bool:
     """Return whether no statement, however deep, is one of the classes `of`."""
     return not any(
-        isinstance(s, of) or (isinstance(s, For | Fold | Product) and not _is_free(s.body, of))
-        for s in body
+        isinstance(s, of) or (isinstance(s, Loop) and not _is_free(s.body, of)) for s in body
     )

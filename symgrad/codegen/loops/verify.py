@@ -35,6 +35,7 @@ from symgrad.codegen.loops.language import (
     Fold,
     For,
     Index,
+    Indexed,
     IndexValue,
     Kernel,
     Let,
@@ -302,7 +303,7 @@ class _Verifier:
                 self._bind(name, dtype, scope, varies=False)
         for let in fold.combine:
             self.statement = let
-            computes = not isinstance(let.value, Load | IndexValue)
+            computes = not isinstance(let.value, Indexed)
             assert computes, "partial results are combined without buffers and indices"
             self._free(let.name, around)
             self._bind(let.name, let.value.dtype, scope, varies=self._expr(let.value, scope))

@@ -75,7 +75,7 @@ class Scope:
 
     def let(self, value: Expr) -> Atom:
         """Bind `value` to a name, or to the one it has: a common subexpression is computed once."""
-        if isinstance(value, Const | Ref):
+        if isinstance(value, Atom):
             return value
         scope: Scope | None = self
         while scope is not None:

@@ -45,6 +45,7 @@ from symgrad.graph.structures import (
     Switch,
     View,
     While,
+    traits_of,
 )
 from symgrad.passes.fusion.buffers import Buffer, Buffers
 from symgrad.passes.fusion.partition import Group, Partition
@@ -100,22 +101,15 @@ class Values:
 
     def destinations(self, tensor: Tensor) -> list[str]:
         """Return the parameters a result of the group is written to."""
-        assert tensor in self._buffers.destinations, _in_no_buffer(tensor)
-        return [self._name(buffer) for buffer in self._buffers.destinations[tensor]]
+        return [self._name(buffer) for buffer in self._buffers.written(tensor)]
 
     def source(self, tensor: Tensor) -> str:
         """Return the parameter a tensor in memory is read from."""
-        return self._name(self._buffer(tensor))
+        return self._name(self._buffers.read(self._partition.stored(tensor)))
 
     def is_in_memory(self, tensor: Tensor) -> bool:
         """Return whether `tensor` is read from memory and not computed by this group."""
         return self._partition.stored(tensor) in self._buffers.source and not self._spec(tensor)
-
-    def _buffer(self, tensor: Tensor) -> Buffer:
-        """Return the buffer of a tensor in memory."""
-        stored = self._partition.stored(tensor)
-        assert stored in self._buffers.source, _in_no_buffer(tensor)
-        return self._buffers.source[stored]
 
     def _name(self, buffer: Buffer) -> str:
         return self._parameter.setdefault(buffer, f"b{len(self._parameter)}")
@@ -206,7 +200,7 @@ class Values:
 
     def _element(self, scope: Scope, tensor: Tensor, index: Sequence[Index]) -> Atom:
         """Load from memory; a constant of one element is written out."""
-        buffer = self._buffer(tensor)
+        buffer = self._buffers.read(self._partition.stored(tensor))
         if buffer.place == "constant" and buffer.type.count == 1:
             array = self._buffers.constants[buffer.number].array
             return constant(array.reshape(-1)[0].item(), tensor.dtype)
@@ -269,19 +263,9 @@ class Values:
 
     def _affine(self, tensor: Tensor, index: tuple[Index, ...]) -> Index | None:
         """Return the value of `tensor` at `index` if it is just a position in bounds."""
-        while isinstance(spec := self._spec(tensor), View | Reshape):
-            (operand,) = tensor.node.inputs
-            if isinstance(spec, View):
-                index = self.mapped(spec.index, index)
-            else:
-                old = operand.type.static_shape
-                index = self.reshaped(index, tensor.type.static_shape, old)
-            tensor = operand
+        while traits_of(spec := self._spec(tensor)).only_moves:
+            ((tensor, index),) = self._needed((tensor, index))
         return index[spec.axis] if isinstance(spec, Iota) else None
-
-
-def _in_no_buffer(tensor: Tensor) -> str:
-    return f"the result of {tensor.node.op} is in no buffer: nothing can be fused behind it"
 
 
 def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:

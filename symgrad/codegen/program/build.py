@@ -255,7 +255,7 @@ class _GraphSteps:
         return shared, lowered.arguments
 
     def _source(self, tensor: Tensor) -> Argument:
-        return self._argument(self._buffers.source[self._partition.stored(tensor)])
+        return self._argument(self._buffers.read(self._partition.stored(tensor)))
 
     def _outputs(self, anchor: Node, carried: range = range(0)) -> tuple[list[Buffer], list[Instr]]:
         """Return a buffer for each result of a nested op, and the copies to the other places.
@@ -265,7 +265,7 @@ class _GraphSteps:
         """
         buffers, copies = [], []
         for position, tensor in enumerate(anchor.outputs):
-            first, *others = (self._argument(b) for b in self._buffers.destinations[tensor])
+            first, *others = (self._argument(b) for b in self._buffers.written(tensor))
             is_small = position in carried and tensor.type.nbytes <= _COPIED_BYTES
             if isinstance(first, Slice) or (is_small and first.place == "output"):
                 others.insert(0, first)

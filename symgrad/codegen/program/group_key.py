@@ -55,13 +55,13 @@ class _KeyMaker:
     def _of_memory(self, tensor: Tensor) -> Hashable:
         """Return what is read: a buffer, or the number a constant of one element is."""
         stored = self._partition.stored(tensor)
-        buffer = self._buffers.source[stored]
+        buffer = self._buffers.read(stored)
         number: Hashable = self._numbers.setdefault(buffer, len(self._numbers))
         if buffer.place == "constant" and buffer.type.count == 1:
             number = self._buffers.constants[buffer.number].array.tobytes()
         return number, tensor.type, stored.type, buffer.type
 
     def _of_result(self, tensor: Tensor) -> Hashable:
-        places = self._buffers.destinations[tensor]
+        places = self._buffers.written(tensor)
         numbers = tuple(self._numbers.setdefault(b, len(self._numbers)) for b in places)
         return self._of_operand(tensor), numbers, tensor.type

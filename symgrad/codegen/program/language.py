@@ -150,7 +150,8 @@ class CallInstr:
     outputs: tuple[Argument, ...]
 
 
-Instr = Launch | SwitchInstr | WhileInstr | ScanInstr | CallInstr
+LoopInstr = WhileInstr | ScanInstr
+Instr = Launch | SwitchInstr | LoopInstr | CallInstr
 
 
 def launches_of(instrs: Sequence[Instr]) -> Iterator[Launch]:

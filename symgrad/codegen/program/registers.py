@@ -41,6 +41,7 @@ from symgrad.codegen.program.language import (
     CallInstr,
     Instr,
     Launch,
+    LoopInstr,
     Program,
     Register,
     RegisterMode,
@@ -92,7 +93,7 @@ def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
 def loops_around(loop: WhileInstr | ScanInstr) -> list[int]:
     """Return the numbers of the loops around `loop` of whose slices it takes some."""
     nested = list(_nested([loop]))
-    inside = {instr.number for instr in nested if isinstance(instr, WhileInstr | ScanInstr)}
+    inside = {instr.number for instr in nested if isinstance(instr, LoopInstr)}
     slices = (s for instr in nested for argument in _arguments(instr) for s in _slices(argument))
     return [n for n in dict.fromkeys(s.loop for s in slices) if n not in inside]
 
@@ -121,7 +122,7 @@ def written_out(instrs: Sequence[Instr], vector_bytes: int) -> dict[int, tuple[s
     """Return, by the number of each loop with registers, the names of the kernels inlined in it."""
     found = {}
     for loop in _nested(instrs):
-        if isinstance(loop, WhileInstr | ScanInstr) and loop.registers:
+        if isinstance(loop, LoopInstr) and loop.registers:
             kernels = (launch.kernel for launch in launches_of([loop]))
             names = (k.name for k in kernels if is_written_out(k, vector_bytes))
             found[loop.number] = tuple(dict.fromkeys(names))

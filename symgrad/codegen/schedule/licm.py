@@ -26,6 +26,7 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
+    Loop,
     Product,
     Stmt,
     Store,
@@ -41,7 +42,7 @@ def hoist_uniform(kernel: Kernel) -> Kernel:
 def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]:
     result: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, For | Fold | Product):
+        if isinstance(statement, Loop):
             inner = _hoisted(statement.body, constant)
             moved, kept = _split(inner, _bound_by(statement), constant)
             if _runs(statement):
@@ -52,14 +53,14 @@ def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]
     return tuple(result)
 
 
-def _bound_by(loop: For | Fold | Product) -> set[str]:
+def _bound_by(loop: Loop) -> set[str]:
     """Return the names that differ from iteration to iteration of a loop."""
     if isinstance(loop, Product):
         return {loop.name, loop.rows[0], loop.columns[0]}
     return {loop.var}
 
 
-def _runs(loop: For | Fold | Product) -> bool:
+def _runs(loop: Loop) -> bool:
     if isinstance(loop, Product):
         return loop.rows[1] > 0 and loop.columns[1] > 0
     return loop.extent > 0

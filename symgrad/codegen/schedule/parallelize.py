@@ -22,6 +22,7 @@ from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     For,
     Kernel,
+    Parallel,
     Product,
     Share,
     Stmt,
@@ -86,7 +87,7 @@ class _Sharing:
 
     def share(self, statement: Stmt) -> Stmt:
         """Return a statement of a kernel with its marks."""
-        if not isinstance(statement, For | Product):
+        if not isinstance(statement, Parallel):
             return statement
         # What is the same in every iteration is not computed in each.
         hoisted = hoist_uniform(replace(self._kernel, body=(statement,)))

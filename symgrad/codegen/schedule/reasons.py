@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.kernel_costs import statement_cycles
-from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Product, Stmt
+from symgrad.codegen.loops.language import Check, Fold, For, Kernel, Let, Product, Stmt, Store
 from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest
 
 
@@ -26,13 +26,13 @@ def _reasons(body: Sequence[Stmt]) -> Iterator[str]:
                 loops, inner = _nest(statement)
                 if not any(isinstance(s, Product) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _reasons([s for s in inner if isinstance(s, Fold | Product)])
+                yield from _reasons([s for s in inner if not isinstance(s, For)])
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
             case Product():
                 yield from _shared(statement)
                 yield _product_reason(statement)
-            case _:
+            case Let() | Store() | Check():
                 pass
 
 

@@ -33,8 +33,8 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
+    Loop,
     Param,
-    Product,
     Ref,
     Stmt,
     Store,
@@ -92,7 +92,7 @@ def _plan(statement: Stmt, least_cycles: float) -> _Plan | None:
     if not body or not isinstance(body[0], Fold) or statement_cycles(statement) < least_cycles:
         return None
     fold, after = merge_folds(body[0]), body[1:]
-    is_alone = not any(isinstance(s, For | Fold | Product) for s in after)
+    is_alone = not any(isinstance(s, Loop) for s in after)
     longest = max(fold_nest(fold), key=lambda f: f.extent)
     if not is_alone or any(loop.ordered for loop in loops) or longest.extent < 2 * PIECES:
         return None

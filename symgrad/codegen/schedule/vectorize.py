@@ -18,6 +18,7 @@ from symgrad.codegen.loops.language import (
     For,
     Index,
     Kernel,
+    Loop,
     Product,
     Ref,
     Stmt,
@@ -55,7 +56,7 @@ def _without_trivial_loops(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """
     result: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, For | Fold):
+        if isinstance(statement, Loop):
             statement = replace(statement, body=_without_trivial_loops(statement.body))
         if isinstance(statement, For) and (statement.extent == 0 or not statement.body):
             continue
@@ -238,7 +239,7 @@ def _power_of_two_below(extent: int) -> int:
 
 
 def _has_loops(body: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, For | Fold | Product) for s in body)
+    return any(isinstance(s, Loop) for s in body)
 
 
 def checks_depend(body: Sequence[Stmt], variable: str) -> bool:
@@ -254,6 +255,6 @@ def _flat(body: Sequence[Stmt]) -> list[Stmt]:
     found: list[Stmt] = []
     for statement in body:
         found.append(statement)
-        if isinstance(statement, For | Fold | Product):
+        if isinstance(statement, Loop):
             found += _flat(statement.body)
     return found

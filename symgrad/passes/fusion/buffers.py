@@ -49,6 +49,18 @@ class Buffers:
     variables: tuple[State, ...]
     temporaries: int
 
+    def read(self, tensor: Tensor) -> Buffer:
+        """Return the buffer from which `tensor`, which is in memory, is read."""
+        assert tensor in self.source, (
+            f"{tensor!r} is read from memory and no kernel leaves it there"
+        )
+        return self.source[tensor]
+
+    def written(self, tensor: Tensor) -> tuple[Buffer, ...]:
+        """Return the buffers to which `tensor`, a result of a group, is written."""
+        assert tensor in self.destinations, f"{tensor!r} is written to memory and is no result"
+        return self.destinations[tensor]
+
 
 def assign_buffers(partition: Partition) -> Buffers:
     """Give every tensor that is in memory its buffer."""
