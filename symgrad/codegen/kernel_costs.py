@@ -19,12 +19,9 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.rewrite import statements
+from symgrad.cost_model import BYTES_A_CYCLE, FLOPS_A_CYCLE, FLOPS_OF_MULTIPLY_ADD
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
-
-# A nominal core, for estimates that must not depend on the machine: what vector code reaches.
-FLOPS_A_CYCLE = 32
-BYTES_A_CYCLE = 16
 
 
 def kernel_flops(kernel: Kernel) -> int:
@@ -48,7 +45,9 @@ def _flops(body: Sequence[Stmt]) -> int:
                 total += statement.extent * step
             case Product():
                 results = statement.rows[1] * statement.columns[1]
-                total += results * (2 * statement.inner[1] + _flops(statement.body))
+                total += results * (
+                    FLOPS_OF_MULTIPLY_ADD * statement.inner[1] + _flops(statement.body)
+                )
             case Let() | Store() | Check():
                 pass
     return total
@@ -69,7 +68,8 @@ def statement_cycles(statement: Stmt) -> float:
             return statement.extent * (_cycles(statement.body) + _cycles(statement.combine))
         case Product():
             results = statement.rows[1] * statement.columns[1]
-            return results * (2 * statement.inner[1] / FLOPS_A_CYCLE + _cycles(statement.body))
+            flops = FLOPS_OF_MULTIPLY_ADD * statement.inner[1]
+            return results * (flops / FLOPS_A_CYCLE + _cycles(statement.body))
         case Let() | Check():
             return 1 / FLOPS_A_CYCLE
 

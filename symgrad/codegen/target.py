@@ -18,12 +18,30 @@ from symgrad.errors import CompileError, user_source
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryHierarchy:
+    """Caches and pages: what blocks of a product are sized to.
+
+    `shared_bytes` is what a core may take of a cache that it shares; `near_pages` are the pages
+    over which a walk still hits the first-level cache and table of pages.
+    """
+
+    line_bytes: int = 64
+    l1_bytes: int = 32 << 10
+    l1_ways: int = 8
+    l2_bytes: int = 512 << 10
+    shared_bytes: int = 4 << 20
+    page_bytes: int = 4096
+    near_pages: int = 64
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A machine to generate code for.
 
     `vector_bytes` and `vector_registers` describe the register file explicit vector code is sized
     to; `has_fma` and `has_half` say whether a fused multiply-add and a conversion between float16
-    and float32 are single instructions.
+    and float32 are single instructions. `adds_in_flight` accumulators keep two multiply-add units
+    of latency 4 busy; a kernel with fewer keeps several partial sums of each result.
     """
 
     name: str
@@ -34,6 +52,8 @@ class Target:
     vector_registers: int
     has_fma: bool
     has_half: bool
+    adds_in_flight: int = 8
+    memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
     def architecture(self) -> str:

@@ -13,8 +13,6 @@ from symgrad.graph.node import Node
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.structures import Body, Map
 
-CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
-
 
 class _Counter:
     """A `Scalars` whose values are dtypes: it counts the flops of a body."""

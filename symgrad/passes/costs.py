@@ -1,6 +1,6 @@
 """Cost model of nodes, for decisions and for reports: flops, and time as far as it can be told.
 
-The prices are those of one core of a machine of some years, and only their proportions matter.
+Nodes are counted here; the prices are those of `cost_model.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,16 @@ import math
 from collections.abc import Sequence
 from typing import assert_never
 
+from symgrad.cost_model import (
+    FLOPS_OF_MULTIPLY_ADD,
+    LIKELY_TRIPS,
+    PER_BYTE_AGAIN,
+    PER_BYTE_READ,
+    PER_BYTE_WRITTEN,
+    PER_ELEMENT_REDUCED,
+    PER_FLOP,
+    PER_FLOP_OF_PRODUCT,
+)
 from symgrad.graph.bodies import flops_of_body
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
@@ -32,15 +42,6 @@ from symgrad.graph.structures import (
 )
 from symgrad.graph.types import UNBOUNDED, is_unbounded
 
-# Picoseconds.
-PER_BYTE_READ = 30
-PER_BYTE_WRITTEN = 60
-PER_BYTE_AGAIN = 15  # of what is read in each iteration, and so stays in cache
-_PER_FLOP = 20  # element by element; what is not arithmetic comes with reading and writing
-_PER_FLOP_OF_PRODUCT = 5
-_PER_ELEMENT_REDUCED = 50
-_TRIPS = 8  # of a loop within a graph, if it has no bound
-
 
 def flops_per_element(node: Node, spec: KernelSpec | None) -> int:
     """Return the flops of one element of a Map; 0 for the structures that only move elements."""
@@ -60,7 +61,7 @@ def flops_of_contract(node: Node, spec: Contract) -> int:
     sizes: dict[str, int] = {}
     for labels, operand in zip((spec.lhs, spec.rhs), node.inputs, strict=True):
         sizes |= zip(labels, operand.type.static_shape, strict=True)
-    return 2 * math.prod(sizes.values())
+    return FLOPS_OF_MULTIPLY_ADD * math.prod(sizes.values())
 
 
 def picoseconds(node: Node) -> int:
@@ -73,12 +74,12 @@ def picoseconds(node: Node) -> int:
         case None | View() | Reshape() | Iota():
             return 0
         case Map():
-            return _PER_FLOP * flops_per_element(node, spec) * node.output.type.count
+            return PER_FLOP * flops_per_element(node, spec) * node.output.type.count
         case Reduce():
-            return _PER_ELEMENT_REDUCED * node.inputs[0].type.count
+            return PER_ELEMENT_REDUCED * node.inputs[0].type.count
         case Contract():
             read = sum(map(bytes_of, node.inputs))
-            return _PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
+            return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
         case Place() | Gather() | ScatterAdd() | ScatterSet():  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
         case Switch() | While() | Scan() | Call():
@@ -90,7 +91,7 @@ def picoseconds(node: Node) -> int:
 def _picoseconds_of_nested(node: Node, nested: Sequence[Graph]) -> int:
     """Return what the graphs of `node` take, as often as they run."""
     capacity = node.attrs.get("capacity", 1)
-    trips = capacity if isinstance(capacity, int) and 0 < capacity < UNBOUNDED else _TRIPS
+    trips = capacity if isinstance(capacity, int) and 0 < capacity < UNBOUNDED else LIKELY_TRIPS
     return sum(map(_picoseconds_of_graph, nested)) * trips
 
 

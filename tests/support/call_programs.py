@@ -29,7 +29,7 @@ def kept(graph: Graph) -> Graph:
 
 def inlined(graph: Graph, monkeypatch: Any) -> Graph:
     """Return the program without any call."""
-    monkeypatch.setattr(rule, "SMALL", 10**9)
+    monkeypatch.setattr(rule, "SMALL_FUNCTION", 10**9)
     return kept(inline_calls(graph))
 
 

@@ -21,7 +21,6 @@ from symgrad.codegen.target import Target
 
 # prefetch(builder, row, column): ask for the line of each buffer that the epilogue reads there.
 Prefetch = Callable[[ir.IRBuilder, ir.Value, ir.Value], None]
-_LINE_BYTES = 64
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.
 _Block = tuple[ir.Value, ir.Value]
@@ -68,6 +67,7 @@ class _LoopNest:
         prefetch: Prefetch | None,
     ) -> None:
         self._prefetch = prefetch
+        self._line_bytes = target.memory.line_bytes
         self._builder = builder
         self._plan = plan
         self._left = left
@@ -170,7 +170,7 @@ class _LoopNest:
         below = index(0) if plan.rows_first else rows
         with counted_loop(builder, index(0), rows) as i:
             at = self._at_most(builder.add(builder.add(row, below), i), plan.rows)
-            for line in range(0, plan.tile_columns, _LINE_BYTES // plan.compute.itemsize):
+            for line in range(0, plan.tile_columns, self._line_bytes // plan.compute.itemsize):
                 place = builder.add(builder.add(column, first), index(line))
                 place = self._at_most(place, plan.columns)
                 m, n = (at, place) if plan.vector_axis == "n" else (place, at)

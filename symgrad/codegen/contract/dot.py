@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.cost import IN_FLIGHT
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -52,7 +51,7 @@ class DotKernel:
     @property
     def chains(self) -> int:
         """Partial sums of each result that are added up in turns, to keep the units busy."""
-        return max(1, IN_FLIGHT // (self.rows * self.columns))
+        return max(1, self.left.target.adds_in_flight // (self.rows * self.columns))
 
 
 def emit_dot_kernel(module: ir.Module, kernel: DotKernel) -> ir.Function:

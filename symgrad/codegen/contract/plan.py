@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.graph.dtypes import DType
+from symgrad.graph.types import ALIGNMENT
 
 Axis = Literal["n", "m"]
 # The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot").
@@ -23,8 +24,6 @@ Method = Literal["tile", "dot"]
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
 # element; or, for "dot", each line of it made contiguous along k.
 Packing = Literal["none", "copy", "transpose", "gather", "lines"]
-
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +133,16 @@ class ContractPlan:
 
     @property
     def packed_right_offset(self) -> int:
-        return _whole_lines(self._packed_left_bytes)
+        return _aligned(self._packed_left_bytes)
 
     @property
     def partial_offset(self) -> int:
-        return self.packed_right_offset + _whole_lines(self._packed_right_bytes)
+        return self.packed_right_offset + _aligned(self._packed_right_bytes)
 
     @property
     def scratch_bytes(self) -> int:
         """Scratch memory the kernel needs, to be aligned to 64 bytes."""
-        return self.partial_offset + _whole_lines(self._partial_bytes)
+        return self.partial_offset + _aligned(self._partial_bytes)
 
     @property
     def _packed_left_bytes(self) -> int:
@@ -178,5 +177,5 @@ class ContractPlan:
         )
 
 
-def _whole_lines(size: int) -> int:
-    return -(-size // _LINE_BYTES) * _LINE_BYTES
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

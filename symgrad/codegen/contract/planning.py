@@ -10,25 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from symgrad.codegen.contract import cost
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
-from symgrad.codegen.target import Target
+from symgrad.codegen.target import MemoryHierarchy, Target
+from symgrad.cost_model import dotting_cycles, epilogue_cycles, packing_cycles, tiling_cycles
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 
-_PAGE_BYTES = 4096
-# Pages from which on a walk over them misses the first-level cache and table of pages.
-_MANY_PAGES = 64
-# Rows that lie a whole page apart fall on one set of the first-level cache, of 8 lines or more.
-_CACHE_WAYS = 8
-_L1_BYTES = 32 << 10
-_L2_BYTES = 512 << 10
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
 _FEW_STREAMS = 2
-# A block of the right up to this size is read where it is; a larger one pays for being packed.
-_UNPACKED_RIGHT_BYTES = 2 << 20
-_BLOCK_RIGHT_BYTES = 4 << 20
-_BLOCK_LEFT_BYTES = 512 << 10
 _BAND_ROWS = 1024
 # Terms of a sum that are added at once: all up to the first, else even parts up to the second.
 _NEAR_K = 1024, 768
@@ -96,10 +85,10 @@ def plan_contract(
         ways.append(_plan_dots(turned, result.row_stride, target))
     # Of equals the first: lanes along n.
     chosen = min(ways, key=lambda way: way[0])[1]
-    return replace(chosen, rows_first=_serves_result(chosen, streams))
+    return replace(chosen, rows_first=_serves_result(chosen, streams, target.memory))
 
 
-def _serves_result(plan: ContractPlan, streams: int) -> bool:
+def _serves_result(plan: ContractPlan, streams: int, memory: MemoryHierarchy) -> bool:
     """Return whether tiles follow one another along the rows of the result, not down its columns.
 
     That is the order in which the epilogue meets its buffers element after element. It is taken
@@ -107,7 +96,7 @@ def _serves_result(plan: ContractPlan, streams: int) -> bool:
     moves more than the tiles read of a right that the second-level cache holds.
     """
     right_bytes = plan.k * plan.columns * plan.compute.itemsize
-    return right_bytes <= (_L1_BYTES if streams <= _FEW_STREAMS else _L2_BYTES)
+    return right_bytes <= (memory.l1_bytes if streams <= _FEW_STREAMS else memory.l2_bytes)
 
 
 def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
@@ -135,7 +124,9 @@ def _plan_tiles(
     """
     vectors = -(-plan.columns // plan.lanes)
     apart = abs(plan.left.row_stride) * plan.dtype.itemsize
-    conflicts = apart > 0 and apart % _PAGE_BYTES == 0
+    # Rows that lie a whole page apart fall on one set of the first-level cache.
+    memory = target.memory
+    conflicts = apart > 0 and apart % memory.page_bytes == 0
     width = _choose_width(plan.columns, plan.lanes)
     # Registers for an element of the left, and for a product where the multiplication and the
     # addition are two instructions.
@@ -143,8 +134,8 @@ def _plan_tiles(
     ways = []
     for across in range(1, min(vectors, 8) + 1):
         highest = (target.vector_registers - across - spare) // across
-        if conflicts and plan.rows > _CACHE_WAYS:
-            highest = min(highest, _CACHE_WAYS)
+        if conflicts and plan.rows > memory.l1_ways:
+            highest = min(highest, memory.l1_ways)
         if highest < 1:
             break
         tiles = -(-plan.rows // highest)
@@ -153,12 +144,12 @@ def _plan_tiles(
             vector_width=width,
             tile_rows=-(-plan.rows // tiles),
             tile_columns=across * plan.lanes,
-            block_k=_choose_block_k(plan),
+            block_k=_choose_block_k(plan, memory),
         )
-        packed = _pack_panels(shape)
-        cycles = cost.tiling_cycles(plan.rows, vectors, highest, across, plan.k)
+        packed = _pack_panels(shape, memory)
+        cycles = tiling_cycles(plan.rows, vectors, highest, across, plan.k)
         cycles += _surrounding_cycles(packed, stride)
-        ways.append((cycles, _choose_blocks(packed)))
+        ways.append((cycles, _choose_blocks(packed, memory)))
     return ways
 
 
@@ -183,15 +174,15 @@ def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, 
         pack_right="none" if plan.right.row_stride == 1 else "lines",
     )
     steps = -(-plan.k // plan.lanes)
-    cycles = cost.dotting_cycles(plan.rows, plan.columns, shape.tile_rows, columns, steps)
-    return cycles + _surrounding_cycles(shape, stride), _choose_blocks(shape)
+    cycles = dotting_cycles(plan.rows, plan.columns, shape.tile_rows, columns, steps)
+    return cycles + _surrounding_cycles(shape, stride), _choose_blocks(shape, target.memory)
 
 
 def _surrounding_cycles(plan: ContractPlan, stride: int) -> float:
     """Return the cycles spent around the microkernels: packing before, the epilogue after."""
-    left = cost.packing_cycles(plan.pack_left, plan.rows * plan.k)
-    right = cost.packing_cycles(plan.pack_right, plan.k * plan.columns)
-    after = cost.epilogue_cycles(plan.rows, plan.columns, plan.vector_width, stride)
+    left = packing_cycles(plan.pack_left, plan.rows * plan.k)
+    right = packing_cycles(plan.pack_right, plan.k * plan.columns)
+    after = epilogue_cycles(plan.rows, plan.columns, plan.vector_width, stride)
     return left + right + after
 
 
@@ -201,9 +192,9 @@ def _choose_width(columns: int, lanes: int) -> int:
     return min(reversed(widths), key=lambda width: columns // width + columns % width)
 
 
-def _choose_block_k(plan: ContractPlan) -> int:
+def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
-    whole, part = _FAR_K if _is_far(plan, "left") else _NEAR_K
+    whole, part = _FAR_K if _is_far(plan, "left", memory) else _NEAR_K
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
     evenly = max(1, -(-plan.k // blocks))
     size = -(-evenly // plan.lanes) * plan.lanes
@@ -213,11 +204,11 @@ def _choose_block_k(plan: ContractPlan) -> int:
     return size
 
 
-def _choose_blocks(plan: ContractPlan) -> ContractPlan:
+def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with as many tiles and panels in a block as their caches hold."""
     line = plan.block_k * plan.compute.itemsize
-    tiles = max(1, _BLOCK_LEFT_BYTES // (line * plan.tile_rows))
-    panels = max(1, _BLOCK_RIGHT_BYTES // (line * plan.tile_columns))
+    tiles = max(1, memory.l2_bytes // (line * plan.tile_rows))
+    panels = max(1, memory.shared_bytes // (line * plan.tile_columns))
     band = plan.row_tiles if plan.k_blocks == 1 else max(1, _BAND_ROWS // plan.tile_rows)
     return replace(
         plan,
@@ -227,7 +218,7 @@ def _choose_blocks(plan: ContractPlan) -> ContractPlan:
     )
 
 
-def _pack_panels(plan: ContractPlan) -> ContractPlan:
+def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with the ways its operands are packed.
 
     The left is read element by element and the right in vectors that must lie along it. Where that
@@ -236,21 +227,23 @@ def _pack_panels(plan: ContractPlan) -> ContractPlan:
     """
     converts = plan.dtype != plan.compute
     left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
-    is_dear = plan.panels >= _MANY_READS and _is_far(plan, "left")
+    is_dear = plan.panels >= _MANY_READS and _is_far(plan, "left", memory)
     if not (converts or is_dear):
         left = "none"
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
-    is_large = plan.block_k * plan.columns * plan.dtype.itemsize > _UNPACKED_RIGHT_BYTES
-    is_dear = plan.row_tiles >= _MANY_READS and _is_far(plan, "right")
+    # What leaves room in the shared cache is read where it is; more pays for being packed.
+    is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
+    is_dear = plan.row_tiles >= _MANY_READS and _is_far(plan, "right", memory)
     if right == "copy" and (plan.row_tiles < 4 or not (converts or is_dear or is_large)):
         right = "none"
     return replace(plan, pack_left=left, pack_right=right)
 
 
-def _is_far(plan: ContractPlan, side: Literal["left", "right"]) -> bool:
+def _is_far(plan: ContractPlan, side: Literal["left", "right"], memory: MemoryHierarchy) -> bool:
     """Return whether each of many steps of k lies on another page."""
     stride = plan.left.column_stride if side == "left" else plan.right.row_stride
-    return plan.k >= _MANY_PAGES and abs(stride) * plan.dtype.itemsize >= _PAGE_BYTES
+    apart = abs(stride) * plan.dtype.itemsize
+    return plan.k >= memory.near_pages and apart >= memory.page_bytes
 
 
 def _panel_packing(across: int, along: int) -> Packing:

@@ -12,7 +12,6 @@ from symgrad.codegen.loops.language import Blocking, Let, Load, Product, Store
 from symgrad.codegen.target import Target
 
 _PREFETCH = "llvm.prefetch.p0"
-_PREFETCHED_BYTES = 1 << 20  # what a buffer of an epilogue takes if it is in no near cache
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
@@ -50,10 +49,11 @@ def loads_by_element(product: Product) -> list[Load]:
     return [load for load in loads if all(map(load.index.coefficient, axes))]
 
 
-def loads_to_prefetch(product: Product, plan: ContractPlan) -> list[Load]:
+def loads_to_prefetch(product: Product, plan: ContractPlan, target: Target) -> list[Load]:
     """Return the loads of the epilogue that find memory and no cache, along the plan's lanes."""
     along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
-    if plan.rows * plan.columns * plan.compute.itemsize < _PREFETCHED_BYTES:
+    # A buffer of an epilogue is in no near cache if it is larger by far.
+    if plan.rows * plan.columns * plan.compute.itemsize < 2 * target.memory.l2_bytes:
         return []
     return [load for load in loads_by_element(product) if load.index.coefficient(along) == 1]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from symgrad.codegen.contract import cost
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.plan import Axis, ContractPlan
+from symgrad.cost_model import packing_cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
     """Return the better axis to cut the result along, the tiles of a part, and the speed-up."""
     other: Axis = "m" if plan.vector_axis == "n" else "n"
     multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
-    left = cost.packing_cycles(plan.pack_left, plan.rows * plan.k)
-    right = cost.packing_cycles(plan.pack_right, plan.k * plan.columns)
+    left = packing_cycles(plan.pack_left, plan.rows * plan.k)
+    right = packing_cycles(plan.pack_right, plan.k * plan.columns)
     serial = multiply + left + right
     ways: list[tuple[Axis, int, float]] = []
     for axis, tiles, own, whole in (

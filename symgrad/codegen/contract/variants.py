@@ -11,7 +11,6 @@ from functools import partial
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.cost import IN_FLIGHT
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
@@ -126,14 +125,14 @@ def _microkernel(
         tile_columns=plan.tile_columns,
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
-        chains=_chains(sums, plan.k),
+        chains=_chains(sums, plan.k, left.target),
     )
 
 
-def _chains(sums: int, k: int) -> int:
+def _chains(sums: int, k: int, target: Target) -> int:
     """Return the power of two of chains that keeps the units busy, if k is worth it."""
     chains = 1
-    while 2 * chains * sums <= IN_FLIGHT and 8 * chains <= k:
+    while 2 * chains * sums <= target.adds_in_flight and 8 * chains <= k:
         chains *= 2
     return chains
 

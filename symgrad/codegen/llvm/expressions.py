@@ -35,11 +35,10 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import mentions
 from symgrad.codegen.target import Target
+from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
 from symgrad.graph.scalars import SCALAR_OPS
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-
-MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ def _count_calls(body: Sequence[Stmt]) -> int:
     total = 0
     for statement in body:
         if isinstance(statement, Let) and isinstance(statement.value, Op):
-            total += SCALAR_OPS[statement.value.name].flops >= 10
+            total += SCALAR_OPS[statement.value.name].flops >= COSTLY_FLOPS
         elif isinstance(statement, Loop):
             total += _count_calls(statement.body)
     return total

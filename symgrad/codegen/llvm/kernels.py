@@ -305,7 +305,7 @@ class KernelEmitter(ExpressionEmitter):
             self._emit_body(product.body)
             self._vector, self._builder = outside, kept
 
-        loads = loads_to_prefetch(product, plan)
+        loads = loads_to_prefetch(product, plan, self._target)
 
         def prefetch(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> None:
             kept, self._builder = self._builder, builder

@@ -20,6 +20,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.target import Target
+from symgrad.cost_model import FLOPS_OF_MULTIPLY_ADD
 from symgrad.graph.dtypes import DType
 
 FLOPS, STREAM = "flops", "stream"
@@ -44,7 +45,7 @@ def emit_limits(dtype: DType, target: Target) -> ir.Module:
 
 def flops_of(dtype: DType, target: Target, times: int) -> int:
     """Return the operations of `flops(memory, vectors, times)`."""
-    return 2 * CHAINS * target.lanes(dtype.itemsize) * times
+    return FLOPS_OF_MULTIPLY_ADD * CHAINS * target.lanes(dtype.itemsize) * times
 
 
 def _emit_flops(

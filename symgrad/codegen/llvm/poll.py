@@ -1,5 +1,6 @@
 """Safepoint polls: what a loop does now and then to learn that its step is to stop.
 
+from symgrad.cost_model import POLL_PERIOD
 A step has a few words of memory, its watch, of which the first receives an index that was out of
 range. The others are for polls: cycles that are left until the next one, a word that others set to
 stop the step, and the address of a function that is asked as well, if there is one:
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from symgrad.codegen.program.polls import PERIOD
+from symgrad.cost_model import POLL_PERIOD
 
 STOPPED = 0x7FFFFFFE  # the status of a step that ended since it was to stop
 
@@ -45,7 +46,7 @@ def emit_count(
     # Of the operands of the subtraction: so it is one instruction with the jump.
     with builder.if_then(builder.icmp_unsigned("<", left, _I64(cycles)), likely=False):
         found = builder.call(_poll_function(builder.module), [watch])
-        builder.store(_I64(PERIOD), cycles_left, align=8)
+        builder.store(_I64(POLL_PERIOD), cycles_left, align=8)
         polled = builder.block
     status = builder.phi(_I32)
     status.add_incoming(_I32(0), before)

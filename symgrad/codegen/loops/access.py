@@ -24,11 +24,13 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.rewrite import arguments, index_names, mentions, substitute_variable
-
-_UNIFORM = 0.25  # one load for all lanes, out of the loop if nothing else moves it
-_REVERSED = 1.5
-_LANE = 1.25  # one element of a vector, loaded and inserted on its own
-_DIVIDED = 2.0  # the same, with an index that takes a division
+from symgrad.cost_model import (
+    DIVIDED_ACCESS,
+    EVEN_ACCESS,
+    LANE_ACCESS,
+    REVERSED_ACCESS,
+    UNIFORM_ACCESS,
+)
 
 
 class Accesses:
@@ -80,10 +82,10 @@ def _cost(index: Index, variable: str, width: int) -> float:
     coefficient = index.coefficient(variable)
     rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
     if mentions(rest, variable):
-        return _DIVIDED * width
+        return DIVIDED_ACCESS * width
     if coefficient in (0, 1):
-        return 1.0 if coefficient else _UNIFORM
-    return _REVERSED if coefficient == -1 else _LANE * width
+        return EVEN_ACCESS if coefficient else UNIFORM_ACCESS
+    return REVERSED_ACCESS if coefficient == -1 else LANE_ACCESS * width
 
 
 def dependents(body: Sequence[Stmt], variable: str) -> set[str]:

@@ -16,10 +16,9 @@ from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
 from symgrad.codegen.lower.values import Values
+from symgrad.cost_model import MIN_PRODUCTS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract
-
-MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and far less code
 
 Axis = tuple[str, int]  # a loop variable and its extent
 

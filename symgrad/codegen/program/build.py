@@ -36,6 +36,7 @@ from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.relocate import Relocated
 from symgrad.codegen.target import Target
+from symgrad.cost_model import COPIED_BYTES
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
@@ -44,8 +45,6 @@ from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Group, Partition
-
-_COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
 
 
 def build_program(
@@ -266,7 +265,7 @@ class _GraphSteps:
         buffers, copies = [], []
         for position, tensor in enumerate(anchor.outputs):
             first, *others = (self._argument(b) for b in self._buffers.written(tensor))
-            is_small = position in carried and tensor.type.nbytes <= _COPIED_BYTES
+            is_small = position in carried and tensor.type.nbytes <= COPIED_BYTES
             if isinstance(first, Slice) or (is_small and first.place == "output"):
                 others.insert(0, first)
                 first = self._builder.temporary(tensor.type)

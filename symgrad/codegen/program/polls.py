@@ -1,9 +1,10 @@
 """Safepoint placement: which loops of a program poll, and what an iteration of each counts.
 
 A loop that its values or its operands can make long must be possible to interrupt. It counts the
-cycles that its iterations take, by a nominal core, and polls when they are a `PERIOD`: then what a
-poll takes is nothing beside the work, and it comes soon enough after whoever asks. All loops of a
-program count down one number, so nested ones that are short by themselves come to poll as well.
+cycles that its iterations take, by a nominal core, and polls when they are a `POLL_PERIOD`: then
+what a poll takes is nothing beside the work, and it comes soon enough after whoever asks. All loops
+of a program count down one number, so nested ones that are short by themselves come to poll as
+well.
 """
 
 from __future__ import annotations
@@ -21,11 +22,7 @@ from symgrad.codegen.program.language import (
     SwitchInstr,
     WhileInstr,
 )
-
-# About 1 ms of a core. Loops that take less at the most need not poll.
-PERIOD = 4_000_000
-# Of a call, or of going round a loop, however little is done.
-_LEAST_CYCLES = 4
+from symgrad.cost_model import CALL_CYCLES, POLL_PERIOD
 
 
 def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[int, int]:
@@ -87,14 +84,14 @@ class _Counter:
 
     def _of_loop(self, number: int, body: Sequence[Instr], capacity: int) -> float:
         """Return the cycles of a loop of `capacity` iterations, 0 for any number of them."""
-        iteration = _LEAST_CYCLES + self.cycles(body)
-        if capacity and capacity * iteration < PERIOD:
+        iteration = CALL_CYCLES + self.cycles(body)
+        if capacity and capacity * iteration < POLL_PERIOD:
             return capacity * iteration
         self.polled[number] = round(iteration)
-        return _LEAST_CYCLES  # the rest it counts itself
+        return CALL_CYCLES  # the rest it counts itself
 
     def _of_kernel(self, kernel: Kernel) -> float:
         if kernel.name not in self._kernels:
             cycles = sum(map(statement_cycles, kernel.body))
-            self._kernels[kernel.name] = max(_LEAST_CYCLES, cycles)
+            self._kernels[kernel.name] = max(CALL_CYCLES, cycles)
         return self._kernels[kernel.name]

@@ -57,13 +57,15 @@ from symgrad.codegen.program.language import (
     with_routines,
 )
 from symgrad.codegen.target import Target
+from symgrad.cost_model import (
+    COSTLY_FLOPS,
+    MAX_KERNEL_INSTRUCTIONS,
+    MAX_LOOP_INSTRUCTIONS,
+    MAX_PROGRAM_INSTRUCTIONS,
+)
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.passes.fusion.buffers import Buffer
-
-MAX_KERNEL = 512  # instructions of a kernel that is written out: beyond, a call costs nothing
-MAX_LOOP = 2048  # of a loop: what it executes has to fit the cache of decoded instructions
-MAX_PROGRAM = 8192  # of all different loops of a program: they take time to compile
 
 
 def schedule_registers(program: Program, target: Target) -> Program:
@@ -87,7 +89,7 @@ def is_written_out(kernel: Kernel, vector_bytes: int) -> bool:
     """
     if kernel_parts(kernel) > 1:
         return False
-    return _instructions(kernel.body, _Lanes(None, 1, vector_bytes)) <= MAX_KERNEL
+    return _instructions(kernel.body, _Lanes(None, 1, vector_bytes)) <= MAX_KERNEL_INSTRUCTIONS
 
 
 def loops_around(loop: WhileInstr | ScanInstr) -> list[int]:
@@ -134,7 +136,7 @@ class _Registers:
         self._vector_bytes = vector_bytes
         self._capacity = vector_bytes * vector_registers
         self._mentions = Counter(buffers_of(instrs))
-        self._instructions_left: float = MAX_PROGRAM
+        self._instructions_left: float = MAX_PROGRAM_INSTRUCTIONS
         self._written_out: set[str] = set()  # canonical text of the loops that are marked
 
     def schedule(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
@@ -165,7 +167,7 @@ class _Registers:
         kernels = (launch.kernel for launch in launches_of([loop]))
         inside = [k for k in kernels if is_written_out(k, self._vector_bytes)]
         instructions = sum(_instructions(kernel.body, lanes) for kernel in inside)
-        if instructions > min(MAX_LOOP, self._instructions_left):
+        if instructions > min(MAX_LOOP_INSTRUCTIONS, self._instructions_left):
             return False
         self._instructions_left -= instructions
         self._written_out.add(text)
@@ -326,7 +328,8 @@ def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
         case Let(_, Op(name, (first, *_), _)):
             flops = SCALAR_OPS[name].flops
             # What a function of many operations does beside them is about as much again.
-            return (max(1, flops) if flops < 10 else 2 * flops) * lanes.registers(first.dtype)
+            instructions = max(1, flops) if flops < COSTLY_FLOPS else 2 * flops
+            return instructions * lanes.registers(first.dtype)
         case Let(_, value):
             return lanes.registers(value.dtype)
         case Check():

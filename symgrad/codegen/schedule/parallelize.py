@@ -31,14 +31,8 @@ from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.vectorize import checks_depend, nested, perfect_nest
 from symgrad.codegen.target import Target
+from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES
 
-# From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
-# threads are still awake and some 10 us if they sleep.
-LEAST_CYCLES = 50_000
-# Of the time that as many threads could save, what a loop must save to be taken before others.
-EVEN = 0.85
-# What an uneven cut must still bring.
-LEAST_SPEED_UP = 1.3
 # Iterations of a vector loop that are not cut: whole cache lines of any dtype.
 UNCUT = 64
 
@@ -51,7 +45,7 @@ class Threads:
     """
 
     count: int = 1
-    least_cycles: float = LEAST_CYCLES
+    least_cycles: float = SHARING_CYCLES
 
 
 ONE_THREAD = Threads()

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from symgrad.graph.bodies import CHEAP_FLOPS, flops_of_map
+from symgrad.cost_model import CHEAP_FLOPS
+from symgrad.graph.bodies import flops_of_map
 from symgrad.graph.build import apply, apply_node, are_same, gradient_keys_in_force, rebuild
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced, inline

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
+from symgrad.cost_model import FUNCTION_GROWTH, FUSED_FUNCTION, SMALL_FUNCTION
 from symgrad.graph.build import are_same, current_region, inside, rebuild, rebuild_here
 from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
@@ -32,10 +33,6 @@ from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.stand_in import stands_for
 from symgrad.graph.types import Attr, attr_key, is_unbounded
 from symgrad.passes.calls.callees import Callees, calls_in, graphs_within
-
-SMALL = 8  # ops: so little is inlined wherever it is called
-GROWTH = 64  # ops: what inlining all calls of a function may add to a program
-LARGE = 256  # ops: what is fused in one kernel at most, to inline it wherever it is called
 
 
 def inline_calls(graph: Graph) -> Graph:
@@ -49,10 +46,10 @@ def inline_calls(graph: Graph) -> Graph:
 class _Rule:
     """Which functions remain functions.
 
-    Those of more than `SMALL` ops, whose calls after the first one would add more than `GROWTH`
-    ops if they were inlined, and that compute more than an elementwise function of up to `LARGE`
-    ops: one that does not belongs into the kernels around it. A tape cannot be handed to a
-    function.
+    Those of more than `SMALL_FUNCTION` ops, whose calls after the first one would add more than
+    `FUNCTION_GROWTH` ops if they were inlined, and that compute more than an elementwise function
+    of up to `FUSED_FUNCTION` ops: one that does not belongs into the kernels around it. A tape
+    cannot be handed to a function.
 
     The ops of a function are those it has when it is inlined, with those of the functions that are
     inlined in it, once for each way to call them. They are counted from the innermost function
@@ -78,8 +75,8 @@ class _Rule:
         callee = self._callees.first_of(callee_of(node))
         size, is_elementwise = self._size(callee)
         growth = (self._sites[callee] - 1) * size
-        is_fused = is_elementwise and size <= LARGE
-        return size > SMALL and growth > GROWTH and not is_fused
+        is_fused = is_elementwise and size <= FUSED_FUNCTION
+        return size > SMALL_FUNCTION and growth > FUNCTION_GROWTH and not is_fused
 
     def _size(self, graph: Graph) -> tuple[int, bool]:
         """Return how many ops `graph` has with all that is in it, and if all are elementwise."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.graph.bodies import CHEAP_FLOPS
+from symgrad.cost_model import CHEAP_FLOPS, MAX_NODES
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import View, checked_axes
@@ -26,8 +26,6 @@ from symgrad.passes.fusion.draft import Draft, Drafts, only_splits
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
-
-MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 
 
 def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:

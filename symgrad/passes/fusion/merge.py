@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 
+from symgrad.cost_model import MAX_STREAMS
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.draft import Draft, Drafts
 
-MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 MAX_GROUPS = 64  # in a body whose groups are compared with each other
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.cost_model import STACK_BYTES, STACK_RATIO
 from symgrad.graph.build import with_attrs
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
@@ -23,9 +24,6 @@ from symgrad.graph.types import Attr, Literal, TensorType
 from symgrad.passes.costs import bytes_of
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import with_inputs
-
-MAX_RATIO = 8  # of the memory for new stacks to that for those a loop scans
-SMALL_BYTES = 1 << 26  # a loop may take so much for new stacks at all times
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +225,7 @@ def allowed_bytes(loop: Node) -> int:
     capacity = view.capacity
     assert isinstance(capacity, int), f"{loop!r}: its sizes are known by now"
     scanned = view.body.inputs[view.carried : view.changing]
-    return max(SMALL_BYTES // max(capacity, 1), MAX_RATIO * sum(map(bytes_of, scanned)))
+    return max(STACK_BYTES // max(capacity, 1), STACK_RATIO * sum(map(bytes_of, scanned)))
 
 
 def trips_of(loop: Node) -> int | None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.cost_model import PER_BYTE_AGAIN, PER_BYTE_READ, PER_BYTE_WRITTEN
 from symgrad.graph.batch_rules import Entry
 from symgrad.graph.build import derived_from
 from symgrad.graph.compare import graphs_of
@@ -39,9 +40,6 @@ from symgrad.graph.structures import Contract, Map
 from symgrad.graph.traverse import topological
 from symgrad.passes.batching.vmap import build_batched
 from symgrad.passes.costs import (
-    PER_BYTE_AGAIN,
-    PER_BYTE_READ,
-    PER_BYTE_WRITTEN,
     bytes_of,
     kernel_spec,
 )

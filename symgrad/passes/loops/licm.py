@@ -20,6 +20,7 @@ leave an outer one as well.
 
 from __future__ import annotations
 
+from symgrad.cost_model import LIKELY_TRIPS, PER_BYTE_READ, PER_BYTE_WRITTEN
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LOOPS, LoopView
@@ -30,8 +31,6 @@ from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.structures import Map, checked_axes
 from symgrad.graph.types import UNBOUNDED
 from symgrad.passes.costs import (
-    PER_BYTE_READ,
-    PER_BYTE_WRITTEN,
     bytes_of,
     kernel_spec,
     picoseconds,
@@ -47,7 +46,6 @@ from symgrad.passes.loops.min_cut import cheapest_cut
 from symgrad.passes.rewrites.rewrite import Rewrites
 
 RULE = "licm"
-_LIKELY_TRIPS = 8  # of a loop without a bound
 
 
 def licm(graph: Graph, rewrites: Rewrites) -> Graph:
@@ -90,7 +88,7 @@ class _Prices:
     def __init__(self, loop: Node, nested: Graph) -> None:
         capacity = LoopView(loop).capacity
         is_known = isinstance(capacity, int) and 0 < capacity < UNBOUNDED
-        self._trips = capacity if is_known and isinstance(capacity, int) else _LIKELY_TRIPS
+        self._trips = capacity if is_known and isinstance(capacity, int) else LIKELY_TRIPS
         products = (n for n in nested.nodes if n.definition is einsum_op)
         self._factors = {t for n in products for t in n.inputs}
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.cost_model import PER_BYTE_READ, PER_BYTE_WRITTEN
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LOOPS, LoopView
@@ -38,8 +39,6 @@ from symgrad.graph.ops.conversion import identity_op
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import attr_key
 from symgrad.passes.costs import (
-    PER_BYTE_READ,
-    PER_BYTE_WRITTEN,
     bytes_of,
     picoseconds,
 )

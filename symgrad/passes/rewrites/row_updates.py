@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from symgrad.cost_model import ROWS_SHARE
 from symgrad.graph import dtypes
 from symgrad.graph.bodies import body_of
 from symgrad.graph.build import derived_from, rebuild
@@ -51,8 +52,6 @@ from symgrad.graph.ops.subgraph import is_zero
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.types import State, static
 from symgrad.passes.rewrites.rewrite import IS_RESULT, Rewrites
-
-MIN_SHARE = 2  # a table has at least so many times the rows that are used, or all of it is moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _is_row_sparse(node: Node) -> bool:
     is_static = base.type.is_static and indices.type.is_static
     if not is_static or not is_zero(base) or not indices.type.count:
         return False
-    return MIN_SHARE * indices.type.count <= static(base.shape[0])
+    return ROWS_SHARE * indices.type.count <= static(base.shape[0])
 
 
 def _moved_by(graph: Graph, gradient: Tensor) -> list[Update] | str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.kernel_costs import BYTES_A_CYCLE, kernel_parts, statement_cycles
+from symgrad.codegen.kernel_costs import kernel_parts, statement_cycles
 from symgrad.codegen.loops.language import Kernel, Product, Share
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
@@ -14,8 +14,9 @@ from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program.registers import is_written_out
 from symgrad.codegen.schedule.kernel_pool import KernelPool
-from symgrad.codegen.schedule.parallelize import LEAST_CYCLES, Threads, share_work
+from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.target import target_named
+from symgrad.cost_model import BYTES_A_CYCLE, SHARING_CYCLES
 from tests.support.programs import kernel_from, lines_of
 
 TARGET = target_named("x86-64-v4")
@@ -210,7 +211,7 @@ def test_what_is_computed_does_not_change(threads):
 
 
 def test_threads_without_work_change_nothing():
-    assert Threads() == Threads(1, LEAST_CYCLES)
+    assert Threads() == Threads(1, SHARING_CYCLES)
     assert of(sg.placeholder((64,)) + 1, threads=9) == of(sg.placeholder((64,)) + 1, threads=1)
 
 

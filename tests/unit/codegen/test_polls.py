@@ -11,7 +11,8 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.llvm.poll import POLL
 from symgrad.codegen.program.language import CallInstr, Instr, Program, ScanInstr, WhileInstr
-from symgrad.codegen.program.polls import PERIOD, polled_loops
+from symgrad.codegen.program.polls import polled_loops
+from symgrad.cost_model import POLL_PERIOD
 from tests.support.control_programs import gradient
 
 X = sg.placeholder((64,))
@@ -50,7 +51,7 @@ def test_a_loop_that_its_values_end_polls_and_so_does_its_gradient():
     assert len(polled(program)) == 2
 
 
-@pytest.mark.parametrize(("length", "polls"), [(100, False), (PERIOD, True)])
+@pytest.mark.parametrize(("length", "polls"), [(100, False), (POLL_PERIOD, True)])
 def test_a_loop_of_a_known_length_polls_if_that_is_long(length, polls):
     program = program_of(sg.fori_loop(0, length, lambda i, c: sg.tanh(c * X), X))
     assert bool(polled(program)) == polls

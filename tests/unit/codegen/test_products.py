@@ -31,19 +31,19 @@ def product_of(graph: Graph) -> Product:
 
 def test_what_a_large_update_reads_is_asked_for_ahead():
     product = product_of(training(1024, 768))
-    loads = loads_to_prefetch(product, product_plan(product, TARGET))
+    loads = loads_to_prefetch(product, product_plan(product, TARGET), TARGET)
     assert len({load.buffer for load in loads}) == 3  # m, v and w; the two corrections are scalars
 
 
 def test_what_lies_in_cache_is_not_asked_for():
     product = product_of(training(64, 64))
-    assert loads_to_prefetch(product, product_plan(product, TARGET)) == []
+    assert loads_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
 
 
 def test_a_product_that_reads_nothing_of_its_size_asks_for_nothing():
     a, b = sg.placeholder((8, 1024)), sg.placeholder((8, 768))
     product = product_of(Graph([sg.matmul(a, b, transpose_a=True) + sg.placeholder((768,))]))
-    assert loads_to_prefetch(product, product_plan(product, TARGET)) == []
+    assert loads_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(1024, True), (64, False)])

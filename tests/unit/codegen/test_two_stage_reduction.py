@@ -12,9 +12,10 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule import two_stage_reduction as module
-from symgrad.codegen.schedule.parallelize import LEAST_CYCLES, Threads
+from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.schedule.two_stage_reduction import split_folds
 from symgrad.codegen.schedule.vectorize import schedule_kernel
+from symgrad.cost_model import SHARING_CYCLES
 from symgrad.graph.graph import Graph
 from tests.support.floors import run_everywhere
 from tests.support.programs import kernel_from, lines_of
@@ -33,7 +34,7 @@ kernel @k(in x: f32[{0}], out y: f32[1]) {{
 """
 
 
-def split(kernel: Kernel | str, least_cycles: float = LEAST_CYCLES) -> Kernel:
+def split(kernel: Kernel | str, least_cycles: float = SHARING_CYCLES) -> Kernel:
     plain = parse_kernel(kernel) if isinstance(kernel, str) else kernel
     found = split_folds(plain, least_cycles)
     verify_kernel(found)
@@ -133,6 +134,6 @@ def test_a_fold_in_pieces_gives_what_it_gives_whole(name, monkeypatch):
     monkeypatch.setattr(module, "PIECES", 4)
     graph = Graph([CASES[name]], [X])
     values = np.random.default_rng(0).normal(size=(70, 3, 9))
-    for least_cycles in (0, LEAST_CYCLES):
+    for least_cycles in (0, SHARING_CYCLES):
         threads = Threads(1, least_cycles)
         assert run_everywhere(graph, [values], targets=("native",), threads=threads) is None

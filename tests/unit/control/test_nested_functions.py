@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.cost_model import FUSED_FUNCTION
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.verify import verify
 from symgrad.passes.calls.callees import graphs_within
-from symgrad.passes.calls.inline_calls import LARGE, inline_calls
+from symgrad.passes.calls.inline_calls import inline_calls
 from tests.support.control_programs import keep
 from tests.support.floors import run_everywhere
 
@@ -156,7 +157,7 @@ def test_inlining_counts_the_ways_to_call_and_stops(x):
     verify(graph)
     within = graphs_within(graph)
     assert len(within) > 1
-    assert max(len(g.nodes) for g in within) < 4 * LARGE
+    assert max(len(g.nodes) for g in within) < 4 * FUSED_FUNCTION
     # Equal calls are one, and nothing is left of the functions.
     merged = inline_calls(Graph([diamond(elementwise, same, DEPTH)(x)], [x]))
     assert len(graphs_within(merged)) == 1

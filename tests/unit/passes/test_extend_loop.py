@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.cost_model import STACK_BYTES, STACK_RATIO
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
 from symgrad.graph.node import Node, Tensor
@@ -13,8 +14,6 @@ from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
 from symgrad.passes.loops.extend_loop import (
-    MAX_RATIO,
-    SMALL_BYTES,
     Extension,
     Stack,
     allowed_bytes,
@@ -134,7 +133,7 @@ def test_how_often_a_loop_runs_is_known_if_it_fills_its_stacks(loop, trips):
 
 def test_memory_grows_with_what_is_scanned_or_is_small():
     small = scan_of(lambda v, x: [v + x], [X], [XS], trips=4)
-    assert allowed_bytes(small) == SMALL_BYTES // 4
-    wide = sg.placeholder((4, SMALL_BYTES // 8), "float32")
+    assert allowed_bytes(small) == STACK_BYTES // 4
+    wide = sg.placeholder((4, STACK_BYTES // 8), "float32")
     large = scan_of(lambda x: [x.sum()], [], [wide], trips=4)
-    assert allowed_bytes(large) == MAX_RATIO * SMALL_BYTES // 2
+    assert allowed_bytes(large) == STACK_RATIO * STACK_BYTES // 2

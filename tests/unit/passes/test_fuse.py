@@ -12,12 +12,12 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.cost_model import MAX_NODES, MAX_STREAMS
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.fusion import fuse as fuse_module
-from symgrad.passes.fusion.fuse import MAX_NODES, fuse
-from symgrad.passes.fusion.merge import MAX_STREAMS
+from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
 from tests.support.floors import run_everywhere
 from tests.support.networks import random_network

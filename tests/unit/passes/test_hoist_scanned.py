@@ -91,10 +91,10 @@ def test_a_batch_that_is_large_beside_the_weights_gains_nothing_and_is_left():
 
 def test_stacks_take_no_more_than_is_allowed(monkeypatch):
     graph = _graph(scan_of(lambda h, x: [h @ U + x @ W], [H], [XS], trips=6).outputs)
-    monkeypatch.setattr(extend_loop, "SMALL_BYTES", 0)
-    monkeypatch.setattr(extend_loop, "MAX_RATIO", 1)
+    monkeypatch.setattr(extend_loop, "STACK_BYTES", 0)
+    monkeypatch.setattr(extend_loop, "STACK_RATIO", 1)
     assert hoist_scanned(graph, Rewrites()) is not graph
-    monkeypatch.setattr(extend_loop, "MAX_RATIO", 0)
+    monkeypatch.setattr(extend_loop, "STACK_RATIO", 0)
     assert hoist_scanned(graph, Rewrites()) is graph
     (reason,) = reasons(hoist_scanned, graph)
     assert "in the loop: stacks of 480 bytes an iteration" in reason

@@ -12,11 +12,12 @@ import symgrad as sg
 from symgrad.codegen.llvm.module import CALLS_IN_FUNCTION
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.print import print_program
+from symgrad.cost_model import FUNCTION_GROWTH, SMALL_FUNCTION
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.verify import verify
 from symgrad.passes.calls.callees import calls_in, graphs_within
-from symgrad.passes.calls.inline_calls import GROWTH, SMALL, inline_calls
+from symgrad.passes.calls.inline_calls import inline_calls
 from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.runtime.function import Step, compile
 from tests.support.call_programs import count_calls, kept
@@ -29,7 +30,7 @@ WEIGHTS = np.random.default_rng(7).normal(size=(16, 16)) * 0.2
 
 
 def large(a: Tensor) -> Tensor:
-    """Return what takes more than `SMALL` ops, a product and a sum among them."""
+    """Return what takes more than `SMALL_FUNCTION` ops, a product and a sum among them."""
     h: Tensor = sg.tanh(a @ sg.constant(WEIGHTS))
     h = h * sg.exp(-a * a).sum() + sg.sin(a)
     return sg.tanh(h) * 0.5 + a * 0.25
@@ -81,8 +82,8 @@ def test_the_rule_counts_what_inlining_would_add():
     callee = node.attrs["callee"]
     assert isinstance(callee, Graph)
     size = sum(not n.definition.is_leaf for n in callee.nodes)
-    assert size > SMALL
-    most = GROWTH // size + 1
+    assert size > SMALL_FUNCTION
+    most = FUNCTION_GROWTH // size + 1
     assert calls_left(chain(sg.function(large), most)) == 0
     assert calls_left(chain(sg.function(large), most + 1)) == most + 1
 

@@ -116,10 +116,10 @@ def test_a_graph_within_a_body_is_computed_again():
 def test_what_is_kept_fits_the_memory_that_is_allowed(monkeypatch):
     graph = _gradient_of(lambda v: sg.tanh(sg.tanh(v @ W) @ U), maximum_iterations=6)
     stacks = len(_loops(graph)[0].outputs)
-    monkeypatch.setattr(extend_loop, "SMALL_BYTES", 0)
+    monkeypatch.setattr(extend_loop, "STACK_BYTES", 0)
     products = []
     for ratio in (0, 1, 2):
-        monkeypatch.setattr(extend_loop, "MAX_RATIO", ratio)
+        monkeypatch.setattr(extend_loop, "STACK_RATIO", ratio)
         saved = changed_by(rematerialise, graph, ARRAYS)
         products.append(ops_by_depth(saved)[1, "einsum"])
         assert len(_loops(saved)[0].outputs) <= stacks + ratio

@@ -103,8 +103,8 @@ def test_a_small_sum_of_large_factors_stays_and_says_so():
 
 
 def test_factors_that_are_stacks_already_need_no_more(monkeypatch):
-    monkeypatch.setattr(extend_loop, "SMALL_BYTES", 0)
-    monkeypatch.setattr(extend_loop, "MAX_RATIO", 0)
+    monkeypatch.setattr(extend_loop, "STACK_BYTES", 0)
+    monkeypatch.setattr(extend_loop, "STACK_RATIO", 0)
     new = scan_of(lambda h, s, x: [sg.sin(h), s + _product(x, h)], [H, W], [XS], trips=6)
     assert ops_by_depth(sink_sums(_graph(new.outputs), Rewrites()))[0, "einsum"] == 0
     there = scan_of(lambda h, s, x: [sg.sin(h), s + _product(x, h), h], [H, W], [XS], trips=6)

@@ -265,7 +265,7 @@ def a_training_step() -> tuple[sg.Step, list[np.ndarray]]:
 def test_a_step_that_stops_at_any_poll_leaves_the_state_as_it_was(monkeypatch):
     step, arrays = a_training_step()
     wanted = step(*arrays)
-    monkeypatch.setattr(poll, "PERIOD", 0)  # every iteration polls
+    monkeypatch.setattr(poll, "POLL_PERIOD", 0)  # every iteration polls
     step, arrays = a_training_step()
     executable, variables = step.executable, step.graph.variables
     before = [v.value.tobytes() for v in variables]

@@ -1,0 +1,131 @@
+"""The cost model: every price and threshold by which passes and schedules decide.
+
+Roofline prices of flops and bytes, latencies in cycles, and what computing something again may
+cost. It is a table and formulas over numbers; what has to be counted is counted where its language
+is known: nodes in `passes/costs.py`, statements in `codegen/kernel_costs.py`. None of it differs
+between machines, so that what is decided by it is the same on all of them: caches and registers
+are in `codegen/target.py`. Only proportions matter, and they are those of one core of some years.
+"""
+
+from __future__ import annotations
+
+# ---------------------------------------------------------------- nodes, in picoseconds of a core
+
+PER_BYTE_READ = 30
+PER_BYTE_WRITTEN = 60
+PER_BYTE_AGAIN = 15  # of what is read in each iteration, and so stays in cache
+PER_FLOP = 20  # element by element; what is not arithmetic comes with reading and writing
+PER_FLOP_OF_PRODUCT = 5
+PER_ELEMENT_REDUCED = 50
+LIKELY_TRIPS = 8  # of a loop without a bound
+
+# ---------------------------------------------------------------------------------------- flops
+
+FLOPS_OF_MULTIPLY_ADD = 2
+CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
+COSTLY_FLOPS = 10  # a scalar operation of so many is a function, with as much again around it
+
+# ------------------------------------------------------------------ kernels, in cycles of a core
+
+# What vector code of a nominal core reaches.
+FLOPS_A_CYCLE = 32
+BYTES_A_CYCLE = 16
+# Of a call, or of going round a loop, however little is done.
+CALL_CYCLES = 4
+# About 1 ms of a core. Loops that take less at the most need not poll.
+POLL_PERIOD = 4_000_000
+# From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
+# threads are still awake and some 10 us if they sleep.
+SHARING_CYCLES = 50_000
+# Of the time that as many threads could save, what a loop must save to be taken before others.
+EVEN = 0.85
+# What an uneven cut must still bring.
+LEAST_SPEED_UP = 1.3
+
+# ------------------------------------------------- elements side by side, in vector instructions
+
+UNIFORM_ACCESS = 0.25  # one load for all lanes, out of the loop if nothing else moves it
+EVEN_ACCESS = 1.0
+REVERSED_ACCESS = 1.5
+LANE_ACCESS = 1.25  # one element of a vector, loaded and inserted on its own
+DIVIDED_ACCESS = 2.0  # the same, with an index that takes a division
+
+# --------------------------------------------------------------------------------- size of code
+
+MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
+MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
+MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and far less code
+MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
+SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
+FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program
+FUSED_FUNCTION = 256  # ops: what is fused in one kernel at most, to inline it wherever it is called
+MAX_KERNEL_INSTRUCTIONS = 512  # if it is written out: beyond, a call costs nothing
+MAX_LOOP_INSTRUCTIONS = 2048  # what executes has to fit the cache of decoded ones
+MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to compile
+
+# ---------------------------------------------------------------------------------------- memory
+
+STACK_RATIO = 8  # of the memory for new stacks to that for those a loop scans
+STACK_BYTES = 1 << 26  # a loop may take so much for new stacks at all times
+ROWS_SHARE = 2  # a table has at least so many times the rows that are used, or all of it is moved
+COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
+
+# ------------------------------------------------------------------------- products, in cycles
+
+# The estimates only rank the ways to compute a contraction against each other, so they model what
+# differs between them: two multiply-adds and two loads a cycle, the price of packing by kind, of a
+# tile and of the epilogue. Caches are not modelled; the plan sizes its blocks to them.
+
+# Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
+_PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
+# A row of a tile begins on another line of the result.
+_ROW = 2.0
+# Setting up a tile, and bringing one vector of it to the epilogue and through it.
+_TILE = 12.0
+_VECTOR = 2.0
+# An element of a vector whose lanes are stored apart.
+_SCATTERED = 4.0
+# The sum over the lanes of one accumulator.
+_HORIZONTAL = 7.0
+
+
+def step_cycles(rows: float, vectors: int) -> float:
+    """Return the cycles of one step of k for `rows` by `vectors` accumulators.
+
+    Each row loads an element of the left, each vector one of the right. The last term prefers tiles
+    that load less, vectors twice as much, for they may come from the second-level cache.
+    """
+    return max(rows * vectors, rows + vectors) / 2 + (rows + 2 * vectors) / 10
+
+
+def tiling_cycles(rows: int, vectors: int, highest: int, tile_vectors: int, k: int) -> float:
+    """Return the cycles of the microkernels over `rows` by `vectors`, in tiles of one shape."""
+    tiles = -(-rows // highest)
+    high = rows / tiles
+    across, edge = divmod(vectors, tile_vectors)
+    around = _TILE + _ROW * high
+    cycles = tiles * across * (around + k * step_cycles(high, tile_vectors))
+    if edge:
+        cycles += tiles * (around + k * step_cycles(high, edge))
+    return cycles
+
+
+def dotting_cycles(
+    rows: int, columns: int, tile_rows: int, tile_columns: int, k_vectors: int
+) -> float:
+    """Return the cycles of the microkernels whose lanes run along k."""
+    tiles = -(-rows // tile_rows) * -(-columns // tile_columns)
+    step = step_cycles(tile_rows, tile_columns)
+    return tiles * (_TILE + k_vectors * step) + rows * columns * _HORIZONTAL
+
+
+def packing_cycles(how: str, elements: int) -> float:
+    """Return the cycles of packing `elements` of an operand."""
+    return _PACKING[how] * elements
+
+
+def epilogue_cycles(rows: int, columns: int, width: int, stride: int) -> float:
+    """Return the cycles of handing on rows of results in vectors whose lanes are `stride` apart."""
+    calls = rows * (columns // width + columns % width)
+    scattered = rows * columns * _SCATTERED if abs(stride) != 1 else 0.0
+    return calls * _VECTOR + scattered
