@@ -1,10 +1,9 @@
-"""Batching (vmap) rules: what they are handed, and a rule that several ops share.
+"""Batching (vmap) rules: what they are handed, and those that several ops share.
 
 A rule is the field `batch` of an op's record: how the op takes operands with one more axis in
 front, of which every slice is a case. It is handed the operands, of which some have the axis, and
 the attributes by keyword, and returns the result with the axis. What has no rule is run slice by
-slice; those that follow from a structure are in `opdef.py`. The walk over a graph is in
-`symgrad/passes/batching/`.
+slice. The walk over a graph is in `symgrad/passes/batching/`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from symgrad.graph.build import apply_node
-from symgrad.graph.node import Node, Tensor
-from symgrad.graph.public_ops import public_op
+from symgrad.graph.build import apply, apply_node
+from symgrad.graph.node import Batch, Node, Tensor
+from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim
+from symgrad.graph.structures import Reduce
 from symgrad.graph.types import Attr, Shape, is_unbounded
 
 
@@ -49,9 +49,8 @@ class Operands:
         if entry.is_batched:
             return tensor
         assert not is_unbounded(tensor.type), f"{tensor!r} is repeated, and has no bound"
-        row = tensor.reshape((1, *tensor.shape))
-        repeated: Tensor = public_op("broadcast_to")(row, (self.size, *tensor.shape))
-        return repeated
+        row, shape = tensor.reshape((1, *tensor.shape)), (self.size, *tensor.shape)
+        return row if row.shape == shape else apply(OPS["broadcast_to"], row, shape=shape)
 
     def lifted(self) -> list[Tensor]:
         """Return all operands with the axis."""
@@ -60,6 +59,27 @@ class Operands:
     def apply(self, *inputs: Tensor, **attrs: Attr) -> Tensor:
         """Apply the op of the node again."""
         return apply_node(self.node.definition, inputs, attrs).output
+
+
+def rule_of(node: Node) -> Batch | None:
+    """Return the rule of an op, as its record states it or as it follows from its structure.
+
+    None if it has none. A Map that has a shape as an attribute must state one.
+    """
+    op = node.definition
+    if op.batch is not None:
+        return op.batch
+    if op.is_elementwise:
+        return _batch_elementwise
+    return _batch_reduction if op.structure is Reduce and node.attrs.keys() == {"axes"} else None
+
+
+def _batch_elementwise(operands: Operands, **attrs: Attr) -> Tensor:
+    return operands.apply(*operands.lifted(), **attrs)
+
+
+def _batch_reduction(operands: Operands, *, axes: tuple[int, ...]) -> Tensor:
+    return operands.apply(*operands.tensors, axes=tuple(a + 1 for a in axes))
 
 
 def batch_to_shape(operands: Operands, *, shape: Shape) -> Tensor:

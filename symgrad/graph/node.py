@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.dtypes import DType, DTypeLike
@@ -37,9 +37,6 @@ from symgrad.graph.types import (
     require_int64_count,
 )
 
-if TYPE_CHECKING:
-    from symgrad.graph.batch_rules import Entry
-
 Attrs = Mapping[str, Attr]
 Range = tuple[int, int]  # the least and the greatest value
 EMPTY: Range = (0, -1)  # there is no value
@@ -50,8 +47,9 @@ Infer = Callable[..., TensorType | tuple[TensorType, ...]]
 Reference = Callable[..., Array | tuple[Array, ...]]
 Grad = Callable[..., Grads] | Literal["none"]
 Kernel = Callable[..., KernelSpec]
-# `batch` takes `Operands` and the attributes by keyword, and returns the result with the axis.
-Batch = Callable[..., Union["Tensor", "Entry"]]
+# `batch` takes the `Operands` of `graph/batch_rules.py` and the attributes by keyword; it returns
+# the result with the axis, or a result and whether it has the axis.
+Batch = Callable[..., Union["Tensor", tuple["Tensor", bool]]]
 # `tangent` takes the node, one tangent an operand, None for zeros, and the attributes by keyword;
 # it returns one tangent an output.
 Tangent = Callable[..., Sequence[Union["Tensor", None]]]
@@ -68,17 +66,17 @@ GradientMask = Literal["pointwise", "moved", "read", "mixed"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpDef:
-    """All that symgrad knows about one op; `define` fills in what follows from the structure.
+    """All that symgrad knows about one op, but for what follows from the structure.
 
     `grad` is "none" for an op whose derivative is zero or undefined everywhere. `kernel` is None
     for a leaf (placeholder, constant, variable), which takes no computation. `structure` is the
     class of what `kernel` returns, None for a leaf and for an op that stands for its operands.
 
-    `batch` is the vmap rule; without one an op is run slice by slice. `tangent` is the forward-mode
-    rule; without one it is the transpose of `grad`. `value_range` says which integers the result
-    holds; without one it is told from the structure, where that is known. With
-    `is_always_recomputed` a gradient computes the op again whatever it costs.
-    `has_zero_for_zero` says that `grad` makes zeros that stand for no gradient of such zeros.
+    `batch` is the vmap rule; without one it follows from the structure, or the op is run slice by
+    slice. `tangent` is the forward-mode rule; without one it is the transpose of `grad`.
+    `value_range` says which integers the result holds; without one it follows from the structure,
+    or they may be any. `has_zero_for_zero` says that `grad` makes zeros that stand for no gradient
+    of such zeros. With `is_always_recomputed` a gradient computes the op again whatever it costs.
     """
 
     name: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
+from typing import Any, NoReturn, get_args, get_type_hints
 
 from symgrad.graph.node import (
     Batch,
@@ -20,14 +20,10 @@ from symgrad.graph.node import (
     OpDef,
     Reference,
     Tangent,
-    Tensor,
     ValueRange,
 )
-from symgrad.graph.structures import Body, KernelSpec, Map, Nested, Reduce, Scan, While
-from symgrad.graph.types import Array, Attr, TensorType
-
-if TYPE_CHECKING:
-    from symgrad.graph.batch_rules import Operands
+from symgrad.graph.structures import Body, KernelSpec, Map, Nested, Scan, While
+from symgrad.graph.types import Array, TensorType
 
 OPS: dict[str, OpDef] = {}
 
@@ -58,9 +54,7 @@ def define(
 ) -> OpDef:
     """Declare an op; see `OpDef`. What is not given follows from the structure, or is safe.
 
-    `kernel` says by its return annotation which structure it is. Without `batch`, a Map takes
-    operands that all have the axis, and a Reduce whose one attribute is `axes` reduces those one
-    further back; a Map with the shape of its result as an attribute needs a rule of its own.
+    `kernel` says by its return annotation which structure it is.
 
     Fails at import if the name is taken, or if the rules do not take the same attributes: that is
     what a type checker cannot see.
@@ -80,7 +74,7 @@ def define(
         grad,
         kernel,
         structure,
-        batch=batch or _batch_rule(structure, expected),
+        batch=batch,
         tangent=tangent,
         value_range=value_range,
         commutes=commutes,
@@ -107,20 +101,6 @@ def _structure(name: str, kernel: Kernel | None) -> Structure:
     found: Structure = next((s for s in get_args(KernelSpec) if s is stated), None)
     assert found is not None, f"op {name}: its kernel rule returns {stated}, which is no structure"
     return found
-
-
-def _batch_rule(structure: Structure, attributes: set[str]) -> Batch | None:
-    if structure is Map:
-        return _batch_elementwise
-    return _batch_reduction if structure is Reduce and attributes == {"axes"} else None
-
-
-def _batch_elementwise(operands: Operands, **attrs: Attr) -> Tensor:
-    return operands.apply(*operands.lifted(), **attrs)
-
-
-def _batch_reduction(operands: Operands, *, axes: tuple[int, ...]) -> Tensor:
-    return operands.apply(*operands.tensors, axes=tuple(a + 1 for a in axes))
 
 
 def _gradient_mask(structure: Structure) -> GradientMask:

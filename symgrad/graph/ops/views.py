@@ -173,7 +173,6 @@ def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
     return reshape(broadcast_to(wide, shape), merged)
 
 
-provide("broadcast_to", broadcast_to)
 provide("reshape", reshape)
 provide("permute_dims", permute_dims)
 provide("squeeze", squeeze)

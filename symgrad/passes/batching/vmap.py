@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.errors import CompileError
-from symgrad.graph.batch_rules import Entry, Operands
+from symgrad.graph.batch_rules import Entry, Operands, rule_of
 from symgrad.graph.build import derived_from, enter, gradient_keys, rebuild_here
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import Traced
@@ -57,10 +57,10 @@ def _again(operands: Operands) -> Sequence[Entry]:
         return [Entry(t, False) for t in rebuild_here(node, tuple(operands.tensors)).outputs]
     keys = {} if node.gradient_key is None else {node.op: node.gradient_key}
     with derived_from(node), gradient_keys(keys):
-        rule = node.definition.batch
+        rule = rule_of(node)
         if rule is not None:
             result = rule(operands, **node.attrs)
-            return [result if isinstance(result, Entry) else Entry(result, True)]
+            return [Entry(result, True) if isinstance(result, Tensor) else Entry(*result)]
         control = CONTROL_RULES.get(node.definition)
         found = None
         if control is not None:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.cost_model import PER_BYTE_AGAIN, PER_BYTE_READ, PER_BYTE_WRITTEN
-from symgrad.graph.batch_rules import Entry
+from symgrad.graph.batch_rules import Entry, rule_of
 from symgrad.graph.build import derived_from
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
@@ -95,7 +95,7 @@ class _Scanned:
 
     def _enter(self, node: Node) -> None:
         is_sliced = any(t in self._sliced for t in node.inputs)
-        is_movable = node.definition.batch is not None and not graphs_of(node)
+        is_movable = rule_of(node) is not None and not graphs_of(node)
         if any(t in self._changing for t in node.inputs) or (is_sliced and not is_movable):
             self._changing.update(node.outputs)
         elif is_sliced:
