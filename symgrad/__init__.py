@@ -1,380 +1,203 @@
-"""symgrad: a graph-mode symbolic differentiation compiler for CPUs."""
+"""symgrad: a graph-mode symbolic differentiation compiler for CPUs.
 
-from symgrad import nn, optim, random, testing
-from symgrad.arrays import (
-    adam_step,
-    adam_update,
-    execute_with_gradients,
-    grad,
-    gradient_descent_update,
-    jac,
-    lamb_update,
-    lars_update,
-    optimizer_update,
-    stop_gradient,
-    value_and_grad,
-)
-from symgrad.errors import (
-    CheckpointError,
-    CompileError,
-    DTypeError,
-    GraphError,
-    IndexOutOfRangeError,
-    LoadError,
-    NoGradientError,
-    ShapeError,
-    SymgradError,
-    TapeError,
-)
-from symgrad.frontend import protocols as protocols
-from symgrad.frontend.container import Container, map_ops_over_containers
-from symgrad.frontend.control import cond, switch_case
-from symgrad.frontend.creation import (
-    arange,
-    asarray,
-    eye,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from symgrad.frontend.iteration import fori_loop, map, scan, while_loop
-from symgrad.frontend.namespace import (
-    abs,
-    add,
-    all,
-    any,
-    argmax,
-    argmin,
-    astype,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    broadcast_to,
-    ceil,
-    clip,
-    concat,
-    cos,
-    divide,
-    e,
-    equal,
-    exp,
-    expand_dims,
-    expm1,
-    flip,
-    floor,
-    floor_divide,
-    greater,
-    greater_equal,
-    inf,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    log,
-    log1p,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    matmul,
-    matrix_transpose,
-    max,
-    maximum,
-    mean,
-    min,
-    minimum,
-    moveaxis,
-    multiply,
-    nan,
-    negative,
-    not_equal,
-    permute_dims,
-    pi,
-    positive,
-    pow,
-    prod,
-    remainder,
-    repeat,
-    reshape,
-    roll,
-    round,
-    sign,
-    sin,
-    sqrt,
-    square,
-    squeeze,
-    stack,
-    subtract,
-    sum,
-    take,
-    take_along_axis,
-    tanh,
-    tensordot,
-    tile,
-    unstack,
-    vecdot,
-    where,
-)
-from symgrad.frontend.recompute import recompute_grad
-from symgrad.frontend.state import (
-    inplace_decrement,
-    inplace_increment,
-    inplace_update,
-    is_variable,
-    variable,
-    variable_data,
-)
-from symgrad.frontend.tensor_array import TensorArray
-from symgrad.functional import function
-from symgrad.graph.build import name_scope
-from symgrad.graph.dtypes import (
-    DType,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from symgrad.graph.dtypes import bool_ as bool
-from symgrad.graph.gradient_registry import (
-    gradient_override_map,
-    not_differentiable,
-    register_gradient,
-)
-from symgrad.graph.graph import Graph, Update
-from symgrad.graph.node import Node, Tensor
-from symgrad.graph.operands import constant
-from symgrad.graph.ops.contraction import dot, outer
-from symgrad.graph.ops.conversion import identity
-from symgrad.graph.ops.indexing import one_hot, scatter_add
-from symgrad.graph.ops.leaf import Variable, placeholder
-from symgrad.graph.ops.marks import prevent_gradient
-from symgrad.graph.ops.slicing import pad
-from symgrad.graph.ops.summation import diagonal, einsum, trace
-from symgrad.graph.ops.transcendental import erf, rsqrt, sigmoid
-from symgrad.graph.ops.views import split, swapaxes
-from symgrad.passes.gradients.aggregate import AggregationMethod
-from symgrad.passes.gradients.arguments import UnconnectedGradients
-from symgrad.passes.gradients.custom_gradient import custom_gradient, grad_pass_through
-from symgrad.passes.gradients.explanation import explain_none
-from symgrad.passes.gradients.forward_mode import hvp, jvp
-from symgrad.passes.gradients.jacobian import hessians, jacobian
-from symgrad.passes.gradients.reverse_mode import gradients
-from symgrad.runtime.checkpoint import restore, save
-from symgrad.runtime.export import export
-from symgrad.runtime.function import Step, compile, run
-from symgrad.runtime.library import Library, load
+A public name is listed here once, as what is imported under its own name: so type checkers see it,
+and `__all__` is made of that.
+"""
 
-__all__ = [
-    "AggregationMethod",
-    "CheckpointError",
-    "CompileError",
-    "Container",
-    "DType",
-    "DTypeError",
-    "Graph",
-    "GraphError",
-    "IndexOutOfRangeError",
-    "Library",
-    "LoadError",
-    "NoGradientError",
-    "Node",
-    "ShapeError",
-    "Step",
-    "SymgradError",
-    "TapeError",
-    "Tensor",
-    "TensorArray",
-    "UnconnectedGradients",
-    "Update",
-    "Variable",
-    "abs",
-    "adam_step",
-    "adam_update",
-    "add",
-    "all",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "asarray",
-    "astype",
-    "bfloat16",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "bool",
-    "bool_",
-    "broadcast_to",
-    "ceil",
-    "clip",
-    "compile",
-    "concat",
-    "cond",
-    "constant",
-    "cos",
-    "custom_gradient",
-    "diagonal",
-    "divide",
-    "dot",
-    "e",
-    "einsum",
-    "equal",
-    "erf",
-    "execute_with_gradients",
-    "exp",
-    "expand_dims",
-    "explain_none",
-    "expm1",
-    "export",
-    "eye",
-    "flip",
-    "float16",
-    "float32",
-    "float64",
-    "floor",
-    "floor_divide",
-    "fori_loop",
-    "full",
-    "full_like",
-    "function",
-    "grad",
-    "grad_pass_through",
-    "gradient_descent_update",
-    "gradient_override_map",
-    "gradients",
-    "greater",
-    "greater_equal",
-    "hessians",
-    "hvp",
-    "identity",
-    "inf",
-    "inplace_decrement",
-    "inplace_increment",
-    "inplace_update",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "is_variable",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "jac",
-    "jacobian",
-    "jvp",
-    "lamb_update",
-    "lars_update",
-    "less",
-    "less_equal",
-    "linspace",
-    "load",
-    "log",
-    "log1p",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "map",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "moveaxis",
-    "multiply",
-    "name_scope",
-    "nan",
-    "negative",
-    "nn",
-    "not_differentiable",
-    "not_equal",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "optim",
-    "optimizer_update",
-    "outer",
-    "pad",
-    "permute_dims",
-    "pi",
-    "placeholder",
-    "positive",
-    "pow",
-    "prevent_gradient",
-    "prod",
-    "random",
-    "recompute_grad",
-    "register_gradient",
-    "remainder",
-    "repeat",
-    "reshape",
-    "restore",
-    "roll",
-    "round",
-    "rsqrt",
-    "run",
-    "save",
-    "scan",
-    "scatter_add",
-    "sigmoid",
-    "sign",
-    "sin",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "stop_gradient",
-    "subtract",
-    "sum",
-    "swapaxes",
-    "switch_case",
-    "take",
-    "take_along_axis",
-    "tanh",
-    "tensordot",
-    "testing",
-    "tile",
-    "trace",
-    "tril",
-    "triu",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "unstack",
-    "value_and_grad",
-    "variable",
-    "variable_data",
-    "vecdot",
-    "where",
-    "while_loop",
-    "zeros",
-    "zeros_like",
-]
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 
-map_ops_over_containers(globals())
+from symgrad import nn as nn
+from symgrad import optim as optim
+from symgrad import random as random
+from symgrad import testing as testing
+from symgrad.arrays import adam_step as adam_step
+from symgrad.arrays import adam_update as adam_update
+from symgrad.arrays import execute_with_gradients as execute_with_gradients
+from symgrad.arrays import grad as grad
+from symgrad.arrays import gradient_descent_update as gradient_descent_update
+from symgrad.arrays import jac as jac
+from symgrad.arrays import lamb_update as lamb_update
+from symgrad.arrays import lars_update as lars_update
+from symgrad.arrays import optimizer_update as optimizer_update
+from symgrad.arrays import stop_gradient as stop_gradient
+from symgrad.arrays import value_and_grad as value_and_grad
+from symgrad.errors import CheckpointError as CheckpointError
+from symgrad.errors import CompileError as CompileError
+from symgrad.errors import DTypeError as DTypeError
+from symgrad.errors import GraphError as GraphError
+from symgrad.errors import IndexOutOfRangeError as IndexOutOfRangeError
+from symgrad.errors import LoadError as LoadError
+from symgrad.errors import NoGradientError as NoGradientError
+from symgrad.errors import ShapeError as ShapeError
+from symgrad.errors import SymgradError as SymgradError
+from symgrad.errors import TapeError as TapeError
+from symgrad.frontend import protocols as protocols  # binds the methods of tensors and graphs
+from symgrad.frontend.container import Container as Container
+from symgrad.frontend.container import publish as _publish
+from symgrad.frontend.control import cond as cond
+from symgrad.frontend.control import switch_case as switch_case
+from symgrad.frontend.creation import arange as arange
+from symgrad.frontend.creation import asarray as asarray
+from symgrad.frontend.creation import eye as eye
+from symgrad.frontend.creation import full as full
+from symgrad.frontend.creation import full_like as full_like
+from symgrad.frontend.creation import linspace as linspace
+from symgrad.frontend.creation import ones as ones
+from symgrad.frontend.creation import ones_like as ones_like
+from symgrad.frontend.creation import tril as tril
+from symgrad.frontend.creation import triu as triu
+from symgrad.frontend.creation import zeros as zeros
+from symgrad.frontend.creation import zeros_like as zeros_like
+from symgrad.frontend.iteration import fori_loop as fori_loop
+from symgrad.frontend.iteration import map as map
+from symgrad.frontend.iteration import scan as scan
+from symgrad.frontend.iteration import while_loop as while_loop
+from symgrad.frontend.recompute import recompute_grad as recompute_grad
+from symgrad.frontend.state import inplace_decrement as inplace_decrement
+from symgrad.frontend.state import inplace_increment as inplace_increment
+from symgrad.frontend.state import inplace_update as inplace_update
+from symgrad.frontend.state import is_variable as is_variable
+from symgrad.frontend.state import variable as variable
+from symgrad.frontend.state import variable_data as variable_data
+from symgrad.frontend.tensor_array import TensorArray as TensorArray
+from symgrad.functional import function as function
+from symgrad.graph.build import name_scope as name_scope
+from symgrad.graph.dtypes import DType as DType
+from symgrad.graph.dtypes import bfloat16 as bfloat16
+from symgrad.graph.dtypes import bool_ as bool_
+from symgrad.graph.dtypes import float16 as float16
+from symgrad.graph.dtypes import float32 as float32
+from symgrad.graph.dtypes import float64 as float64
+from symgrad.graph.dtypes import int8 as int8
+from symgrad.graph.dtypes import int16 as int16
+from symgrad.graph.dtypes import int32 as int32
+from symgrad.graph.dtypes import int64 as int64
+from symgrad.graph.dtypes import uint8 as uint8
+from symgrad.graph.dtypes import uint16 as uint16
+from symgrad.graph.dtypes import uint32 as uint32
+from symgrad.graph.dtypes import uint64 as uint64
+from symgrad.graph.gradient_registry import gradient_override_map as gradient_override_map
+from symgrad.graph.gradient_registry import not_differentiable as not_differentiable
+from symgrad.graph.gradient_registry import register_gradient as register_gradient
+from symgrad.graph.graph import Graph as Graph
+from symgrad.graph.graph import Update as Update
+from symgrad.graph.node import Node as Node
+from symgrad.graph.node import Tensor as Tensor
+from symgrad.graph.operands import constant as constant
+from symgrad.graph.ops.arithmetic import abs as abs
+from symgrad.graph.ops.arithmetic import add as add
+from symgrad.graph.ops.arithmetic import ceil as ceil
+from symgrad.graph.ops.arithmetic import clip as clip
+from symgrad.graph.ops.arithmetic import divide as divide
+from symgrad.graph.ops.arithmetic import floor as floor
+from symgrad.graph.ops.arithmetic import floor_divide as floor_divide
+from symgrad.graph.ops.arithmetic import isfinite as isfinite
+from symgrad.graph.ops.arithmetic import isinf as isinf
+from symgrad.graph.ops.arithmetic import maximum as maximum
+from symgrad.graph.ops.arithmetic import minimum as minimum
+from symgrad.graph.ops.arithmetic import multiply as multiply
+from symgrad.graph.ops.arithmetic import negative as negative
+from symgrad.graph.ops.arithmetic import positive as positive
+from symgrad.graph.ops.arithmetic import remainder as remainder
+from symgrad.graph.ops.arithmetic import round as round
+from symgrad.graph.ops.arithmetic import sign as sign
+from symgrad.graph.ops.arithmetic import square as square
+from symgrad.graph.ops.arithmetic import subtract as subtract
+from symgrad.graph.ops.bits import bitwise_and as bitwise_and
+from symgrad.graph.ops.bits import bitwise_invert as bitwise_invert
+from symgrad.graph.ops.bits import bitwise_left_shift as bitwise_left_shift
+from symgrad.graph.ops.bits import bitwise_or as bitwise_or
+from symgrad.graph.ops.bits import bitwise_right_shift as bitwise_right_shift
+from symgrad.graph.ops.bits import bitwise_xor as bitwise_xor
+from symgrad.graph.ops.comparison import equal as equal
+from symgrad.graph.ops.comparison import greater as greater
+from symgrad.graph.ops.comparison import greater_equal as greater_equal
+from symgrad.graph.ops.comparison import isnan as isnan
+from symgrad.graph.ops.comparison import less as less
+from symgrad.graph.ops.comparison import less_equal as less_equal
+from symgrad.graph.ops.comparison import logical_and as logical_and
+from symgrad.graph.ops.comparison import logical_not as logical_not
+from symgrad.graph.ops.comparison import logical_or as logical_or
+from symgrad.graph.ops.comparison import logical_xor as logical_xor
+from symgrad.graph.ops.comparison import not_equal as not_equal
+from symgrad.graph.ops.comparison import where as where
+from symgrad.graph.ops.contraction import dot as dot
+from symgrad.graph.ops.contraction import matmul as matmul
+from symgrad.graph.ops.contraction import outer as outer
+from symgrad.graph.ops.contraction import tensordot as tensordot
+from symgrad.graph.ops.contraction import vecdot as vecdot
+from symgrad.graph.ops.conversion import astype as astype
+from symgrad.graph.ops.conversion import identity as identity
+from symgrad.graph.ops.indexing import one_hot as one_hot
+from symgrad.graph.ops.indexing import scatter_add as scatter_add
+from symgrad.graph.ops.indexing import take as take
+from symgrad.graph.ops.indexing import take_along_axis as take_along_axis
+from symgrad.graph.ops.leaf import Variable as Variable
+from symgrad.graph.ops.leaf import placeholder as placeholder
+from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
+from symgrad.graph.ops.reduction import all as all
+from symgrad.graph.ops.reduction import any as any
+from symgrad.graph.ops.reduction import argmax as argmax
+from symgrad.graph.ops.reduction import argmin as argmin
+from symgrad.graph.ops.reduction import max as max
+from symgrad.graph.ops.reduction import mean as mean
+from symgrad.graph.ops.reduction import min as min
+from symgrad.graph.ops.reduction import prod as prod
+from symgrad.graph.ops.reduction import sum as sum
+from symgrad.graph.ops.slicing import concat as concat
+from symgrad.graph.ops.slicing import flip as flip
+from symgrad.graph.ops.slicing import pad as pad
+from symgrad.graph.ops.slicing import stack as stack
+from symgrad.graph.ops.structure import broadcast_to as broadcast_to
+from symgrad.graph.ops.structure import expand_dims as expand_dims
+from symgrad.graph.ops.structure import permute_dims as permute_dims
+from symgrad.graph.ops.structure import reshape as reshape
+from symgrad.graph.ops.structure import squeeze as squeeze
+from symgrad.graph.ops.summation import diagonal as diagonal
+from symgrad.graph.ops.summation import einsum as einsum
+from symgrad.graph.ops.summation import trace as trace
+from symgrad.graph.ops.transcendental import cos as cos
+from symgrad.graph.ops.transcendental import erf as erf
+from symgrad.graph.ops.transcendental import exp as exp
+from symgrad.graph.ops.transcendental import expm1 as expm1
+from symgrad.graph.ops.transcendental import log as log
+from symgrad.graph.ops.transcendental import log1p as log1p
+from symgrad.graph.ops.transcendental import pow as pow
+from symgrad.graph.ops.transcendental import rsqrt as rsqrt
+from symgrad.graph.ops.transcendental import sigmoid as sigmoid
+from symgrad.graph.ops.transcendental import sin as sin
+from symgrad.graph.ops.transcendental import sqrt as sqrt
+from symgrad.graph.ops.transcendental import tanh as tanh
+from symgrad.graph.ops.views import matrix_transpose as matrix_transpose
+from symgrad.graph.ops.views import moveaxis as moveaxis
+from symgrad.graph.ops.views import repeat as repeat
+from symgrad.graph.ops.views import roll as roll
+from symgrad.graph.ops.views import split as split
+from symgrad.graph.ops.views import swapaxes as swapaxes
+from symgrad.graph.ops.views import tile as tile
+from symgrad.graph.ops.views import unstack as unstack
+from symgrad.passes.gradients.aggregate import AggregationMethod as AggregationMethod
+from symgrad.passes.gradients.arguments import UnconnectedGradients as UnconnectedGradients
+from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_gradient
+from symgrad.passes.gradients.custom_gradient import grad_pass_through as grad_pass_through
+from symgrad.passes.gradients.explanation import explain_none as explain_none
+from symgrad.passes.gradients.forward_mode import hvp as hvp
+from symgrad.passes.gradients.forward_mode import jvp as jvp
+from symgrad.passes.gradients.jacobian import hessians as hessians
+from symgrad.passes.gradients.jacobian import jacobian as jacobian
+from symgrad.passes.gradients.reverse_mode import gradients as gradients
+from symgrad.runtime.checkpoint import restore as restore
+from symgrad.runtime.checkpoint import save as save
+from symgrad.runtime.export import export as export
+from symgrad.runtime.function import Step as Step
+from symgrad.runtime.function import compile as compile
+from symgrad.runtime.function import run as run
+from symgrad.runtime.library import Library as Library
+from symgrad.runtime.library import load as load
+
+bool = bool_
+
+__all__ = sorted(["nn", "optim", "random", "testing", *_publish(globals())])

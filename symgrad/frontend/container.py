@@ -16,11 +16,9 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.nests import describe, flatten, join, paths, register, unflatten
+from symgrad.graph.public_ops import PUBLIC_OPS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-# Where the functions are defined that users know as ops.
-_OPS = ("symgrad.graph.ops.", "symgrad.frontend.creation", "symgrad.nn.")
 
 
 class Container(dict[str, Any]):
@@ -221,15 +219,25 @@ def _containers_in(argument: Any) -> list[Container]:
     return [argument] if isinstance(argument, Container) else []
 
 
-def map_ops_over_containers(namespace: dict[str, Any]) -> None:
-    """Make each op among the names of a module one that maps over the leaves of containers.
+# One for each op, under whatever names and in whatever modules it is public.
+mapped_op = functools.cache(leafwise)
 
-    It is called where names become public: ops themselves take tensors, and use one another so.
+
+def publish(namespace: dict[str, Any]) -> list[str]:
+    """Make each op of a module one that maps over containers; return the names that are public.
+
+    These are all but modules and what starts with an underscore. Ops themselves take tensors, and
+    use one another so.
     """
+    ops = {op.function for op in PUBLIC_OPS.values()}
     for name, value in list(namespace.items()):
-        is_mapped = hasattr(value, "__wrapped__")
-        if inspect.isfunction(value) and value.__module__.startswith(_OPS) and not is_mapped:
-            namespace[name] = leafwise(value)
+        if inspect.isfunction(value) and value in ops:
+            namespace[name] = mapped_op(value)
+    return sorted(
+        name
+        for name, value in namespace.items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    )
 
 
 def _map(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -22,6 +22,7 @@ from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.types import Shape, require_int64_count
 
@@ -43,6 +44,7 @@ def as_shape(op: str, shape: Any) -> Shape:
     return plain
 
 
+@public(is_standard=True)
 def asarray(value: Any, /, dtype: DTypeLike | None = None) -> Tensor:
     """Return `value` as a tensor, in `dtype` if given: itself, or a constant of it."""
     if dtype is None:
@@ -51,39 +53,46 @@ def asarray(value: Any, /, dtype: DTypeLike | None = None) -> Tensor:
     return cast(value, wanted) if isinstance(value, Tensor) else as_tensor(value, wanted)
 
 
+@public(is_standard=True)
 def zeros(shape: Any, dtype: DTypeLike = "float32") -> Tensor:
     """Return zeros."""
     return filled(as_shape("zeros", shape), 0, as_dtype(dtype))
 
 
+@public(is_standard=True)
 def ones(shape: Any, dtype: DTypeLike = "float32") -> Tensor:
     """Return ones."""
     return filled(as_shape("ones", shape), 1, as_dtype(dtype))
 
 
+@public(is_standard=True)
 def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
     """Return `fill_value`, a number or a tensor, broadcast to `shape`."""
     return broadcast_to(asarray(fill_value, dtype), as_shape("full", shape))
 
 
+@public(is_standard=True, functions=[np.zeros_like])
 def zeros_like(x: Any, /, dtype: DTypeLike | None = None) -> Tensor:
     """Return zeros of the shape of `x`, in its dtype if none is given."""
     x = as_tensor(x)
     return filled(x.shape, 0, x.dtype if dtype is None else as_dtype(dtype))
 
 
+@public(is_standard=True, functions=[np.ones_like])
 def ones_like(x: Any, /, dtype: DTypeLike | None = None) -> Tensor:
     """Return ones of the shape of `x`, in its dtype if none is given."""
     x = as_tensor(x)
     return filled(x.shape, 1, x.dtype if dtype is None else as_dtype(dtype))
 
 
+@public(is_standard=True, functions=[np.full_like])
 def full_like(x: Any, fill_value: Any, /, dtype: DTypeLike | None = None) -> Tensor:
     """Return `fill_value` broadcast to the shape of `x`, in its dtype if none is given."""
     x = as_tensor(x)
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
 
 
+@public(is_standard=True)
 def arange(
     start: Dim | float,
     /,
@@ -121,6 +130,7 @@ def _range_count(first: Any, last: Any, step: Any) -> Dim:
     return at_least(divide(span + (abs(step) - 1), abs(step)), 0)
 
 
+@public(is_standard=True)
 def linspace(
     start: float,
     stop: float,
@@ -142,6 +152,7 @@ def linspace(
     return cast(values, as_dtype(dtype))
 
 
+@public(is_standard=True)
 def eye(
     n_rows: Dim, n_cols: Dim | None = None, /, *, k: int = 0, dtype: DTypeLike = "float32"
 ) -> Tensor:
@@ -151,6 +162,7 @@ def eye(
     return cast(equal(add(row, k) if k else row, column), as_dtype(dtype))
 
 
+@public(is_standard=True)
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """Return `x` with zeros above the `k`-th diagonal of its last two axes."""
     x = as_tensor(x)
@@ -158,6 +170,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     return where(greater_equal(add(row, k), column), x, zeros_like(x))
 
 
+@public(is_standard=True)
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """Return `x` with zeros below the `k`-th diagonal of its last two axes."""
     x = as_tensor(x)

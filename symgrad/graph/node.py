@@ -15,8 +15,8 @@ from typing import Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.dtypes import DType, DTypeLike
+from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
-from symgrad.graph.public_ops import public_op
 from symgrad.graph.structures import (
     Gather,
     Iota,
@@ -222,7 +222,7 @@ def make_node(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor(Operators, Immutable):
+class Tensor(Operators["Tensor"], Immutable):
     """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
 
     node: Node
@@ -325,13 +325,13 @@ class Tensor(Operators, Immutable):
         return self._call("getitem", key)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return public_op("array_namespace")(api_version)
+        return provided("array_namespace")(api_version)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return public_op("array_ufunc")(ufunc, method, inputs, options)
+        return provided("array_ufunc")(ufunc, method, inputs, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return public_op("array_function")(func, args, kwargs)
+        return provided("array_function")(func, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise self._no_value("an array", "compile the graph and call it, or use sg.run")

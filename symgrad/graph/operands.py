@@ -15,9 +15,9 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
+from symgrad.graph.late_binding import provided
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.leaf import constant_node
-from symgrad.graph.public_ops import public_op
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Literal, Shape, TensorType
@@ -86,7 +86,7 @@ def _known_dtype(array: np.ndarray[Any, Any]) -> DType:
 def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
     """Return `value` if it is a tensor, the tensor of a size, else a constant of it."""
     if isinstance(value, Size):  # an op like any other: it lives above this module
-        tensor = public_op("size_of")(value, dtype or dtypes.int64)
+        tensor = provided("size_of")(value, dtype or dtypes.int64)
         assert isinstance(tensor, Tensor)
         return tensor
     return value if isinstance(value, Tensor) else constant(value, dtype)
@@ -143,7 +143,7 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     """Return `x` in `dtype`, itself if it has it."""
     if x.dtype == dtype:
         return x
-    converted = public_op("astype")(x, dtype)  # an op like any other: it lives above this module
+    converted = provided("astype")(x, dtype)  # an op like any other: it lives above this module
     assert isinstance(converted, Tensor)
     return converted
 

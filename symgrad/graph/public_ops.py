@@ -1,32 +1,67 @@
-"""Dispatch table of `Tensor`: the functions that its operators and methods call, by name.
+"""Dispatch table of public ops: the one declaration of each stands above its definition.
 
-Tensors are below the ops, which are made of them: so the ops put their public functions into this
-table when they are imported. It is not the table of ops, which is in `opdef.py`.
+    @public(is_standard=True, ufuncs=[np.exp])
+    def exp(x: Any, /) -> Tensor:
+
+From it are made what operators and methods of tensors call, the Array API's namespace, what stands
+for NumPy's functions, which functions map over containers, and `docs/ops.md`. It is not the table
+of the ops that nodes have, which is in `opdef.py`: `mean` is a function and no such op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-PublicOp = Callable[..., Any]
-_PUBLIC_OPS: dict[str, PublicOp] = {}
+import numpy as np
+
+from symgrad.graph.late_binding import Function, provide
 
 
-def provide(name: str, function: PublicOp) -> None:
-    """Make `function` what the operators and methods of `Tensor` call under `name`."""
-    assert name not in _PUBLIC_OPS, f"{name} is provided twice"
-    _PUBLIC_OPS[name] = function
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicOp:
+    """A function that users know as an op.
 
-
-def wrap_public_ops(wrap: Callable[[PublicOp], PublicOp]) -> None:
-    """Put `wrap(function)` in the place of each function provided so far.
-
-    So what is above ops can make all of them take more than tensors: nests of them, for instance.
+    One that `is_standard` is in the Array API under its name. On tensors it stands for each of
+    `ufuncs`, for the method `reduce` of `reduces`, and for each of NumPy's `functions`, whose
+    arguments it takes as they are.
     """
-    _PUBLIC_OPS.update({name: wrap(function) for name, function in _PUBLIC_OPS.items()})
+
+    function: Callable[..., Any]
+    is_standard: bool
+    ufuncs: Sequence[np.ufunc]
+    reduces: np.ufunc | None
+    functions: Sequence[Callable[..., Any]]
 
 
-def public_op(name: str) -> PublicOp:
-    """Return the function provided under `name`."""
-    return _PUBLIC_OPS[name]
+PUBLIC_OPS: dict[str, PublicOp] = {}
+UFUNCS: dict[np.ufunc, PublicOp] = {}
+REDUCTIONS: dict[np.ufunc, PublicOp] = {}
+FUNCTIONS: dict[Callable[..., Any], PublicOp] = {}
+
+
+def public(
+    *,
+    is_standard: bool = False,
+    ufuncs: Sequence[np.ufunc] = (),
+    reduces: np.ufunc | None = None,
+    functions: Sequence[Callable[..., Any]] = (),
+) -> Callable[[Function], Function]:
+    """Declare a function to be an op that users know by its name; see `PublicOp`."""
+
+    def declare(function: Function) -> Function:
+        made = PublicOp(provide(function), is_standard, ufuncs, reduces, functions)
+        PUBLIC_OPS[function.__name__] = made
+        _enter(UFUNCS, ufuncs, made)
+        _enter(REDUCTIONS, () if reduces is None else [reduces], made)
+        _enter(FUNCTIONS, functions, made)
+        return function
+
+    return declare
+
+
+def _enter(table: dict[Any, PublicOp], keys: Sequence[Any], op: PublicOp) -> None:
+    for key in keys:
+        assert key not in table, f"two ops stand for {key.__name__}"
+        table[key] = op

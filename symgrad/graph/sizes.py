@@ -17,7 +17,7 @@ from typing import Any, Literal, Union
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
-from symgrad.graph.public_ops import public_op
+from symgrad.graph.late_binding import provided
 
 _anonymous = itertools.count()
 
@@ -195,7 +195,7 @@ def _by_tensors(method: str, size: Size, other: object) -> Dim:
         result = getattr(size, method)(int(other))
     elif isinstance(other, int | float | np.generic | np.ndarray | Size):
         operands = (other, size) if is_reflected else (size, other)
-        result = public_op(_OPS[name.removeprefix("r") if is_reflected else name])(*operands)
+        result = provided(_OPS[name.removeprefix("r") if is_reflected else name])(*operands)
     return result
 
 

@@ -27,23 +27,27 @@ from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze
 from symgrad.graph.ops.transcendental import erf, exp, expm1, log, log1p, sigmoid, tanh
+from symgrad.graph.public_ops import public
 
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
+@public()
 def relu(x: Any, /) -> Tensor:
     """Compute `max(x, 0)`; its gradient at 0 is 0."""
     x = as_tensor(x)
     return where(less_equal(x, 0), 0, x)
 
 
+@public()
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     """Compute `x` where it is positive and `negative_slope * x` elsewhere."""
     x = float_operand(x)
     return where(greater(x, 0), x, multiply(x, negative_slope))
 
 
+@public()
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """Compute `x` where it is positive and `alpha * (e**x - 1)` elsewhere."""
     x = float_operand(x)
@@ -52,11 +56,13 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     return where(greater(x, 0), x, below)
 
 
+@public()
 def selu(x: Any, /) -> Tensor:
     """Compute the scaled `elu` that keeps mean 0 and variance 1."""
     return multiply(elu(x, _SELU_ALPHA), _SELU_SCALE)
 
 
+@public()
 def gelu(x: Any, /, approximate: bool = False) -> Tensor:
     """Compute `x` times the normal distribution function of `x`; by tanh if `approximate`."""
     x = float_operand(x)
@@ -68,12 +74,14 @@ def gelu(x: Any, /, approximate: bool = False) -> Tensor:
     return multiply(multiply(x, 0.5), add(gate, 1))
 
 
+@public()
 def silu(x: Any, /) -> Tensor:
     """Compute `x * sigmoid(x)`."""
     x = float_operand(x)
     return multiply(x, sigmoid(x))
 
 
+@public()
 def softplus(x: Any, /) -> Tensor:
     """Compute `log(1 + e**x)`, without overflow."""
     x = float_operand(x)
@@ -84,28 +92,33 @@ def softplus(x: Any, /) -> Tensor:
     return add(where(positive, x, 0), log1p(decay))
 
 
+@public()
 def log_sigmoid(x: Any, /) -> Tensor:
     """Compute `log(sigmoid(x))`, without overflow."""
     return negative(softplus(negative(float_operand(x))))
 
 
+@public()
 def hard_sigmoid(x: Any, /) -> Tensor:
     """Compute `x / 6 + 1/2` between the limits 0 and 1."""
     x = float_operand(x)
     return clip(add(multiply(x, 1 / 6), 0.5), 0.0, 1.0)
 
 
+@public()
 def hard_tanh(x: Any, /) -> Tensor:
     """Compute `x` between the limits -1 and 1."""
     return clip(float_operand(x), -1.0, 1.0)
 
 
+@public()
 def hard_silu(x: Any, /) -> Tensor:
     """Compute `x * hard_sigmoid(x)`."""
     x = float_operand(x)
     return multiply(x, hard_sigmoid(x))
 
 
+@public()
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute `log(sum(exp(x)))` over `axis`, without overflow."""
     x = float_operand(x)
@@ -123,6 +136,7 @@ def _offset(x: Tensor, axis: Any) -> Tensor:
     return where(isfinite(greatest), greatest, 0)
 
 
+@public()
 def softmax(x: Any, /, axis: Any = -1) -> Tensor:
     """Compute `exp(x)` divided by its sum over `axis`, without overflow."""
     x = float_operand(x)
@@ -130,6 +144,7 @@ def softmax(x: Any, /, axis: Any = -1) -> Tensor:
     return divide(weights, sum_over(weights, axis, keepdims=True))
 
 
+@public()
 def log_softmax(x: Any, /, axis: Any = -1) -> Tensor:
     """Compute `log(softmax(x))`, without overflow."""
     x = float_operand(x)

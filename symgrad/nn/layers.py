@@ -11,9 +11,11 @@ from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import where
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.public_ops import public
 from symgrad.random.generator import Generator
 
 
+@public()
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """Compute `x @ weight + bias`, where `weight` has shape (features in, features out)."""
     x, weight = as_tensor(x), as_tensor(weight)
@@ -23,6 +25,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     return product if bias is None else add(product, bias)
 
 
+@public()
 def dropout(x: Any, rate: float, generator: Generator) -> Tensor:
     """Set each element of `x` to 0 with the chance `rate`, and scale the others by 1 / (1 - rate).
 

@@ -13,6 +13,7 @@ from symgrad.graph.ops.indexing import take_along_axis
 from symgrad.graph.ops.reduction import mean
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import expand_dims, squeeze
+from symgrad.graph.public_ops import public
 from symgrad.nn.activations import log_softmax, softplus
 
 Reduction = Literal["mean", "sum", "none"]
@@ -28,6 +29,7 @@ def _reduced(op: str, losses: Tensor, reduction: Reduction) -> Tensor:
     return mean(losses) if reduction == "mean" else sum_over(losses)
 
 
+@public()
 def cross_entropy(
     logits: Any, labels: Any, axis: int = -1, *, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -62,6 +64,7 @@ def _score_of_class(scores: Tensor, labels: Tensor, axis: int) -> Tensor:
     return squeeze(take_along_axis(scores, places, axis=axis), axis)
 
 
+@public()
 def binary_cross_entropy_with_logits(
     logits: Any, labels: Any, *, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -72,11 +75,13 @@ def binary_cross_entropy_with_logits(
     return _reduced("binary_cross_entropy_with_logits", losses, reduction)
 
 
+@public()
 def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Tensor:
     """Compute the squared difference."""
     return _reduced("mse", square(subtract(float_operand(predictions), targets)), reduction)
 
 
+@public()
 def huber(
     predictions: Any, targets: Any, delta: float = 1.0, *, reduction: Reduction = "mean"
 ) -> Tensor:

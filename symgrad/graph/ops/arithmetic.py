@@ -22,12 +22,13 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
 
+@public(is_standard=True, ufuncs=[np.add])
 def add(x: Any, y: Any, /) -> Tensor:
     """Compute `x + y`."""
     return apply(add_op, *broadcast_operands("add", x, y))
@@ -43,20 +44,26 @@ add_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.subtract])
 def subtract(x: Any, y: Any, /) -> Tensor:
     """Compute `x - y`."""
     return apply(subtract_op, *broadcast_operands("subtract", x, y))
+
+
+def _subtract_grad(_node: Node, g: Tensor) -> Grads:
+    return g, negative(g)
 
 
 subtract_op = elementwise(
     "subtract",
     infer=infer_same("subtract", is_number),
     reference=rounded_once(np.subtract),
-    grad=lambda _node, g: (g, negative(g)),
+    grad=_subtract_grad,
     body=one_call("sub"),
 )
 
 
+@public(is_standard=True, ufuncs=[np.multiply])
 def multiply(x: Any, y: Any, /) -> Tensor:
     """Compute `x * y`."""
     return apply(multiply_op, *broadcast_operands("multiply", x, y))
@@ -77,6 +84,7 @@ multiply_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.divide])
 def divide(x: Any, y: Any, /) -> Tensor:
     """Compute `x / y`; integers are divided as float32."""
     x, y = broadcast_operands("divide", x, y)
@@ -98,6 +106,7 @@ divide_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.floor_divide])
 def floor_divide(x: Any, y: Any, /) -> Tensor:
     """Compute the floor of the exact `x / y`; an integer divided by 0 gives 0."""
     return apply(floor_divide_op, *broadcast_operands("floor_divide", x, y))
@@ -112,6 +121,7 @@ floor_divide_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.remainder])
 def remainder(x: Any, y: Any, /) -> Tensor:
     """Compute the remainder of `x / y`, with the sign of `y`; of an integer by 0 it is 0."""
     return apply(remainder_op, *broadcast_operands("remainder", x, y))
@@ -131,6 +141,7 @@ remainder_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.negative])
 def negative(x: Any, /) -> Tensor:
     """Compute `-x`; unsigned integers wrap around."""
     return apply(negative_op, as_tensor(x))
@@ -145,6 +156,7 @@ negative_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.positive])
 def positive(x: Any, /) -> Tensor:
     """Return `x`, which must be a tensor of numbers."""
     return _number("positive", x)
@@ -157,27 +169,34 @@ def _number(op: str, x: Any) -> Tensor:
     return tensor
 
 
+@public(is_standard=True, ufuncs=[np.square])
 def square(x: Any, /) -> Tensor:
     """Compute `x * x`."""
     x = _number("square", x)
     return multiply(x, x)
 
 
+@public(is_standard=True, ufuncs=[np.absolute, np.fabs])
 def abs(x: Any, /) -> Tensor:
     """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays."""
     x = _number("abs", x)
     return x if x.dtype.kind == "unsigned" else apply(abs_op, x)
 
 
+def _abs_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, sign(node.inputs[0])),)
+
+
 abs_op = elementwise(
     "abs",
     infer=infer_same("abs", is_number),
     reference=rounded_once(np.abs),
-    grad=lambda node, g: (multiply(g, sign(node.inputs[0])),),
+    grad=_abs_grad,
     body=one_call("abs"),
 )
 
 
+@public(is_standard=True, ufuncs=[np.sign])
 def sign(x: Any, /) -> Tensor:
     """Compute 1 for positive numbers, -1 for negative ones; zeros and nan stay as they are."""
     return apply(sign_op, as_tensor(x))
@@ -205,6 +224,7 @@ sign_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.floor])
 def floor(x: Any, /) -> Tensor:
     """Compute the greatest integer not above `x`, in the dtype of `x`."""
     x = _number("floor", x)
@@ -220,6 +240,7 @@ floor_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.ceil])
 def ceil(x: Any, /) -> Tensor:
     """Compute the least integer not below `x`, in the dtype of `x`."""
     x = _number("ceil", x)
@@ -235,6 +256,7 @@ ceil_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.rint])
 def round(x: Any, /) -> Tensor:
     """Compute the nearest integer, the even one of two, in the dtype of `x`."""
     x = _number("round", x)
@@ -250,6 +272,7 @@ round_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.maximum])
 def maximum(x: Any, y: Any, /) -> Tensor:
     """Take the greater element, nan if either is nan; between equals `x` gets the gradient."""
     return apply(maximum_op, *broadcast_operands("maximum", x, y))
@@ -274,6 +297,7 @@ maximum_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.minimum])
 def minimum(x: Any, y: Any, /) -> Tensor:
     """Take the lesser element, nan if either is nan; between equals `x` gets the gradient."""
     return apply(minimum_op, *broadcast_operands("minimum", x, y))
@@ -293,12 +317,14 @@ minimum_op = elementwise(
 )
 
 
+@public(is_standard=True)
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """Limit `x` to `min` below and `max` above; a limit of None is none."""
     bounded = as_tensor(x) if min is None else maximum(x, min)
     return bounded if max is None else minimum(bounded, max)
 
 
+@public(is_standard=True, ufuncs=[np.isinf])
 def isinf(x: Any, /) -> Tensor:
     """Compute whether each element is infinite."""
     return _is_infinite(as_tensor(x))
@@ -310,20 +336,8 @@ def _is_infinite(x: Tensor) -> Tensor:
     return greater_equal(abs(x), filled_like(x, np.inf))
 
 
+@public(is_standard=True, ufuncs=[np.isfinite])
 def isfinite(x: Any, /) -> Tensor:
     """Compute whether each element is neither infinite nor nan."""
     x = as_tensor(x)
     return less(abs(x), filled_like(x, np.inf)) if x.dtype.is_float else less_equal(x, x)
-
-
-provide("add", add)
-provide("subtract", subtract)
-provide("multiply", multiply)
-provide("divide", divide)
-provide("floor_divide", floor_divide)
-provide("remainder", remainder)
-provide("negative", negative)
-provide("positive", positive)
-provide("abs", abs)
-provide("round", round)
-provide("clip", clip)

@@ -23,7 +23,7 @@ from symgrad.graph.ops.comparison import (
     logical_xor_op,
 )
 from symgrad.graph.ops.elementwise import broadcast_operands, infer_same, one_call
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 
 
 def _is_integer(dtype: DType) -> bool:
@@ -61,6 +61,7 @@ def _apply(op: OpDef, of_bools: OpDef, *values: Any) -> Tensor:
     return apply(of_bools if operands[0].dtype.is_bool else op, *operands)
 
 
+@public(is_standard=True, ufuncs=[np.bitwise_and])
 def bitwise_and(x: Any, y: Any, /) -> Tensor:
     """Compute the bits that are set in both integers; of bools, whether both are true."""
     return _apply(bitwise_and_op, logical_and_op, x, y)
@@ -69,6 +70,7 @@ def bitwise_and(x: Any, y: Any, /) -> Tensor:
 bitwise_and_op = _on_integers("bitwise_and", np.bitwise_and, "and", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.bitwise_or])
 def bitwise_or(x: Any, y: Any, /) -> Tensor:
     """Compute the bits that are set in either integer; of bools, whether either is true."""
     return _apply(bitwise_or_op, logical_or_op, x, y)
@@ -77,6 +79,7 @@ def bitwise_or(x: Any, y: Any, /) -> Tensor:
 bitwise_or_op = _on_integers("bitwise_or", np.bitwise_or, "or", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.bitwise_xor])
 def bitwise_xor(x: Any, y: Any, /) -> Tensor:
     """Compute the bits in which two integers differ; of bools, whether they differ."""
     return _apply(bitwise_xor_op, logical_xor_op, x, y)
@@ -85,6 +88,7 @@ def bitwise_xor(x: Any, y: Any, /) -> Tensor:
 bitwise_xor_op = _on_integers("bitwise_xor", np.bitwise_xor, "xor", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.invert])
 def bitwise_invert(x: Any, /) -> Tensor:
     """Compute the opposite of each bit of an integer; of a bool, the opposite."""
     _check_has_bits("bitwise_invert", x)
@@ -95,6 +99,7 @@ def bitwise_invert(x: Any, /) -> Tensor:
 bitwise_invert_op = _on_integers("bitwise_invert", np.invert, "not")
 
 
+@public(is_standard=True, ufuncs=[np.left_shift])
 def bitwise_left_shift(x: Any, y: Any, /) -> Tensor:
     """Compute `x * 2**y` of integers, without the bits that leave the type.
 
@@ -106,6 +111,7 @@ def bitwise_left_shift(x: Any, y: Any, /) -> Tensor:
 bitwise_left_shift_op = _on_integers("bitwise_left_shift", np.left_shift, "shl")
 
 
+@public(is_standard=True, ufuncs=[np.right_shift])
 def bitwise_right_shift(x: Any, y: Any, /) -> Tensor:
     """Compute the floor of `x / 2**y` of integers; the sign of a signed one is kept.
 
@@ -122,11 +128,3 @@ def _shift(op: OpDef, x: Any, y: Any) -> Tensor:
         if not tensor.dtype.is_integer:
             raise DTypeError(op.name, f"{tensor.type} is no integer", source=user_source())
     return apply(op, *broadcast_operands(op.name, x, y))
-
-
-provide("bitwise_and", bitwise_and)
-provide("bitwise_or", bitwise_or)
-provide("bitwise_xor", bitwise_xor)
-provide("bitwise_invert", bitwise_invert)
-provide("bitwise_left_shift", bitwise_left_shift)
-provide("bitwise_right_shift", bitwise_right_shift)

@@ -23,7 +23,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     tangents_or_zeros,
 )
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.types import Array, TensorType
 
 
@@ -38,6 +38,7 @@ def _comparison(name: str, reference: np.ufunc, scalar_op: str, commutes: Commut
     )
 
 
+@public(is_standard=True, ufuncs=[np.equal])
 def equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x == y`."""
     return apply(equal_op, *broadcast_operands("equal", x, y))
@@ -46,6 +47,7 @@ def equal(x: Any, y: Any, /) -> Tensor:
 equal_op = _comparison("equal", np.equal, "eq", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.not_equal])
 def not_equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x != y`."""
     return apply(not_equal_op, *broadcast_operands("not_equal", x, y))
@@ -54,6 +56,7 @@ def not_equal(x: Any, y: Any, /) -> Tensor:
 not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.less])
 def less(x: Any, y: Any, /) -> Tensor:
     """Compute `x < y`."""
     return apply(less_op, *broadcast_operands("less", x, y))
@@ -62,6 +65,7 @@ def less(x: Any, y: Any, /) -> Tensor:
 less_op = _comparison("less", np.less, "lt")
 
 
+@public(is_standard=True, ufuncs=[np.less_equal])
 def less_equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x <= y`."""
     return apply(less_equal_op, *broadcast_operands("less_equal", x, y))
@@ -70,6 +74,7 @@ def less_equal(x: Any, y: Any, /) -> Tensor:
 less_equal_op = _comparison("less_equal", np.less_equal, "le")
 
 
+@public(is_standard=True, ufuncs=[np.greater])
 def greater(x: Any, y: Any, /) -> Tensor:
     """Compute `x > y`."""
     return apply(greater_op, *broadcast_operands("greater", x, y))
@@ -78,6 +83,7 @@ def greater(x: Any, y: Any, /) -> Tensor:
 greater_op = _comparison("greater", np.greater, "gt")
 
 
+@public(is_standard=True, ufuncs=[np.greater_equal])
 def greater_equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x >= y`."""
     return apply(greater_equal_op, *broadcast_operands("greater_equal", x, y))
@@ -107,6 +113,7 @@ def _bool_operands(op: str, *values: Any) -> list[Tensor]:
     return tensors if len(tensors) == 1 else broadcast_operands(op, *tensors)
 
 
+@public(is_standard=True, ufuncs=[np.logical_and])
 def logical_and(x: Any, y: Any, /) -> Tensor:
     """Compute whether both are true; the operands are bools."""
     return apply(logical_and_op, *_bool_operands("logical_and", x, y))
@@ -115,6 +122,7 @@ def logical_and(x: Any, y: Any, /) -> Tensor:
 logical_and_op = _logic("logical_and", np.logical_and, "and", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.logical_or])
 def logical_or(x: Any, y: Any, /) -> Tensor:
     """Compute whether either is true; the operands are bools."""
     return apply(logical_or_op, *_bool_operands("logical_or", x, y))
@@ -123,6 +131,7 @@ def logical_or(x: Any, y: Any, /) -> Tensor:
 logical_or_op = _logic("logical_or", np.logical_or, "or", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.logical_xor])
 def logical_xor(x: Any, y: Any, /) -> Tensor:
     """Compute whether one is true and the other is not; the operands are bools."""
     return apply(logical_xor_op, *_bool_operands("logical_xor", x, y))
@@ -131,6 +140,7 @@ def logical_xor(x: Any, y: Any, /) -> Tensor:
 logical_xor_op = _logic("logical_xor", np.logical_xor, "xor", "yes")
 
 
+@public(is_standard=True, ufuncs=[np.logical_not])
 def logical_not(x: Any, /) -> Tensor:
     """Compute the opposite; the operand is bool."""
     return apply(logical_not_op, *_bool_operands("logical_not", x))
@@ -139,12 +149,14 @@ def logical_not(x: Any, /) -> Tensor:
 logical_not_op = _logic("logical_not", np.logical_not, "not")
 
 
+@public(is_standard=True, ufuncs=[np.isnan])
 def isnan(x: Any, /) -> Tensor:
     """Compute whether each element is nan."""
     x = as_tensor(x)
     return not_equal(x, x)
 
 
+@public(is_standard=True)
 def where(condition: Any, x: Any, y: Any, /) -> Tensor:
     """Take `x` where `condition` holds and `y` elsewhere; both are evaluated.
 
@@ -191,11 +203,3 @@ where_op = elementwise(
     tangent=_where_tangent,
     body=lambda s, condition, x, y: s.select(condition, x, y),
 )
-
-
-provide("equal", equal)
-provide("not_equal", not_equal)
-provide("less", less)
-provide("less_equal", less_equal)
-provide("greater", greater)
-provide("greater_equal", greater_equal)

@@ -27,7 +27,7 @@ from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.elementwise import is_number, rounded_once
 from symgrad.graph.ops.structure import accumulator_dtype, reshape
 from symgrad.graph.ops.views import moveaxis
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Contract
 from symgrad.graph.types import Array, TensorType
@@ -122,6 +122,7 @@ einsum_op = define(
 )
 
 
+@public(is_standard=True, ufuncs=[np.matmul])
 def matmul(a: Any, b: Any, /, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Multiply matrices; leading axes are a batch and broadcast, a vector is a row or a column.
 
@@ -199,6 +200,7 @@ def _batch(x: Tensor, other: Tensor) -> tuple[Tensor, str]:
     return reshape(x, (*sizes, *x.shape[-2:])), labels
 
 
+@public(functions=[np.dot])
 def dot(a: Any, b: Any, /) -> Tensor:
     """Multiply as NumPy's `dot`.
 
@@ -211,6 +213,7 @@ def dot(a: Any, b: Any, /) -> Tensor:
     return tensordot(a, b, axes=((-1,), (-1 if b.ndim == 1 else -2,)))
 
 
+@public(is_standard=True, ufuncs=[np.vecdot])
 def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
     """Multiply element by element and sum over `axis`; the other axes broadcast."""
     x, y = (moveaxis(t, axis, -1) for t in _numbers("vecdot", x, y))
@@ -219,6 +222,7 @@ def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
     return reshape(product, product.shape[:-2])
 
 
+@public(is_standard=True)
 def tensordot(a: Any, b: Any, /, *, axes: int | Sequence[Any] = 2) -> Tensor:
     """Sum products over `axes`: the last n of `a` and first n of `b`, or a pair of axes of each.
 
@@ -265,11 +269,8 @@ def _as_tuple(axes: Any) -> tuple[int, ...]:
     return tuple(axes) if isinstance(axes, list | tuple) else (axes,)
 
 
+@public(functions=[np.outer])
 def outer(a: Any, b: Any, /) -> Tensor:
     """Multiply every element of `a` with every element of `b`, both flattened."""
     a, b = (reshape(as_tensor(t), (-1,)) for t in (a, b))
     return tensordot(a, b, axes=0)
-
-
-provide("matmul", matmul)
-provide("dot", dot)

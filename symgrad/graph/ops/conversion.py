@@ -10,17 +10,19 @@ from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
+from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import infer_same, is_any
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Map
 from symgrad.graph.types import Array, TensorType
 
 
+@public(is_standard=True, functions=[np.astype])
 def astype(x: Any, dtype: DTypeLike, /) -> Tensor:
     """Convert `x` to `dtype`; itself if it has it.
 
@@ -73,6 +75,7 @@ astype_op = define(
 )
 
 
+@public()
 def identity(x: Any, name: str | None = None) -> Tensor:
     """Return a tensor equal to `x` that is a node of its own."""
     return apply(identity_op, as_tensor(x), name=name)
@@ -101,6 +104,7 @@ stop_gradient_op = elementwise(
 )
 
 
+@provide
 def size_of(size: Any, dtype: DType = dtypes.int64) -> Tensor:
     """Return a size of an axis, known or not, as a scalar tensor."""
     return apply(dim_size_op, value=size, dtype=dtype)
@@ -129,7 +133,3 @@ dim_size_op = define(
     grad="none",
     kernel=_dim_size_kernel,
 )
-
-
-provide("astype", astype)
-provide("size_of", size_of)

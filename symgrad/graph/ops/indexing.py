@@ -27,7 +27,7 @@ from symgrad.graph.ops.elementwise import broadcast_target, common_shape
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 
 _GREATEST = np.iinfo(np.int64).max
@@ -77,6 +77,7 @@ def known_index(op: str, index: Any, size: Dim, axis: int) -> np.ndarray[Any, An
     return np.where(array < 0, array + size, array)
 
 
+@public(is_standard=True)
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """Take the elements of `x` at `indices` along `axis`, whose place the axes of `indices` take.
 
@@ -95,6 +96,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     return gather(x, [index_tensor("take", indices, size, axis)], axis)
 
 
+@public(is_standard=True)
 def take_along_axis(x: Any, indices: Any, /, *, axis: int | None = -1) -> Tensor:
     """Take from each row along `axis` the elements whose positions that row of `indices` has.
 
@@ -127,6 +129,7 @@ def _broadcast_rows(x: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
+@public()
 def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: int = -1) -> Tensor:
     """Return a tensor that is 1 where its index along the new `axis` is the given one, else 0.
 
@@ -143,6 +146,7 @@ def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: i
     return cast(equal(iota(shape, position), column), as_dtype(dtype))
 
 
+@public()
 def scatter_add(base: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     """Return `base` with `updates` added at `indices` along `axis`; equal indices all add.
 
@@ -161,6 +165,3 @@ def gather_axes(x: Tensor, axes: Sequence[int], indices: Sequence[Tensor]) -> Te
     """Index the given axes of `x` together; the axes of the result come first."""
     rest = [a for a in range(x.ndim) if a not in axes]
     return gather(permute_dims(x, [*axes, *rest]), indices, 0)
-
-
-provide("take", take)

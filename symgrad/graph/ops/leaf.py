@@ -13,6 +13,7 @@ from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.node import EMPTY, Range, Tensor
 from symgrad.graph.opdef import define
+from symgrad.graph.public_ops import public
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, unknown
 from symgrad.graph.types import (
@@ -26,6 +27,7 @@ from symgrad.graph.types import (
 )
 
 
+@public()
 def placeholder(
     shape: Sequence[int | str | Size | None],
     dtype: DTypeLike = "float32",

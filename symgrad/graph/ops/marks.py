@@ -13,12 +13,14 @@ from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes
+from symgrad.graph.public_ops import public
 from symgrad.graph.structures import Map
 from symgrad.graph.types import Array, Shape, TensorType
 
 _SAME_ELEMENT = Map(lambda _s, x: x)
 
 
+@public()
 def prevent_gradient(x: Any, message: str = "", name: str | None = None) -> Tensor:
     """Return `x`, through which no gradient may be asked for: that is a `NoGradientError`."""
     return apply(prevent_gradient_op, as_tensor(x), name=name, message=message)

@@ -40,7 +40,7 @@ from symgrad.graph.ops.structure import (
     reduce_sum,
     reshape,
 )
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Accumulators, Number, Reduce, ScalarExpr
@@ -66,6 +66,7 @@ def _summable(x: Any, dtype: DTypeLike | None) -> Tensor:
     return cast(tensor, dtypes.uint64 if tensor.dtype.kind == "unsigned" else dtypes.int64)
 
 
+@public(is_standard=True, reduces=np.add, functions=[np.sum])
 def sum(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -75,6 +76,7 @@ def sum(
     return _kept(reduce_sum(x, axes), x, axes, keepdims)
 
 
+@public(is_standard=True, functions=[np.mean])
 def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Average over `axis`; integers as float32. A 16-bit float is rounded once, at the end."""
     x = float_operand(x)
@@ -133,6 +135,7 @@ _GREATEST: dict[str, Number] = {
 } | {"any": np.inf}
 
 
+@public(is_standard=True, reduces=np.maximum, functions=[np.max])
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis`, nan if there is one; equals share the gradient."""
     x = as_tensor(x)
@@ -140,6 +143,7 @@ def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(apply(max_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
+@public(is_standard=True, reduces=np.minimum, functions=[np.min])
 def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the least element along `axis`, nan if there is one; equals share the gradient."""
     x = as_tensor(x)
@@ -173,6 +177,7 @@ min_op = define(
 )
 
 
+@public(is_standard=True, reduces=np.logical_or, functions=[np.any])
 def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute whether an element along `axis` is true, or not 0."""
     x = _as_bool(x)
@@ -180,6 +185,7 @@ def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(apply(any_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
+@public(is_standard=True, reduces=np.logical_and, functions=[np.all])
 def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute whether every element along `axis` is true, or not 0."""
     x = _as_bool(x)
@@ -209,6 +215,7 @@ all_op = define(
 )
 
 
+@public(is_standard=True, reduces=np.multiply, functions=[np.prod])
 def prod(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -293,6 +300,7 @@ prod_op = define(
 )
 
 
+@public(is_standard=True, functions=[np.argmax])
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Return the position of the greatest element along `axis`, as int64.
 
@@ -302,6 +310,7 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
     return _position(argmax_op, x, axis, keepdims)
 
 
+@public(is_standard=True, functions=[np.argmin])
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Return the position of the least element along `axis`, as int64; ties as in `argmax`."""
     return _position(argmin_op, x, axis, keepdims)
@@ -387,14 +396,3 @@ argmin_op = define(
     grad="none",
     kernel=_arg_kernel("lt", _GREATEST),
 )
-
-
-provide("sum", sum)
-provide("mean", mean)
-provide("max", max)
-provide("min", min)
-provide("any", any)
-provide("all", all)
-provide("prod", prod)
-provide("argmax", argmax)
-provide("argmin", argmin)

@@ -19,6 +19,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
 from symgrad.graph.ops.elementwise import tangents_or_zeros
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, add_up, at_least
 from symgrad.graph.structures import AxisMap, Number, Place, View
 from symgrad.graph.types import Array, Shape, TensorType, static
@@ -89,6 +90,7 @@ slice_op = define(
 )
 
 
+@public(is_standard=True, functions=[np.flip])
 def flip(x: Any, axis: Any = None) -> Tensor:
     """Reverse the order of the elements along `axis`, one or more; along all for None."""
     x = as_tensor(x)
@@ -169,6 +171,7 @@ place_op = define(
 )
 
 
+@public(is_standard=True)
 def concat(tensors: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
     """Join tensors along `axis`; all flattened first for None. Dtypes promote."""
     if not tensors:
@@ -252,6 +255,7 @@ concat_op = define(
 )
 
 
+@public(is_standard=True)
 def stack(tensors: Sequence[Any], /, *, axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new `axis`."""
     if not tensors:
@@ -261,6 +265,7 @@ def stack(tensors: Sequence[Any], /, *, axis: int = 0) -> Tensor:
     return concat([expand_dims(t, axis=position) for t in parts], axis=position)
 
 
+@public()
 def pad(x: Any, pad_width: Any, *, constant_values: Number = 0) -> Tensor:
     """Pad with a constant; `pad_width` is (before, after) for each axis, as NumPy takes it."""
     x = as_tensor(x)

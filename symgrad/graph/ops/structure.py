@@ -19,6 +19,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.structures import AxisMap, Reduce, Reshape, View
 from symgrad.graph.types import Array, Shape, TensorType, static
@@ -82,6 +83,7 @@ sum_op = define(
 )
 
 
+@public(is_standard=True, functions=[np.broadcast_to])
 def broadcast_to(x: Any, shape: Sequence[Any]) -> Tensor:
     """Broadcast `x` to `shape` as NumPy does; itself if it has that shape."""
     x = as_tensor(x)
@@ -141,6 +143,7 @@ broadcast_to_op = define(
 )
 
 
+@public(is_standard=True)
 def reshape(x: Any, shape: Any) -> Tensor:
     """Give `x` another shape with as many elements; one size may be -1.
 
@@ -206,6 +209,7 @@ reshape_op = define(
 )
 
 
+@public(is_standard=True)
 def permute_dims(x: Any, axes: Sequence[int]) -> Tensor:
     """Permute the axes: axis `i` of the result is axis `axes[i]` of `x`."""
     x = as_tensor(x)
@@ -246,6 +250,7 @@ permute_dims_op = define(
 )
 
 
+@public(is_standard=True)
 def expand_dims(x: Any, /, *, axis: Any = 0) -> Tensor:
     """Insert axes of size 1 at the positions `axis` of the result."""
     x = as_tensor(x)
@@ -258,6 +263,7 @@ def expand_dims(x: Any, /, *, axis: Any = 0) -> Tensor:
     return reshape(x, tuple(1 if a in new else next(sizes) for a in range(ndim)))
 
 
+@public(is_standard=True, functions=[np.squeeze])
 def squeeze(x: Any, /, axis: Any = None) -> Tensor:
     """Remove the axes `axis`, all of size 1; every axis of size 1 for None."""
     x = as_tensor(x)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
+from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import broadcast_together
@@ -26,6 +27,7 @@ from symgrad.graph.types import Shape
 _OP = "getitem"
 
 
+@provide
 def getitem(x: Any, key: Any, /) -> Tensor:
     """Return `x[key]` as NumPy does: ints, slices, `...`, None, integer arrays and tensors.
 

@@ -18,6 +18,7 @@ from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.views import moveaxis
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 
 _OP = "einsum"
@@ -32,6 +33,7 @@ class _Term:
     labels: str
 
 
+@public(functions=[np.einsum])
 def einsum(subscripts: str, /, *operands: Any) -> Tensor:
     """Sum products of `operands` over the labels that the result does not have.
 
@@ -174,6 +176,7 @@ def _product(first: _Term, second: _Term, needed: set[str], out: str) -> _Term:
     return _Term(product, labels)
 
 
+@public(functions=[np.diagonal])
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Take the elements whose index along `axis2` is that along `axis1` plus `offset`.
 
@@ -216,6 +219,7 @@ def _strided_diagonal(x: Tensor, first: int, second: int, start: int, count: int
     )
 
 
+@public()
 def trace(x: Any, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
     """Sum a diagonal of the last two axes; small integers are summed in 64 bits."""
     return sum_over(diagonal(x, offset, axis1, axis2), -1)

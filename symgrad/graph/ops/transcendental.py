@@ -26,12 +26,13 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
 
+@public(is_standard=True, ufuncs=[np.power, np.float_power])
 def pow(x: Any, y: Any, /) -> Tensor:
     """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
 
@@ -71,6 +72,7 @@ pow_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.exp])
 def exp(x: Any, /) -> Tensor:
     """Compute `e**x`."""
     return apply(exp_op, float_operand(x))
@@ -85,6 +87,7 @@ exp_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.expm1])
 def expm1(x: Any, /) -> Tensor:
     """Compute `e**x - 1`, accurately near 0."""
     return apply(expm1_op, float_operand(x))
@@ -99,6 +102,7 @@ expm1_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.log])
 def log(x: Any, /) -> Tensor:
     """Compute the natural logarithm."""
     return apply(log_op, float_operand(x))
@@ -113,6 +117,7 @@ log_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.log1p])
 def log1p(x: Any, /) -> Tensor:
     """Compute `log(1 + x)`, accurately near 0."""
     return apply(log1p_op, float_operand(x))
@@ -127,6 +132,7 @@ log1p_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.sqrt])
 def sqrt(x: Any, /) -> Tensor:
     """Compute the square root."""
     return apply(sqrt_op, float_operand(x))
@@ -141,6 +147,7 @@ sqrt_op = elementwise(
 )
 
 
+@public()
 def rsqrt(x: Any, /) -> Tensor:
     """Compute `1 / sqrt(x)`."""
     return apply(rsqrt_op, float_operand(x))
@@ -170,20 +177,26 @@ rsqrt_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.sin])
 def sin(x: Any, /) -> Tensor:
     """Compute the sine of `x` in radians."""
     return apply(sin_op, float_operand(x))
+
+
+def _sin_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, cos(node.inputs[0])),)
 
 
 sin_op = elementwise(
     "sin",
     infer=infer_same("sin", is_float),
     reference=rounded_once(np.sin),
-    grad=lambda node, g: (multiply(g, cos(node.inputs[0])),),
+    grad=_sin_grad,
     body=one_call("sin"),
 )
 
 
+@public(is_standard=True, ufuncs=[np.cos])
 def cos(x: Any, /) -> Tensor:
     """Compute the cosine of `x` in radians."""
     return apply(cos_op, float_operand(x))
@@ -198,6 +211,7 @@ cos_op = elementwise(
 )
 
 
+@public(is_standard=True, ufuncs=[np.tanh])
 def tanh(x: Any, /) -> Tensor:
     """Compute the hyperbolic tangent."""
     return apply(tanh_op, float_operand(x))
@@ -217,6 +231,7 @@ tanh_op = elementwise(
 )
 
 
+@public()
 def sigmoid(x: Any, /) -> Tensor:
     """Compute `1 / (1 + e**-x)`."""
     return apply(sigmoid_op, float_operand(x))
@@ -241,6 +256,7 @@ sigmoid_op = elementwise(
 )
 
 
+@public()
 def erf(x: Any, /) -> Tensor:
     """Compute the error function, `2 / sqrt(pi)` times the integral of `e**-t**2` from 0 to `x`."""
     return apply(erf_op, float_operand(x))
@@ -258,6 +274,3 @@ erf_op = elementwise(
     grad=_erf_grad,
     body=one_call("erf"),
 )
-
-
-provide("pow", pow)

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
+from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis
 from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
-from symgrad.graph.public_ops import provide
+from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, divide
 
 
+@public(is_standard=True, functions=[np.matrix_transpose])
 def matrix_transpose(x: Any, /) -> Tensor:
     """Exchange the last two axes."""
     x = as_tensor(x)
@@ -25,12 +27,14 @@ def matrix_transpose(x: Any, /) -> Tensor:
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+@provide
 def reverse_axes(x: Any, /) -> Tensor:
     """Reverse the order of the axes."""
     x = as_tensor(x)
     return permute_dims(x, tuple(reversed(range(x.ndim))))
 
 
+@public(is_standard=True)
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
     """Move the axes `source` to the positions `destination`; the others keep their order."""
     x = as_tensor(x)
@@ -51,6 +55,7 @@ def _axes_in_order(op: str, axis: Any, ndim: int) -> list[int]:
     return [normalize_axis(op, a, ndim) for a in given]
 
 
+@public(functions=[np.swapaxes])
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
     """Exchange two axes."""
     x = as_tensor(x)
@@ -67,6 +72,7 @@ def narrow(x: Tensor, axis: int, start: Dim, size: Dim) -> Tensor:
     return slice_axes(x, starts, sizes, [1] * x.ndim)
 
 
+@public(functions=[np.split])
 def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tensor]:
     """Cut `x` along `axis` into so many equal parts, or at the given indices, as NumPy does."""
     x = as_tensor(x)
@@ -108,6 +114,7 @@ def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
     return [*parts, narrow(x, axis, part * (sections - 1), size - part * (sections - 1))]
 
 
+@public(is_standard=True)
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices of `x` along `axis`, whose size must be known."""
     x = as_tensor(x)
@@ -120,6 +127,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(squeeze(narrow(x, axis, i, 1), axis) for i in range(size))
 
 
+@public(is_standard=True)
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
     """Move elements along `axis` by `shift`; those that leave at the end come in at the start."""
     x = as_tensor(x)
@@ -147,6 +155,7 @@ def _roll_axis(x: Tensor, axis: int, distance: int) -> Tensor:
     return concat([narrow(x, axis, cut, size - cut), narrow(x, axis, 0, cut)], axis=axis)
 
 
+@public(is_standard=True, functions=[np.tile])
 def tile(x: Any, repetitions: Any, /) -> Tensor:
     """Repeat `x` as a whole along each axis; missing axes are added in front."""
     x = as_tensor(x)
@@ -160,6 +169,7 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
     return reshape(tiled, [n * count for n, count in zip(shape, counts, strict=True)])
 
 
+@public(is_standard=True)
 def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
     """Repeat each element `repeats` times along `axis`; flattened first for None."""
     x = as_tensor(x)
@@ -171,10 +181,3 @@ def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
     shape[axis + 1] = repeats
     merged = [*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]]
     return reshape(broadcast_to(wide, shape), merged)
-
-
-provide("reshape", reshape)
-provide("permute_dims", permute_dims)
-provide("squeeze", squeeze)
-provide("matrix_transpose", matrix_transpose)
-provide("reverse_axes", reverse_axes)

@@ -18,18 +18,16 @@ Blocks are the attributes that are graphs; those with numbers make a tuple.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import symgrad.graph.ops
 from symgrad.errors import Source, SymgradError
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import OpDef, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
+from symgrad.graph.ops import declare_all
 from symgrad.graph.ops.leaf import Variable, constant_op, placeholder_op, variable_op
 from symgrad.graph.text.attribute_types import attribute_types, describe_type, is_of_type
 from symgrad.graph.text.tokens import Token, Tokens, error_at
@@ -51,15 +49,8 @@ def parse_graph(text: str) -> Graph:
 
     Raises `GraphError`, with the line of the text, for what is no graph.
     """
-    _declare_ops()
+    declare_all()
     return _GraphParser(text).graph()
-
-
-@functools.cache
-def _declare_ops() -> None:
-    """Import every family of ops: a text may use ops that the program at hand does not."""
-    for module in pkgutil.iter_modules(symgrad.graph.ops.__path__, "symgrad.graph.ops."):
-        importlib.import_module(module.name)
 
 
 @dataclass(frozen=True, slots=True)

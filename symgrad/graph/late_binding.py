@@ -1,0 +1,36 @@
+"""Late binding: what methods of tensors and graphs call by name, because it lies above them.
+
+A tensor is below the ops, which are made of tensors, and a graph below its text: so the functions
+are put into this table when their modules are imported. It is not the table of ops (`opdef.py`),
+nor that of the functions users know as ops (`public_ops.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PROVIDED: dict[str, Callable[..., Any]] = {}
+
+
+def provide(function: Function) -> Function:
+    """Make `function` what is called by its name; a decorator that leaves it as it is."""
+    name = function.__name__
+    assert name not in _PROVIDED, f"{name} is provided twice"
+    _PROVIDED[name] = function
+    return function
+
+
+def wrap_provided(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Put `wrap(function)` in the place of each function provided so far.
+
+    So what is above ops can make all of them take more than tensors: nests of them, for instance.
+    """
+    _PROVIDED.update({name: wrap(function) for name, function in _PROVIDED.items()})
+
+
+def provided(name: str) -> Callable[..., Any]:
+    """Return the function provided under `name`."""
+    return _PROVIDED[name]

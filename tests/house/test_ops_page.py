@@ -1,0 +1,16 @@
+"""`docs/ops.md` is what its tool makes of the declarations of public ops."""
+
+from tools.update_ops import PAGE, operators, page
+
+
+def test_the_page_lists_the_ops_as_they_are_declared():
+    hint = "`python tools/update_ops.py` writes it anew"
+    assert PAGE.read_text(encoding="utf-8") == page(), hint
+
+
+def test_an_operator_is_listed_as_python_writes_it():
+    found = operators()
+    assert found["add"] == ["a + b"]
+    assert found["bitwise_right_shift"] == ["a >> b"]
+    assert found["round"] == ["round(a)"]
+    assert len(found) == 24

@@ -1,0 +1,100 @@
+"""A public op is declared once: where it is defined, and in one row of its package's names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.frontend import namespace
+from symgrad.graph import late_binding, public_ops
+from symgrad.graph.node import Tensor
+from symgrad.graph.public_ops import PUBLIC_OPS, public
+from tests.support.evaluators import evaluate_reference
+from tools.update_ops import operators
+
+FACES = {"sg": sg, "nn": sg.nn}
+
+
+def _rows(module: ModuleType) -> list[str]:
+    """Return the names that a type checker takes for public: `import x as x`, and assignments."""
+    tree = ast.parse(Path(str(module.__file__)).read_bytes())
+    imported = [
+        alias.asname
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if alias.asname == alias.name
+    ]
+    assigned = [
+        target.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and target.id != "__all__"
+    ]
+    return [*imported, *assigned]
+
+
+@pytest.mark.parametrize("module", FACES.values(), ids=FACES)
+def test_a_public_name_is_one_row_that_type_checkers_see(module):
+    rows = _rows(module)
+    # What is imported for what it does, and is no name of the list.
+    assert sorted(rows) == sorted({*module.__all__, *({"protocols"} & set(rows))})
+
+
+def test_every_declared_op_has_its_row_and_every_row_of_an_op_its_declaration():
+    declared = {op.function: name for name, op in PUBLIC_OPS.items()}
+    families = ("symgrad.graph.ops.", "symgrad.frontend.creation", "symgrad.nn.")
+    public_in: dict[str, set[str]] = {}
+    for face, module in FACES.items():
+        values = {name: inspect.unwrap(getattr(module, name)) for name in module.__all__}
+        ops = {name: f for name, f in values.items() if inspect.isfunction(f)}
+        ops = {name: f for name, f in ops.items() if f.__module__.startswith(families)}
+        assert {name: declared.get(f) for name, f in ops.items()} == {name: name for name in ops}
+        public_in[face] = set(ops)
+    of_nn = {n for f, n in declared.items() if f.__module__.startswith("symgrad.nn.")}
+    assert of_nn <= public_in["nn"]
+    assert set(declared.values()) - of_nn == public_in["sg"]
+
+
+def test_an_op_is_the_same_function_under_all_its_names():
+    assert sg.sigmoid is sg.nn.sigmoid
+    for name, op in PUBLIC_OPS.items():
+        assert (name in namespace.__all__) == op.is_standard
+        assert not op.is_standard or getattr(namespace, name) is getattr(sg, name)
+
+
+def test_operators_call_declared_ops():
+    assert operators().keys() <= PUBLIC_OPS.keys()
+
+
+def test_a_declaration_alone_makes_an_op_stand_for_functions_of_numpy():
+    with (
+        patch.dict(PUBLIC_OPS),
+        patch.dict(public_ops.UFUNCS),
+        patch.dict(public_ops.FUNCTIONS),
+        patch.dict(late_binding._PROVIDED),
+    ):
+
+        @public(ufuncs=[np.hypot], functions=[np.ptp])
+        def length(x: Any, y: Any = 0.0) -> Tensor:
+            return sg.sqrt(x * x + y * y)
+
+        x: Any = sg.placeholder((2,))  # what NumPy makes of a tensor has no type
+        given = np.array([3.0, -8.0], np.float32)
+        graph = sg.Graph([np.hypot(x, 4.0), np.ptp(x)], [x])
+        with pytest.raises(AssertionError, match="two ops stand for hypot"):
+            public(ufuncs=[np.hypot])(test_operators_call_declared_ops)
+    first, second = evaluate_reference(graph, [given])
+    np.testing.assert_allclose(first, [5.0, np.hypot(8.0, 4.0)], rtol=1e-6)
+    np.testing.assert_array_equal(second, [3.0, 8.0])
+    with pytest.raises(TypeError):
+        np.hypot(x, 4.0)
