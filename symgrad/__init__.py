@@ -84,6 +84,8 @@ from symgrad.graph.gradient_registry import not_differentiable as not_differenti
 from symgrad.graph.gradient_registry import register_gradient as register_gradient
 from symgrad.graph.graph import Graph as Graph
 from symgrad.graph.graph import Update as Update
+from symgrad.graph.leaf import Variable as Variable
+from symgrad.graph.leaf import placeholder as placeholder
 from symgrad.graph.node import Node as Node
 from symgrad.graph.node import Tensor as Tensor
 from symgrad.graph.operands import constant as constant
@@ -135,8 +137,6 @@ from symgrad.graph.ops.indexing import one_hot as one_hot
 from symgrad.graph.ops.indexing import scatter_add as scatter_add
 from symgrad.graph.ops.indexing import take as take
 from symgrad.graph.ops.indexing import take_along_axis as take_along_axis
-from symgrad.graph.ops.leaf import Variable as Variable
-from symgrad.graph.ops.leaf import placeholder as placeholder
 from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
 from symgrad.graph.ops.reduction import all as all
 from symgrad.graph.ops.reduction import any as any

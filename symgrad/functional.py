@@ -29,11 +29,11 @@ from symgrad.graph.build import (
 )
 from symgrad.graph.dtypes import as_dtype, uint64
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import constant_op, placeholder, placeholder_op
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Region, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call, with_intermediates
-from symgrad.graph.ops.leaf import constant_op, placeholder, placeholder_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, TensorType
 from symgrad.runtime.function import Step, compile

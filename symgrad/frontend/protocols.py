@@ -18,6 +18,7 @@ from symgrad.errors import GraphError, user_source
 from symgrad.frontend import creation, namespace
 from symgrad.frontend.container import Container, leafwise
 from symgrad.graph.late_binding import Function, provide, wrap_provided
+from symgrad.graph.networkx_view import to_networkx
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import (
     arithmetic,
@@ -31,6 +32,8 @@ from symgrad.graph.ops import (
     views,
 )
 from symgrad.graph.public_ops import FUNCTIONS, REDUCTIONS, UFUNCS
+from symgrad.graph.text.parse import parse_graph
+from symgrad.graph.text.print import print_graph
 
 # The name of the op, and what takes NumPy's arguments for it.
 ADAPTERS: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {}
@@ -196,3 +199,6 @@ def array_namespace(api_version: str | None) -> ModuleType:
 declare_all()
 # `tensor + container` is a container.
 wrap_provided(leafwise)
+provide(parse_graph)
+provide(print_graph)
+provide(to_networkx)

@@ -15,9 +15,9 @@ from symgrad.frontend.nests import describe, flatten, is_leaf, leaves_beside, ma
 from symgrad.graph.build import scoped
 from symgrad.graph.dtypes import DTypeLike
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant
-from symgrad.graph.ops.leaf import Variable, variable_node
 from symgrad.graph.types import Array, Literal, State, write_states
 
 _unnamed = itertools.count()

@@ -8,8 +8,9 @@ from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph.build import are_same, rebuild, substitute_sizes
+from symgrad.graph.late_binding import provided
+from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor
-from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Attr, NestedGraph
@@ -109,21 +110,16 @@ class Graph(NestedGraph):
 
         Raises `GraphError`, with the line, for text that states none.
         """
-        from symgrad.graph.text.parse import parse_graph  # it makes graphs, so it imports this
-
-        return parse_graph(text)
+        graph: Graph = provided("parse_graph")(text)
+        return graph
 
     def __str__(self) -> str:
         """Return the text, which `parse` reads."""
-        from symgrad.graph.text.print import print_graph
-
-        return print_graph(self)
+        return str(provided("print_graph")(self))
 
     def to_networkx(self) -> Any:
         """Return a `networkx.DiGraph` of the nodes, with attributes `op`, `name` and `types`."""
-        from symgrad.graph.networkx_view import to_networkx
-
-        return to_networkx(self)
+        return provided("to_networkx")(self)
 
     def with_roots(self, mapping: Mapping[Tensor, Tensor]) -> Graph:
         """Return the program with outputs, inputs and new values replaced as `mapping` says."""

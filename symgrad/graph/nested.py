@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from symgrad.errors import GraphError
 from symgrad.graph.build import apply, enter, inside, rebuild_here, region, require_visible
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Region, Tensor
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import TensorType
 

@@ -5,10 +5,13 @@ It is a view made anew each time and never how programs are stored; passes have 
 
 from __future__ import annotations
 
-import networkx
+from typing import TYPE_CHECKING
 
 from symgrad.graph.compare import graphs_of, statements
 from symgrad.graph.graph import Graph
+
+if TYPE_CHECKING:
+    import networkx
 
 
 def to_networkx(graph: Graph) -> networkx.DiGraph:
@@ -22,6 +25,8 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
 
 
 def _view(graph: Graph, views: dict[Graph, networkx.DiGraph]) -> networkx.DiGraph:
+    import networkx  # slow to import, and only who asks for a view waits for it
+
     if graph in views:
         return views[graph]
     view = networkx.DiGraph(name=graph.name)

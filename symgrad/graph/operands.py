@@ -16,8 +16,8 @@ from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
 from symgrad.graph.late_binding import provided
+from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.leaf import constant_node
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Literal, Shape, TensorType

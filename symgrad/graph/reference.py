@@ -12,8 +12,8 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph.graph import Graph, specialize
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.sizes import Dim, Unknown, substitute
 from symgrad.graph.types import Array, is_unbounded
 

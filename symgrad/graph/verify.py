@@ -13,8 +13,8 @@ from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_in, graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor, infer_types
-from symgrad.graph.ops.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import Attr, Literal, PythonFunction, State, TensorType
 

@@ -9,9 +9,9 @@ from typing import Any
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import name_scope
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.comparison import equal, where
-from symgrad.graph.ops.leaf import Variable
 from symgrad.optim.hyperparameters import check_count
 from symgrad.optim.optimizer import Optimizer, Pair
 from symgrad.optim.rule import Rule

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symgrad.graph import dtypes
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
-from symgrad.graph.ops.leaf import Variable
 from symgrad.optim.hyperparameters import LearningRate
 from symgrad.optim.moments import Moments
 from symgrad.optim.rule import Group, in_slot_dtype

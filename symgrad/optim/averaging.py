@@ -12,10 +12,10 @@ from symgrad.frontend.control import require_bool, scalar_tensor
 from symgrad.graph import dtypes
 from symgrad.graph.build import name_scope
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.comparison import greater, where
-from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.types import Array, State
 from symgrad.optim.hyperparameters import check_fraction
 from symgrad.optim.optimizer import check_variable, repeated

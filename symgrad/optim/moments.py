@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import square
-from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.optim.hyperparameters import LearningRate, check_fraction, check_not_negative
 from symgrad.optim.optimizer import Pair

@@ -14,9 +14,9 @@ from typing import Any, Self
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
-from symgrad.graph.ops.leaf import Variable
 from symgrad.optim.hyperparameters import LearningRate, Rate, check_learning_rate, rate_at
 from symgrad.optim.optimizer import Optimizer, Pair, check_variable, repeated
 

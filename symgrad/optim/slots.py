@@ -11,7 +11,7 @@ from symgrad.frontend.state import variable
 from symgrad.graph import dtypes
 from symgrad.graph.build import inside
 from symgrad.graph.dtypes import DType
-from symgrad.graph.ops.leaf import Variable
+from symgrad.graph.leaf import Variable
 from symgrad.graph.types import Array, State
 
 

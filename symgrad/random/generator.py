@@ -22,12 +22,12 @@ from symgrad.frontend.creation import as_shape
 from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, float32, float64, int64, uint64
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.sizes import Dim

@@ -25,7 +25,7 @@ from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
 from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import BY_SHORT
-from symgrad.graph.ops.leaf import Variable
+from symgrad.graph.leaf import Variable
 from symgrad.graph.types import Array, State, read_states, write_states
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.

@@ -15,9 +15,9 @@ from symgrad.codegen.target import target_named
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.graph import Graph, Update, specialize
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.leaf import Variable
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array
 from symgrad.passes.calls.inline_calls import inline_calls

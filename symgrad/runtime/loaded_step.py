@@ -17,8 +17,8 @@ from symgrad.codegen.llvm.tape import TAPE_FULL
 from symgrad.codegen.target import target_named
 from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.types import Array
 from symgrad.runtime.aot_manifest import failure_from_json, nest_from_json
 from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes

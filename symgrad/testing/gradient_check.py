@@ -16,15 +16,15 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import rebuild
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
-from symgrad.graph.node import Node, Tensor
-from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.leaf import (
+from symgrad.graph.leaf import (
     constant_node,
     constant_op,
     placeholder,
     placeholder_op,
     variable_op,
 )
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.operands import as_tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array, Attr, Literal
 from symgrad.passes.gradients.reverse_mode import gradients

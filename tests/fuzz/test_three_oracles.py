@@ -19,10 +19,10 @@ from symgrad.config import override
 from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import float32, float64
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.ops.arithmetic import floor
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import astype
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.types import Array

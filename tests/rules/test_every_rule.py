@@ -16,8 +16,8 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import rebuild
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.reference import evaluate
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array

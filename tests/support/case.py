@@ -14,8 +14,8 @@ import numpy as np
 
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.leaf import placeholder
 
 Array = np.ndarray[Any, Any]
 

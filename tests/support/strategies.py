@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops import (
@@ -29,7 +30,6 @@ from symgrad.graph.ops import (
     transcendental,
     views,
 )
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.types import Array, State
 from tests.support.control_strategies import CONTROL
 from tests.support.pool import Pool, Recipe, Row

@@ -18,11 +18,11 @@ from symgrad.cost_model import CHEAP_FLOPS
 from symgrad.graph.bodies import flops_of_map
 from symgrad.graph.build import apply, apply_node, are_same, gradient_keys_in_force, rebuild
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.ops.elementwise import filled_like
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.masks import masked, split_mask, uniform_mask
 from symgrad.graph.ops.subgraph import (

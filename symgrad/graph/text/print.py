@@ -38,8 +38,8 @@ from symgrad.graph import dtypes
 from symgrad.graph.compare import graphs_in, graphs_of, number_unknowns, sizes_of, statements
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import constant_op, placeholder_op, variable_op
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.leaf import constant_op, placeholder_op, variable_op
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
 from symgrad.graph.types import (

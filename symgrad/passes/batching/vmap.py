@@ -23,10 +23,10 @@ from symgrad.errors import CompileError
 from symgrad.graph.batch_rules import Entry, Operands, rule_of
 from symgrad.graph.build import derived_from, enter, gradient_keys, rebuild_here
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.conversion import size_of
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.sizes import Dim
 from symgrad.graph.traverse import topological

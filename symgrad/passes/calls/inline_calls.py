@@ -27,9 +27,9 @@ from symgrad.cost_model import FUNCTION_GROWTH, FUSED_FUNCTION, SMALL_FUNCTION
 from symgrad.graph.build import are_same, current_region, inside, rebuild, rebuild_here
 from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.calls import call_op, callee_of
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.ops.stand_in import stands_for
 from symgrad.graph.types import Attr, attr_key, is_unbounded
 from symgrad.passes.calls.callees import Callees, calls_in, graphs_within

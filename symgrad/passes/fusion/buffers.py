@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.graph.graph import Update
+from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.types import Literal as ArrayLiteral
 from symgrad.graph.types import State, TensorType
 from symgrad.passes.fusion.order_groups import state_of

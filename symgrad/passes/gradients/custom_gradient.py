@@ -32,11 +32,11 @@ from symgrad.graph.build import (
     require_visible,
 )
 from symgrad.graph.gradient_registry import has_gradient
+from symgrad.graph.leaf import Variable, placeholder_op
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.conversion import identity
-from symgrad.graph.ops.leaf import Variable, placeholder_op
 from symgrad.graph.ops.stand_in import custom_gradient_node, differentiated_inputs
 from symgrad.graph.traverse import operands_of, topological
 

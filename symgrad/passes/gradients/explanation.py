@@ -10,11 +10,11 @@ from typing import Any
 
 from symgrad.graph.build import outer_tensors
 from symgrad.graph.gradient_registry import has_gradient
+from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call_op, callee_of
 from symgrad.graph.ops.conversion import stop_gradient_op
-from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.gradients.reverse_mode import ArrivedGradients, live_tensors, sweep

@@ -16,9 +16,9 @@ from symgrad.cost_model import STACK_BYTES, STACK_RATIO
 from symgrad.graph.build import with_attrs
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.loop_view import LOOPS, LoopView
 from symgrad.graph.node import Node, Region, Tensor, make_node
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Attr, Literal, TensorType
 from symgrad.passes.costs import bytes_of

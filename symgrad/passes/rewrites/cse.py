@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from symgrad.graph.graph import Graph, transform
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 from symgrad.passes.rewrites.value_numbering import value_key
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from symgrad.errors import DTypeError
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.leaf import constant_op, placeholder
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.leaf import constant_op, placeholder
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Literal

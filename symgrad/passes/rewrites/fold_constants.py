@@ -24,8 +24,8 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, transform
+from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor, make_node
-from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.structures import traits_of
 from symgrad.graph.types import Array, Literal
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs

@@ -15,8 +15,8 @@ from enum import Enum
 from symgrad.graph.build import derived_from
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, OpDef, Tensor, make_node
-from symgrad.graph.ops.leaf import constant_op
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from symgrad.errors import SymgradError
 from symgrad.graph.build import apply, rebuild
 from symgrad.graph.dtypes import DType, is_lossless
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, negative
 from symgrad.graph.ops.comparison import where
@@ -23,7 +24,6 @@ from symgrad.graph.ops.conversion import (
     stop_gradient,
     stop_gradient_op,
 )
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.marks import match_shape_op, prevent_gradient, prevent_gradient_op
 from symgrad.graph.ops.slicing import (
     concat,

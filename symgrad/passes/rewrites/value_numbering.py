@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from symgrad.graph.gradient_registry import is_registered
+from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.leaf import placeholder_op
 from symgrad.graph.types import attr_key
 
 

@@ -7,9 +7,9 @@ import pytest
 from symgrad.graph import dtypes
 from symgrad.graph.build import built_once, derived_from, inside, rebuild, region
 from symgrad.graph.graph import Graph, transform
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.types import Literal

@@ -7,7 +7,7 @@ import pytest
 
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.ops.leaf import Variable, placeholder, variable_node
+from symgrad.graph.leaf import Variable, placeholder, variable_node
 from symgrad.graph.sizes import unknown
 from symgrad.graph.types import Attr, Literal, State
 from tests.support.test_ops import sink

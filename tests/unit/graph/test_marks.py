@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from symgrad.errors import ShapeError
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import square
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.marks import match_shape
 from tests.support.gradient_programs import (
     VECTOR,

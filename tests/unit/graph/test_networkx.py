@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import networkx
 import numpy as np
 
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.nested import Traced
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.branches import branch
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.types import State, TensorType
 from tests.support.test_ops import sink, source
@@ -75,3 +78,8 @@ def test_the_order_of_the_nodes_is_topological_for_networkx_too():
     assert networkx.is_directed_acyclic_graph(view)
     position = {node: i for i, node in enumerate(view)}
     assert all(position[a] < position[b] for a, b in view.edges)
+
+
+def test_who_asks_for_no_view_does_not_wait_for_networkx():
+    program = "import sys, symgrad; sys.exit('networkx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -11,10 +11,10 @@ from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.node import OpDef, Reference
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, divide, multiply
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import log, tanh

@@ -5,7 +5,7 @@ import pytest
 from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
-from symgrad.graph.ops.leaf import placeholder
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.ops.scan import kept_type
 from symgrad.graph.ops.subgraph import check_operands
 from symgrad.graph.types import TensorType

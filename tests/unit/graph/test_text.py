@@ -10,8 +10,8 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import gradient_keys, name_scope
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import Variable, constant_node, placeholder, variable_node
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.leaf import Variable, constant_node, placeholder, variable_node
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reduce_sum, reshape
 from symgrad.graph.ops.transcendental import tanh

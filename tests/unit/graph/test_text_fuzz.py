@@ -11,8 +11,8 @@ from symgrad.errors import GraphError
 from symgrad.graph import dtypes
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.ops.arithmetic import negative
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.reference import evaluate
 from symgrad.graph.text.print import print_graph
 from symgrad.graph.verify import verify

@@ -11,13 +11,13 @@ from symgrad.errors import GraphError
 from symgrad.graph import dtypes
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate

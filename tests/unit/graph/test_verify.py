@@ -8,9 +8,9 @@ import pytest
 from symgrad.graph import dtypes
 from symgrad.graph.build import region
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder, variable_node, variable_op
 from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.leaf import placeholder, variable_node, variable_op
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, sum_op
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.types import Attr, State, TensorType

@@ -9,13 +9,13 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import region
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.types import Attr, State, TensorType

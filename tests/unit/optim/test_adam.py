@@ -9,8 +9,8 @@ import pytest
 
 from symgrad.errors import GraphError
 from symgrad.frontend.state import variable
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.types import Array
 from symgrad.nn.losses import mse

@@ -9,9 +9,9 @@ from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.frontend.state import variable
 from symgrad.graph.build import name_scope
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import Variable, placeholder
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.conversion import stop_gradient
-from symgrad.graph.ops.leaf import Variable, placeholder
 from symgrad.optim.adam import Adam
 from symgrad.optim.sgd import SGD
 from symgrad.runtime.function import compile as compile_step

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, negative, square
 from symgrad.graph.ops.conversion import identity
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import exp, sin, tanh
 from symgrad.graph.traverse import topological
 from symgrad.passes.gradients.aggregate import AggregationMethod

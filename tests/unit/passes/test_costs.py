@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.graph.dtypes import float32
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.indexing import take
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, tanh

@@ -7,6 +7,7 @@ import pytest
 
 from symgrad.frontend.state import variable
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
@@ -14,7 +15,6 @@ from symgrad.graph.ops.contraction import matmul, outer
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.indexing import one_hot
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum
 from symgrad.graph.ops.transcendental import exp

@@ -14,11 +14,11 @@ import symgrad as sg
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import name_scope
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import multiply, negative, square
 from symgrad.graph.ops.conversion import astype, identity
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import reduce_sum
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.traverse import topological

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from symgrad.graph import dtypes
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import floor, square
 from symgrad.graph.ops.conversion import astype, stop_gradient
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.transcendental import exp, sin
 from symgrad.passes.gradients.explanation import explain_none

@@ -14,9 +14,9 @@ from symgrad.graph.gradient_registry import (
     not_differentiable,
     register_gradient,
 )
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import multiply, negative, square
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.passes.gradients.explanation import explain_none

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from symgrad.errors import ShapeError
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, negative, square
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.marks import prevent_gradient
 from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import reduce_sum

@@ -10,12 +10,12 @@ import pytest
 from symgrad.graph.build import apply_node, derived_from, inside
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.reference import evaluate

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import add
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import sin
 from symgrad.passes.loops.min_cut import NEVER, cheapest_cut
 

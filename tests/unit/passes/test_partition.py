@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from symgrad.frontend.state import variable
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.gathering import gather
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.slicing import flip
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum
 from symgrad.graph.ops.transcendental import tanh

@@ -12,10 +12,10 @@ from symgrad.errors import GraphError
 from symgrad.graph import dtypes
 from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph, transform
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, negative, subtract
 from symgrad.graph.ops.conversion import identity
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array, State

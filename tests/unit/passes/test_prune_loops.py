@@ -11,13 +11,13 @@ import numpy as np
 
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import less
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.ops.while_loop import loop

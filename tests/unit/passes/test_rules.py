@@ -6,12 +6,12 @@ import pytest
 
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, negative, subtract
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import identity
-from symgrad.graph.ops.leaf import placeholder
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, sqrt
 from symgrad.passes.rewrites.equations import rule, uniform_value

@@ -12,11 +12,11 @@ import pytest
 
 from symgrad.errors import NoGradientError
 from symgrad.graph import dtypes
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, floor, multiply, square
 from symgrad.graph.ops.conversion import identity, stop_gradient
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.ops.marks import prevent_gradient
 from symgrad.graph.ops.transcendental import sin
 from symgrad.graph.traverse import topological

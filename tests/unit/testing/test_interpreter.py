@@ -8,8 +8,8 @@ import pytest
 
 from symgrad.errors import DTypeError, GraphError
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.leaf import placeholder, variable_node
 from symgrad.graph.types import State
 from symgrad.testing import assert_allclose, interpret
 
