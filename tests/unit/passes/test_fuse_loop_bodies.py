@@ -111,7 +111,7 @@ def test_a_small_loop_variable_is_aligned_and_copied_to_its_output_at_the_end(si
     array = np.ones(size, np.float32)
     np.testing.assert_array_equal(step(array), array / 256)
     arguments, _ = body_calls(step)[0]
-    assert arguments.startswith("arena" if is_copied else "output0")
+    assert arguments.startswith("temporary" if is_copied else "output0")
 
 
 def test_tapes_grow_and_keep_what_is_on_them():
