@@ -25,7 +25,7 @@ import numpy as np
 from llvmlite import ir
 
 from benchmarks.peak import peak_call
-from benchmarks.timing import Call
+from benchmarks.timing import Contestant
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
 from symgrad.codegen.target import Target, target_named
@@ -133,7 +133,7 @@ def measure_peak(dtype: DType, target: Target) -> float:
     return flops / best_of({"peak": call}, 0.3)["peak"] / 1e9
 
 
-def best_of(contestants: Mapping[str, Call], seconds: float) -> dict[str, float]:
+def best_of(contestants: Mapping[str, Contestant], seconds: float) -> dict[str, float]:
     """Call the contestants in turns and return the shortest time of each."""
     best = dict.fromkeys(contestants, float("inf"))
     end = time.perf_counter() + seconds * len(contestants)

@@ -15,7 +15,7 @@ import numpy as np
 
 import symgrad as sg
 from benchmarks.report import Bar, Report, run_as_program
-from benchmarks.timing import Call, interleave, optional, pin_to_one_core
+from benchmarks.timing import Contestant, interleave, optional, pin_to_one_core
 from symgrad.graph.types import Array
 
 ELEMENTS = 1000
@@ -40,7 +40,7 @@ def measure(quick: bool = False) -> Report:
     return report
 
 
-def _symgrad_calls(x: Array) -> dict[str, Call]:
+def _symgrad_calls(x: Array) -> dict[str, Contestant]:
     slope = sg.grad(lambda x: sg.mean(x * x))
     box = sg.Container(w=x, layer=sg.Container(b=x))
     assert np.allclose(slope(x), 2 * x / ELEMENTS), "the gradient is wrong"
@@ -54,7 +54,7 @@ def _symgrad_calls(x: Array) -> dict[str, Call]:
     }
 
 
-def _numpy_calls(x: Array) -> dict[str, Call]:
+def _numpy_calls(x: Array) -> dict[str, Contestant]:
     return {
         "gradient_descent_update, NumPy": lambda: x - 0.1 * x,
         "adam_update, NumPy": partial(_numpy_adam, x, x, 0.1, x, x, 3),
@@ -67,7 +67,7 @@ def _numpy_adam(w: Any, g: Any, lr: float, m: Any, v: Any, step: int) -> tuple[A
     return w - scale * m / (v**0.5 + 1e-7), m, v
 
 
-def _jax_calls(x: Array) -> dict[str, Call]:
+def _jax_calls(x: Array) -> dict[str, Contestant]:
     jax = optional("jax")
     if jax is None:
         return {}

@@ -17,7 +17,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.peak import peak_call
 from benchmarks.report import Bar, Report, run_as_program
-from benchmarks.timing import Call, interleave, pin_to_one_core
+from benchmarks.timing import Contestant, interleave, pin_to_one_core
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -90,7 +90,7 @@ def measure_product(dtype: DType, size: int, form: Form, *, rounds: int) -> Prod
     )
 
 
-def _product_calls(dtype: DType, size: int, form: Form) -> dict[str, Call]:
+def _product_calls(dtype: DType, size: int, form: Form) -> dict[str, Contestant]:
     shape = (size, size)
     x, y = (sg.placeholder(shape, dtype) for _ in range(2))
     step = compile([x, y], (x.T if form[0] == "T" else x) @ (y.T if form[1] == "T" else y))

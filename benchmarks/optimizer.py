@@ -28,7 +28,7 @@ import numpy as np
 
 import symgrad as sg
 from benchmarks.report import Bar, Report, run_as_program
-from benchmarks.timing import Call, Times, interleave, optional, pin_to_one_core
+from benchmarks.timing import Contestant, Times, interleave, optional, pin_to_one_core
 from symgrad.errors import CompileError
 from symgrad.graph.types import Array, aligned_copy
 from symgrad.optim import Adam
@@ -114,7 +114,7 @@ def _measure_given(report: Report, quick: bool, threads: int) -> None:
     if step is None:
         report.notes.append(f"threads={threads} is not an option of this version.")
         return
-    contestants: dict[str, Call] = {ours: step}
+    contestants: dict[str, Contestant] = {ours: step}
     with tempfile.TemporaryDirectory() as folder:
         in_c = _c_step(Path(folder), weights, gradients, threads)
     if in_c is not None:
@@ -132,7 +132,7 @@ def _measure_given(report: Report, quick: bool, threads: int) -> None:
         report.notes.append("there is no C compiler to compare with.")
 
 
-def _symgrad_step(weights: list[Array], gradients: list[Array], threads: int) -> Call | None:
+def _symgrad_step(weights: list[Array], gradients: list[Array], threads: int) -> Contestant | None:
     variables = [sg.variable(w) for w in weights]
     given = [sg.placeholder(g.shape) for g in gradients]
     updates = Adam(RATE, BETA1, BETA2, EPSILON).apply_gradients(zip(given, variables, strict=True))
@@ -150,7 +150,7 @@ def _symgrad_step(weights: list[Array], gradients: list[Array], threads: int) ->
 
 def _c_step(
     folder: Path, weights: list[Array], gradients: list[Array], threads: int
-) -> Call | None:
+) -> Contestant | None:
     if shutil.which("cc") is None:
         return None
     source, library = folder / "adam.c", folder / "adam.so"
@@ -178,7 +178,7 @@ def _table(arrays: list[Array]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
 
 
-def _torch_step(weights: list[Array], gradients: list[Array], threads: int) -> Call | None:
+def _torch_step(weights: list[Array], gradients: list[Array], threads: int) -> Contestant | None:
     torch = optional("torch")
     if torch is None:
         return None
@@ -196,7 +196,7 @@ def _torch_step(weights: list[Array], gradients: list[Array], threads: int) -> C
     return run
 
 
-def _check_equal(contestants: dict[str, Call]) -> None:
+def _check_equal(contestants: dict[str, Contestant]) -> None:
     results = {name: np.array(run()) for name, run in contestants.items()}
     first = next(iter(results.values()))
     for name, result in results.items():
@@ -236,7 +236,7 @@ def _loss_of(start: Array, x: Array, y: Array) -> tuple[sg.Variable, list[sg.Ten
     return weight, inputs, sg.mean(sg.square(inputs[0] @ weight - inputs[1]))
 
 
-def _whole_step(start: Array, x: Array, y: Array) -> tuple[Call, list[Step]]:
+def _whole_step(start: Array, x: Array, y: Array) -> tuple[Contestant, list[Step]]:
     weight, inputs, loss = _loss_of(start, x, y)
     step = compile(inputs, loss, updates=Adam(RATE).minimize(loss))
 
@@ -247,7 +247,7 @@ def _whole_step(start: Array, x: Array, y: Array) -> tuple[Call, list[Step]]:
     return run, [step]
 
 
-def _apart_steps(start: Array, x: Array, y: Array) -> tuple[Call, list[Step]]:
+def _apart_steps(start: Array, x: Array, y: Array) -> tuple[Contestant, list[Step]]:
     weight, inputs, loss = _loss_of(start, x, y)
     (gradient,) = sg.gradients(loss, [weight])
     assert gradient is not None, "the loss depends on the weight"

@@ -13,7 +13,7 @@ import numpy as np
 
 import symgrad as sg
 from benchmarks.report import Bar, Report, run_as_program
-from benchmarks.timing import Call, interleave, optional, pin_to_one_core
+from benchmarks.timing import Contestant, interleave, optional, pin_to_one_core
 from symgrad.graph.types import Array
 from symgrad.runtime.function import compile
 
@@ -25,7 +25,7 @@ def measure(quick: bool = False) -> Report:
     """Return nanoseconds a call of each contestant, and the ratio to symgrad's."""
     pin_to_one_core()
     x = np.arange(4.0)
-    calls: dict[str, Call] = {"NumPy add(x, 1)": partial(np.add, x, 1)}
+    calls: dict[str, Contestant] = {"NumPy add(x, 1)": partial(np.add, x, 1)}
     calls = {**_symgrad_calls(x), **calls, **_jax_calls(x)}
     times = interleave(calls, rounds=5 if quick else 101)
     ours = times["symgrad step(x)"]
@@ -42,7 +42,7 @@ def measure(quick: bool = False) -> Report:
     return report
 
 
-def _symgrad_calls(x: Array) -> dict[str, Call]:
+def _symgrad_calls(x: Array) -> dict[str, Contestant]:
     given = sg.placeholder(x.shape, "float64")
     step = compile([given], given + 1)
     out = np.empty_like(x)
@@ -50,7 +50,7 @@ def _symgrad_calls(x: Array) -> dict[str, Call]:
     return {"symgrad step(x)": partial(step, x), "symgrad step(x, out=)": partial(step, x, out=out)}
 
 
-def _jax_calls(x: Array) -> dict[str, Call]:
+def _jax_calls(x: Array) -> dict[str, Contestant]:
     jax = optional("jax")
     if jax is None:
         return {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks.timing import Call
+from benchmarks.timing import Contestant
 from symgrad.codegen.llvm.limits import flops_of
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
@@ -17,7 +17,7 @@ from symgrad.runtime.limits import limit_functions
 TURNS = 100_000
 
 
-def peak_call(dtype: DType, target: Target) -> tuple[Call, float]:
+def peak_call(dtype: DType, target: Target) -> tuple[Contestant, float]:
     """Return a call that does nothing but multiply-adds, and how many flops those are."""
     flops, _ = limit_functions(dtype, target)
     return partial(flops, 1, TURNS), float(flops_of(dtype, target, TURNS))

@@ -15,7 +15,7 @@ import numpy as np
 
 import symgrad as sg
 from benchmarks.report import Report, run_as_program
-from benchmarks.timing import Call, interleave, optional, pin_to_one_core
+from benchmarks.timing import Contestant, interleave, optional, pin_to_one_core
 
 COUNT = 2**18
 KINDS = ("uniform float32", "uniform float64", "normal float32", "normal float64")
@@ -35,11 +35,11 @@ def measure(quick: bool = False) -> Report:
     return report
 
 
-def _contestants(kind: str) -> dict[str, Call]:
+def _contestants(kind: str) -> dict[str, Contestant]:
     name, dtype = kind.split()
     rng = sg.random.Generator(0)
     step = sg.compile([], getattr(rng, name)((COUNT,), dtype=dtype), [rng.advance()])
-    calls: dict[str, Call] = {
+    calls: dict[str, Contestant] = {
         "symgrad": step,
         "NumPy, PCG64": _numpy_call(np.random.PCG64(0), name, dtype),
         "NumPy, Philox": _numpy_call(np.random.Philox(0), name, dtype),
@@ -53,13 +53,13 @@ def _contestants(kind: str) -> dict[str, Call]:
     return calls if jax is None else {**calls, "JAX": jax}
 
 
-def _numpy_call(bits: Any, name: str, dtype: Any) -> Call:
+def _numpy_call(bits: Any, name: str, dtype: Any) -> Contestant:
     rng = np.random.Generator(bits)
     draw: Callable[..., Any] = rng.random if name == "uniform" else rng.standard_normal
     return partial(draw, COUNT, dtype)
 
 
-def _jax_call(name: str, dtype: str) -> Call | None:
+def _jax_call(name: str, dtype: str) -> Contestant | None:
     jax = optional("jax")
     if jax is None or dtype == "float64":  # which JAX makes only if all of it is set to
         return None

@@ -16,7 +16,7 @@ import numpy as np
 
 import symgrad as sg
 from benchmarks.report import Bar, Report, run_as_program
-from benchmarks.timing import Call, Times, interleave
+from benchmarks.timing import Contestant, Times, interleave
 from symgrad.graph.types import Array, aligned_empty
 from symgrad.optim import Adam
 from symgrad.runtime.function import compile
@@ -26,7 +26,7 @@ PRODUCTS = (512, 1024, 2048)
 MIN_SPEED_UP = 1.7  # of products
 
 # From a number of threads to a call of the step on that many, and the state it leaves.
-Maker = Callable[[int], tuple[Call, Callable[[], Array]]]
+Maker = Callable[[int], tuple[Contestant, Callable[[], Array]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _small() -> list[Work]:
     ]
 
 
-def _product(size: int, threads: int) -> tuple[Call, Callable[[], Array]]:
+def _product(size: int, threads: int) -> tuple[Contestant, Callable[[], Array]]:
     a, b = (_random((size, size), seed) for seed in range(2))
     x, y = sg.placeholder((size, size)), sg.placeholder((size, size))
     return _into(compile([x, y], x @ y, threads=threads), (size, size), a, b)
@@ -91,7 +91,7 @@ def _product(size: int, threads: int) -> tuple[Call, Callable[[], Array]]:
 
 def _map(
     count: int, function: Callable[[sg.Tensor], sg.Tensor], threads: int
-) -> tuple[Call, Callable[[], Array]]:
+) -> tuple[Contestant, Callable[[], Array]]:
     x = sg.placeholder((count,))
     y = function(x)
     return _into(compile([x], y, threads=threads), y.type.static_shape, _random((count,), 0))
@@ -99,12 +99,12 @@ def _map(
 
 def _into(
     step: sg.Step, shape: tuple[int, ...], *arrays: Array
-) -> tuple[Call, Callable[[], Array]]:
+) -> tuple[Contestant, Callable[[], Array]]:
     out = aligned_empty(shape, np.dtype(np.float32))
     return partial(step, *arrays, out=out), lambda: out
 
 
-def _adam(count: int, threads: int) -> tuple[Call, Callable[[], Array]]:
+def _adam(count: int, threads: int) -> tuple[Contestant, Callable[[], Array]]:
     w = sg.variable(_random((count,), 0))
     g = sg.placeholder((count,))
     step = compile([g], [], Adam(1e-3).minimize(sg.sum(w * g), [w]), threads=threads)

@@ -9,9 +9,17 @@ import importlib
 import os
 from typing import Any
 
-from symgrad.testing.timing import Call, Clock, Times, interleave, time_calls
+from symgrad.testing.timing import Clock, Contestant, Times, interleave, time_calls
 
-__all__ = ["Call", "Clock", "Times", "interleave", "optional", "pin_to_one_core", "time_calls"]
+__all__ = [
+    "Clock",
+    "Contestant",
+    "Times",
+    "interleave",
+    "optional",
+    "pin_to_one_core",
+    "time_calls",
+]
 
 
 def pin_to_one_core() -> int | None:

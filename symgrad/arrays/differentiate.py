@@ -62,7 +62,7 @@ def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TracedCall:
     """One call while it is traced: what is differentiated, by which arguments, in whose name."""
 
     subject: str
@@ -109,19 +109,19 @@ class Call:
         return result
 
 
-Derive = Callable[[Call], Any]
+Derive = Callable[[TracedCall], Any]
 
 
-def _gradient_of(call: Call) -> Any:
+def _gradient_of(call: TracedCall) -> Any:
     return _value_and_gradient_of(call)[1]
 
 
-def _value_and_gradient_of(call: Call) -> Any:
+def _value_and_gradient_of(call: TracedCall) -> Any:
     y = call.scalar()
     return y, call.by_argument(lambda xs: gradients(y, xs, unconnected_gradients="zero"))
 
 
-def _jacobian_of(call: Call) -> Any:
+def _jacobian_of(call: TracedCall) -> Any:
     ys = call.result()
     for y in flatten(ys)[0]:
         require_float(call.subject, "the result", y)
@@ -142,7 +142,7 @@ def _traced_derivative(
 
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        return derive(Call(subject, func, args, kwargs, argnums, is_single))
+        return derive(TracedCall(subject, func, args, kwargs, argnums, is_single))
 
     compiled = Function(derivative)
 

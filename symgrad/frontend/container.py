@@ -18,7 +18,7 @@ from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.nests import describe, flatten, join, paths, register, unflatten
 from symgrad.graph.public_ops import PUBLIC_OPS
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+LeafFunction = TypeVar("LeafFunction", bound=Callable[..., Any])
 
 
 class Container(dict[str, Any]):
@@ -194,7 +194,7 @@ register(
 )
 
 
-def leafwise(function: Function) -> Function:
+def leafwise(function: LeafFunction) -> LeafFunction:
     """Return `function` such that, given containers, it maps over their leaves.
 
     Containers in a list or tuple of operands, as `concat` takes them, count as well; all else is
@@ -210,7 +210,7 @@ def leafwise(function: Function) -> Function:
             return _map(function, *args, **kwargs)
         return function(*args, **kwargs)
 
-    return cast(Function, mapped)
+    return cast(LeafFunction, mapped)
 
 
 def _containers_in(argument: Any) -> list[Container]:

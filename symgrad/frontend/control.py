@@ -24,10 +24,10 @@ from symgrad.graph.ops.comparison import logical_not
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import reshape
 
-Function = Callable[..., Any]
+AnyFunction = Callable[..., Any]
 
 
-def cond(pred: Any, true_fn: Function, false_fn: Function, name: str | None = None) -> Any:
+def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | None = None) -> Any:
     """Return what `true_fn()` gives where `pred` holds when the program runs, else `false_fn()`.
 
     Both are called now, once, and only one of their graphs runs. They return the same nest of
@@ -49,8 +49,10 @@ def cond(pred: Any, true_fn: Function, false_fn: Function, name: str | None = No
 
 def switch_case(
     index: Any,
-    branch_fns: Sequence[Function] | Mapping[int, Function] | Iterable[tuple[int, Function]],
-    default: Function | None = None,
+    branch_fns: Sequence[AnyFunction]
+    | Mapping[int, AnyFunction]
+    | Iterable[tuple[int, AnyFunction]],
+    default: AnyFunction | None = None,
     name: str | None = None,
 ) -> Any:
     """Return what the function number `index` gives; `default()`, or the last one, for no number.
@@ -71,7 +73,7 @@ def switch_case(
     return _choose("switch_case", chosen, functions, name)
 
 
-def _in_order(branch_fns: Any) -> list[Function]:
+def _in_order(branch_fns: Any) -> list[AnyFunction]:
     """Return the functions by their numbers."""
     given: list[Any] = list(branch_fns.items() if isinstance(branch_fns, Mapping) else branch_fns)
     if not given:
@@ -98,7 +100,7 @@ def _in_order(branch_fns: Any) -> list[Function]:
     return [function for _, function in sorted(given, key=lambda entry: int(entry[0]))]
 
 
-def _choose(op: str, index: Tensor, functions: Mapping[str, Function], name: str | None) -> Any:
+def _choose(op: str, index: Tensor, functions: Mapping[str, AnyFunction], name: str | None) -> Any:
     """Trace `functions` and make the node that runs the one at `index`."""
     traced = [Traced(label, ()) for label in functions]
     leaves, nests = [], []

@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.control import (
-    Function,
+    AnyFunction,
     require_bool,
     require_callables,
     scalar_tensor,
@@ -43,8 +43,8 @@ from symgrad.graph.types import UNBOUNDED, TensorType
 
 
 def while_loop(
-    cond: Function,
-    body: Function,
+    cond: AnyFunction,
+    body: AnyFunction,
     loop_vars: Any,
     shape_invariants: Any = None,
     maximum_iterations: Any = None,
@@ -253,7 +253,7 @@ def _trace_of(name: str, function: Callable[..., Sequence[Tensor]]) -> Trace:
     return lambda start, ranges: _traced(name, [t.type for t in start], start, function, ranges)
 
 
-def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
+def fori_loop(lower: Any, upper: Any, body: AnyFunction, init: Any) -> Any:
     """Return `init` after `value = body(i, value)` for i from `lower` up to, without, `upper`.
 
     The bounds are ints, or integer tensors. `body` returns the nest, dtypes and shapes of `init`.
@@ -279,7 +279,7 @@ def fori_loop(lower: Any, upper: Any, body: Function, init: Any) -> Any:
 
 
 def scan(
-    f: Function, init: Any, xs: Any = None, length: Any = None, reverse: bool = False
+    f: AnyFunction, init: Any, xs: Any = None, length: Any = None, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Return the last carry and the stacked ys of `carry, y = f(carry, x)` over the slices of xs.
 
@@ -345,7 +345,7 @@ def _trips(xs: Sequence[Tensor], length: Any) -> Dim:
     return known[0] if known else sizes[0]
 
 
-def map(f: Function, xs: Any) -> Any:
+def map(f: AnyFunction, xs: Any) -> Any:
     """Return the stacked results of `f` for each slice of `xs` along axis 0."""
     require_callables("map", f=f)
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]

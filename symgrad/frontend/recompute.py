@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 from symgrad.frontend.call_arguments import CallArguments
-from symgrad.frontend.control import Function, require_callables
+from symgrad.frontend.control import AnyFunction, require_callables
 from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Tensor
@@ -18,7 +18,7 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.stand_in import recompute_node
 
 
-def recompute_grad(f: Function) -> Function:
+def recompute_grad(f: AnyFunction) -> AnyFunction:
     """Return a function with the values and the gradients of `f` that keeps no intermediates.
 
     They are computed again from the arguments once the gradient of the results is there. `f` may

@@ -18,7 +18,7 @@ from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant
-from symgrad.graph.types import Array, Literal, State, write_states
+from symgrad.graph.types import Array, ArrayLiteral, State, write_states
 
 _unnamed = itertools.count()
 
@@ -65,7 +65,7 @@ def _variable(value: Any, dtype: DTypeLike | None, trainable: bool, name: str | 
             source=user_source(),
         )
     literal = constant(value, dtype).node.attrs["value"]
-    assert isinstance(literal, Literal), "a constant holds a literal"
+    assert isinstance(literal, ArrayLiteral), "a constant holds a literal"
     chosen = name or _unused_name()
     full_name = scoped(chosen)
     assert full_name is not None, "a variable has a name"

@@ -29,7 +29,7 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.sizes import Dim, Size
-from symgrad.graph.types import Literal, Shape
+from symgrad.graph.types import ArrayLiteral, Shape
 
 
 class TensorArray(GrowingArray):
@@ -243,7 +243,7 @@ def _lengths(subject: str, lengths: Any) -> list[Dim]:
     """Return the lengths of pieces, given as a vector or one by one."""
     if isinstance(lengths, Tensor) and lengths.ndim == 1:
         value = lengths.node.attrs.get("value")
-        if isinstance(value, Literal):
+        if isinstance(value, ArrayLiteral):
             return _lengths(subject, value.array)
         known, count = range_of(lengths), lengths.shape[0]
         if known is None or known[0] != known[1] or not isinstance(count, int):

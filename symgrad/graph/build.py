@@ -17,8 +17,8 @@ from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Size, substitute
 from symgrad.graph.types import (
+    ArrayLiteral,
     Attr,
-    Literal,
     TensorType,
     attr_key,
 )
@@ -270,7 +270,7 @@ def _captured(tensor: Tensor, region: Region) -> Tensor:
         value = node.attrs.get("value")
         # One of the user's stays an operand, since a gradient by it may be asked for.
         is_derived = node.origin is not None or node.source is None
-        is_small = is_derived and isinstance(value, Literal) and value.array.size <= 16
+        is_small = is_derived and isinstance(value, ArrayLiteral) and value.array.size <= 16
         definition = node.definition if is_small else OPS["placeholder"]
         placeholder: Attrs = {"dtype": tensor.dtype, "shape": tensor.shape}
         attrs = node.attrs if is_small else placeholder

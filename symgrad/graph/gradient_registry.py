@@ -16,10 +16,10 @@ from symgrad.graph.build import gradient_keys
 from symgrad.graph.node import Node
 from symgrad.graph.opdef import OPS
 
-Rule = Callable[..., Any]
-Registered = TypeVar("Registered", bound=Rule)
+GradientRule = Callable[..., Any]
+Registered = TypeVar("Registered", bound=GradientRule)
 
-_RULES: dict[str, Rule | None] = {}  # None: registered as not differentiable
+_RULES: dict[str, GradientRule | None] = {}  # None: registered as not differentiable
 
 
 class DuplicateGradientError(SymgradError, KeyError):
@@ -95,7 +95,7 @@ def has_gradient(node: Node) -> bool:
     return definition is None or definition.grad != "none"
 
 
-def gradient_rule(node: Node) -> Rule:
+def gradient_rule(node: Node) -> GradientRule:
     """Return what differentiates `node`: the override it was built under, else the op's own.
 
     Raises `NoGradientError` if the override names a key that was never registered. Only for a
@@ -136,7 +136,7 @@ def _check_op(subject: str, name: str) -> None:
     )
 
 
-def _enter(subject: str, key: str, rule: Rule | None) -> None:
+def _enter(subject: str, key: str, rule: GradientRule | None) -> None:
     if key in _RULES or key in OPS:
         owner = "the op of this name" if key in OPS else "an earlier registration"
         raise DuplicateGradientError(

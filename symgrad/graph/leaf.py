@@ -18,7 +18,7 @@ from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, unknown
 from symgrad.graph.types import (
     Array,
-    Literal,
+    ArrayLiteral,
     Shape,
     State,
     TensorType,
@@ -65,20 +65,20 @@ placeholder_op = define(
 )
 
 
-def constant_node(value: Literal, name: str | None = None) -> Tensor:
+def constant_node(value: ArrayLiteral, name: str | None = None) -> Tensor:
     """Make the node of a constant."""
     return apply(constant_op, name=name, value=value)
 
 
-def _constant_infer(*, value: Literal) -> TensorType:
+def _constant_infer(*, value: ArrayLiteral) -> TensorType:
     return value.type
 
 
-def _constant_reference(*, value: Literal) -> Array:
+def _constant_reference(*, value: ArrayLiteral) -> Array:
     return value.array
 
 
-def _constant_range(*, value: Literal) -> Range | None:
+def _constant_range(*, value: ArrayLiteral) -> Range | None:
     if not value.type.dtype.is_integer:
         return None
     array = value.array

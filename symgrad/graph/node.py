@@ -46,7 +46,7 @@ Grads = tuple[Union["Tensor", None], ...]
 Infer = Callable[..., TensorType | tuple[TensorType, ...]]
 Reference = Callable[..., Array | tuple[Array, ...]]
 Grad = Callable[..., Grads] | Literal["none"]
-Kernel = Callable[..., KernelSpec]
+KernelRule = Callable[..., KernelSpec]
 # `batch` takes the `Operands` of `graph/batch_rules.py` and the attributes by keyword; it returns
 # the result with the axis, or a result and whether it has the axis.
 Batch = Callable[..., Union["Tensor", tuple["Tensor", bool]]]
@@ -83,7 +83,7 @@ class OpDef:
     infer: Infer
     reference: Reference | None
     grad: Grad
-    kernel: Kernel | None
+    kernel: KernelRule | None
     structure: type[KernelSpec] | None = None
     batch: Batch | None = None
     tangent: Tangent | None = None

@@ -16,7 +16,7 @@ from symgrad.graph.node import (
     Grad,
     GradientMask,
     Infer,
-    Kernel,
+    KernelRule,
     OpDef,
     Reference,
     Tangent,
@@ -43,7 +43,7 @@ def define(
     infer: Infer,
     reference: Reference | None,
     grad: Grad,
-    kernel: Kernel | None,
+    kernel: KernelRule | None,
     batch: Batch | None = None,
     tangent: Tangent | None = None,
     value_range: ValueRange | None = None,
@@ -91,7 +91,7 @@ def _attributes(rule: Callable[..., Any]) -> set[str]:
     return names - {DIFFERENTIATE, WANTED, ARRIVED}
 
 
-def _structure(name: str, kernel: Kernel | None) -> Structure:
+def _structure(name: str, kernel: KernelRule | None) -> Structure:
     """Return the structure that `kernel` says it returns, which needs no sizes to be known."""
     if kernel is None:
         return None

@@ -20,7 +20,7 @@ from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
-from symgrad.graph.types import Literal, Shape, TensorType
+from symgrad.graph.types import ArrayLiteral, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float)
 _RANKS = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2}
@@ -43,14 +43,14 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     if isinstance(value, _PYTHON_SCALARS):
         literal = _literal_of_scalar(value, repr(value), wanted)
     else:
-        literal = Literal(_as_array(value, wanted))
+        literal = ArrayLiteral(_as_array(value, wanted))
     return constant_node(literal, name=name)
 
 
 @lru_cache(maxsize=128, typed=True)  # formulas name the same few numbers again and again
-def _literal_of_scalar(value: bool | int | float, _text: str, wanted: DType | None) -> Literal:
+def _literal_of_scalar(value: bool | int | float, _text: str, wanted: DType | None) -> ArrayLiteral:
     # The text is part of the key, since 0.0 and -0.0 are equal.
-    return Literal(_as_array(value, wanted))
+    return ArrayLiteral(_as_array(value, wanted))
 
 
 def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:

@@ -110,7 +110,7 @@ def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1
         raise ShapeError(op, f"{problem}, an int64 counts to {INT64_MAX}")
 
 
-class Literal:
+class ArrayLiteral:
     """The value of a constant: a read-only array that is hashed and compared by its bits."""
 
     __slots__ = ("_digest", "array", "type")
@@ -131,7 +131,7 @@ class Literal:
         return self._digest
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Literal) and self.digest == other.digest
+        return isinstance(other, ArrayLiteral) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -271,7 +271,7 @@ Attr = (
     | str
     | DType
     | Size
-    | Literal
+    | ArrayLiteral
     | State
     | PythonFunction
     | NestedGraph

@@ -16,10 +16,22 @@ from symgrad.graph.graph import Graph, Update
 from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor, infer_types
 from symgrad.graph.sizes import Size
-from symgrad.graph.types import Attr, Literal, PythonFunction, State, TensorType
+from symgrad.graph.types import ArrayLiteral, Attr, PythonFunction, State, TensorType
 
 # Exactly these: a np.float64 is a float too, but does not print as one.
-_ATOMS = (type(None), bool, int, float, str, DType, Size, Literal, State, PythonFunction, Graph)
+_ATOMS = (
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    DType,
+    Size,
+    ArrayLiteral,
+    State,
+    PythonFunction,
+    Graph,
+)
 
 
 _VERIFIED = "verified"

@@ -26,7 +26,7 @@ from symgrad.graph.leaf import (
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.reference import evaluate
-from symgrad.graph.types import Array, Attr, Literal
+from symgrad.graph.types import Array, ArrayLiteral, Attr
 from symgrad.passes.gradients.reverse_mode import gradients
 
 Point = dict[Tensor, Array]  # the values of placeholders and variables
@@ -149,9 +149,9 @@ class _Widened:
         return evaluate(self._graph, [point[leaf] for leaf in self._leaves])[0]
 
 
-def _widen_literal(value: Attr) -> Literal:
-    assert isinstance(value, Literal), "a constant has a literal"
-    return Literal(value.array.astype(_widen(value.type.dtype).numpy))
+def _widen_literal(value: Attr) -> ArrayLiteral:
+    assert isinstance(value, ArrayLiteral), "a constant has a literal"
+    return ArrayLiteral(value.array.astype(_widen(value.type.dtype).numpy))
 
 
 def _widen_attr(attr: Attr) -> Attr:

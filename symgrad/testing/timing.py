@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
 
-Call = Callable[[], object]
+Contestant = Callable[[], object]
 Clock = Callable[[], float]
 
 
@@ -38,7 +38,7 @@ class Times:
 
 
 def interleave(
-    contestants: Mapping[str, Call],
+    contestants: Mapping[str, Contestant],
     *,
     rounds: int,
     seconds: float = 0.002,
@@ -59,7 +59,7 @@ def interleave(
     return {name: Times(tuple(spent)) for name, spent in found.items()}
 
 
-def time_calls(call: Call, count: int, clock: Clock = time.perf_counter) -> float:
+def time_calls(call: Contestant, count: int, clock: Clock = time.perf_counter) -> float:
     """Return the seconds that `count` calls take, with the few nanoseconds of the loop around them.
 
     They are the same for every contestant, and taking them off would make noise of them.
@@ -70,7 +70,7 @@ def time_calls(call: Call, count: int, clock: Clock = time.perf_counter) -> floa
     return max(clock() - begun, 1e-12)
 
 
-def _calls_in(call: Call, seconds: float, clock: Clock) -> int:
+def _calls_in(call: Contestant, seconds: float, clock: Clock) -> int:
     call()  # the first call may be the one that compiles
     count = 1
     while (spent := time_calls(call, count, clock)) < seconds / 4:

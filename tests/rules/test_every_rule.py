@@ -22,7 +22,7 @@ from symgrad.graph.reference import evaluate
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array
 from symgrad.passes.rewrites.rewrite import Rewrites
-from symgrad.passes.rewrites.rules import Holds, Rule, RuleTable, apply_rules
+from symgrad.passes.rewrites.rules import Holds, RewriteRule, RuleTable, apply_rules
 from symgrad.passes.rewrites.simplify import RULES
 
 DTYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.uint8, dtypes.bool_)
@@ -87,7 +87,7 @@ def combinations(inputs: list[Tensor]) -> int:
     return int(np.prod(sizes))
 
 
-def both_sides(rule: Rule, left: Tensor) -> tuple[list[Tensor], Tensor, Tensor] | None:
+def both_sides(rule: RewriteRule, left: Tensor) -> tuple[list[Tensor], Tensor, Tensor] | None:
     """Return the inputs and both sides, None if the right side is of another type."""
     nodes = topological([left])
     inputs = [n.output for n in nodes if n.op == "placeholder"]
@@ -99,7 +99,7 @@ def both_sides(rule: Rule, left: Tensor) -> tuple[list[Tensor], Tensor, Tensor] 
     return None if right.type != left.type else (inputs, left, right)
 
 
-def sides_of(rule: Rule, dtype: DType) -> list[tuple[list[Tensor], Tensor, Tensor]]:
+def sides_of(rule: RewriteRule, dtype: DType) -> list[tuple[list[Tensor], Tensor, Tensor]]:
     pairs = (both_sides(rule, left) for left in rule.examples(dtype))
     return [pair for pair in pairs if pair is not None]
 
@@ -148,7 +148,7 @@ def agrees(holds: Holds, a: Array, b: Array, inputs: list[Array]) -> bool:
     return compare(a, b)
 
 
-def evaluated(rule: Rule, dtype: DType) -> Iterator[tuple[list[Array], Array, Array]]:
+def evaluated(rule: RewriteRule, dtype: DType) -> Iterator[tuple[list[Array], Array, Array]]:
     for inputs, left, right in sides_of(rule, dtype):
         for arrays in operands(inputs):
             (a,), _ = evaluate(Graph([left], inputs), arrays)

@@ -18,7 +18,7 @@ from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.buffers import assign_buffers
 from symgrad.passes.fusion.fuse import fuse
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
 def partition_of(*outputs: Tensor, updates: Sequence[Update] = ()) -> Partition:
@@ -59,7 +59,7 @@ def built_from(
     return build_program(partition, target_named(target))
 
 
-def ops_of(group: Group) -> list[str]:
+def ops_of(group: FusionGroup) -> list[str]:
     """Return the ops a group computes, in order, without those that only move elements."""
     moves = ("broadcast_to", "reshape", "permute_dims", "slice")
     return [node.op for node in group.nodes if node.op not in moves]

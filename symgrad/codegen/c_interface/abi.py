@@ -27,7 +27,7 @@ from symgrad.codegen.llvm.poll import (
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.language import Program
 from symgrad.graph.graph import Graph
-from symgrad.graph.types import ALIGNMENT, Literal, State, TensorType
+from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType
 
 ABI_VERSION = 1  # of the functions, their arguments and the head of an instance
 STATE_VERSION = 1  # of the bytes that `save` writes
@@ -93,7 +93,7 @@ class Stored:
         return self.state.type
 
 
-Place = int | Literal  # a byte of the instance, or a constant
+TableEntry = int | ArrayLiteral  # a byte of the instance, or a constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +101,7 @@ class Implementation:
     """A step for one machine: the function that is it, and what its table of pointers holds."""
 
     symbol: str
-    table: tuple[Place, ...]
+    table: tuple[TableEntry, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +197,7 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
 
 def _table(
     program: Program, arena: int, offsets: Mapping[State, int], first_tape: int
-) -> tuple[Place, ...]:
+) -> tuple[TableEntry, ...]:
     """Return what the table `state` of the function of `program` points at, slot by slot."""
     tapes = (first_tape + TAPE_BYTES * i for i in range(len(program.tapes)))
     variables = (offsets[state] for state in program.variables)
@@ -205,7 +205,7 @@ def _table(
 
 
 def _step_interface(
-    step: StepPrograms, tables: Sequence[tuple[Place, ...]], status_base: int
+    step: StepPrograms, tables: Sequence[tuple[TableEntry, ...]], status_base: int
 ) -> StepInterface:
     graph = step.graph
     inputs = [tensor.name or f"input{i}" for i, tensor in enumerate(graph.inputs)]

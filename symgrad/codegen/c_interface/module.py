@@ -16,9 +16,9 @@ from symgrad.codegen.c_interface.abi import (
     STOP_OFFSET,
     Implementation,
     Interface,
-    Place,
     Slot,
     StepInterface,
+    TableEntry,
 )
 from symgrad.codegen.c_interface.code import (
     I32,
@@ -39,7 +39,7 @@ from symgrad.codegen.c_interface.cpu import emit_choose
 from symgrad.codegen.c_interface.state import emit_state_functions
 from symgrad.codegen.c_interface.variables import emit_table, emit_variable_functions
 from symgrad.codegen.llvm.poll import STOPPED
-from symgrad.graph.types import ALIGNMENT, Literal
+from symgrad.graph.types import ALIGNMENT, ArrayLiteral
 
 
 def emit_interface(interface: Interface, triple: str, manifest: str) -> ir.Module:
@@ -106,7 +106,7 @@ class _Steps:
     def __init__(self, module: ir.Module, interface: Interface) -> None:
         self._module = module
         self._interface = interface
-        self._constants: dict[Literal, ir.GlobalVariable] = {}
+        self._constants: dict[ArrayLiteral, ir.GlobalVariable] = {}
 
     def emit(self, step: StepInterface) -> None:
         """Emit the function that takes tables of pointers, and the one that takes pointers."""
@@ -152,7 +152,7 @@ class _Steps:
         numbered = builder.add(own, I32(step.status_base))
         builder.ret(builder.select(is_numbered, numbered, own))
 
-    def _place(self, builder: ir.IRBuilder, instance: ir.Value, place: Place) -> ir.Value:
+    def _place(self, builder: ir.IRBuilder, instance: ir.Value, place: TableEntry) -> ir.Value:
         if isinstance(place, int):
             return at(builder, instance, place)
         if place not in self._constants:

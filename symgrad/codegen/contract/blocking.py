@@ -15,7 +15,7 @@ from llvmlite import ir
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.sharing import Region, whole_region
+from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
 
@@ -34,7 +34,7 @@ def emit_contract(
     scratch: ir.Value | None,
     target: Target,
     epilogue: Epilogue,
-    region: Region | None = None,
+    region: TileRegion | None = None,
     prefetch: Prefetch | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
@@ -87,7 +87,7 @@ class _LoopNest:
                 self._tiles = builder.alloca(kind)
                 self._tiles.align = 64
 
-    def emit(self, region: Region) -> None:
+    def emit(self, region: TileRegion) -> None:
         plan = self._plan
         with (
             self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,

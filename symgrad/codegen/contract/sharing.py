@@ -17,21 +17,21 @@ from symgrad.cost_model import packing_cycles
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class TileRegion:
     """A part of the tiles of a result: from where to where, in tiles and in panels."""
 
     tiles: tuple[ir.Value, ir.Value]
     panels: tuple[ir.Value, ir.Value]
 
 
-def whole_region(plan: ContractPlan) -> Region:
+def whole_region(plan: ContractPlan) -> TileRegion:
     """Return all of the result."""
-    return Region((index(0), index(plan.row_tiles)), (index(0), index(plan.panels)))
+    return TileRegion((index(0), index(plan.row_tiles)), (index(0), index(plan.panels)))
 
 
 def part_region(
     builder: ir.IRBuilder, plan: ContractPlan, axis: Axis, size: int, number: ir.Value
-) -> Region:
+) -> TileRegion:
     """Return part `number` of the result, cut along `axis` into parts of `size` tiles."""
     whole = whole_region(plan)
     is_across = axis == plan.vector_axis
@@ -40,7 +40,7 @@ def part_region(
     stop = builder.add(start, index(size))
     is_inside = builder.icmp_signed("<", stop, index(most))
     part = start, builder.select(is_inside, stop, index(most))
-    return Region(whole.tiles, part) if is_across else Region(part, whole.panels)
+    return TileRegion(whole.tiles, part) if is_across else TileRegion(part, whole.panels)
 
 
 def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:

@@ -14,7 +14,7 @@ def declare_clock(module: ir.Module) -> ir.Function:
     return ir.Function(module, ir.FunctionType(_I32, [_I32, _PTR]), "clock_gettime")
 
 
-class Clock:
+class LaunchClock:
     """Reads the C library's monotonic clock around calls."""
 
     def __init__(self, read: ir.Function, builder: ir.IRBuilder) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from llvmlite import ir
 
 from symgrad.codegen.llvm.addresses import Addresses
-from symgrad.codegen.llvm.clock import Clock
+from symgrad.codegen.llvm.clock import LaunchClock
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, watch_word
@@ -107,7 +107,9 @@ class InstrEmitter:
         self._function = function
         self._target = functions.target
         self._builder = ir.IRBuilder(function.append_basic_block("entry"))
-        self._clock = None if functions.clock is None else Clock(functions.clock, self._builder)
+        self._clock = (
+            None if functions.clock is None else LaunchClock(functions.clock, self._builder)
+        )
         self._addresses = Addresses(self._builder, functions.program, function, arity)
 
     def emit(self, instrs: Sequence[Instr]) -> None:

@@ -31,7 +31,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
-from symgrad.codegen.lower.values import Values
+from symgrad.codegen.lower.values import GroupValues
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
     AxisMap,
@@ -53,7 +53,7 @@ from symgrad.graph.structures import (
 )
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer, Buffers
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,10 +62,12 @@ class LoweredKernel:
 
     kernel: Kernel
     arguments: tuple[Buffer, ...]
-    group: Group
+    group: FusionGroup
 
 
-def lower_group(partition: Partition, buffers: Buffers, group: Group, name: str) -> LoweredKernel:
+def lower_group(
+    partition: Partition, buffers: Buffers, group: FusionGroup, name: str
+) -> LoweredKernel:
     """Lower `group` to a kernel called `name`."""
     lowering = _Lowering(partition, buffers, group)
     body = lowering.body()
@@ -91,11 +93,11 @@ def lower_zeros(type_: TensorType, name: str) -> Kernel:
 
 
 class _Lowering:
-    def __init__(self, partition: Partition, buffers: Buffers, group: Group) -> None:
+    def __init__(self, partition: Partition, buffers: Buffers, group: FusionGroup) -> None:
         self.partition = partition
         self.group = group
         self.names = Names()
-        self.values = Values(partition, buffers, group, self.names)
+        self.values = GroupValues(partition, buffers, group, self.names)
 
     def body(self) -> tuple[Stmt, ...]:
         anchor = self.group.anchor

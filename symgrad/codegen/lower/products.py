@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
-from symgrad.codegen.lower.values import Values
+from symgrad.codegen.lower.values import GroupValues
 from symgrad.cost_model import MIN_PRODUCTS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract
@@ -40,7 +40,7 @@ class _Axes:
 
 
 def plan_product(
-    values: Values, anchor: Node, spec: Contract
+    values: GroupValues, anchor: Node, spec: Contract
 ) -> tuple[dict[str, Axis], MatrixOperand, MatrixOperand] | None:
     """Return the loop of each label and the operands, or None if a fold should be used."""
     lhs, rhs = anchor.inputs
@@ -56,7 +56,7 @@ def plan_product(
     return None if left is None or right is None else (loops, left, right)
 
 
-def _strided(values: Values, tensor: Tensor, axes: Sequence[Axis]) -> MatrixOperand | None:
+def _strided(values: GroupValues, tensor: Tensor, axes: Sequence[Axis]) -> MatrixOperand | None:
     index = tuple(Index(0, ((variable, 1),)) for variable, _ in axes)
     stored, place = values.through_views(tensor, index)
     offset = values.linear(place, stored.type.static_shape)

@@ -48,13 +48,15 @@ from symgrad.graph.structures import (
     traits_of,
 )
 from symgrad.passes.fusion.buffers import Buffer, Buffers
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
-class Values:
+class GroupValues:
     """The elements of a group's tensors, and the parameters of the kernel they come from."""
 
-    def __init__(self, partition: Partition, buffers: Buffers, group: Group, names: Names) -> None:
+    def __init__(
+        self, partition: Partition, buffers: Buffers, group: FusionGroup, names: Names
+    ) -> None:
         self._partition = partition
         self._buffers = buffers
         self._group = group

@@ -41,10 +41,10 @@ from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Call, KernelSpec, Nested, Scan, Switch, While
-from symgrad.graph.types import Literal, NestedGraph, TensorType, is_unbounded
+from symgrad.graph.types import ArrayLiteral, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fusion.fuse import fuse
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
 def build_program(
@@ -98,10 +98,10 @@ class _Builder:
         self.pool = KernelPool(target, threads)
         # By the key of a group, its kernel and which of the group's buffers are the arguments.
         self.lowered: dict[Hashable, tuple[Relocated, list[int]]] = {}
-        self.constants: dict[Literal, Buffer] = {}
+        self.constants: dict[ArrayLiteral, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self.partitions: list[Partition] = []  # those of nested graphs
-        self.groups: dict[Launch, Group] = {}
+        self.groups: dict[Launch, FusionGroup] = {}
         self.tapes: list[TensorType] = []
         self._temporaries = itertools.count()
         self._loops = itertools.count()
@@ -155,7 +155,7 @@ class _Builder:
         """Return the number of a new loop."""
         return next(self._loops)
 
-    def constant(self, literal: Literal) -> Buffer:
+    def constant(self, literal: ArrayLiteral) -> Buffer:
         """Return the buffer of a constant; equal ones share it."""
         number = len(self.constants)
         return self.constants.setdefault(literal, Buffer("constant", number, literal.type))
@@ -227,7 +227,7 @@ class _GraphSteps:
             return self._temporaries[local]
         return local
 
-    def _launch(self, group: Group) -> Launch:
+    def _launch(self, group: FusionGroup) -> Launch:
         shared, places = self._lowered(group)
         arguments = [self._argument(b) for b in places]
         starts = list(shared.starts)
@@ -240,7 +240,7 @@ class _GraphSteps:
         self._builder.groups[launch] = group
         return launch
 
-    def _lowered(self, group: Group) -> tuple[Relocated, Sequence[Buffer]]:
+    def _lowered(self, group: FusionGroup) -> tuple[Relocated, Sequence[Buffer]]:
         """Return the kernel of a group and the buffers it is called with."""
         keyed = group_key(self._partition, self._buffers, group)
         known = self._builder.lowered
@@ -381,7 +381,7 @@ def _slices(stacks: Sequence[Argument], tensors: Sequence[Tensor], loop: int) ->
     ]
 
 
-def _label(partition: Partition, group: Group) -> str:
+def _label(partition: Partition, group: FusionGroup) -> str:
     ops = [n.op for n in group.nodes if not partition.traits(n).only_moves]
     if not group.nodes:
         return "copy of a result"

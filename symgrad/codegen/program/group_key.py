@@ -15,11 +15,11 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import checked_axes
 from symgrad.graph.types import attr_key
 from symgrad.passes.fusion.buffers import Buffer, Buffers
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
 def group_key(
-    partition: Partition, buffers: Buffers, group: Group
+    partition: Partition, buffers: Buffers, group: FusionGroup
 ) -> tuple[Hashable, list[Buffer]] | None:
     """Return the memo key of a group, and its buffers in an order which equal keys share."""
     # Such a kernel says whose index is out of range.
@@ -29,7 +29,7 @@ def group_key(
 
 
 class _KeyMaker:
-    def __init__(self, partition: Partition, buffers: Buffers, group: Group) -> None:
+    def __init__(self, partition: Partition, buffers: Buffers, group: FusionGroup) -> None:
         self._partition = partition
         self._buffers = buffers
         self._group = group

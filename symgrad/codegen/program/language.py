@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from symgrad.codegen.loops.language import Kernel
-from symgrad.graph.types import Literal as ArrayLiteral
-from symgrad.graph.types import State, TensorType
+from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
 

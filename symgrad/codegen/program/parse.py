@@ -38,9 +38,8 @@ from symgrad.codegen.program.print import slice_type
 from symgrad.errors import GraphError
 from symgrad.graph.text.tokens import Token, Tokens, error_at
 from symgrad.graph.text.values import Values, as_literal, check_storable, unquote
-from symgrad.graph.types import UNBOUNDED, State, TensorType
-from symgrad.graph.types import Literal as ArrayLiteral
-from symgrad.passes.fusion.buffers import Buffer, Place
+from symgrad.graph.types import UNBOUNDED, ArrayLiteral, State, TensorType
+from symgrad.passes.fusion.buffers import Buffer, BufferPlace
 
 _SLICES = 60  # of one another, far below what Python's stack takes
 # What is counted from 0 in the order of the text; temporaries have any numbers.
@@ -88,13 +87,13 @@ class _Memory:
     """The memory that the text has declared so far, by names, and what is said of it."""
 
     buffers: dict[str, Buffer]
-    types: dict[Place, list[TensorType]] = field(default_factory=dict)
+    types: dict[BufferPlace, list[TensorType]] = field(default_factory=dict)
     variables: list[State] = field(default_factory=list)
     constants: list[ArrayLiteral] = field(default_factory=list)
     offsets: dict[Buffer, int] = field(default_factory=dict)
     lifetimes: Lifetimes = field(default_factory=dict)
 
-    def types_of(self, place: Place) -> tuple[TensorType, ...]:
+    def types_of(self, place: BufferPlace) -> tuple[TensorType, ...]:
         return tuple(self.types.get(place, ()))
 
 
@@ -171,7 +170,7 @@ class _ProgramParser:
 
     # --------------------------------------------------------------------------------- memory
 
-    def _declarations(self, places: Sequence[Place]) -> None:
+    def _declarations(self, places: Sequence[BufferPlace]) -> None:
         while (found := _BUFFER.fullmatch(self._tokens.next.text)) is not None:
             token = self._tokens.take()
             place = next((place for place in places if place == found["place"]), None)
@@ -179,7 +178,7 @@ class _ProgramParser:
                 raise error_at(token.line, f"{token.text} cannot be declared here")
             self._declaration(token, place, int(found["number"]))
 
-    def _declaration(self, token: Token, place: Place, number: int) -> None:
+    def _declaration(self, token: Token, place: BufferPlace, number: int) -> None:
         memory = self._memory
         self._tokens.expect(":")
         if place == "tape":

@@ -30,7 +30,7 @@ def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[i
 
     `routines` are in the order in which one can be counted after those it runs.
     """
-    counter = _Counter()
+    counter = _CycleCounter()
     for routine in routines:
         counter.routines[routine.name] = counter.cycles(routine.instrs)
     counter.cycles(instrs)
@@ -58,7 +58,7 @@ def _loops_of(instrs: Sequence[Instr]) -> Iterator[int]:
                 yield from _loops_of(instr.body)
 
 
-class _Counter:
+class _CycleCounter:
     """Counts what steps take between two polls, and finds the loops that poll."""
 
     def __init__(self) -> None:

@@ -64,8 +64,7 @@ from symgrad.codegen.program.language import (
     buffers_of,
 )
 from symgrad.graph.text.print import NAME, print_array
-from symgrad.graph.types import Literal as ArrayLiteral
-from symgrad.graph.types import State, TensorType
+from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from symgrad.codegen.program.language import Launch, Program
 from symgrad.graph.node import Node
 from symgrad.graph.structures import KernelSpec
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,7 @@ class SourceMap:
 
     partition: Partition
     nested: tuple[Partition, ...]
-    groups: Mapping[Launch, Group]
+    groups: Mapping[Launch, FusionGroup]
     failures: Mapping[int, tuple[Node, KernelSpec | None]]
 
     @property

@@ -55,7 +55,7 @@ def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
     """Parallelise `kernel`: with marks for `threads`, and scratch memory for each of them."""
     if threads.count == 1:
         return kernel
-    sharing = _Sharing(kernel, target, threads)
+    sharing = _WorkSharing(kernel, target, threads)
     body = [sharing.share(statement) for statement in kernel.body]
     parts = dict(_scratch(body, 1))
     params = (replace(p, count=p.count * parts.get(p.name, 1)) for p in kernel.params)
@@ -73,7 +73,7 @@ def _scratch(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
     return found
 
 
-class _Sharing:
+class _WorkSharing:
     def __init__(self, kernel: Kernel, target: Target, threads: Threads) -> None:
         self._kernel = kernel
         self._target = target

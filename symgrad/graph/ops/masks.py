@@ -27,15 +27,15 @@ from symgrad.graph.ops.subgraph import is_zero
 
 Grads = Sequence[Tensor | None]
 # A condition, and whether it must hold, or must not, for the gradient to be other than 0.
-Literal = tuple[Tensor, bool]
-Term = frozenset[Literal]
+SignedCondition = tuple[Tensor, bool]
+Term = frozenset[SignedCondition]
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
     """What must be so for an element of a gradient to be other than 0: all of `literals`."""
 
-    literals: tuple[Literal, ...]
+    literals: tuple[SignedCondition, ...]
 
     def select(self, g: Tensor) -> Tensor:
         """Return `g` with 0 where the mask says so."""
@@ -52,7 +52,7 @@ class Mask:
 
 def read_mask(g: Tensor | None) -> tuple[Mask, Tensor] | None:
     """Return the mask of a gradient and what it selects, None if the gradient has none."""
-    literals: list[Literal] = []
+    literals: list[SignedCondition] = []
     while g is not None and g.node.definition is where_op:
         condition, chosen, otherwise = g.node.inputs
         holds = is_zero(otherwise)
@@ -126,8 +126,8 @@ def _moved(node: Node, mask: Mask, inner: Tensor, rule: Callable[[Grads], Grads]
 
 def _summed(node: Node, mask: Mask, inner: Tensor, rule: Callable[[Grads], Grads]) -> Grads:
     """Return the gradient of a broadcast: a sum, under those conditions that are the same in it."""
-    outside: list[Literal] = []
-    within: list[Literal] = []
+    outside: list[SignedCondition] = []
+    within: list[SignedCondition] = []
     for condition, holds in mask.literals:
         made = condition.node
         if made.definition is broadcast_to_op and made.inputs[0].shape == node.inputs[0].shape:
@@ -172,7 +172,9 @@ def add_masked(
     return Mask(tuple(shared)).select(total)
 
 
-def _in_order(union: Sequence[Term], rests: Sequence[tuple[Literal, ...]]) -> list[list[Literal]]:
+def _in_order(
+    union: Sequence[Term], rests: Sequence[tuple[SignedCondition, ...]]
+) -> list[list[SignedCondition]]:
     """Return the terms with their literals in the order of `rests`, which a set does not have."""
     order = list(dict.fromkeys(literal for rest in rests for literal in rest))
     return [[literal for literal in order if literal in term] for term in union]
@@ -203,7 +205,7 @@ def _without_opposites(term: Term, other: Term) -> Term:
     return term
 
 
-def _all_of(literals: Sequence[Literal]) -> Tensor:
+def _all_of(literals: Sequence[SignedCondition]) -> Tensor:
     each = [c if holds else apply(logical_not_op, c) for c, holds in literals]
     return reduce(lambda a, b: apply(logical_and_op, a, b), each)
 

@@ -14,7 +14,7 @@ from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.node import Grads, Infer, Kernel, Node, OpDef, Reference, Tensor
+from symgrad.graph.node import Grads, Infer, KernelRule, Node, OpDef, Reference, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, require_dtype
 from symgrad.graph.ops.arithmetic import divide, multiply
@@ -110,7 +110,7 @@ def _reference(ufunc: np.ufunc) -> Reference:
     return reference
 
 
-def _fold(scalar_op: str, identity: dict[str, Number]) -> Kernel:
+def _fold(scalar_op: str, identity: dict[str, Number]) -> KernelRule:
     """Return the kernel rule of a fold by one scalar operation, its identity given by kind."""
 
     def kernel(x: TensorType, *, axes: Axes) -> Reduce:
@@ -349,7 +349,7 @@ def _arg_reference(function: Any) -> Reference:
     return reference
 
 
-def _arg_kernel(better: str, worst: dict[str, Number]) -> Kernel:
+def _arg_kernel(better: str, worst: dict[str, Number]) -> KernelRule:
     """Return the kernel rule of a search: the accumulators are a value and its position."""
 
     def kernel(x: TensorType, *, axes: Axes) -> Reduce:

@@ -11,7 +11,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.structure import broadcast_to_op
-from symgrad.graph.types import Literal, NestedGraph, TensorType
+from symgrad.graph.types import ArrayLiteral, NestedGraph, TensorType
 
 Arrived = Callable[[Tensor], Tensor | None]
 Differentiate = Callable[
@@ -73,4 +73,4 @@ def is_zero(g: Tensor) -> bool:
     while g.node.definition is broadcast_to_op:
         (g,) = g.node.inputs
     value = g.node.attrs.get("value")
-    return isinstance(value, Literal) and not value.array.any()
+    return isinstance(value, ArrayLiteral) and not value.array.any()

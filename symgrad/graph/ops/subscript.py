@@ -47,7 +47,7 @@ def getitem(x: Any, key: Any, /) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _AxisPart:
     """What a key takes of one axis; `drops` if the axis then disappears."""
 
     start: Dim
@@ -139,8 +139,8 @@ def _with_all_axes(x: Tensor, items: list[Any]) -> list[Any]:
     return [*items[: dots[0] + 1], *rest, *items[dots[0] + 1 :]]
 
 
-def _cuts(x: Tensor, items: list[Any]) -> list[_Cut]:
-    cuts: list[_Cut] = []
+def _cuts(x: Tensor, items: list[Any]) -> list[_AxisPart]:
+    cuts: list[_AxisPart] = []
     for item in items:
         if item is None or item is Ellipsis:
             continue
@@ -149,28 +149,28 @@ def _cuts(x: Tensor, items: list[Any]) -> list[_Cut]:
         if isinstance(item, slice):
             cuts.append(_cut_of_slice(item, size))
         elif _is_array(item):
-            cuts.append(_Cut(0, size, 1))
+            cuts.append(_AxisPart(0, size, 1))
         else:
             cuts.append(_cut_of_int(int(item), size, axis))
     return cuts
 
 
-def _cut_of_int(index: int, size: Dim, axis: int) -> _Cut:
+def _cut_of_int(index: int, size: Dim, axis: int) -> _AxisPart:
     if isinstance(size, int) and not -size <= index < size:
         raise IndexOutOfRangeError(
             _OP, f"index {index} is outside of axis {axis} of size {size}", source=user_source()
         )
-    return _Cut(index if index >= 0 else size + index, 1, 1, drops=True)
+    return _AxisPart(index if index >= 0 else size + index, 1, 1, drops=True)
 
 
-def _cut_of_slice(item: slice, size: Dim) -> _Cut:
+def _cut_of_slice(item: slice, size: Dim) -> _AxisPart:
     start, stop, step = (_bound(b) for b in (item.start, item.stop, item.step))
     stride = 1 if step is None else step
     if not isinstance(stride, int) or stride == 0:
         raise ShapeError(_OP, f"{stride} is no step of a slice", source=user_source())
     if isinstance(size, int) and not isinstance(start, Size) and not isinstance(stop, Size):
         places = range(*slice(start, stop, stride).indices(size))
-        return _Cut(places.start if places else 0, len(places), stride)
+        return _AxisPart(places.start if places else 0, len(places), stride)
     if stride > 0:
         return _forward_cut(start, stop, stride, size)
     return _backward_cut(start, stop, stride, size)
@@ -192,21 +192,21 @@ def _bound(bound: Any) -> Dim | None:
         raise DTypeError(_OP, f"{bound!r} does not bound a slice", source=user_source()) from error
 
 
-def _forward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _Cut:
+def _forward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _AxisPart:
     if stop is None and step == 1 and isinstance(start, int) and start < 0:
         count = at_most(-start, size)
-        return _Cut(size - count, count, 1)
+        return _AxisPart(size - count, count, 1)
     low = 0 if start is None else start if _is_from_start(start) else at_least(size + start, 0)
     high = size if stop is None else _place(stop, size, 0, size)
     # A start beyond the end leaves nothing, so it needs no clipping: x[1:] has the same size as
     # x[:-1], and the two are seen to be equal.
-    return _Cut(low, at_least(divide(high - low + (step - 1), step), 0), step)
+    return _AxisPart(low, at_least(divide(high - low + (step - 1), step), 0), step)
 
 
-def _backward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _Cut:
+def _backward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _AxisPart:
     high = size - 1 if start is None else _place(start, size, -1, size - 1)
     low = -1 if stop is None else _place(stop, size, -1, size - 1)
-    return _Cut(high, at_least(divide(high - low + (-step - 1), -step), 0), step)
+    return _AxisPart(high, at_least(divide(high - low + (-step - 1), -step), 0), step)
 
 
 def _is_from_start(bound: Dim) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, ForwardRef, Union, get_args, get_origin, get_type_hints
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import OpDef
 from symgrad.graph.sizes import Size
-from symgrad.graph.types import Attr, Literal, NestedGraph, PythonFunction, State
+from symgrad.graph.types import ArrayLiteral, Attr, NestedGraph, PythonFunction, State
 
 _CALLED: dict[object, str] = {
     NoneType: "none",
@@ -26,7 +26,7 @@ _CALLED: dict[object, str] = {
     str: "a string",
     DType: "a dtype",
     Size: "a size",
-    Literal: "a literal",
+    ArrayLiteral: "a literal",
     State: "the state of a variable",
     PythonFunction: "a function",
     NestedGraph: "a block",

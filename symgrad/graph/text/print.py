@@ -44,8 +44,8 @@ from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
 from symgrad.graph.types import (
     Array,
+    ArrayLiteral,
     Attr,
-    Literal,
     NestedGraph,
     PythonFunction,
     State,
@@ -174,7 +174,7 @@ class _Names:
                 assert node.definition is variable_op, f"{node!r} has a state"
                 texts["name"] = json.dumps(self.states[value])
                 texts["trainable"] = self.attribute(value.trainable)
-            elif isinstance(value, Literal) and node.definition is constant_op:
+            elif isinstance(value, ArrayLiteral) and node.definition is constant_op:
                 texts[key] = print_array(value.array, self.elide)  # its type follows anyway
             else:
                 texts[key] = self.attribute(value)
@@ -194,7 +194,7 @@ class _Names:
                 return json.dumps(value)
             case tuple():
                 return f"[{', '.join(map(self.attribute, value))}]"
-            case Literal():
+            case ArrayLiteral():
                 return f"literal {value.type} {print_array(value.array, self.elide)}"
             case DType():
                 return value.short

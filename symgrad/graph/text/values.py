@@ -24,7 +24,7 @@ from symgrad.graph.dtypes import BY_SHORT, DType
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, add_up, at_least, at_most, divide, unknown
 from symgrad.graph.text.tokens import Tokens, error_at
-from symgrad.graph.types import Array, Attr, Literal, TensorType
+from symgrad.graph.types import Array, ArrayLiteral, Attr, TensorType
 
 _Item = TypeVar("_Item")
 
@@ -250,7 +250,7 @@ class Values:
         except binascii.Error as error:
             raise error_at(line, f"bytes are no base64: {error}") from error
 
-    def _literal(self) -> Literal:
+    def _literal(self) -> ArrayLiteral:
         line = self._tokens.expect("literal").line
         type_ = self.type()
         return as_literal(self.value(), type_, line)
@@ -280,13 +280,13 @@ def check_storable(type_: TensorType, line: int) -> None:
         raise error_at(line, f"{type_} has more bytes than there are addresses")
 
 
-def as_literal(value: Value, type_: TensorType, line: int) -> Literal:
+def as_literal(value: Value, type_: TensorType, line: int) -> ArrayLiteral:
     """Return the constant of `type_` with the elements that were read."""
     if not type_.is_static:
         raise error_at(line, f"a constant has no type {type_}")
     check_storable(type_, line)
     if isinstance(value, Packed):
-        return Literal(_unpack(value, type_, line))
+        return ArrayLiteral(_unpack(value, type_, line))
     elements = _flatten(value, type_.static_shape, type_, line)
     # Through float64, as the printer assumes; an int too large for its dtype is an error.
     first = np.dtype(np.float64) if type_.dtype.is_float else type_.dtype.numpy
@@ -295,7 +295,7 @@ def as_literal(value: Value, type_: TensorType, line: int) -> Literal:
             array = convert_numbers(np.array(elements, first), type_.dtype)
     except OverflowError as error:
         raise error_at(line, f"an element does not fit {type_.dtype}: {error}") from error
-    return Literal(array.reshape(type_.static_shape))
+    return ArrayLiteral(array.reshape(type_.static_shape))
 
 
 def _flatten(value: Attr, shape: tuple[int, ...], type_: TensorType, line: int) -> list[Attr]:

@@ -37,7 +37,7 @@ from symgrad.passes.loops.prune_loops import inputs_read, prune_loops, select_ou
 def share_calls(graph: Graph) -> Graph:
     """Return `graph` with equal functions merged, and without results that no call reads."""
     while has_nested_graphs(graph):
-        shared = _Sharing(graph).graph(graph)
+        shared = _CallSharing(graph).graph(graph)
         if shared is graph:
             return graph
         # What was dropped may have been all that read a result of another function.
@@ -46,7 +46,7 @@ def share_calls(graph: Graph) -> Graph:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cut:
+class _PrunedCallee:
     """What remains of a function: positions of operands and of results."""
 
     callee: Graph
@@ -54,7 +54,7 @@ class _Cut:
     results: Sequence[int]
 
 
-class _Sharing:
+class _CallSharing:
     def __init__(self, program: Graph) -> None:
         self._callees = Callees()
         self._read: dict[Graph, set[int]] = {}
@@ -65,7 +65,7 @@ class _Sharing:
                 callee = self._callees.first_of(callee_of(node))
                 found = self._read.setdefault(callee, set())
                 found.update(t.index for t in node.outputs if t in read)
-        self._cuts: dict[Graph, _Cut] = {}
+        self._cuts: dict[Graph, _PrunedCallee] = {}
         self._graphs: dict[Graph, Graph] = {}
 
     def graph(self, graph: Graph) -> Graph:
@@ -98,11 +98,11 @@ class _Sharing:
             return tuple(map(self._attr, attr))
         return self.graph(attr) if isinstance(attr, Graph) else attr
 
-    def _cut(self, given: Graph) -> _Cut:
+    def _cut(self, given: Graph) -> _PrunedCallee:
         callee = self._callees.first_of(given)
         if callee not in self._cuts:
             results = sorted(self._read[callee])
             pruned = self.graph(prune_loops(select_outputs(callee, results)))
             operands = sorted(inputs_read([pruned]))
-            self._cuts[callee] = _Cut(take_inputs(pruned, operands), operands, results)
+            self._cuts[callee] = _PrunedCallee(take_inputs(pruned, operands), operands, results)
         return self._cuts[callee]

@@ -14,19 +14,18 @@ from typing import Literal
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Tensor
-from symgrad.graph.types import Literal as ArrayLiteral
-from symgrad.graph.types import State, TensorType
+from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.order_groups import state_of
 from symgrad.passes.fusion.partition import Partition
 
-Place = Literal["input", "output", "variable", "constant", "temporary", "tape"]
+BufferPlace = Literal["input", "output", "variable", "constant", "temporary", "tape"]
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A piece of memory: the `number`-th of its kind."""
 
-    place: Place
+    place: BufferPlace
     number: int
     type: TensorType
 

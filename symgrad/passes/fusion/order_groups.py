@@ -18,7 +18,7 @@ from symgrad.graph.structures import checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
 from symgrad.passes.fusion.draft import Draft, Drafts
-from symgrad.passes.fusion.partition import Group, Partition, Specs
+from symgrad.passes.fusion.partition import FusionGroup, Partition, Specs
 
 
 def order_groups(drafts: Drafts) -> Partition:
@@ -41,7 +41,9 @@ def order_groups(drafts: Drafts) -> Partition:
     groups = [_finish(drafts, draft, needed, copiers.get(id(draft), [])) for draft in ordered]
     copied = {leaf for leaves in copiers.values() for leaf in leaves}
     # Before anything else: a variable that is a result gives its old value.
-    copies = [Group((), None, (leaf,), (leaf,)) for leaf in drafts.copies if leaf not in copied]
+    copies = [
+        FusionGroup((), None, (leaf,), (leaf,)) for leaf in drafts.copies if leaf not in copied
+    ]
     return Partition(
         drafts.graph,
         drafts.specs,
@@ -72,10 +74,10 @@ def _copiers(drafts: Drafts, ordered: list[Draft]) -> dict[int, list[Tensor]]:
     return found
 
 
-def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tensor]) -> Group:
+def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tensor]) -> FusionGroup:
     inputs = dict.fromkeys(drafts.stored(t) for t in drafts.read_from_memory(draft))
     results = drafts.in_order(draft.results)
-    return Group(
+    return FusionGroup(
         nodes=tuple(drafts.in_order(draft.nodes)),
         anchor=draft.anchor,
         outputs=(

@@ -1,7 +1,7 @@
 """Partition of a graph into fusion groups, and what goes through memory between them.
 
-A `Group` becomes one kernel. A tensor that a group gives to another group, to the caller or to a
-variable is in memory, in its own buffer or, where a node only gives it another shape, in the
+A `FusionGroup` becomes one kernel. A tensor that a group gives to another group, to the caller or
+to a variable is in memory, in its own buffer or, where a node only gives it another shape, in the
 buffer of the tensor it comes from; everything else lives in registers.
 """
 
@@ -21,7 +21,7 @@ _ELIDE = 64  # elements: the values of a larger constant are left out of the tex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class FusionGroup:
     """A fusion group: nodes computed by one kernel, each after its operands.
 
     `anchor` is the one among them whose loops or graphs these are, if there is one; `outputs` are
@@ -50,7 +50,7 @@ class Partition:
 
     graph: Graph
     specs: Specs
-    groups: tuple[Group, ...]
+    groups: tuple[FusionGroup, ...]
     storage: Mapping[Tensor, Tensor]
     in_place: frozenset[Update]
     overwriting: Mapping[int, int]
@@ -67,7 +67,7 @@ class Partition:
         """Return the traits of the structure of `node`."""
         return traits_of(self.specs[node])
 
-    def boundaries(self) -> Iterator[tuple[Group, tuple[str, ...]]]:
+    def boundaries(self) -> Iterator[tuple[FusionGroup, tuple[str, ...]]]:
         """Yield each group with why its results are in memory, each reason once."""
         values = (*self.graph.outputs, *(u.value for u in self.graph.updates))
         reasons = {self.stored(t): IS_RESULT for t in values} | dict(self.reasons)
@@ -88,7 +88,7 @@ class Partition:
         """
         return "".join(f"{line}\n" for line, _ in self.lines())
 
-    def lines(self) -> Iterator[tuple[str, Group | None]]:
+    def lines(self) -> Iterator[tuple[str, FusionGroup | None]]:
         """Yield the lines of the text, each with the group it is part of."""
         names, lines = describe_graph(self.graph, elide=_ELIDE)
         arguments = ", ".join(f"{names[t]}: {t.type}" for t in self.graph.inputs)
@@ -107,7 +107,11 @@ class Partition:
         yield "}", None
 
     def _group(
-        self, number: int, group: Group, names: Mapping[Tensor, str], lines: Mapping[Node, str]
+        self,
+        number: int,
+        group: FusionGroup,
+        names: Mapping[Tensor, str],
+        lines: Mapping[Node, str],
     ) -> Iterator[str]:
         yield f"group {number} ({_listed(group.inputs, names)}) {{"
         yield from (f"  {lines[node]}" for node in group.nodes)

@@ -14,7 +14,7 @@ import networkx
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import checked_axes
 from symgrad.graph.types import State
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
 def group_graph(partition: Partition) -> networkx.DiGraph:
@@ -62,7 +62,7 @@ def _verify_homes(partition: Partition) -> None:
         assert is_reshape, f"{tensor!r} shares memory and is no reshape"
 
 
-def _verify_group(partition: Partition, group: Group, where: str) -> None:
+def _verify_group(partition: Partition, group: FusionGroup, where: str) -> None:
     position = {node: i for i, node in enumerate(partition.graph.nodes)}
     places = [position[node] for node in group.nodes]
     assert places == sorted(set(places)), f"{where}: nodes are repeated or not in order"
@@ -144,7 +144,7 @@ def _can_fail(partition: Partition, number: int) -> bool:
     )
 
 
-def _only_writes_rows(partition: Partition, group: Group, state: State) -> bool:
+def _only_writes_rows(partition: Partition, group: FusionGroup, state: State) -> bool:
     anchor = group.anchor
     if anchor is None or not partition.traits(anchor).writes_rows:
         return False
@@ -152,7 +152,7 @@ def _only_writes_rows(partition: Partition, group: Group, state: State) -> bool:
     return readers == [anchor] and _reads(state, anchor.inputs[0])
 
 
-def _read_elsewhere(partition: Partition, group: Group) -> set[Tensor]:
+def _read_elsewhere(partition: Partition, group: FusionGroup) -> set[Tensor]:
     """Return what `group` reads at another position than the one of the result it computes."""
     ends = {t.node for t in group.outputs}
     straight = _reached(partition, ends, group)
@@ -162,7 +162,7 @@ def _read_elsewhere(partition: Partition, group: Group) -> set[Tensor]:
     return {t for t in every if t in under_moves or t not in straight}
 
 
-def _reached(partition: Partition, ends: Iterable[Node], group: Group) -> set[Tensor]:
+def _reached(partition: Partition, ends: Iterable[Node], group: FusionGroup) -> set[Tensor]:
     """Return the operands that are reached from `ends` through Maps and other shapes only."""
     within, found = set(group.nodes), set[Tensor]()
     pending = [n for n in ends if partition.traits(n).is_elementwise]
@@ -178,7 +178,7 @@ def _reached(partition: Partition, ends: Iterable[Node], group: Group) -> set[Te
     return found
 
 
-def _below(nodes: Iterable[Node], group: Group) -> set[Tensor]:
+def _below(nodes: Iterable[Node], group: FusionGroup) -> set[Tensor]:
     """Return all operands of `nodes` within the group, and of their operands in turn."""
     within, found = set(group.nodes), set[Tensor]()
     pending = list(nodes)

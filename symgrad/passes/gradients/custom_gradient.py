@@ -20,7 +20,7 @@ from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, Source, user_source
 from symgrad.frontend.call_arguments import CallArguments
-from symgrad.frontend.control import Function, require_callables
+from symgrad.frontend.control import AnyFunction, require_callables
 from symgrad.frontend.nests import flatten, flatten_with_nones, unflatten
 from symgrad.graph.build import (
     are_same,
@@ -43,7 +43,7 @@ from symgrad.graph.traverse import operands_of, topological
 _SUBJECT = "custom_gradient"
 
 
-def custom_gradient(f: Function) -> CustomGradient:
+def custom_gradient(f: AnyFunction) -> CustomGradient:
     """Give `f` the gradient it returns: `f(*xs)` is `(ys, grad_fn)`, and the call returns ys.
 
     `grad_fn(*dys)` is given one gradient for each tensor of ys, and returns one tensor or None for
@@ -55,7 +55,7 @@ def custom_gradient(f: Function) -> CustomGradient:
     return CustomGradient(f)
 
 
-def grad_pass_through(f: Function) -> CustomGradient:
+def grad_pass_through(f: AnyFunction) -> CustomGradient:
     """Return `f` with the gradient of the identity: that of each result goes to an argument.
 
     There are as many results as arguments, of the same shapes. Variables in `f` get no gradient.
@@ -63,7 +63,7 @@ def grad_pass_through(f: Function) -> CustomGradient:
     require_callables("grad_pass_through", f=f)
 
     @functools.wraps(f)
-    def passed_through(*args: Any) -> tuple[Any, Function]:
+    def passed_through(*args: Any) -> tuple[Any, AnyFunction]:
         def gradient(*dys: Tensor, variables: Sequence[Variable] = ()) -> Any:
             return (dys, (None,) * len(variables)) if variables else dys
 
@@ -75,7 +75,7 @@ def grad_pass_through(f: Function) -> CustomGradient:
 class CustomGradient:
     """A function with its own gradient; in a class it is a method like any other."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: AnyFunction) -> None:
         self._function = function
         functools.update_wrapper(self, function)
 
@@ -120,7 +120,7 @@ class CustomGradient:
         return unflatten(nest, node.outputs)
 
 
-def _read_results(returned: Any) -> tuple[Any, Function]:
+def _read_results(returned: Any) -> tuple[Any, AnyFunction]:
     if isinstance(returned, tuple | list) and len(returned) == 2 and callable(returned[1]):
         return returned[0], returned[1]
     raise DTypeError(
@@ -161,7 +161,7 @@ def _differentiable(node: Node, outer: dict[Tensor, Tensor]) -> Sequence[Tensor]
     return differentiated_inputs(node) if has_gradient(node) else ()
 
 
-def _require_variables_keyword(grad_fn: Function, variables: Sequence[Variable]) -> None:
+def _require_variables_keyword(grad_fn: AnyFunction, variables: Sequence[Variable]) -> None:
     parameters = inspect.signature(grad_fn).parameters.values()
     if any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters):
         return
@@ -182,7 +182,7 @@ class _Call:
     """
 
     name: str
-    grad_fn: Function
+    grad_fn: AnyFunction
     given: CallArguments
     variables: Sequence[Variable]
     region: Region | None

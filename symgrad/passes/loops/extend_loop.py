@@ -20,7 +20,7 @@ from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.loop_view import LOOPS, LoopView
 from symgrad.graph.node import Node, Region, Tensor, make_node
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import Attr, Literal, TensorType
+from symgrad.graph.types import ArrayLiteral, Attr, TensorType
 from symgrad.passes.costs import bytes_of
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import with_inputs
@@ -234,5 +234,5 @@ def trips_of(loop: Node) -> int | None:
     if LoopView(loop).is_while or not isinstance(capacity, int):
         return None
     value = loop.inputs[0].node.attrs.get("value")
-    count = int(value.array) if isinstance(value, Literal) else value
+    count = int(value.array) if isinstance(value, ArrayLiteral) else value
     return capacity if count == capacity else None

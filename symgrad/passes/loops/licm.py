@@ -69,7 +69,7 @@ def _hoisted(loop: Node, nested: Graph, rewrites: Rewrites) -> dict[Tensor, Tens
     needed = dict.fromkeys(t for t in (*read, *nested.outputs) if t.node in own)
     if not needed:
         return {}
-    prices = _Prices(loop, nested)
+    prices = _HoistPrices(loop, nested)
     kept = cheapest_cut(
         invariant, needed, compute=prices.compute, keep=prices.keep, read=_price_of_reading
     )
@@ -82,7 +82,7 @@ def _hoisted(loop: Node, nested: Graph, rewrites: Rewrites) -> dict[Tensor, Tens
     return dict(zip(chosen, inline(inside, LoopView(loop).operands), strict=True))
 
 
-class _Prices:
+class _HoistPrices:
     """What it costs one iteration of `loop` to compute in `nested`, and to keep before the loop."""
 
     def __init__(self, loop: Node, nested: Graph) -> None:

@@ -56,7 +56,7 @@ def prune_loops(graph: Graph) -> Graph:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cut:
+class _PrunedNode:
     """What remains of a node: operands and results, by their positions, and its attributes."""
 
     operands: Sequence[int]
@@ -70,10 +70,10 @@ class _Cut:
         return with_inputs(node, inputs) if is_whole else with_attrs(node, inputs, self.attrs)
 
 
-def _cuts(graph: Graph) -> dict[Node, _Cut]:
+def _cuts(graph: Graph) -> dict[Node, _PrunedNode]:
     """Return what remains of each node, from the results of `graph` down."""
     read: set[Tensor] = {*graph.roots, *graph.inputs}
-    cuts: dict[Node, _Cut] = {}
+    cuts: dict[Node, _PrunedNode] = {}
     for node in reversed(graph.nodes):
         results = [t.index for t in node.outputs if t in read]
         if not results:
@@ -87,13 +87,13 @@ def _cuts(graph: Graph) -> dict[Node, _Cut]:
         elif node.definition in LOOPS:
             cut = _cut_loop(node, results)
         else:
-            cut = _Cut(range(len(node.inputs)), range(len(node.outputs)), node.attrs)
+            cut = _PrunedNode(range(len(node.inputs)), range(len(node.outputs)), node.attrs)
         cuts[node] = cut
         read.update(node.inputs[i] for i in cut.operands)
     return cuts
 
 
-def _cut_branches(node: Node, results: Sequence[int]) -> _Cut:
+def _cut_branches(node: Node, results: Sequence[int]) -> _PrunedNode:
     branches = node.attrs["branches"]
     assert isinstance(branches, tuple), f"{node!r} has no branches"
     graphs = [prune_loops(select_outputs(g, results)) for g in branches if isinstance(g, Graph)]
@@ -101,10 +101,10 @@ def _cut_branches(node: Node, results: Sequence[int]) -> _Cut:
     graphs = [take_inputs(g, kept) for g in graphs]
     is_same = are_same(graphs, branches)
     attrs = node.attrs if is_same else {"branches": tuple(graphs)}
-    return _Cut((0, *(1 + i for i in kept)), results, attrs)
+    return _PrunedNode((0, *(1 + i for i in kept)), results, attrs)
 
 
-def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
+def _cut_loop(node: Node, results: Sequence[int]) -> _PrunedNode:
     """Cut a loop: its variables, in the order of operands and of results, then its stacks."""
     view = LoopView(node)
     carried = view.carried
@@ -124,7 +124,7 @@ def _cut_loop(node: Node, results: Sequence[int]) -> _Cut:
     inputs = sorted(state | needed)
     outputs = [*sorted(state), *stacks]
     after = len(node.inputs) - len(body.inputs)  # operands before the loop variables
-    return _Cut(
+    return _PrunedNode(
         (*range(after), *(after + i for i in inputs)),
         (*range(before), *(before + i for i in outputs)),
         _loop_attrs(node, body, tests, inputs),

@@ -143,7 +143,7 @@ def _choose(
     body = LoopView(loop).body
     again = [n for n in body.nodes if n.inputs and values.source(loop, n.outputs[0])]
     needed = _needed(body, again)
-    kept = _Prices(loop, values).choose(again, needed)
+    kept = _RecordPrices(loop, values).choose(again, needed)
     for tensor in kept:
         source = values.source(loop, tensor)
         assert source is not None, f"{tensor!r} is of no earlier loop"
@@ -170,7 +170,7 @@ def _equal(tensor: Tensor, nodes: Sequence[Node], values: _Values) -> list[Tenso
     return [t for n in nodes for t in n.outputs if values.numbers[t] == number]
 
 
-class _Prices:
+class _RecordPrices:
     """What it costs one iteration of `loop` to compute, to keep and to read."""
 
     def __init__(self, loop: Node, values: _Values) -> None:

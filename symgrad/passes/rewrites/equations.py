@@ -23,8 +23,8 @@ from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import Literal
-from symgrad.passes.rewrites.rules import Holds, Rule
+from symgrad.graph.types import ArrayLiteral
+from symgrad.passes.rewrites.rules import Holds, RewriteRule
 
 Equation = Callable[..., tuple[Tensor, Tensor]]
 Number = bool | int | float
@@ -34,13 +34,15 @@ _SIZE = 7  # of the tensors an equation is about: any but 1, which an op would b
 _SAMPLES: tuple[Number, ...] = (2, 3, -2, 0.5, 0.1)  # for the constants c and d in examples
 
 
-def rule(equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True) -> Rule:
+def rule(
+    equation: Equation, holds: Holds, *, constants: Admits = lambda _value: True
+) -> RewriteRule:
     """Make a rule of `equation`, which returns both sides.
 
     `constants` says which numbers the parameters c and d stand for.
     """
     pattern = _Pattern(equation, constants)
-    return Rule(
+    return RewriteRule(
         str(pattern),
         (pattern.left.node.definition,),
         holds,
@@ -57,7 +59,7 @@ def uniform_value(tensor: Tensor) -> Number | None:
     value = tensor.node.attrs.get("value")
     if (
         tensor.node.definition is not constant_op
-        or not isinstance(value, Literal)
+        or not isinstance(value, ArrayLiteral)
         or value.array.size != 1
     ):
         return None

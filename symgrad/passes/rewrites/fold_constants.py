@@ -27,7 +27,7 @@ from symgrad.graph.graph import Graph, transform
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.structures import traits_of
-from symgrad.graph.types import Array, Literal
+from symgrad.graph.types import Array, ArrayLiteral
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 
 SMALL = 4096  # elements: a constant of that many is no burden
@@ -54,7 +54,7 @@ def fold_constants(graph: Graph, rewrites: Rewrites) -> Graph:
 def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     """Return what `node` computes, None if that is not known or not to be known."""
     literal = node.attrs.get("value")
-    if node.definition is constant_op and isinstance(literal, Literal):
+    if node.definition is constant_op and isinstance(literal, ArrayLiteral):
         return literal.array
     reference = node.definition.reference
     if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
@@ -86,7 +86,7 @@ def _is_worth_it(node: Node) -> bool:
 
 
 def _constant_like(node: Node, value: Array) -> Node:
-    literal = Literal(value)
+    literal = ArrayLiteral(value)
     assert literal.type == node.output.type, f"{node!r}: the reference gives {literal.type}"
     return make_node(
         constant_op,

@@ -48,7 +48,7 @@ Examples = Callable[[DType], Sequence[Tensor]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class RewriteRule:
     """A rewrite rule: a tensor that may stand for another one.
 
     `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor that
@@ -78,7 +78,7 @@ class RuleTable:
     each of them.
     """
 
-    def __init__(self, rules: Iterable[Rule], *, one_constant: bool = False) -> None:
+    def __init__(self, rules: Iterable[RewriteRule], *, one_constant: bool = False) -> None:
         self.rules = tuple(rules)
         self.one_constant = one_constant
         named = {op for rule in self.rules for op in rule.roots or ()}
@@ -88,7 +88,7 @@ class RuleTable:
             for op in named
         }
 
-    def for_op(self, op: OpDef) -> list[Rule]:
+    def for_op(self, op: OpDef) -> list[RewriteRule]:
         return self._by_op.get(op, self._for_any)
 
 
@@ -119,7 +119,7 @@ class _Driver:
         self._given.update(graph.roots)
         self._originals = set(graph.nodes)
         self._constants: dict[Hashable, Node] = {}
-        self._permitted: dict[tuple[OpDef, bool, tuple[OpDef, ...]], list[Rule]] = {}
+        self._permitted: dict[tuple[OpDef, bool, tuple[OpDef, ...]], list[RewriteRule]] = {}
         # How often a settled tensor is used, at most: uses that have died are counted too.
         self._uses: defaultdict[Tensor, int] = defaultdict(int)
 
@@ -199,7 +199,7 @@ class _Driver:
                     return self._named_as(node, found) if allowed else None
         return None
 
-    def _rules_for(self, node: Node) -> list[Rule]:
+    def _rules_for(self, node: Node) -> list[RewriteRule]:
         """Return the rules that may run on `node`, for the dtypes and the operands it has."""
         is_float = any([t.type.dtype.is_float for t in node.inputs])
         operands = tuple([t.node.definition for t in node.inputs])
@@ -213,7 +213,7 @@ class _Driver:
             ]
         return self._permitted[key]
 
-    def _try(self, rule: Rule, node: Node) -> Tensor | None:
+    def _try(self, rule: RewriteRule, node: Node) -> Tensor | None:
         if rule.needs_sole_use and self._uses[node.inputs[0]] > 1:
             return None
         found = rule.rewrite(node)

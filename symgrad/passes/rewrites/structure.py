@@ -43,9 +43,9 @@ from symgrad.graph.ops.structure import (
     reshape_op,
 )
 from symgrad.graph.types import Shape, static
-from symgrad.passes.rewrites.rules import Holds, Rule
+from symgrad.passes.rewrites.rules import Holds, RewriteRule
 
-Function = Callable[[Node], Tensor | None]
+NodeFunction = Callable[[Node], Tensor | None]
 _SAMPLE = (2, 3, 4)  # the shape of the operands of examples
 
 
@@ -56,7 +56,7 @@ def structural(
     examples: tuple[Callable[..., Tensor], ...],
     needs_sole_use: bool = False,
     operands: OpDef | None = None,
-) -> Callable[[Function], Rule]:
+) -> Callable[[NodeFunction], RewriteRule]:
     """Make a function of a node a rule for the ops `roots`, for every op if there are none.
 
     `examples` are programs over operands of shape (2, 3, 4) of some dtypes, to whose
@@ -66,7 +66,7 @@ def structural(
     def may_match(ops: tuple[OpDef, ...]) -> bool:
         return operands is None or set(ops) == {operands}
 
-    def make(function: Function) -> Rule:
+    def make(function: NodeFunction) -> RewriteRule:
         def applies_to(node: Node) -> bool:
             ops = tuple(t.node.definition for t in node.inputs)
             return may_match(ops) and function(node) is not None
@@ -75,7 +75,9 @@ def structural(
             made = (_build(example, dtype) for example in examples)
             return [t for t in made if t is not None and applies_to(t.node)]
 
-        return Rule(equation, roots or None, holds, function, over, needs_sole_use, may_match)
+        return RewriteRule(
+            equation, roots or None, holds, function, over, needs_sole_use, may_match
+        )
 
     return make
 

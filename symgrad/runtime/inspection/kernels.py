@@ -9,7 +9,7 @@ from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_part
 from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
-from symgrad.passes.fusion.partition import Group
+from symgrad.passes.fusion.partition import FusionGroup
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 from symgrad.runtime.openmp import openmp
@@ -85,7 +85,7 @@ def describe_kernels(executable: Executable) -> Kernels:
 
 
 def _record(
-    call: Launch, sources: SourceMap, boundaries: Mapping[Group, tuple[str, ...]]
+    call: Launch, sources: SourceMap, boundaries: Mapping[FusionGroup, tuple[str, ...]]
 ) -> KernelRecord:
     nodes, group = sources.nodes_of(call), sources.groups.get(call)
     parts = kernel_parts(call.kernel)

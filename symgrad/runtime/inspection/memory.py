@@ -11,7 +11,7 @@ from tabulate import tabulate
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Map
 from symgrad.graph.types import TensorType
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.passes.rewrites.row_updates import why_dense
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
@@ -138,7 +138,7 @@ def _fused(partitions: Iterable[Partition]) -> tuple[FusedRecord, ...]:
     return tuple(sorted(records, key=lambda record: -record.bytes))
 
 
-def _writes_rows(partition: Partition, group: Group) -> bool:
+def _writes_rows(partition: Partition, group: FusionGroup) -> bool:
     return group.anchor is not None and partition.traits(group.anchor).writes_rows
 
 
@@ -157,7 +157,7 @@ def _gradients_in_memory(partition: Partition) -> Iterator[GradientRecord]:
                 yield GradientRecord(update.variable.state.name, tensor.type.nbytes, reason)
 
 
-def _read_by_element(partition: Partition, group: Group) -> list[Tensor]:
+def _read_by_element(partition: Partition, group: FusionGroup) -> list[Tensor]:
     """Return what the Maps of `group` read from memory, perhaps through views."""
     operands: set[Tensor] = set()
     for node in reversed(group.nodes):

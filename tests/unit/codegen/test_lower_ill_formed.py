@@ -12,7 +12,7 @@ from symgrad.codegen.program.build import build_program
 from symgrad.codegen.target import target_named
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.buffers import assign_buffers
-from symgrad.passes.fusion.partition import Group, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 from tests.support.programs import partition_of
 
 
@@ -21,7 +21,7 @@ def _merged(result: Tensor, anchor: int) -> Partition:
     partition = partition_of(result)
     first, second = partition.groups
     nodes = (*first.nodes, *second.nodes)
-    group = Group(nodes, nodes[anchor], second.outputs, first.inputs)
+    group = FusionGroup(nodes, nodes[anchor], second.outputs, first.inputs)
     return replace(partition, groups=(group,))
 
 

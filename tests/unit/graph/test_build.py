@@ -12,7 +12,7 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.transcendental import exp
-from symgrad.graph.types import Literal
+from symgrad.graph.types import ArrayLiteral
 
 
 def test_equal_ops_are_one_node_where_they_are_built_once():
@@ -59,7 +59,7 @@ def test_scalars_that_python_takes_for_equal_are_constants_of_their_own(a, b):
     assert a == b
     for value in (a, b, a, b):
         made = constant(value).node.attrs["value"]
-        assert isinstance(made, Literal)
+        assert isinstance(made, ArrayLiteral)
         assert repr(made.array.item()) == repr(value)
 
 

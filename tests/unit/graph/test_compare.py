@@ -9,7 +9,7 @@ from symgrad.graph.compare import structurally_equal
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.leaf import Variable, placeholder, variable_node
 from symgrad.graph.sizes import unknown
-from symgrad.graph.types import Attr, Literal, State
+from symgrad.graph.types import ArrayLiteral, Attr, State
 from tests.support.test_ops import sink
 
 
@@ -31,7 +31,7 @@ def _tagged(tag: Attr) -> Graph:
         ((1,), (1.0,)),
         ("n", unknown("n")),
         (unknown("n"), unknown("m")),
-        (Literal(np.array([1], np.int8)), Literal(np.array([1], np.uint8))),
+        (ArrayLiteral(np.array([1], np.int8)), ArrayLiteral(np.array([1], np.uint8))),
         (1, None),
     ],
 )

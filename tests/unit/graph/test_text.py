@@ -17,7 +17,7 @@ from symgrad.graph.ops.structure import reduce_sum, reshape
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.sizes import at_least, at_most, divide, unknown
 from symgrad.graph.text.print import print_graph
-from symgrad.graph.types import Literal, State, TensorType
+from symgrad.graph.types import ArrayLiteral, State, TensorType
 from tests.support.test_ops import sink, source
 
 
@@ -160,8 +160,8 @@ _TAGS = [
     (unknown("n") - 1, "n-1"),
     (-1 * unknown("n") - unknown("m"), "-m-n"),
     (2 - unknown("n"), "-n+2"),
-    (Literal(np.array([1, 2], np.int8)), "literal i8[2] [1, 2]"),
-    ((Literal(np.array(0.5)),), "[literal f64[] 0.5]"),
+    (ArrayLiteral(np.array([1, 2], np.int8)), "literal i8[2] [1, 2]"),
+    ((ArrayLiteral(np.array(0.5)),), "[literal f64[] 0.5]"),
 ]
 
 
@@ -195,9 +195,9 @@ _ARRAYS = [
 
 @pytest.mark.parametrize("array", _ARRAYS, ids=[f"{a.dtype.name}{a.shape}" for a in _ARRAYS])
 def test_a_constant_keeps_every_bit(array):
-    text = _round_trip(Graph(constant_node(Literal(array))))
+    text = _round_trip(Graph(constant_node(ArrayLiteral(array))))
     parsed = Graph.parse(text).outputs[0].node.attrs["value"]
-    assert isinstance(parsed, Literal)
+    assert isinstance(parsed, ArrayLiteral)
     assert parsed.array.dtype == array.dtype
     assert parsed.array.shape == array.shape
     assert parsed.array.tobytes() == array.tobytes()

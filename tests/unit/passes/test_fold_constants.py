@@ -19,7 +19,7 @@ from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum
 from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.reference import evaluate
-from symgrad.graph.types import Literal
+from symgrad.graph.types import ArrayLiteral
 from symgrad.passes.rewrites.fold_constants import MAX_READ, SMALL, fold_constants
 from symgrad.passes.rewrites.rewrite import Rewrites
 
@@ -31,7 +31,7 @@ def folded(*outputs: Tensor) -> Graph:
 def bytes_of(graph: Graph) -> int:
     """Return the bytes of all constants."""
     values = (node.attrs.get("value") for node in graph.nodes if node.op == "constant")
-    return sum(v.array.nbytes for v in values if isinstance(v, Literal))
+    return sum(v.array.nbytes for v in values if isinstance(v, ArrayLiteral))
 
 
 def is_folded(tensor: Tensor) -> bool:
@@ -114,5 +114,5 @@ def test_nothing_is_written_into_the_constants_of_the_user():
     given = constant([1.0, 2.0])
     folded(exp(given))
     value = given.node.attrs["value"]
-    assert isinstance(value, Literal)
+    assert isinstance(value, ArrayLiteral)
     np.testing.assert_array_equal(value.array, np.array([1.0, 2.0], np.float32))

@@ -12,7 +12,7 @@ from typing import Final
 from llvmlite import ir
 
 from symgrad.codegen.llvm.math.values import (
-    Mask,
+    LaneMask,
     Real,
     Word,
     call_intrinsic,
@@ -82,7 +82,7 @@ class Floats:
     def sign_bit(self, x: Real) -> Word:
         return self.bits(x) & (1 << (self.dtype.bits - 1))
 
-    def is_negative(self, x: Real) -> Mask:
+    def is_negative(self, x: Real) -> LaneMask:
         """Return where the sign bit of `x` is set: also for -0.0."""
         return self.bits(x).less(0)
 
@@ -125,7 +125,7 @@ class Floats:
         half = ((k + 4 * self.bias) >> 1) - 2 * self.bias
         return x * self.power_of_two(half) * self.power_of_two(k - half)
 
-    def is_infinite(self, x: Real) -> Mask:
+    def is_infinite(self, x: Real) -> LaneMask:
         return self.absolute(x).equals(float("inf"))
 
     def fast_two_sum(self, a: Real, b: Real) -> tuple[Real, Real]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from symgrad.codegen.llvm.math.internal import call_internal
-from symgrad.codegen.llvm.math.values import Mask, Word, any_lane, constant, lanes_of
+from symgrad.codegen.llvm.math.values import LaneMask, Word, any_lane, constant, lanes_of
 
 
 def _divide(a: Word, b: Word, is_signed: bool) -> Word:
@@ -38,7 +38,7 @@ def _safe_divisor(b: Word, is_signed: bool) -> Word:
     return traps.choose(b, one)
 
 
-def _needs_step(remainder: Word, b: Word) -> Mask:
+def _needs_step(remainder: Word, b: Word) -> LaneMask:
     """Return where truncation and floor differ: the remainder is not 0 and of the other sign."""
     return (remainder ^ b).less(0) & ~remainder.equals(0)
 

@@ -11,7 +11,7 @@ from symgrad.codegen.llvm.math.exponentials import emit_exp, exp_of_pair
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.logarithms import emit_log, normalize, split_exponent
 from symgrad.codegen.llvm.math.rounding import emit_round
-from symgrad.codegen.llvm.math.values import Mask, Real
+from symgrad.codegen.llvm.math.values import LaneMask, Real
 
 _INFINITY = float("inf")
 # A larger exponent changes nothing: |log x| is at least 2**-53 unless x is 1.
@@ -73,7 +73,7 @@ def _log_of_pair(f: Floats, m: Real) -> tuple[Real, Real]:
     return high, low + (s_low + s_low + term_low)
 
 
-def _is_integer(f: Floats, y: Real) -> Mask:
+def _is_integer(f: Floats, y: Real) -> LaneMask:
     return emit_round(f, y).equals(y)
 
 

@@ -18,7 +18,7 @@ from llvmlite import ir
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
-from symgrad.codegen.llvm.math.values import Mask, Real, Word, any_lane, call_intrinsic
+from symgrad.codegen.llvm.math.values import LaneMask, Real, Word, any_lane, call_intrinsic
 from symgrad.graph.dtypes import float64
 
 _LARGE = 2.0**20
@@ -76,7 +76,7 @@ def _reduce_small(f: Floats, x: Real) -> Angle:
     return Angle(rest, low, quadrant)
 
 
-def _reduce_large_lanes(f: Floats, x: Real, is_large: Mask, near: Angle) -> Angle:
+def _reduce_large_lanes(f: Floats, x: Real, is_large: LaneMask, near: Angle) -> Angle:
     """Replace the lanes of `near` that are large."""
     builder = f.builder
     # The other lanes get some large number: for a small one the table would be read out of range.

@@ -14,7 +14,7 @@ from llvmlite import ir
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
 from symgrad.codegen.llvm.math.rounding import emit_floor, emit_trunc
-from symgrad.codegen.llvm.math.values import Mask, Real, Word, any_lane
+from symgrad.codegen.llvm.math.values import LaneMask, Real, Word, any_lane
 
 _I64 = ir.IntType(64)
 
@@ -39,7 +39,7 @@ def emit_floordiv(f: Floats, a: Real, b: Real) -> Real:
     return b.equals(0.0).choose(plain, floor)
 
 
-def _has_other_sign(remainder: Real, b: Real) -> Mask:
+def _has_other_sign(remainder: Real, b: Real) -> LaneMask:
     return ((b < 0.0) ^ (remainder < 0.0)) & ~remainder.equals(0.0)
 
 
@@ -81,7 +81,7 @@ def _short_remainder(f: Floats, size: Real, divisor: Real, quotient: Real) -> Re
     return (size < divisor).choose(size, remainder)
 
 
-def _long_remainder(f: Floats, size: Real, divisor: Real, is_long: Mask) -> Real:
+def _long_remainder(f: Floats, size: Real, divisor: Real, is_long: LaneMask) -> Real:
     one = f.const(1.0)
     args = [is_long.choose(size, one).value, is_long.choose(divisor, one).value]
 

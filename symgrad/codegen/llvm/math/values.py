@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from llvmlite import ir
 
-Chosen = TypeVar("Chosen", "Real", "Word", "Mask")
+Chosen = TypeVar("Chosen", "Real", "Word", "LaneMask")
 
 
 def lanes_of(scalar: ir.Type, width: int) -> ir.Type:
@@ -61,23 +61,23 @@ def any_lane(builder: ir.IRBuilder, condition: ir.Value) -> ir.Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
+class LaneMask:
     """Lanes that are true or false."""
 
     builder: ir.IRBuilder
     value: ir.Value
 
-    def __and__(self, other: Mask) -> Mask:
-        return Mask(self.builder, self.builder.and_(self.value, other.value))
+    def __and__(self, other: LaneMask) -> LaneMask:
+        return LaneMask(self.builder, self.builder.and_(self.value, other.value))
 
-    def __or__(self, other: Mask) -> Mask:
-        return Mask(self.builder, self.builder.or_(self.value, other.value))
+    def __or__(self, other: LaneMask) -> LaneMask:
+        return LaneMask(self.builder, self.builder.or_(self.value, other.value))
 
-    def __xor__(self, other: Mask) -> Mask:
-        return Mask(self.builder, self.builder.xor(self.value, other.value))
+    def __xor__(self, other: LaneMask) -> LaneMask:
+        return LaneMask(self.builder, self.builder.xor(self.value, other.value))
 
-    def __invert__(self) -> Mask:
-        return Mask(self.builder, self.builder.not_(self.value))
+    def __invert__(self) -> LaneMask:
+        return LaneMask(self.builder, self.builder.not_(self.value))
 
     def choose(self, chosen: Chosen, otherwise: Chosen) -> Chosen:
         """Take `chosen` in the lanes that are true and `otherwise` in the others."""
@@ -119,15 +119,19 @@ class Word:
     def __rshift__(self, other: Word | int) -> Word:
         return Word(self.builder, self.builder.lshr(self.value, self._same(other)))
 
-    def equals(self, other: Word | int) -> Mask:
-        return Mask(self.builder, self.builder.icmp_unsigned("==", self.value, self._same(other)))
+    def equals(self, other: Word | int) -> LaneMask:
+        return LaneMask(
+            self.builder, self.builder.icmp_unsigned("==", self.value, self._same(other))
+        )
 
-    def less(self, other: Word | int) -> Mask:
-        return Mask(self.builder, self.builder.icmp_signed("<", self.value, self._same(other)))
+    def less(self, other: Word | int) -> LaneMask:
+        return LaneMask(self.builder, self.builder.icmp_signed("<", self.value, self._same(other)))
 
-    def above(self, other: Word | int) -> Mask:
+    def above(self, other: Word | int) -> LaneMask:
         """Return where this is greater, both taken as unsigned."""
-        return Mask(self.builder, self.builder.icmp_unsigned(">", self.value, self._same(other)))
+        return LaneMask(
+            self.builder, self.builder.icmp_unsigned(">", self.value, self._same(other))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,25 +165,25 @@ class Real:
     def __neg__(self) -> Real:
         return Real(self.builder, self.builder.fneg(self.value))
 
-    def _compare(self, relation: str, other: Real | float) -> Mask:
-        return Mask(
+    def _compare(self, relation: str, other: Real | float) -> LaneMask:
+        return LaneMask(
             self.builder, self.builder.fcmp_ordered(relation, self.value, self._same(other))
         )
 
-    def __lt__(self, other: Real | float) -> Mask:
+    def __lt__(self, other: Real | float) -> LaneMask:
         return self._compare("<", other)
 
-    def __le__(self, other: Real | float) -> Mask:
+    def __le__(self, other: Real | float) -> LaneMask:
         return self._compare("<=", other)
 
-    def __gt__(self, other: Real | float) -> Mask:
+    def __gt__(self, other: Real | float) -> LaneMask:
         return self._compare(">", other)
 
-    def __ge__(self, other: Real | float) -> Mask:
+    def __ge__(self, other: Real | float) -> LaneMask:
         return self._compare(">=", other)
 
-    def equals(self, other: Real | float) -> Mask:
+    def equals(self, other: Real | float) -> LaneMask:
         return self._compare("==", other)
 
-    def is_nan(self) -> Mask:
-        return Mask(self.builder, self.builder.fcmp_unordered("uno", self.value, self.value))
+    def is_nan(self) -> LaneMask:
+        return LaneMask(self.builder, self.builder.fcmp_unordered("uno", self.value, self.value))

@@ -1,0 +1,62 @@
+"""A class name has one meaning in the whole package, private or not, and no alias has it too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _classes(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the classes of a file, at any depth."""
+    return (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def _aliases(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of a file that are assigned, or imported under another name."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from (alias.asname for alias in names if alias.asname)
+            case _:
+                pass
+
+
+def names_used_twice(files: dict[str, str]) -> list[str]:
+    """Return a line for each class whose name is that of another class, or of an alias."""
+    trees = {name: ast.parse(text) for name, text in files.items()}
+    classes: dict[str, list[str]] = {}
+    for file, tree in trees.items():
+        for name in _classes(tree):
+            classes.setdefault(name, []).append(file)
+    for file, tree in trees.items():
+        for name in _aliases(tree):
+            if name in classes:
+                classes[name].append(file)
+    return [f"{name}: {', '.join(where)}" for name, where in classes.items() if len(where) > 1]
+
+
+def test_class_names_are_unique():
+    files = sorted((ROOT / "symgrad").rglob("*.py"))
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
+    assert not names_used_twice(texts)
+
+
+def test_two_classes_of_one_name_are_found():
+    files = {
+        "a.py": "class A: ...\nclass B:\n    class _C: ...\n",
+        "b.py": "def f():\n    class A: ...\n",
+        "c.py": "B = int\n_C: object = 3\nD = A = 1\n",
+        "d.py": "from x import y as B, A\nimport D\n",
+    }
+    assert names_used_twice(files) == [
+        "A: a.py, b.py, c.py",
+        "B: a.py, c.py, d.py",
+        "_C: a.py, c.py",
+    ]
