@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.batch_rules import batch_to_shape
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
-from symgrad.graph.opdef import OPS
+from symgrad.graph.opdef import OPS, define
 from symgrad.graph.ops.calls import callee_of, is_costly
 from symgrad.graph.ops.gathering import scatter_add_op
 from symgrad.graph.ranges import range_of
 from symgrad.graph.reference import evaluate
-from symgrad.graph.structures import Map, Reduce, View
+from symgrad.graph.structures import Map, Reduce, Reshape, View
 from symgrad.passes.batching.vmap import batch
 from symgrad.passes.gradients.forward_mode import jvp
 from symgrad.passes.pipeline import Options, optimize
@@ -37,7 +38,7 @@ Build = Callable[[Tensor, Tensor], Tensor]
 every_op = pytest.mark.parametrize("name", NAMES)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ops() -> Iterator[NewOps]:
     with new_ops() as declared:
         yield declared
@@ -69,6 +70,22 @@ def test_what_was_declared_is_forgotten():
 def test_a_structure_is_that_of_the_kernel_rule(ops):
     records = (ops.step_op, ops.blend_op, ops.inverse_op, ops.mirror_op, ops.squares_op)
     assert [op.structure for op in records] == [Map, Map, Map, View, Reduce]
+
+
+def test_a_record_states_its_structure_and_rules_of_one_signature():
+    with pytest.raises(AssertionError, match=r"test\.none: .* is no structure"):
+        define(
+            "test.none", infer=lambda x: x, reference=None, grad="none", kernel=lambda _x: Reshape()
+        )
+    with pytest.raises(AssertionError, match=r"test\.none: attributes .*shape.* differ"):
+        define(
+            "test.none",
+            infer=lambda x: x,
+            reference=None,
+            grad="none",
+            kernel=None,
+            batch=batch_to_shape,
+        )
 
 
 @every_op
