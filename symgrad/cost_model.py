@@ -49,6 +49,10 @@ EVEN_ACCESS = 1.0
 REVERSED_ACCESS = 1.5
 LANE_ACCESS = 1.25  # one element of a vector, loaded and inserted on its own
 DIVIDED_ACCESS = 2.0  # the same, with an index that takes a division
+# The order of a sum depends on these, so they are of a nominal machine.
+VECTOR_BYTES = 64
+LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
+OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides the latency of add
 
 # --------------------------------------------------------------------------------- size of code
 

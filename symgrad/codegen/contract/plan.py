@@ -53,6 +53,7 @@ class ContractPlan:
     tiles is finished before the next begins, which bounds the memory for unfinished sums. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Registers hold `lanes` elements of `compute`.
+    It is estimated to take `cycles`, no more than any other way.
     """
 
     m: int
@@ -76,6 +77,7 @@ class ContractPlan:
     pack_left: Packing
     pack_right: Packing
     rows_first: bool
+    cycles: float = 0.0
 
     @property
     def rows(self) -> int:

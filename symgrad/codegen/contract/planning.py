@@ -84,8 +84,9 @@ def plan_contract(
         ways.append(_plan_dots(start, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
     # Of equals the first: lanes along n.
-    chosen = min(ways, key=lambda way: way[0])[1]
-    return replace(chosen, rows_first=_serves_result(chosen, streams, target.memory))
+    cycles, chosen = min(ways, key=lambda way: way[0])
+    rows_first = _serves_result(chosen, streams, target.memory)
+    return replace(chosen, rows_first=rows_first, cycles=cycles)
 
 
 def _serves_result(plan: ContractPlan, streams: int, memory: MemoryHierarchy) -> bool:

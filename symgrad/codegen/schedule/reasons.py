@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.language import Check, Fold, For, Kernel, Let, Product, Stmt, Store
-from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest
+from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
+from symgrad.codegen.target import Target
+from symgrad.cost_model import SHARING_CYCLES
 
 
-def schedule_reasons(kernel: Kernel) -> tuple[str, ...]:
+def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     """Return why the loops, folds and products of a kernel are computed as they are, each once."""
-    return tuple(dict.fromkeys(_reasons(kernel.body)))
+    return tuple(dict.fromkeys(_reasons(kernel.body, target)))
 
 
-def _reasons(body: Sequence[Stmt]) -> Iterator[str]:
+def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
     for statement in body:
         match statement:
             case For():
@@ -26,12 +29,12 @@ def _reasons(body: Sequence[Stmt]) -> Iterator[str]:
                 loops, inner = _nest(statement)
                 if not any(isinstance(s, Product) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _reasons([s for s in inner if not isinstance(s, For)])
+                yield from _reasons([s for s in inner if not isinstance(s, For)], target)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
             case Product():
                 yield from _shared(statement)
-                yield _product_reason(statement)
+                yield _product_reason(statement, target)
             case Let() | Store() | Check():
                 pass
 
@@ -71,22 +74,28 @@ def _fold_reason(fold: Fold) -> str:
         dtype = fold.accumulators[0].identity.dtype
         return (
             f"{fold.lanes} partial results: for {fold.extent} elements of {dtype.name} these are "
-            "the cheapest, whatever the machine"
+            f"the cheapest, whatever the machine: {lane_steps(fold, fold.lanes)} steps"
         )
     if checks_depend(fold.body, fold.var):
         return f"{fold.var} one by one: an index that is data depends on it"
     return f"{fold.var} one by one: its loop has the vectors, or {fold.extent} elements are few"
 
 
-def _product_reason(product: Product) -> str:
+def _product_reason(product: Product, target: Target) -> str:
     high, wide = product.blocking.tile
     packed = " and ".join(product.blocking.pack) or "nothing"
+    cycles = product_plan(product, target).cycles
     return (
-        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed: the cheapest "
-        f"way for {product.rows[1]} by {product.columns[1]} sums of {product.inner[1]}"
+        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed: at "
+        f"{cycles:,.0f} cycles the cheapest way for {product.rows[1]} by {product.columns[1]} sums "
+        f"of {product.inner[1]}"
     )
 
 
 def _shared(statement: For | Product) -> Iterator[str]:
     if statement.parts > 1:
-        yield f"{statement.parts} threads: it takes {statement_cycles(statement):,.0f} cycles"
+        cycles = statement_cycles(statement)
+        yield (
+            f"{statement.parts} threads: it takes {cycles:,.0f} cycles, and sharing pays from "
+            f"{SHARING_CYCLES:,} on"
+        )

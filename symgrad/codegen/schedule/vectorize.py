@@ -24,9 +24,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
 )
 from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
-
-LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
-OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides the latency of add
+from symgrad.cost_model import LANE_BYTES, OUTER_VECTORS, VECTOR_BYTES
 
 
 def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
@@ -223,15 +221,19 @@ def _with_lanes(fold: Fold) -> Fold:
 def _lanes(fold: Fold) -> int:
     """Return how many partial results a fold keeps: a function of its shape and dtypes only."""
     itemsize = max(a.identity.dtype.itemsize for a in fold.accumulators)
-    lanes = min(LANE_BYTES // itemsize, _power_of_two_below(fold.extent))
-    best, best_cost = 1, float(fold.extent)
-    while lanes > 1:
-        vectors = max(1, lanes * itemsize // 64)  # of a nominal machine: see the docstring
-        cost = fold.extent // lanes * (1 + vectors) + fold.extent % lanes + lanes.bit_length()
-        if cost < best_cost:
-            best, best_cost = lanes, float(cost)
-        lanes //= 2
-    return best
+    most = min(LANE_BYTES // itemsize, _power_of_two_below(fold.extent))
+    # Of equals the most, but for one, which takes no combining.
+    ways = [1, *(most >> i for i in range(most.bit_length() - 1))]
+    return min(ways, key=lambda lanes: lane_steps(fold, lanes))
+
+
+def lane_steps(fold: Fold, lanes: int) -> int:
+    """Return how many steps a fold with so many lanes takes, of loading a vector or adding one."""
+    if lanes == 1:
+        return fold.extent
+    itemsize = max(a.identity.dtype.itemsize for a in fold.accumulators)
+    vectors = max(1, lanes * itemsize // VECTOR_BYTES)
+    return fold.extent // lanes * (1 + vectors) + fold.extent % lanes + lanes.bit_length()
 
 
 def _power_of_two_below(extent: int) -> int:

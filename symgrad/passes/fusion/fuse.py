@@ -103,7 +103,10 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     is_repeated = output in drafts.repeated
     flops = flops_per_element(node, spec) if is_repeated or len(wanted) > 1 else 0
     if is_repeated and flops > CHEAP_FLOPS:
-        return f"it is repeated along an axis and costs {flops} flops an element"
+        return (
+            f"it is repeated along an axis and costs {flops} flops an element, "
+            f"more than {CHEAP_FLOPS}"
+        )
     if len(wanted) > 1 and (flops or checked_axes(spec)):
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):

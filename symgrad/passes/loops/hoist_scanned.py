@@ -64,10 +64,12 @@ def _extension(loop: Node, scanned: _Scanned, rewrites: Rewrites) -> Extension |
     """Build before `loop` what pays there; return what the loop gets."""
     kept = scanned.kept()
     total = sum(map(bytes_of, kept))
-    fits = total <= allowed_bytes(loop)
+    allowed = allowed_bytes(loop)
+    fits = total <= allowed
     for tensor in kept:
         where = "before the loop" if fits else "in the loop"
-        rewrites.explain(RULE, tensor.node, f"{where}: stacks of {total} bytes an iteration")
+        reason = f"{where}: stacks of {total} bytes an iteration, at most {allowed}"
+        rewrites.explain(RULE, tensor.node, reason)
     chosen = [t for t in kept if fits and rewrites.allow(RULE, t.node)]
     if not chosen:
         return None

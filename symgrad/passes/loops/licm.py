@@ -75,7 +75,10 @@ def _hoisted(loop: Node, nested: Graph, rewrites: Rewrites) -> dict[Tensor, Tens
     )
     for tensor in dict.fromkeys([*needed, *kept]):
         where = "before the loop" if tensor in kept else "in the loop"
-        reason = f"{where}: {bytes_of(tensor)} bytes to read, {picoseconds(tensor.node)} ps"
+        reason = (
+            f"{where}: {bytes_of(tensor)} bytes to read, {prices.keep(tensor)} ps an iteration, "
+            f"{prices.compute(tensor.node)} ps to compute"
+        )
         rewrites.explain(RULE, tensor.node, reason)
     chosen = [t for t in kept if rewrites.allow(RULE, t.node)]
     inside = Graph(chosen, nested.inputs, region=region_of_body(nested))

@@ -143,7 +143,8 @@ def _choose(
     body = LoopView(loop).body
     again = [n for n in body.nodes if n.inputs and values.source(loop, n.outputs[0])]
     needed = _needed(body, again)
-    kept = _RecordPrices(loop, values).choose(again, needed)
+    prices = _RecordPrices(loop, values)
+    kept = prices.choose(again, needed)
     for tensor in kept:
         source = values.source(loop, tensor)
         assert source is not None, f"{tensor!r} is of no earlier loop"
@@ -155,6 +156,8 @@ def _choose(
     for tensor in dict.fromkeys([*needed, *kept]):
         what = f"{bytes_of(tensor)} bytes an iteration" if tensor in kept else "not"
         reason = f"kept: {what}, and {picoseconds(tensor.node)} ps to compute it again"
+        if not graphs_of(tensor.node):  # which never is
+            reason += f", {prices.keep(tensor)} ps to keep it"
         rewrites.explain(RULE, tensor.node, reason)
 
 
@@ -184,14 +187,13 @@ class _RecordPrices:
     def choose(self, nodes: Sequence[Node], needed: Collection[Tensor]) -> dict[Tensor, None]:
         """Return the results of `nodes` to keep."""
         while True:
-            kept = cheapest_cut(
-                nodes, needed, compute=picoseconds, keep=self._keep, read=self._read
-            )
+            kept = cheapest_cut(nodes, needed, compute=picoseconds, keep=self.keep, read=self._read)
             if sum(bytes_of(t) for t in kept if not self._is_stacked(t)) <= self._limit:
                 return kept
             self._memory *= 2
 
-    def _keep(self, tensor: Tensor) -> int:
+    def keep(self, tensor: Tensor) -> int:
+        """Return the price of having `tensor` stacked and reading its slice."""
         if graphs_of(tensor.node):
             return NEVER
         written = 0 if self._is_stacked(tensor) else PER_BYTE_WRITTEN * self._memory

@@ -112,11 +112,14 @@ class _Sinking:
         sums = [n.output for n in found.terms]
         total = sum(map(bytes_of, (*self._extension.stacks, *new)))
         saved, spent = sum(map(bytes_of, sums)), sum(map(bytes_of, new))
-        pays = _is_cheaper(spent, saved) and total <= allowed_bytes(self._loop)
+        allowed = allowed_bytes(self._loop)
+        pays = _is_cheaper(spent, saved) and total <= allowed
         node = found.terms[0]
-        self._rewrites.explain(
-            RULE, node, f"{'sunk' if pays else 'left'}: {spent} bytes stacked, {saved} added to"
+        reason = (
+            f"{'sunk' if pays else 'left'}: {spent} bytes stacked, {saved} added to; "
+            f"stacks of {total} bytes an iteration, at most {allowed}"
         )
+        self._rewrites.explain(RULE, node, reason)
         if not pays or not self._rewrites.allow(RULE, node):
             return False
         for tensor in new:

@@ -9,6 +9,7 @@ from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_part
 from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
+from symgrad.codegen.target import Target
 from symgrad.passes.fusion.partition import FusionGroup
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
@@ -79,13 +80,17 @@ def threads_text(record: KernelRecord) -> str:
 
 def describe_kernels(executable: Executable) -> Kernels:
     """Return a record for each call of the program."""
-    sources = executable.sources
+    sources, target = executable.sources, executable.options.target
     boundaries = {g: reasons for p in sources.partitions for g, reasons in p.boundaries()}
-    return Kernels(_record(call, sources, boundaries) for call in executable.program.launches)
+    launches = executable.program.launches
+    return Kernels(_record(call, sources, boundaries, target) for call in launches)
 
 
 def _record(
-    call: Launch, sources: SourceMap, boundaries: Mapping[FusionGroup, tuple[str, ...]]
+    call: Launch,
+    sources: SourceMap,
+    boundaries: Mapping[FusionGroup, tuple[str, ...]],
+    target: Target,
 ) -> KernelRecord:
     nodes, group = sources.nodes_of(call), sources.groups.get(call)
     parts = kernel_parts(call.kernel)
@@ -98,7 +103,7 @@ def _record(
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
         () if group is None else boundaries[group],
-        schedule_reasons(call.kernel),
+        schedule_reasons(call.kernel, target),
         parts,
         parts if parts == 1 or openmp().name is not None else 1,
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import symgrad as sg
 from symgrad.codegen.loops.language import For
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.schedule.vectorize import element_cost, schedule_kernel
+from symgrad.codegen.target import target_named
+from symgrad.cost_model import SHARING_CYCLES
 
 
 def reasons(step: sg.Step) -> dict[str, tuple[str, ...]]:
@@ -32,7 +36,7 @@ def test_partial_results_are_explained_by_the_shape():
     step = sg.compile([x := sg.placeholder((784,))], sg.sum(x))
     assert reasons(step)["sum"] == (
         "32 partial results: for 784 elements of float32 these are the cheapest, "
-        "whatever the machine",
+        "whatever the machine: 94 steps",
     )
 
 
@@ -42,6 +46,7 @@ def test_a_product_is_explained_by_its_sizes():
     (text,) = reasons(step)["einsum"]
     assert text.startswith("a tile of ")
     assert text.endswith("the cheapest way for 64 by 48 sums of 32")
+    assert re.search(r"packed: at [\d,]+ cycles the cheapest", text)
 
 
 def test_elements_that_lie_apart_are_computed_one_by_one():
@@ -53,7 +58,7 @@ def test_elements_that_lie_apart_are_computed_one_by_one():
           }
         }
     """)
-    (text,) = schedule_reasons(schedule_kernel(kernel, 32))
+    (text,) = schedule_reasons(schedule_kernel(kernel, 32), target_named("x86-64-v3"))
     assert text == "i one by one: no loop has as many elements side by side as a vector"
 
 
@@ -75,7 +80,8 @@ def test_threads_are_explained_by_cycles():
     x = sg.placeholder((1_000_000,))
     step = sg.compile([x], sg.tanh(x), threads=2)
     (found,) = reasons(step).values()
-    assert any("2 threads: it takes " in text for text in found)
+    (text,) = (text for text in found if "2 threads: it takes " in text)
+    assert text.endswith(f" cycles, and sharing pays from {SHARING_CYCLES:,} on")
     (alone,) = reasons(sg.compile([x], sg.tanh(x))).values()
     assert not any("threads" in text for text in alone)
 

@@ -97,4 +97,4 @@ def test_stacks_take_no_more_than_is_allowed(monkeypatch):
     monkeypatch.setattr(extend_loop, "STACK_RATIO", 0)
     assert hoist_scanned(graph, Rewrites()) is graph
     (reason,) = reasons(hoist_scanned, graph)
-    assert "in the loop: stacks of 480 bytes an iteration" in reason
+    assert "in the loop: stacks of 480 bytes an iteration, at most 0" in reason

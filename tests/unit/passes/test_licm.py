@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -107,6 +109,7 @@ def test_the_reason_is_told():
     (reason,) = reasons(licm, graph)
     assert reason.startswith("licm: <exp")
     assert "before the loop: 3200 bytes to read" in reason
+    assert re.search(r"to read, \d+ ps an iteration, \d+ ps to compute", reason)
 
 
 def test_sizes_that_are_not_known_are_left_for_later():

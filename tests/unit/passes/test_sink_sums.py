@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.cost_model import STACK_BYTES
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.conversion import identity
@@ -99,7 +100,8 @@ def test_a_small_sum_of_large_factors_stays_and_says_so():
     graph = Graph(scan_of(step, [H, start], [XS], trips=6).outputs, [XS, H])
     assert sink_sums(graph, Rewrites()) is graph
     (reason,) = reasons(sink_sums, graph)
-    assert "left: 480 bytes stacked, 8 added to" in reason
+    assert "left: 480 bytes stacked, 8 added to; " in reason
+    assert reason.endswith(f"; stacks of 480 bytes an iteration, at most {STACK_BYTES // 6}")
 
 
 def test_factors_that_are_stacks_already_need_no_more(monkeypatch):
