@@ -1,8 +1,8 @@
 """Arena memory planning: a linear scan of lifetimes, best fit, for what only a run needs.
 
-Each request is a size and the first and last step at which it is alive. Requests that are alive
-together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never more than
-the sum of all requests.
+Each request is a size and the first and last instruction at which it is alive. Requests that are
+alive together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never
+more than the sum of all requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from symgrad.graph.types import ALIGNMENT
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A live range: `size` bytes, from the step `first` to the step `last`, both included."""
+    """A live range: `size` bytes, from the instruction `first` to `last`, both included."""
 
     size: int
     first: int
@@ -28,7 +28,7 @@ def plan_memory(requests: Sequence[Request]) -> tuple[list[int], int]:
     """Return the offset of each request and the size of the arena, in bytes."""
     arena = _Arena()
     offsets = [0] * len(requests)
-    dying: list[tuple[int, int]] = []  # (last step, request), soonest first
+    dying: list[tuple[int, int]] = []  # (last instruction, request), soonest first
     order = sorted(range(len(requests)), key=lambda i: (requests[i].first, -requests[i].size))
     for i in order:
         request = requests[i]

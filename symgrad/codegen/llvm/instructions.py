@@ -1,7 +1,7 @@
 """Control-flow emission: calls of kernels and routines, branches and loops of a program.
 
-Which functions there are, and which of them a step is in, `module.py` decides; what a kernel does
-is in `kernels.py`. Behind each call that can fail, a failure is returned.
+Which functions there are, and which of them an instruction is in, `module.py` decides; what a
+kernel does is in `kernels.py`. Behind each call that can fail, a failure is returned.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
 
 
 class InstrEmitter:
-    """Emits steps into a function of the type of the step, or of a routine of that `arity`."""
+    """Emits instructions into a function of the type of the step, or of a routine of `arity`."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class InstrEmitter:
         self._addresses = Addresses(self._builder, functions.program, function, arity)
 
     def emit(self, instrs: Sequence[Instr]) -> None:
-        """Emit `steps` and the return."""
+        """Emit `instrs` and the return."""
         self._addresses.locate(buffers_of(instrs))
         self._emit_instrs(instrs)
         self._builder.ret(_I32(0))

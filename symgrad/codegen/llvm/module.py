@@ -83,7 +83,7 @@ def _emit_instrs(
     instrs: Sequence[Instr],
     arity: tuple[int, int] | None = None,
 ) -> None:
-    """Make `function` do `steps`, in parts if there are many."""
+    """Make `function` do `instrs`, in parts if there are many."""
     if len(instrs) <= CALLS_IN_FUNCTION:
         InstrEmitter(functions, function, arity).emit(instrs)
         return

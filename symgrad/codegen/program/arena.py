@@ -101,13 +101,13 @@ class _Lifetimes:
                     for branch in instr.branches:
                         self.visit(branch)
                 case WhileInstr():
-                    self._visit_while(instr)
+                    self._while(instr)
                 case ScanInstr():
-                    self._visit_scan(instr)
+                    self._scan(instr)
                 case CallInstr():
-                    self._visit_call(instr)
+                    self._call(instr)
 
-    def _visit_while(self, loop: WhileInstr) -> None:
+    def _while(self, loop: WhileInstr) -> None:
         """Visit a loop: what it uses from before is needed until its last iteration."""
         start = self._now
         self.visit(loop.condition)
@@ -117,14 +117,14 @@ class _Lifetimes:
         self._extend(start)
         self._touch(loop.count)
 
-    def _visit_scan(self, scan: ScanInstr) -> None:
+    def _scan(self, scan: ScanInstr) -> None:
         start = self._now
         self._touch(scan.trips)
         self.visit(scan.body)
         self._now += 1
         self._extend(start)
 
-    def _visit_call(self, call: CallInstr) -> None:
+    def _call(self, call: CallInstr) -> None:
         for argument in (*call.inputs, *call.outputs):
             self._touch(argument)
         for routine in (*call.routine.inner, call.routine):

@@ -92,7 +92,7 @@ class _Surroundings:
 
 
 class _Builder:
-    """Builds the steps of a program; numbers what is global to it."""
+    """Builds the instructions of a program; numbers what is global to it."""
 
     def __init__(self, target: Target, threads: Threads) -> None:
         self.pool = KernelPool(target, threads)
@@ -111,10 +111,10 @@ class _Builder:
     def instrs(
         self, partition: Partition, around: _Surroundings, buffers: Buffers | None = None
     ) -> tuple[Instr, ...]:
-        """Return the steps of a graph between `around.inputs` and `around.outputs`."""
+        """Return the instructions of a graph between `around.inputs` and `around.outputs`."""
         names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
         self.failures |= names
-        return _GraphSteps(self, partition, around, buffers or assign_buffers(partition)).build()
+        return _GraphInstrs(self, partition, around, buffers or assign_buffers(partition)).build()
 
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
@@ -173,8 +173,8 @@ class _Builder:
         return Launch(self.label(label), shared.kernel, arguments, shared.starts, ())
 
 
-class _GraphSteps:
-    """Builds the steps of one graph. Its own buffers are translated into the program's."""
+class _GraphInstrs:
+    """Builds the instructions of one graph. Its own buffers are translated into the program's."""
 
     def __init__(
         self, builder: _Builder, partition: Partition, around: _Surroundings, buffers: Buffers
@@ -337,7 +337,7 @@ class _GraphSteps:
         state: Sequence[Buffer],
         slices: Sequence[Slice],
     ) -> tuple[Instr, ...]:
-        """Return the steps of one iteration, which writes `slices` of stacks.
+        """Return the instructions of one iteration, which writes `slices` of stacks.
 
         The next loop variables are written over the old ones, or beside them and then copied.
         """

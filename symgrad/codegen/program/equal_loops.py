@@ -1,7 +1,7 @@
 """Identical code folding for loops: equal text for loops of which the code is the same.
 
 Buffers and loops are numbered in the order in which a loop names them, so that loops of the same
-steps on other buffers, like those of equal layers, have equal text.
+instructions on other buffers, like those of equal layers, have equal text.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[i
 
 
 def polls_inside(instrs: Sequence[Instr], polled: Iterable[int]) -> bool:
-    """Return whether a loop among `steps` is one of `polled`; those of routines do not count."""
+    """Return whether a loop among `instrs` is one of `polled`; those of routines do not count."""
     return not set(polled).isdisjoint(_loops_of(instrs))
 
 
@@ -59,7 +59,7 @@ def _loops_of(instrs: Sequence[Instr]) -> Iterator[int]:
 
 
 class _CycleCounter:
-    """Counts what steps take between two polls, and finds the loops that poll."""
+    """Counts what instructions take between two polls, and finds the loops that poll."""
 
     def __init__(self) -> None:
         self.polled: dict[int, int] = {}

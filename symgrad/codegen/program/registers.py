@@ -261,7 +261,7 @@ def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]
 
 
 def written_by(instrs: Sequence[Instr]) -> Iterator[Buffer]:
-    """Yield the buffers that `steps` write to."""
+    """Yield the buffers that `instrs` write to."""
     for instr in _nested(instrs):
         match instr:
             case Launch(kernel=kernel, arguments=arguments):
@@ -276,7 +276,7 @@ def written_by(instrs: Sequence[Instr]) -> Iterator[Buffer]:
 
 
 def _nested(instrs: Sequence[Instr]) -> Iterator[Instr]:
-    """Yield `steps` and those inside of them."""
+    """Yield `instrs` and those inside of them."""
     for instr in instrs:
         yield instr
         match instr:

@@ -86,7 +86,7 @@ class _Touched:
                     self._extents[statement.var] = statement.extent
                     self.visit(statement.body)
                 case Product():
-                    self._visit_product(statement)
+                    self._product(statement)
                 case Let():
                     pass
 
@@ -95,7 +95,7 @@ class _Touched:
         least, greatest = self.ranges.get(buffer, (low, high))
         self.ranges[buffer] = (min(least, low), max(greatest, high))
 
-    def _visit_product(self, product: Product) -> None:
+    def _product(self, product: Product) -> None:
         rows, columns, inner = product.rows, product.columns, product.inner
         self._extents |= dict((rows, columns, inner))
         self._touch(product.lhs.buffer, _whole(product.lhs, rows[0], inner[0]))

@@ -95,7 +95,7 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     program = executable.program
     calls = _measured(executable, arrays, repeat, whole_loops=False)
     routines = (routine.instrs for routine in program.routines)
-    loops = [loop for steps in (program.instrs, *routines) for loop in timed_as_one(steps)]
+    loops = [loop for instrs in (program.instrs, *routines) for loop in timed_as_one(instrs)]
     if loops:
         whole = _measured(executable, arrays, repeat, whole_loops=True)
         numbers = {id(call): number for number, call in enumerate(program.launches)}

@@ -28,7 +28,7 @@ def _texts() -> tuple[str, ...]:
     for seed in range(20):
         graph, inputs = random_graph(np.random.default_rng(seed), size=5)
         program = program_for(specialize(graph, bind_sizes(graph, inputs)))
-        texts += [print_kernel(step.kernel) for step in program.instrs if isinstance(step, Launch)]
+        texts += [print_kernel(i.kernel) for i in program.instrs if isinstance(i, Launch)]
     return tuple(texts)
 
 

@@ -27,8 +27,8 @@ def polled(program: Program) -> dict[int, int]:
     return polled_loops(program.instrs, program.routines)
 
 
-def loops(steps: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:
-    return [step for step in steps if isinstance(step, WhileInstr | ScanInstr)]
+def loops(instrs: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:
+    return [instr for instr in instrs if isinstance(instr, WhileInstr | ScanInstr)]
 
 
 def has_poll(step: sg.Step) -> bool:
@@ -79,7 +79,7 @@ def test_a_function_counts_where_it_is_called():
 
     program = program_of(sg.fori_loop(0, N, lambda i, c: costly(costly(c)), X))
     (loop,) = loops(program.instrs)
-    assert any(isinstance(step, CallInstr) for step in loop.body)
+    assert any(isinstance(instr, CallInstr) for instr in loop.body)
     empty = polled(program_of(sg.fori_loop(0, N, lambda i, c: c * X, X)))
     assert polled(program)[loop.number] > 20 * max(empty.values())
 

@@ -59,21 +59,21 @@ def test_what_is_built_is_well_formed(make):
     verify_program(program)
 
 
-def _changed(steps: tuple[Instr, ...], change: Callable[[Instr], Instr]) -> tuple[Instr, ...]:
-    def inside(step: Instr) -> Instr:
-        if isinstance(step, ScanInstr):
-            step = replace(step, body=_changed(step.body, change))
-        return change(step)
+def _changed(instrs: tuple[Instr, ...], change: Callable[[Instr], Instr]) -> tuple[Instr, ...]:
+    def inside(instr: Instr) -> Instr:
+        if isinstance(instr, ScanInstr):
+            instr = replace(instr, body=_changed(instr.body, change))
+        return change(instr)
 
-    return tuple(map(inside, steps))
+    return tuple(map(inside, instrs))
 
 
 def _with_slices(program: Program, change: Callable[[Slice], Argument]) -> Program:
-    def of_call(step: Instr) -> Instr:
-        if not isinstance(step, Launch):
-            return step
-        changed = (change(a) if isinstance(a, Slice) else a for a in step.arguments)
-        return replace(step, arguments=tuple(changed))
+    def of_call(instr: Instr) -> Instr:
+        if not isinstance(instr, Launch):
+            return instr
+        changed = (change(a) if isinstance(a, Slice) else a for a in instr.arguments)
+        return replace(instr, arguments=tuple(changed))
 
     return replace(program, instrs=_changed(program.instrs, of_call))
 
@@ -85,8 +85,8 @@ def _of_type(shape: tuple[int, ...]) -> Callable[[Slice], Slice]:
 def _with_loop(program: Program, **changes: Any) -> Program:
     """Return `program` with other heads of its loops."""
 
-    def of_loop(step: Instr) -> Instr:
-        return replace(step, **changes) if isinstance(step, ScanInstr | WhileInstr) else step
+    def of_loop(instr: Instr) -> Instr:
+        return replace(instr, **changes) if isinstance(instr, ScanInstr | WhileInstr) else instr
 
     return replace(program, instrs=_changed(program.instrs, of_loop))
 
@@ -110,12 +110,12 @@ def _with_longer_kernels(program: Program) -> Program:
 def _with_other_operands(program: Program) -> Program:
     """Return `program` with runs of routines that are handed their scratch memory."""
 
-    def of_invoke(step: Instr) -> Instr:
-        if not isinstance(step, CallInstr):
-            return step
-        return replace(step, inputs=(step.routine.scratch, *step.inputs[1:]))
+    def of_call(instr: Instr) -> Instr:
+        if not isinstance(instr, CallInstr):
+            return instr
+        return replace(instr, inputs=(instr.routine.scratch, *instr.inputs[1:]))
 
-    return replace(program, instrs=_changed(program.instrs, of_invoke))
+    return replace(program, instrs=_changed(program.instrs, of_call))
 
 
 BROKEN = [

@@ -19,8 +19,8 @@ from tests.support.programs import program_from
 TARGET = "x86-64-v4"
 
 
-def loops_of(steps: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:
-    return [step for step in steps if isinstance(step, WhileInstr | ScanInstr)]
+def loops_of(instrs: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:
+    return [instr for instr in instrs if isinstance(instr, WhileInstr | ScanInstr)]
 
 
 def modes(program: Program) -> dict[str, int]:
