@@ -23,7 +23,7 @@ def _aliases(tree: ast.Module) -> Iterator[str]:
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
             case ast.Import(names=names) | ast.ImportFrom(names=names):
-                yield from (alias.asname for alias in names if alias.asname)
+                yield from (a.asname for a in names if a.asname and a.asname != a.name)
             case _:
                 pass
 

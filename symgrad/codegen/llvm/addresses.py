@@ -9,7 +9,8 @@ decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
@@ -22,6 +23,7 @@ ARENA_SLOT, WATCH_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
 _I64, _PTR, _BYTE = ir.IntType(64), ir.PointerType(), ir.IntType(8)
 
 
+@dataclass(frozen=True, slots=True)
 class Addresses:
     """Gives the addresses of arguments in a function of the type of the step, or of a routine.
 
@@ -30,29 +32,33 @@ class Addresses:
     are those that are not read from memory.
     """
 
-    def __init__(
-        self,
-        builder: ir.IRBuilder,
-        program: Program,
-        function: ir.Function,
-        arity: tuple[int, int] | None = None,
-    ) -> None:
-        self._builder = builder
-        self._program = program
-        self._arguments = function.args
-        self._arity = arity
-        self.state: ir.Value = function.args[2 if arity is None else sum(arity)]
-        self.pointers: dict[Buffer, ir.Value] = {}
-        self.iterations: dict[int, ir.Value] = {}
-        self.tapes: dict[Buffer, TapeInRegisters] = {}
-        self.watch = self._slot(self.state, WATCH_SLOT)
-        self._arena = self._slot(self.state, ARENA_SLOT)
+    builder: ir.IRBuilder
+    program: Program
+    arity: tuple[int, int] | None
+    state: ir.Value
+    watch: ir.Value
+    arena: ir.Value
+    pointers: Mapping[Buffer, ir.Value] = field(default_factory=dict)
+    iterations: Mapping[int, ir.Value] = field(default_factory=dict)
+    tapes: Mapping[Buffer, TapeInRegisters] = field(default_factory=dict)
 
-    def locate(self, buffers: Iterable[Buffer]) -> None:
+    @staticmethod
+    def of_function(
+        builder: ir.IRBuilder, program: Program, arity: tuple[int, int] | None
+    ) -> Addresses:
+        """Return those at the start of a function: of no buffer yet, and in no loop."""
+        state: ir.Value = builder.function.args[2 if arity is None else sum(arity)]
+        watch, arena = (_slot(builder, state, number) for number in (WATCH_SLOT, ARENA_SLOT))
+        return Addresses(builder, program, arity, state, watch, arena)
+
+    def located(self, buffers: Iterable[Buffer]) -> Addresses:
         """Read the pointers of `buffers`, once, at the start: no call changes a table."""
-        for buffer in buffers:
-            if buffer not in self.pointers:
-                self.pointers[buffer] = self._locate(buffer)
+        pointers = {buffer: self._locate(buffer) for buffer in dict.fromkeys(buffers)}
+        return replace(self, pointers=pointers)
+
+    def inside(self, loop: int, iteration: ir.Value) -> Addresses:
+        """Return the addresses in an iteration of the loop with that number."""
+        return replace(self, iterations={**self.iterations, loop: iteration})
 
     def of(self, argument: Argument, start: int = 0) -> ir.Value:
         """Return the address of element `start` of an argument."""
@@ -60,25 +66,25 @@ class Addresses:
         if not start:
             return pointer
         offset = _I64(start * argument.type.dtype.itemsize)
-        return self._builder.gep(pointer, [offset], inbounds=True, source_etype=_BYTE)
+        return self.builder.gep(pointer, [offset], inbounds=True, source_etype=_BYTE)
 
     def _pointer(self, argument: Argument) -> ir.Value:
         if isinstance(argument, Buffer):
             return self.pointers[argument]
         place = self.iterations[argument.loop]
-        offset = self._builder.mul(place, _I64(argument.type.nbytes))
+        offset = self.builder.mul(place, _I64(argument.type.nbytes))
         stack = argument.stack
         if isinstance(stack, Buffer) and stack.place == "tape":
             memory = self._tape_memory(stack)
         else:
             memory = self._pointer(stack)
-        return self._builder.gep(memory, [offset], inbounds=True, source_etype=_BYTE)
+        return self.builder.gep(memory, [offset], inbounds=True, source_etype=_BYTE)
 
     def _tape_memory(self, tape: Buffer) -> ir.Value:
         """Return where the memory of a tape is just now: it moves when it grows."""
         if tape in self.tapes:
             return self.tapes[tape].memory()
-        return self._builder.load(self.pointers[tape], align=8, typ=_PTR)
+        return self.builder.load(self.pointers[tape], align=8, typ=_PTR)
 
     def _locate(self, buffer: Buffer) -> ir.Value:
         match buffer.place:
@@ -87,24 +93,25 @@ class Addresses:
             case "output":
                 return self._parameter(1, buffer.number)
             case "variable":
-                return self._slot(self.state, FIRST_VARIABLE_SLOT + buffer.number)
+                return _slot(self.builder, self.state, FIRST_VARIABLE_SLOT + buffer.number)
             case "constant":
-                first = FIRST_VARIABLE_SLOT + len(self._program.variables)
-                return self._slot(self.state, first + buffer.number)
+                first = FIRST_VARIABLE_SLOT + len(self.program.variables)
+                return _slot(self.builder, self.state, first + buffer.number)
             case "tape":
-                program = self._program
+                program = self.program
                 first = FIRST_VARIABLE_SLOT + len(program.variables) + len(program.constants)
-                return self._slot(self.state, first + buffer.number)
+                return _slot(self.builder, self.state, first + buffer.number)
             case "temporary":
-                offset = _I64(self._program.offsets[buffer])
-                return self._builder.gep(self._arena, [offset], inbounds=True, source_etype=_BYTE)
+                offset = _I64(self.program.offsets[buffer])
+                return self.builder.gep(self.arena, [offset], inbounds=True, source_etype=_BYTE)
 
     def _parameter(self, table: int, number: int) -> ir.Value:
         """Return the address of an input, in table 0 or its place, or of an output, in table 1."""
-        if self._arity is None:
-            return self._slot(self._arguments[table], number)
-        return self._arguments[number + table * self._arity[0]]
+        if self.arity is None:
+            return _slot(self.builder, self.builder.function.args[table], number)
+        return self.builder.function.args[number + table * self.arity[0]]
 
-    def _slot(self, table: ir.Value, number: int) -> ir.Value:
-        place = self._builder.gep(table, [_I64(number)], inbounds=True, source_etype=_PTR)
-        return self._builder.load(place, align=8, typ=_PTR)
+
+def _slot(builder: ir.IRBuilder, table: ir.Value, number: int) -> ir.Value:
+    place = builder.gep(table, [_I64(number)], inbounds=True, source_etype=_PTR)
+    return builder.load(place, align=8, typ=_PTR)

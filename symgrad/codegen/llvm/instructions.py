@@ -1,32 +1,28 @@
 """Control-flow emission: calls of kernels and routines, branches and loops of a program.
 
-Which functions there are, and which of them an instruction is in, `module.py` decides; what a
-kernel does is in `kernels.py`. Behind each call that can fail, a failure is returned.
+Where one is emitted, and with what, its place says (`place.py`); which functions there are, and
+which of them an instruction is in, `module.py` decides; what a kernel does is in `kernels.py`.
+Behind each call that can fail, a failure is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from llvmlite import ir
 
-from symgrad.codegen.llvm.addresses import Addresses
-from symgrad.codegen.llvm.clock import LaunchClock
-from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.lanes import Lanes
+from symgrad.codegen.llvm.place import CodePlace
 from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, watch_word
 from symgrad.codegen.llvm.tape import tape_reserve
-from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.program.equal_loops import canonical_text
+from symgrad.codegen.llvm.written_out import emit_written_out
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
     Instr,
     Launch,
-    Program,
-    Routine,
     ScanInstr,
     Slice,
     SwitchInstr,
@@ -34,54 +30,10 @@ from symgrad.codegen.program.language import (
     buffers_of,
     launches_of,
 )
-from symgrad.codegen.program.polls import polls_inside
-from symgrad.codegen.program.registers import loops_around, timed_as_one
-from symgrad.codegen.target import Target
+from symgrad.codegen.program.registers import is_written_out, loops_around, timed_as_one
 from symgrad.passes.fusion.buffers import Buffer
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-
-
-@dataclass(frozen=True, slots=True)
-class Functions:
-    """The functions of a module: a kernel and a loop are emitted where they are called first.
-
-    `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
-    timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
-    is in registers is timed as a whole, in the place of its first call. `polled` are the cycles of
-    an iteration of each loop that polls.
-    """
-
-    module: ir.Module
-    program: Program
-    target: Target
-    emit_loop: Callable[[Functions, WhileInstr | ScanInstr], ir.Function]
-    clock: ir.Function | None
-    numbers: Mapping[int, int]
-    polled: Mapping[int, int]
-    whole_loops: bool = False
-    routines: dict[str, ir.Function] = field(default_factory=dict)
-    kernels: dict[str, ir.Function] = field(default_factory=dict)
-    loops: dict[str, ir.Function] = field(default_factory=dict)
-
-    def kernel(self, kernel: Kernel) -> ir.Function:
-        """Return the function of a kernel."""
-        if kernel.name not in self.kernels:
-            made = emit_kernel(self.module, kernel, kernel.name, self.target)
-            self.kernels[kernel.name] = made
-        return self.kernels[kernel.name]
-
-    def can_end_early(self, routine: Routine) -> bool:
-        """Return whether a routine may fail, or be stopped in a loop of its own or of an inner."""
-        instrs = [instr for part in (*routine.inner, routine) for instr in part.instrs]
-        return routine.can_fail or polls_inside(instrs, self.polled)
-
-    def loop(self, loop: WhileInstr | ScanInstr) -> ir.Function:
-        """Return the function of a loop with registers; loops that do the same have one."""
-        text = canonical_text(loop)
-        if text not in self.loops:
-            self.loops[text] = self.emit_loop(self, loop)
-        return self.loops[text]
 
 
 def return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
@@ -94,192 +46,223 @@ def return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
     builder.position_at_end(passed)
 
 
-class InstrEmitter:
-    """Emits instructions into a function of the type of the step, or of a routine of `arity`."""
+def emit_function(place: CodePlace, instrs: Sequence[Instr]) -> None:
+    """Emit `instrs` and the return, at the start of a function."""
+    located = replace(place, addresses=place.addresses.located(buffers_of(instrs)))
+    emit_instrs(located, instrs)
+    place.builder.ret(_I32(0))
 
-    def __init__(
-        self,
-        functions: Functions,
-        function: ir.Function,
-        arity: tuple[int, int] | None = None,
-    ) -> None:
-        self._functions = functions
-        self._function = function
-        self._target = functions.target
-        self._builder = ir.IRBuilder(function.append_basic_block("entry"))
-        self._clock = (
-            None if functions.clock is None else LaunchClock(functions.clock, self._builder)
-        )
-        self._addresses = Addresses(self._builder, functions.program, function, arity)
 
-    def emit(self, instrs: Sequence[Instr]) -> None:
-        """Emit `instrs` and the return."""
-        self._addresses.locate(buffers_of(instrs))
-        self._emit_instrs(instrs)
-        self._builder.ret(_I32(0))
+def emit_instrs(place: CodePlace, instrs: Sequence[Instr]) -> None:
+    """Emit `instrs`; the builder then stands behind them."""
+    for instr in instrs:
+        _emit_instr(place, instr)
 
-    def _emit_instrs(self, instrs: Sequence[Instr]) -> None:
-        for instr in instrs:
-            match instr:
-                case Launch():
-                    self._emit_timed(instr, partial(self._emit_launch, instr))
-                case SwitchInstr():
-                    self._emit_switch(instr)
-                case WhileInstr() | ScanInstr() if instr.registers and self._clock is None:
-                    self._emit_in_registers(instr)
-                case WhileInstr() | ScanInstr() if self._is_timed_as_one(instr):
-                    self._emit_timed(
-                        next(launches_of([instr])), partial(self._emit_in_registers, instr)
-                    )
-                case WhileInstr():
-                    self._emit_while(instr)
-                case ScanInstr():
-                    self._emit_scan(instr)
-                case CallInstr():
-                    self._emit_call(instr)
 
-    # --------------------------------------------------------------------------------- calls
+def _emit_instr(place: CodePlace, instr: Instr) -> None:
+    match instr:
+        case Launch():
+            _emit_timed(place, instr, partial(_emit_launch, place, instr))
+        case SwitchInstr():
+            _emit_switch(place, instr)
+        case WhileInstr() | ScanInstr() if instr.registers and place.clock is None:
+            _emit_in_registers(place, instr)
+        case WhileInstr() | ScanInstr() if _is_timed_as_one(place, instr):
+            timed = next(launches_of([instr]))
+            _emit_timed(place, timed, partial(_emit_in_registers, place, instr))
+        case WhileInstr():
+            emit_while(place, instr)
+        case ScanInstr():
+            emit_scan(place, instr)
+        case CallInstr():
+            _emit_call(place, instr)
 
-    def _is_timed_as_one(self, loop: WhileInstr | ScanInstr) -> bool:
-        return self._functions.whole_loops and loop in timed_as_one([loop])
 
-    def _emit_timed(self, launch: Launch, emit: Callable[[], None]) -> None:
-        """Emit what is timed in the place of `call`, if anything is."""
-        if self._clock is None:
-            emit()
-        else:
-            table, number = self._function.args[-1], self._functions.numbers[id(launch)]
-            self._clock.measure(table, number, emit)
+# ------------------------------------------------------------------------------------------- calls
 
-    def _emit_launch(self, launch: Launch) -> None:
-        places = zip(launch.arguments, launch.starts, strict=True)
-        arguments = [self._addresses.of(argument, start) for argument, start in places]
-        kernel = self._functions.kernel(launch.kernel)
-        if not launch.kernel.can_fail:
-            self._builder.call(kernel, arguments)
-            return
-        own = self._builder.call(kernel, [*arguments, self._addresses.watch])
-        status: ir.Value = _I32(0)
-        for number, of_program in enumerate(launch.statuses, 1):
-            is_it = self._builder.icmp_signed("==", own, _I32(number))
-            status = self._builder.select(is_it, _I32(of_program), status)
-        return_failure(self._builder, status)
 
-    def _emit_call(self, call: CallInstr) -> None:
-        places = [self._addresses.of(argument) for argument in (*call.inputs, *call.outputs)]
-        rest = [self._addresses.state, *([] if self._clock is None else self._function.args[-1:])]
-        routine = self._functions.routines[call.routine.name]
-        status = self._builder.call(routine, [*places, *rest])
-        if self._functions.can_end_early(call.routine):
-            return_failure(self._builder, status)
+def _is_timed_as_one(place: CodePlace, loop: WhileInstr | ScanInstr) -> bool:
+    return place.functions.whole_loops and loop in timed_as_one([loop])
 
-    def _emit_in_registers(self, loop: WhileInstr | ScanInstr) -> None:
-        """Call the function of a loop, which takes all addresses and the iterations around."""
-        function = self._functions.loop(loop)
-        pointers = [self._addresses.pointers[b] for b in dict.fromkeys(buffers_of([loop]))]
-        iterations = [self._addresses.iterations[number] for number in loops_around(loop)]
-        no_tables = [ir.PointerType()(None)] * 2
-        given = [*no_tables, self._addresses.state, *pointers, *iterations]
-        return_failure(self._builder, self._builder.call(function, given))
 
-    # --------------------------------------------------------------------- branches and loops
+def _emit_timed(place: CodePlace, launch: Launch, emit: Callable[[], None]) -> None:
+    """Emit what is timed in the place of `launch`, if anything is."""
+    if place.clock is None:
+        emit()
+    else:
+        number = place.functions.numbers[id(launch)]
+        place.clock.measure(place.function.args[-1], number, emit)
 
-    def _emit_switch(self, switch: SwitchInstr) -> None:
-        builder = self._builder
-        index = self._scalar(switch.index)
-        blocks = [self._function.append_basic_block("branch") for _ in switch.branches]
-        after = self._function.append_basic_block("joined")
-        table = builder.switch(index, blocks[-1])
-        for number, block in enumerate(blocks[:-1]):
-            table.add_case(_I64(number), block)
-        for block, instrs in zip(blocks, switch.branches, strict=True):
-            builder.position_at_end(block)
-            self._emit_instrs(instrs)
-            builder.branch(after)
-        builder.position_at_end(after)
 
-    def _emit_while(self, loop: WhileInstr) -> None:
-        builder = self._builder
-        head, body, after = (
-            self._function.append_basic_block(f"{name}.{loop.number}")
-            for name in ("while", "do", "done")
-        )
-        before = builder.block
-        builder.branch(head)
-        builder.position_at_end(head)
-        iteration = builder.phi(_I64)
-        iteration.add_incoming(_I64(0), before)
-        self._addresses.iterations[loop.number] = iteration
-        self._emit_instrs(loop.condition)
-        builder.cbranch(self._goes_on(loop, iteration), body, after)
-        builder.position_at_end(body)
-        self._poll(loop)
-        self._reserve(loop.tapes, builder.add(iteration, _I64(1)))
-        self._emit_instrs(loop.body)
-        iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
-        self._set_count(loop.count, iteration)
+def _emit_launch(place: CodePlace, launch: Launch) -> None:
+    vector_bytes = place.functions.target.vector_bytes
+    if place.registers is not None and is_written_out(launch.kernel, vector_bytes):
+        emit_written_out(place, launch, place.registers)
+        return
+    builder = place.builder
+    starts = zip(launch.arguments, launch.starts, strict=True)
+    arguments = [place.addresses.of(argument, start) for argument, start in starts]
+    kernel = place.functions.kernel(launch.kernel)
+    if not launch.kernel.can_fail:
+        builder.call(kernel, arguments)
+        return
+    own = builder.call(kernel, [*arguments, place.addresses.watch])
+    status: ir.Value = _I32(0)
+    for number, of_program in enumerate(launch.statuses, 1):
+        is_it = builder.icmp_signed("==", own, _I32(number))
+        status = builder.select(is_it, _I32(of_program), status)
+    return_failure(builder, status)
 
-    def _emit_scan(self, scan: ScanInstr) -> None:
-        builder = self._builder
-        head, body, after = (
-            self._function.append_basic_block(f"{name}.{scan.number}")
-            for name in ("scan", "do", "done")
-        )
-        wanted = self._scalar(scan.trips)
-        fits = builder.icmp_signed("<", wanted, _I64(scan.capacity))
-        trips = builder.select(fits, wanted, _I64(scan.capacity))
-        self._reserve(scan.tapes, trips)
-        before = builder.block
-        builder.branch(head)
-        builder.position_at_end(head)
-        done = builder.phi(_I64)
-        done.add_incoming(_I64(0), before)
-        builder.cbranch(builder.icmp_signed("<", done, trips), body, after)
-        builder.position_at_end(body)
-        following = builder.add(done, _I64(1))
-        place = builder.sub(trips, following) if scan.reverse else done
-        self._addresses.iterations[scan.number] = place
-        self._poll(scan)
-        self._emit_instrs(scan.body)
-        done.add_incoming(following, builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
 
-    def _goes_on(self, loop: WhileInstr, iteration: ir.Value) -> ir.Value:
-        builder = self._builder
-        holds = self._scalar(loop.test)
-        if not loop.capacity:
-            return holds
-        # Not even a condition that is wrong about its bound makes a loop write past its stacks.
-        return builder.and_(holds, builder.icmp_signed("<", iteration, _I64(loop.capacity)))
+def _emit_call(place: CodePlace, call: CallInstr) -> None:
+    addresses = place.addresses
+    given = [addresses.of(argument) for argument in (*call.inputs, *call.outputs)]
+    rest = [addresses.state, *([] if place.clock is None else place.function.args[-1:])]
+    routine = place.functions.routines[call.routine.name]
+    status = place.builder.call(routine, [*given, *rest])
+    if place.functions.can_end_early(call.routine):
+        return_failure(place.builder, status)
 
-    def _poll(self, loop: WhileInstr | ScanInstr) -> None:
-        """Count an iteration of a loop that polls."""
-        cycles = self._functions.polled.get(loop.number)
-        if cycles is not None:
-            watch = self._addresses.watch
-            status = emit_count(self._builder, watch, self._cycles_left(), cycles)
-            return_failure(self._builder, status)
 
-    def _cycles_left(self) -> ir.Value:
-        """Return where the cycles until the next poll are counted."""
-        return watch_word(self._builder, self._addresses.watch, CYCLES_WORD)
+def _emit_in_registers(place: CodePlace, loop: WhileInstr | ScanInstr) -> None:
+    """Call the function of a loop, which takes all addresses and the iterations around."""
+    function, addresses = place.functions.loop(loop), place.addresses
+    pointers = [addresses.pointers[b] for b in dict.fromkeys(buffers_of([loop]))]
+    iterations = [addresses.iterations[number] for number in loops_around(loop)]
+    no_tables = [ir.PointerType()(None)] * 2
+    given = [*no_tables, addresses.state, *pointers, *iterations]
+    return_failure(place.builder, place.builder.call(function, given))
 
-    def _reserve(self, tapes: Sequence[Slice], slices: ir.Value) -> None:
-        """Make room for as many slices on `tapes`."""
-        for tape in tapes:
-            size = self._builder.mul(slices, _I64(tape.type.nbytes))
-            reserve = tape_reserve(self._function.module)
-            status = self._builder.call(reserve, [self._addresses.of(tape.stack), size])
-            return_failure(self._builder, status)
 
-    def _scalar(self, argument: Argument) -> ir.Value:
-        """Return the one element of `argument`: an int64, or one bit of a bool."""
-        dtype = argument.type.dtype
-        lanes = Lanes(self._builder, self._target, 1)
-        return lanes.load(self._addresses.of(argument), dtype, dtype.itemsize)
+# ------------------------------------------------------------------------------ branches and loops
 
-    def _set_count(self, count: Buffer, value: ir.Value) -> None:
-        self._builder.store(value, self._addresses.pointers[count], align=8)
+
+def _emit_switch(place: CodePlace, switch: SwitchInstr) -> None:
+    builder = place.builder
+    index = _scalar(place, switch.index)
+    blocks = [place.function.append_basic_block("branch") for _ in switch.branches]
+    after = place.function.append_basic_block("joined")
+    table = builder.switch(index, blocks[-1])
+    for number, block in enumerate(blocks[:-1]):
+        table.add_case(_I64(number), block)
+    for block, instrs in zip(blocks, switch.branches, strict=True):
+        builder.position_at_end(block)
+        emit_instrs(place, instrs)
+        builder.branch(after)
+    builder.position_at_end(after)
+
+
+def emit_while(place: CodePlace, loop: WhileInstr) -> None:
+    """Emit a loop as blocks of the function that is filled."""
+    builder = place.builder
+    head, body, after = (
+        place.function.append_basic_block(f"{name}.{loop.number}")
+        for name in ("while", "do", "done")
+    )
+    before = builder.block
+    builder.branch(head)
+    builder.position_at_end(head)
+    iteration = builder.phi(_I64)
+    iteration.add_incoming(_I64(0), before)
+    inside = place.inside(loop, iteration)
+    emit_instrs(inside, loop.condition)
+    builder.cbranch(_goes_on(inside, loop, iteration), body, after)
+    builder.position_at_end(body)
+    _poll(inside, loop)
+    _reserve(inside, loop.tapes, builder.add(iteration, _I64(1)))
+    emit_instrs(inside, loop.body)
+    iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    _set_count(place, loop.count, iteration)
+
+
+def emit_scan(place: CodePlace, scan: ScanInstr) -> None:
+    """Emit a loop that runs a number of times, as blocks of the function that is filled."""
+    builder = place.builder
+    head, body, after = (
+        place.function.append_basic_block(f"{name}.{scan.number}")
+        for name in ("scan", "do", "done")
+    )
+    wanted = _scalar(place, scan.trips)
+    fits = builder.icmp_signed("<", wanted, _I64(scan.capacity))
+    trips = builder.select(fits, wanted, _I64(scan.capacity))
+    _reserve(place, scan.tapes, trips)
+    before = builder.block
+    builder.branch(head)
+    builder.position_at_end(head)
+    done = builder.phi(_I64)
+    done.add_incoming(_I64(0), before)
+    builder.cbranch(builder.icmp_signed("<", done, trips), body, after)
+    builder.position_at_end(body)
+    following = builder.add(done, _I64(1))
+    inside = place.inside(scan, builder.sub(trips, following) if scan.reverse else done)
+    _poll(inside, scan)
+    emit_instrs(inside, scan.body)
+    done.add_incoming(following, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+
+
+def _goes_on(place: CodePlace, loop: WhileInstr, iteration: ir.Value) -> ir.Value:
+    builder = place.builder
+    holds = _scalar(place, loop.test)
+    if not loop.capacity:
+        return holds
+    # Not even a condition that is wrong about its bound makes a loop write past its stacks.
+    return builder.and_(holds, builder.icmp_signed("<", iteration, _I64(loop.capacity)))
+
+
+def _poll(place: CodePlace, loop: WhileInstr | ScanInstr) -> None:
+    """Count an iteration of a loop that polls."""
+    cycles = place.functions.polled.get(loop.number)
+    if cycles is not None:
+        left = place.cycles_left
+        if left is None:
+            left = cycles_in_memory(place)
+        status = emit_count(place.builder, place.addresses.watch, left, cycles)
+        return_failure(place.builder, status)
+
+
+def cycles_in_memory(place: CodePlace) -> ir.Value:
+    """Return where the watch counts the cycles until the next poll."""
+    return watch_word(place.builder, place.addresses.watch, CYCLES_WORD)
+
+
+def _reserve(place: CodePlace, tapes: Sequence[Slice], slices: ir.Value) -> None:
+    """Make room for as many slices on `tapes`."""
+    builder = place.builder
+    for tape in tapes:
+        assert isinstance(tape.stack, Buffer), "a tape is a buffer"
+        held = place.addresses.tapes.get(tape.stack)
+        if held is None:
+            _grow(place, tape, slices)
+            continue
+        size = builder.mul(slices, _I64(tape.type.nbytes))
+        with builder.if_then(held.is_too_small(size), likely=False):
+            _grow(place, tape, slices)
+            held.read()
+
+
+def _grow(place: CodePlace, tape: Slice, slices: ir.Value) -> None:
+    builder = place.builder
+    size = builder.mul(slices, _I64(tape.type.nbytes))
+    reserve = tape_reserve(place.function.module)
+    return_failure(builder, builder.call(reserve, [place.addresses.of(tape.stack), size]))
+
+
+def _scalar(place: CodePlace, argument: Argument) -> ir.Value:
+    """Return the one element of `argument`: an int64, or one bit of a bool."""
+    registers = place.registers
+    if registers is not None and isinstance(argument, Buffer) and argument in registers:
+        return registers.load(argument, [0])
+    dtype = argument.type.dtype
+    lanes = Lanes(place.builder, place.functions.target, 1)
+    return lanes.load(place.addresses.of(argument), dtype, dtype.itemsize)
+
+
+def _set_count(place: CodePlace, count: Buffer, value: ir.Value) -> None:
+    if place.registers is not None and count in place.registers:
+        place.registers.store(count, [0], value)
+    else:
+        place.builder.store(value, place.addresses.pointers[count], align=8)

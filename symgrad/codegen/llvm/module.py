@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from symgrad.codegen.llvm.clock import declare_clock
-from symgrad.codegen.llvm.instructions import Functions, InstrEmitter, return_failure
-from symgrad.codegen.llvm.loops_in_registers import LoopEmitter
+from symgrad.codegen.llvm.instructions import emit_function, return_failure
+from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
+from symgrad.codegen.llvm.place import Functions, open_function
 from symgrad.codegen.program.language import (
     Instr,
     Program,
@@ -85,14 +86,15 @@ def _emit_instrs(
 ) -> None:
     """Make `function` do `instrs`, in parts if there are many."""
     if len(instrs) <= CALLS_IN_FUNCTION:
-        InstrEmitter(functions, function, arity).emit(instrs)
+        emit_function(open_function(functions, function, arity), instrs)
         return
     parts = []
     for start in range(0, len(instrs), CALLS_IN_FUNCTION):
         name = f"{function.name}.{start}"
         part = _internal_function(functions.module, function.function_type, name)
         part.attributes.add("optnone")
-        InstrEmitter(functions, part, arity).emit(instrs[start : start + CALLS_IN_FUNCTION])
+        some = instrs[start : start + CALLS_IN_FUNCTION]
+        emit_function(open_function(functions, part, arity), some)
         parts.append(part)
     _emit_sequence(function, parts)
 
@@ -115,7 +117,7 @@ def _emit_loop(functions: Functions, loop: WhileInstr | ScanInstr) -> ir.Functio
     function = _internal_function(functions.module, type_, loop_function(loop.number))
     pointers = dict(zip(buffers, function.args[3:], strict=False))
     iterations = dict(zip(around, function.args[3 + len(buffers) :], strict=True))
-    LoopEmitter(functions, function).emit_loop(loop, pointers, iterations)
+    emit_loop_function(open_function(functions, function), loop, pointers, iterations)
     return function
 
 

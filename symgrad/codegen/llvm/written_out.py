@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from symgrad.codegen.llvm.kernels import KernelEmitter
+from symgrad.codegen.llvm.place import CodePlace
 from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.loops.language import Index, IndexAtom, Kernel, Load, Quotient, Store
-from symgrad.codegen.program.language import Argument, Launch
+from symgrad.codegen.program.language import Launch
 from symgrad.codegen.target import Target
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -29,19 +30,12 @@ class _Held:
     start: int
 
 
-def emit_written_out(
-    builder: ir.IRBuilder,
-    launch: Launch,
-    place: Callable[[Argument, int], ir.Value],
-    registers: RegisterFile,
-    failure: ir.Value,
-    target: Target,
-) -> None:
-    """Inline and unroll: emit the kernel of `call` in place of the call.
+def emit_written_out(place: CodePlace, launch: Launch, registers: RegisterFile) -> None:
+    """Inline and unroll: emit the kernel of `launch` in place of a call.
 
-    `place` gives the address of an element of an argument that is not in registers. A kernel that
-    fails stores at `failure` the index that was out of range, and ends the function.
+    A kernel that fails leaves the index that was out of range in the watch, and ends the function.
     """
+    builder, addresses = place.builder, place.addresses
     held: dict[str, _Held] = {}
     pointers: dict[str, ir.Value] = {}
     for param, argument, start in zip(
@@ -50,12 +44,13 @@ def emit_written_out(
         if isinstance(argument, Buffer) and argument in registers:
             held[param.name] = _Held(argument, start)
         else:
-            pointers[param.name] = place(argument, start)
+            pointers[param.name] = addresses.of(argument, start)
 
     def fail(given: ir.Value, status: int) -> None:
-        builder.store(given, failure, align=8)
+        builder.store(given, addresses.watch, align=8)
         builder.ret(_I32(launch.statuses[status - 1]))
 
+    target = place.functions.target
     _WrittenOut(builder, launch.kernel, pointers, held, registers, target, fail).emit()
 
 

@@ -1,0 +1,101 @@
+"""The place of an instruction: what code is emitted with, handed down and never changed.
+
+Who emits the inside of a loop hands down a place that knows the iteration as well. Which functions
+a module has is collected here too; what an instruction becomes is in `instructions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from llvmlite import ir
+
+from symgrad.codegen.llvm.addresses import Addresses
+from symgrad.codegen.llvm.clock import LaunchClock
+from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.llvm.register_file import RegisterFile
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.program.equal_loops import canonical_text
+from symgrad.codegen.program.language import Program, Routine, ScanInstr, WhileInstr
+from symgrad.codegen.program.polls import polls_inside
+from symgrad.codegen.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The functions of a module: a kernel and a loop are emitted where they are called first.
+
+    `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
+    timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
+    is in registers is timed as a whole, in the place of its first call. `polled` are the cycles of
+    an iteration of each loop that polls.
+    """
+
+    module: ir.Module
+    program: Program
+    target: Target
+    emit_loop: Callable[[Functions, WhileInstr | ScanInstr], ir.Function]
+    clock: ir.Function | None
+    numbers: Mapping[int, int]
+    polled: Mapping[int, int]
+    whole_loops: bool = False
+    routines: dict[str, ir.Function] = field(default_factory=dict)
+    kernels: dict[str, ir.Function] = field(default_factory=dict)
+    loops: dict[str, ir.Function] = field(default_factory=dict)
+
+    def kernel(self, kernel: Kernel) -> ir.Function:
+        """Return the function of a kernel."""
+        if kernel.name not in self.kernels:
+            made = emit_kernel(self.module, kernel, kernel.name, self.target)
+            self.kernels[kernel.name] = made
+        return self.kernels[kernel.name]
+
+    def can_end_early(self, routine: Routine) -> bool:
+        """Return whether a routine may fail, or be stopped in a loop of its own or of an inner."""
+        instrs = [instr for part in (*routine.inner, routine) for instr in part.instrs]
+        return routine.can_fail or polls_inside(instrs, self.polled)
+
+    def loop(self, loop: WhileInstr | ScanInstr) -> ir.Function:
+        """Return the function of a loop with registers; loops that do the same have one."""
+        text = canonical_text(loop)
+        if text not in self.loops:
+            self.loops[text] = self.emit_loop(self, loop)
+        return self.loops[text]
+
+
+@dataclass(frozen=True, slots=True)
+class CodePlace:
+    """Where an instruction is emitted: the end of `builder`'s block, and what can be used there.
+
+    `clock` is there if calls are timed here. `registers` is there in the function of a loop, where
+    small kernels are written out, and then `cycles_left` may be as well: what counts the cycles
+    until the next poll, which otherwise the watch does.
+    """
+
+    functions: Functions
+    builder: ir.IRBuilder
+    addresses: Addresses
+    clock: LaunchClock | None = None
+    registers: RegisterFile | None = None
+    cycles_left: ir.Value | None = None
+
+    @property
+    def function(self) -> ir.Function:
+        """The function that is filled."""
+        return self.builder.function
+
+    def inside(self, loop: WhileInstr | ScanInstr, iteration: ir.Value) -> CodePlace:
+        """Return the place in an iteration of `loop`."""
+        return replace(self, addresses=self.addresses.inside(loop.number, iteration))
+
+
+def open_function(
+    functions: Functions, function: ir.Function, arity: tuple[int, int] | None = None
+) -> CodePlace:
+    """Return the place at the start of a function of the type of the step, or of a routine."""
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    clock = None if functions.clock is None else LaunchClock(functions.clock, builder)
+    return CodePlace(
+        functions, builder, Addresses.of_function(builder, functions.program, arity), clock
+    )
