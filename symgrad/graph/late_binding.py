@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+BoundFunction = TypeVar("BoundFunction", bound=Callable[..., Any])
 
 _PROVIDED: dict[str, Callable[..., Any]] = {}
 
 
-def provide(function: Function) -> Function:
+def provide(function: BoundFunction) -> BoundFunction:
     """Make `function` what is called by its name; a decorator that leaves it as it is."""
     name = function.__name__
     assert name not in _PROVIDED, f"{name} is provided twice"
