@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.graph.late_binding import Function, provide
+from symgrad.graph.late_binding import BoundFunction, provide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +47,10 @@ def public(
     ufuncs: Sequence[np.ufunc] = (),
     reduces: np.ufunc | None = None,
     functions: Sequence[Callable[..., Any]] = (),
-) -> Callable[[Function], Function]:
+) -> Callable[[BoundFunction], BoundFunction]:
     """Declare a function to be an op that users know by its name; see `PublicOp`."""
 
-    def declare(function: Function) -> Function:
+    def declare(function: BoundFunction) -> BoundFunction:
         made = PublicOp(provide(function), is_standard, ufuncs, reduces, functions)
         PUBLIC_OPS[function.__name__] = made
         _enter(UFUNCS, ufuncs, made)
