@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.errors import GraphError, user_source
 from symgrad.frontend import creation, namespace
 from symgrad.frontend.container import Container, leafwise
-from symgrad.graph.late_binding import Function, provide, wrap_provided
+from symgrad.graph.late_binding import BoundFunction, provide, wrap_provided
 from symgrad.graph.networkx_view import to_networkx
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import (
@@ -39,10 +39,10 @@ from symgrad.graph.text.print import print_graph
 ADAPTERS: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {}
 
 
-def _adapts(op: str, function: Callable[..., Any]) -> Callable[[Function], Function]:
+def _adapts(op: str, function: Callable[..., Any]) -> Callable[[BoundFunction], BoundFunction]:
     """Make what is decorated stand for NumPy's `function`, whose arguments `op` has otherwise."""
 
-    def declare(adapter: Function) -> Function:
+    def declare(adapter: BoundFunction) -> BoundFunction:
         ADAPTERS[function] = op, adapter
         return adapter
 
