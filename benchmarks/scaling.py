@@ -31,14 +31,19 @@ from benchmarks.report import Bar, Report, write_json
 from benchmarks.report import options as shared_options
 from benchmarks.timing import pin_to_one_core
 from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.native import jit
 from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.passes import run_program_passes
+from symgrad.codegen.schedule.parallelize import ONE_THREAD
+from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import target_named
+from symgrad.compiler import PASSES
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.gradients.reverse_mode import gradients
-from symgrad.passes.pipeline import Options, optimize
-from symgrad.runtime import jit
+from symgrad.passes.pipeline import optimize
+from symgrad.passes.table import Options, PassRunner
 from symgrad.runtime.function import compile
 
 SIZES = (100, 1_000, 10_000)
@@ -135,7 +140,9 @@ def time_stages(build: Callable[[int], Built], ops: int) -> tuple[dict[str, floa
     watch.note("optimize")
     partition = fuse(graph)
     watch.note("fuse")
-    program = build_program(partition, target).program
+    runner, machine = PassRunner(Options(), PASSES), Machine(target, ONE_THREAD)
+    built = build_program(partition, machine, runner)
+    program = run_program_passes(built.program, target, runner)
     watch.note("lower")
     text = str(emit_module(program, target))
     watch.note("emit LLVM")

@@ -84,7 +84,9 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     inspect.add_argument("--stage", choices=STAGES, help="show the text of this stage")
     inspect.add_argument("--kernel", metavar="NAME", help="only what this kernel is made of")
     inspect.add_argument(
-        "--passes", action="store_true", help="show the graph after each pass that changes it"
+        "--passes",
+        action="store_true",
+        help="show the graph, its kernels and its program after each pass that changes them",
     )
     inspect.add_argument(
         "--diff", nargs=2, metavar=("A", "B"),

@@ -22,8 +22,8 @@ _WORDS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off"
 class Settings:
     """The settings in force.
 
-    `verify`: check after every pass that the graph is well formed, and then that the program of
-    kernels is.
+    `verify`: check after every pass that what it made is well formed, be it a graph, a partition, a
+    kernel or a program.
     """
 
     verify: bool = False

@@ -1,7 +1,8 @@
 """What every test shares: hypothesis profiles, the `isa` marker, and golden files as tests.
 
-A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is a graph or
-a program, the passes to run on it and what to find in the text of what results:
+A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is the text
+of a graph, a kernel or a program, the passes to run on it and what to find in the text of what
+results:
 
     // RUN: opt --passes=cse
     // CHECK: tanh
@@ -9,8 +10,10 @@ a program, the passes to run on it and what to find in the text of what results:
     graph @f(%x: f32[4]) -> f32[4] {
       ...
 
-All other lines that start with `//` are comments. Tables of cases and strategies are not here but
-in `tests/support/`.
+All other lines that start with `//` are comments. Kernels are scheduled for x86-64-v3, with
+`--threads=2` for so many threads. With `--share-bodies`, what is written equal in the bodies of
+loops is the same (`tests/support/shared_bodies.py`). Tables of cases and strategies are not here
+but in `tests/support/`.
 """
 
 from __future__ import annotations
@@ -43,7 +46,10 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000
 hypothesis.settings.load_profile("ci")
 
 _SEPARATOR = re.compile(r"//\s*-----\s*")
-_RUN = re.compile(r"//\s*RUN: opt(?: --passes=(?P<passes>[\w.,-]+))?\s*")
+_RUN = re.compile(
+    r"//\s*RUN: opt(?: --passes=(?P<passes>[\w.,-]+))?(?: --threads=(?P<threads>\d+))?"
+    r"(?P<shares> --share-bodies)?\s*"
+)
 _CHECK_LIKE = re.compile(r"//\s*CHECK")
 _CHECK = re.compile(
     r"//\s*CHECK(-(DAG|COUNT-\d+|NOT|EMPTY|NEXT|SAME|LABEL))?(\{LITERAL\})?:(?P<pattern>.*)"
@@ -57,6 +63,8 @@ class GoldenCase:
     path: Path
     first_line: int
     passes: tuple[str, ...]
+    threads: int
+    shares_bodies: bool
     text: str
     checks: str
 
@@ -86,9 +94,17 @@ class GoldenItem(pytest.Item):
 
     def runtest(self) -> None:
         # Imported late, so that a broken compiler fails the cases and not the collection.
-        from tests.support.golden_passes import run_case
+        from symgrad.codegen.schedule.parallelize import Threads
+        from symgrad.codegen.schedule.passes import Machine
+        from symgrad.codegen.target import target_named
+        from symgrad.compiler import parse_level, print_level, run_passes
+        from tests.support.shared_bodies import with_shared_bodies
 
-        text = run_case(self.case.text, self.case.passes)
+        machine = Machine(target_named("x86-64-v3"), Threads(self.case.threads))
+        value = parse_level(self.case.text)
+        if self.case.shares_bodies:
+            value = with_shared_bodies(value)
+        text = print_level(run_passes(value, self.case.passes, machine))
         complaint = match_checks(self.case, text)
         if complaint:
             raise GoldenMismatchError(f"{complaint}\nThe whole output:\n{text}")
@@ -143,6 +159,8 @@ def _parse_case(path: Path, first_line: int, lines: list[str]) -> GoldenCase:
         path=path,
         first_line=first_line,
         passes=tuple((runs[0]["passes"] or "").split(",")) if runs[0]["passes"] else (),
+        threads=int(runs[0]["threads"] or 1),
+        shares_bodies=runs[0]["shares"] is not None,
         # Blank lines in place of comments: the parser's line numbers stay those of the case.
         text="\n".join("" if line.strip().startswith("//") else line for line in lines) + "\n",
         checks="\n".join(line if _CHECK_LIKE.match(line) else "" for line in stripped) + "\n",

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from symgrad.commands.loading import CommandError, Loaded, refuse_os_errors
-from symgrad.passes.pipeline import Options, optimize
+from symgrad.compiler import lower_graph
+from symgrad.passes.table import Options
 
 
 def inspect_text(loaded: Loaded, stage: str | None, kernel: str | None) -> str:
@@ -19,13 +20,13 @@ def inspect_text(loaded: Loaded, stage: str | None, kernel: str | None) -> str:
 
 
 def passes_text(loaded: Loaded) -> str:
-    """Return the graph as it is after each pass that changed it."""
+    """Return the graph as it was built, and what each pass makes of it, its kernels and program."""
     _meet_sizes(loaded)
-    executable = loaded.step.executable
-    texts = [("as it was built", str(executable.graph))]
-    fast_math = executable.options.fast_math
-    options = Options(fast_math=fast_math, print_after=lambda *given: texts.append(given))
-    optimize(executable.graph, options=options)
+    step = loaded.step
+    texts = [("as it was built", str(step.graph))]
+    passes = Options(print_after=lambda *given: texts.append(given))
+    executable = step.executable
+    lower_graph(step.graph, executable.options, executable.sizes, passes=passes)
     return "\n".join(_changed(texts))
 
 

@@ -12,10 +12,10 @@ from importlib import metadata
 
 from tabulate import tabulate
 
+from symgrad.codegen.native.openmp import openmp
 from symgrad.codegen.target import TARGET_NAMES, llvm_version, target_named
 from symgrad.commands.loading import Loaded
 from symgrad.config import settings
-from symgrad.runtime.openmp import openmp
 from symgrad.testing.timing import interleave
 
 _LIBRARIES = ("numpy", "llvmlite", "networkx", "ml_dtypes", "optree", "safetensors", "jinja2")

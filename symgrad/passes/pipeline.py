@@ -1,250 +1,244 @@
 """Pass manager: which passes run, in which order, and why.
 
-The passes over graphs are run here; the later stages are listed, since they are part of the order,
-and are called by whoever goes on from a graph to code.
+The rows `as built` run once for a program, before its sizes are known. Those that run `once` see
+graphs as these left them, before passes have changed what is nested in them; the `repeated` ones
+run until none has anything left to do. The last row goes on to groups of nodes, for codegen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
-from symgrad.config import settings
-from symgrad.errors import GraphError
 from symgrad.graph.build import inside, rebuild
 from symgrad.graph.compare import graphs_of
-from symgrad.graph.graph import Graph, transform
+from symgrad.graph.graph import Graph, specialize, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Attr
-from symgrad.graph.verify import verify
+from symgrad.graph.verify import verify as verify_graph
+from symgrad.passes.calls.inline_calls import inline_calls
+from symgrad.passes.calls.legalise import legalise
+from symgrad.passes.calls.share_calls import share_calls
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
+from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.loops.hoist_scanned import hoist_scanned
 from symgrad.passes.loops.licm import licm
+from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.loops.rematerialise import rematerialise
 from symgrad.passes.loops.sink_sums import sink_sums
-from symgrad.passes.plan_memory import Request, plan_memory
 from symgrad.passes.rewrites.cse import cse
 from symgrad.passes.rewrites.dce import dce
 from symgrad.passes.rewrites.fold_constants import fold_constants
-from symgrad.passes.rewrites.rewrite import Decision, Rewrite, Rewrites
+from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.row_updates import row_updates
 from symgrad.passes.rewrites.simplify import simplify
+from symgrad.passes.table import ALL_PASSES, AnyPass, Options, Pass, PassRunner, check_order
+
+Phase = Literal["as built", "once", "repeated"]
 
 
 @dataclass(frozen=True, slots=True)
-class GraphPass:
-    """From a graph to a better one; none is needed for a program to be right.
+class GraphPass(Pass[Graph, Rewrites, Graph]):
+    """From a graph to a better one."""
 
-    One that `needs_original` runs once, before others have changed the graphs nested in this one.
-    """
+    _: KW_ONLY
+    print: Callable[[Graph], str] = str
+    verify: Callable[[Graph], None] = verify_graph
+    counts_itself: bool = True
+    phase: Phase = "repeated"
 
-    name: str
-    run: Callable[[Graph, Rewrites], Graph]
-    needs_original: bool = False
+
+def _as_built(
+    name: str, run: Callable[[Graph], Graph], after: dict[str, str], *, is_required: bool = False
+) -> GraphPass:
+    """Return the row of a pass that runs on a program as it was built."""
+    return GraphPass(
+        name, lambda graph, _: run(graph), after=after, is_required=is_required,
+        counts_itself=False, phase="as built",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPass:
-    """From a graph to groups of nodes; required."""
+class Nesting:
+    """What a graph has to know of the program it is nested in, to be fused: see `fuse`."""
 
-    name: str
-    run: Callable[[Graph], Partition]
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPass:
-    """From what kernels request to offsets in one arena, and its size; required."""
-
-    name: str
-    run: Callable[[Sequence[Request]], tuple[list[int], int]]
+    first_status: int = 1
+    carried: Sequence[tuple[int, int]] = ()
 
 
-Pass = GraphPass | PartitionPass | MemoryPass
-
-PIPELINE: tuple[Pass, ...] = (
-    GraphPass("rematerialise", rematerialise, needs_original=True),
-    GraphPass("simplify", simplify),
-    GraphPass("fold-constants", fold_constants),
-    GraphPass("cse", cse),
-    GraphPass("row-updates", row_updates),
-    GraphPass("dce", dce),
-    GraphPass("licm", licm),
-    GraphPass("hoist-scanned", hoist_scanned),
-    GraphPass("sink-sums", sink_sums),
-    PartitionPass("fuse", fuse),
-    MemoryPass("plan-memory", plan_memory),
+SPECIALIZE: Pass[Graph, Mapping[str, int], Graph] = Pass(
+    "specialize",
+    specialize,
+    print=str,
+    verify=verify_graph,
+    after={
+        "merge-loops": "bodies are compared by identity, and those with other sizes are built anew",
+        "legalise": "what runs as a program was built need not run for each of its sizes",
+    },
+    is_required=True,
 )
 
-ORDER = (
-    ("rematerialise", "simplify"),  # bodies are compared as they were built
-    ("simplify", "fold-constants"),  # rules move ops from repeated constants to the constants
-    ("fold-constants", "cse"),  # equal constants may be computed in different ways
-    ("cse", "row-updates"),  # a gradient that was built twice has one use only then
-    ("row-updates", "fuse"),  # a dense gradient would be a buffer
-    ("cse", "dce"),  # a new value may be seen to be the old one only then
-    ("cse", "licm"),  # what is computed twice would leave a loop twice
-    ("licm", "hoist-scanned"),  # what changes in no iteration is no slice
-    ("hoist-scanned", "sink-sums"),  # a factor that is a stack before the loop needs no new one
-    ("sink-sums", "fuse"),  # what is behind the loop takes the work of its users as an epilogue
-    ("cse", "fuse"),  # kernels hide equal subexpressions
-    ("dce", "fuse"),  # an update that changes nothing would be a kernel that copies
-    ("fuse", "plan-memory"),  # values inside a kernel need no memory
+FUSE: Pass[Graph, Nesting, Partition] = Pass(
+    "fuse",
+    lambda graph, nesting: fuse(graph, nesting.first_status, nesting.carried),
+    print=str,
+    verify=verify_partition,
+    after={
+        "row-updates": "a dense gradient would be a buffer",
+        "sink-sums": "what is behind the loop takes the work of its users as an epilogue",
+        "cse": "kernels hide equal subexpressions",
+        "dce": "an update that changes nothing would be a kernel that copies",
+        "legalise": "there is no kernel for what stands for its operands",
+    },
+    is_required=True,
 )
+
+GRAPH_PASSES: tuple[AnyPass, ...] = (
+    _as_built("inline-calls", inline_calls, {}),
+    _as_built(
+        "merge-loops",
+        merge_loops,
+        {"inline-calls": "a loop in a function meets its recording copy where both are inlined"},
+    ),
+    _as_built(
+        "prune-loops",
+        prune_loops,
+        {"merge-loops": "bodies are compared by identity, and pruning builds them anew"},
+    ),
+    _as_built(
+        "share-calls",
+        share_calls,
+        {
+            "inline-calls": "a function that is inlined wherever it is called need not be shared",
+            "prune-loops": "a result that only a pruned loop reads need not be computed",
+        },
+    ),
+    _as_built(
+        "legalise",
+        legalise,
+        {
+            "inline-calls": "it inlines calls of tapes as well, and builds equal nodes once",
+            "prune-loops": "it replaces what stands for operands on its way",
+            "share-calls": "it does that within functions",
+        },
+        is_required=True,
+    ),
+    SPECIALIZE,
+    GraphPass(
+        "rematerialise",
+        rematerialise,
+        after={
+            "merge-loops": "it keeps values of the loop that is left",
+            "specialize": "what to keep is weighed by sizes",
+        },
+        phase="once",
+    ),
+    GraphPass(
+        "simplify", simplify, after={"rematerialise": "bodies are compared as they were built"}
+    ),
+    GraphPass(
+        "fold-constants",
+        fold_constants,
+        after={"simplify": "rules move ops from repeated constants to the constants"},
+    ),
+    GraphPass(
+        "cse", cse, after={"fold-constants": "equal constants may be computed in different ways"}
+    ),
+    GraphPass(
+        "row-updates",
+        row_updates,
+        after={"cse": "a gradient that was built twice has one use only then"},
+    ),
+    GraphPass("dce", dce, after={"cse": "a new value may be seen to be the old one only then"}),
+    GraphPass("licm", licm, after={"cse": "what is computed twice would leave a loop twice"}),
+    GraphPass(
+        "hoist-scanned",
+        hoist_scanned,
+        after={"licm": "what changes in no iteration is no slice"},
+    ),
+    GraphPass(
+        "sink-sums",
+        sink_sums,
+        after={"hoist-scanned": "a factor that is a stack before the loop needs no new one"},
+    ),
+    FUSE,
+)
+check_order(GRAPH_PASSES)
 
 # What one pass changes may give the others new work. Each is linear, so there is an end to that.
 MAX_ROUNDS = 4
 
-Sink = Callable[[str, str], None]
+
+def optimize(graph: Graph, *, options: Options = ALL_PASSES) -> Graph:
+    """Run the passes over graphs of known sizes, nested ones first, until none has work left."""
+    return run_graph_passes(graph, PassRunner(options, GRAPH_PASSES))
 
 
-def check_order(pipeline: Sequence[Pass], order: Iterable[tuple[str, str]]) -> None:
-    """Raise AssertionError unless pass names are unique and in the order that pairs ask for."""
-    names = [p.name for p in pipeline]
-    assert len(set(names)) == len(names), f"a pass is listed twice: {names}"
-    for before, after in order:
-        assert {before, after} <= set(names), f"({before}, {after}) names an unknown pass"
-        assert names.index(before) < names.index(after), f"{before} must run before {after}"
-
-
-check_order(PIPELINE, ORDER)
-GRAPH_PASSES = tuple(p for p in PIPELINE if isinstance(p, GraphPass))
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How the passes over graphs are run.
-
-    `skip` names passes to leave out, `stop_after` the last one to run. `print_after` is called
-    with the name of a pass and the text of its result, after each pass. `bisect` is the number of
-    rewrites that are made, the first ones; `on_rewrite` is told of each, and `on_decision` of what
-    was weighed. `fast_math` allows rules that hold only over the reals. `verify` checks the graph
-    after each pass; for None it is as the setting says.
-    """
-
-    skip: Collection[str] = ()
-    stop_after: str | None = None
-    print_after: Sink | None = None
-    bisect: int | None = None
-    on_rewrite: Callable[[Rewrite], None] | None = None
-    on_decision: Callable[[Decision], None] | None = None
-    fast_math: bool = False
-    verify: bool | None = None
-
-    def __post_init__(self) -> None:
-        known = [p.name for p in GRAPH_PASSES]
-        stop = () if self.stop_after is None else (self.stop_after,)
-        for name in (*self.skip, *stop):
-            if name not in known:
-                raise GraphError("passes", f"{name!r} is none of {', '.join(known)}")
-
-    def rewrites(self) -> Rewrites:
-        """Return a new count of rewrites under these options."""
-        return Rewrites(
-            fast_math=self.fast_math,
-            limit=self.bisect,
-            sink=self.on_rewrite,
-            on_decision=self.on_decision,
-        )
-
-
-def optimize(graph: Graph, *, options: Options = Options()) -> Graph:
-    """Run the passes over graphs, nested ones first, until none has anything left to do."""
-    return _optimize(graph, options.rewrites(), options, {})
-
-
-def _optimize(
-    graph: Graph, rewrites: Rewrites, options: Options, made: dict[Graph, Graph]
-) -> Graph:
-    """Optimize `graph`; `made` holds what nested graphs have become: the callee of many is one."""
-    chosen = [p for p in GRAPH_PASSES if p.name not in options.skip]
-    for graph_pass in (p for p in chosen if p.needs_original):
-        graph = _run(graph_pass, graph, rewrites, options)
-        if graph_pass.name == options.stop_after:
-            return graph
-    graph = _with_nested_optimized(graph, rewrites, options, made)
-    repeated = [p for p in chosen if not p.needs_original]
-    idle = 0  # passes in a row that found nothing to do; one that did something leaves nothing
-    for graph_pass in repeated * MAX_ROUNDS:
-        before = rewrites.count
-        graph = _run(graph_pass, graph, rewrites, options)
-        idle = idle + 1 if rewrites.count == before else 1
-        if graph_pass.name == options.stop_after or idle >= len(repeated):
-            break
+def prepare_graph(graph: Graph, runner: PassRunner) -> Graph:
+    """Run the passes over a graph as it was built, whose sizes need not be known."""
+    for row in runner.chosen(rows_of("as built")):
+        graph = runner.apply(row, graph, runner.rewrites)
     return graph
 
 
-def _with_nested_optimized(
-    graph: Graph, rewrites: Rewrites, options: Options, made: dict[Graph, Graph]
-) -> Graph:
-    """Return `graph` with its branches and bodies optimized; one that several nodes have, once."""
-    quiet = replace(options, print_after=None)
+def run_graph_passes(graph: Graph, runner: PassRunner) -> Graph:
+    """Do what `optimize` does."""
+    return _Optimizing(runner).run(graph, is_shown=True)
 
-    def rename(attr: Attr) -> Attr:
+
+def rows_of(phase: Phase) -> list[GraphPass]:
+    """Return the passes from graphs to graphs that run in a phase."""
+    return [row for row in GRAPH_PASSES if isinstance(row, GraphPass) and row.phase == phase]
+
+
+class _Optimizing:
+    """Runs the passes on a program; a nested graph that several nodes have is optimized once."""
+
+    def __init__(self, runner: PassRunner) -> None:
+        self._runner = runner
+        self._once = runner.chosen(rows_of("once"))
+        self._repeated = runner.chosen(rows_of("repeated"))
+        self._made: dict[Graph, Graph] = {}
+
+    def run(self, graph: Graph, *, is_shown: bool) -> Graph:
+        for row in self._once:
+            graph = self._apply(row, graph, is_shown=is_shown)
+            if self._runner.stops_after(row):
+                return graph
+        graph = self._with_nested_optimized(graph)
+        rewrites = self._runner.rewrites
+        idle = 0  # passes in a row that found nothing to do; one that did something leaves nothing
+        for row in self._repeated * MAX_ROUNDS:
+            before = rewrites.count
+            graph = self._apply(row, graph, is_shown=is_shown)
+            idle = idle + 1 if rewrites.count == before else 1
+            if self._runner.stops_after(row) or idle >= len(self._repeated):
+                break
+        return graph
+
+    def _apply(self, row: GraphPass, graph: Graph, *, is_shown: bool) -> Graph:
+        # What a pass builds belongs where the graph does: a nested graph has a region of its own.
+        with inside(graph.region):
+            return self._runner.apply(row, graph, self._runner.rewrites, is_shown=is_shown)
+
+    def _with_nested_optimized(self, graph: Graph) -> Graph:
+        """Return `graph` with its branches and bodies optimized."""
+
+        def renamed(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
+            nested = graphs_of(node)
+            is_other = any(self._nested(inner) is not inner for _, inner in nested)
+            return rebuild(node, inputs, self._nested) if is_other else None
+
+        return transform(graph, renamed) if any(map(graphs_of, graph.nodes)) else graph
+
+    def _nested(self, attr: Attr) -> Attr:
         if isinstance(attr, tuple):
-            return tuple(map(rename, attr))
+            return tuple(map(self._nested, attr))
         if not isinstance(attr, Graph):
             return attr
-        if attr not in made:
-            made[attr] = _optimize(attr, rewrites, quiet, made)
-        return made[attr]
-
-    def renamed(node: Node, inputs: tuple[Tensor, ...]) -> Node | None:
-        nested = graphs_of(node)
-        is_other = any(rename(inner) is not inner for _, inner in nested)
-        return rebuild(node, inputs, rename) if is_other else None
-
-    return transform(graph, renamed) if any(map(graphs_of, graph.nodes)) else graph
-
-
-def _run(graph_pass: GraphPass, graph: Graph, rewrites: Rewrites, options: Options) -> Graph:
-    # What a pass builds belongs where the graph does: a nested graph has a region of its own.
-    with _named_in_errors(graph_pass), inside(graph.region):
-        result = graph_pass.run(graph, rewrites)
-        if settings().verify if options.verify is None else options.verify:
-            verify(result)
-    if options.print_after is not None:
-        options.print_after(graph_pass.name, str(result))
-    return result
-
-
-@contextmanager
-def _named_in_errors(running: Pass) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"in pass {running.name}")
-        raise
-
-
-def run_passes(
-    graph: Graph,
-    names: Iterable[str],
-    *,
-    options: Options = Options(),
-) -> Graph | Partition:
-    """Run the passes `names`, once each, in the order given.
-
-    Raises `GraphError` for a name that is unknown or has nothing to run on: after `fuse` there is
-    no graph any more, and memory is planned for kernels.
-    """
-    rewrites = options.rewrites()
-    result: Graph | Partition = graph
-    for name in names:
-        chosen = _pass_named(name)
-        if isinstance(chosen, MemoryPass) or isinstance(result, Partition):
-            raise GraphError("passes", f"{name} does not run on {type(result).__name__.lower()}s")
-        if isinstance(chosen, GraphPass):
-            result = _run(chosen, result, rewrites, options)
-        else:
-            with _named_in_errors(chosen):
-                result = chosen.run(result)
-    return result
-
-
-def _pass_named(name: str) -> Pass:
-    for known in PIPELINE:
-        if known.name == name:
-            return known
-    raise GraphError("passes", f"{name!r} is none of {', '.join(p.name for p in PIPELINE)}")
+        if attr not in self._made:
+            self._made[attr] = self.run(attr, is_shown=False)
+        return self._made[attr]

@@ -27,8 +27,9 @@ from symgrad.codegen.c_interface.abi import (
 )
 from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.program.source_map import BuiltProgram
+from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import Target, bind_functions, target_named
+from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest
 from symgrad.graph.graph import Graph
@@ -42,8 +43,7 @@ from symgrad.runtime.aot_manifest import (
     make_manifest,
     print_manifest,
 )
-from symgrad.runtime.executable import CompileOptions, failing_axis, lower
-from symgrad.runtime.jit import emit_object, optimize
+from symgrad.runtime.executable import failing_axis
 
 FORMATS = ("so", "o", "h")
 _BASES = {"x86_64": "x86-64", "aarch64": "aarch64"}
@@ -138,11 +138,11 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
 
 def _plan(
     name: str, steps: Sequence[ExportedStep], targets: Sequence[Target]
-) -> tuple[Interface, list[tuple[BuiltProgram, ...]]]:
+) -> tuple[Interface, list[tuple[Lowered, ...]]]:
     built, parts = [], []
     for step in steps:
         options = [replace(step.options, target=t) for t in targets]
-        graphs, of_step = zip(*(lower(step.graph, o) for o in options), strict=True)
+        of_step = tuple(lower_graph(Prepared(step.graph), o) for o in options)
         symbols = tuple(f"{name}.{step.name}.{number}" for number in range(len(targets)))
         failures = [made.sources.failures for made in of_step]
         assert all(f.keys() == failures[0].keys() for f in failures), (
@@ -151,21 +151,21 @@ def _plan(
         messages = {status: f.message for status, f in _failures(of_step[0]).items()}
         built.append(of_step)
         programs = tuple(made.program for made in of_step)
-        parts.append(StepPrograms(step.name, graphs[0], programs, symbols, messages))
+        parts.append(StepPrograms(step.name, of_step[0].optimized, programs, symbols, messages))
     return plan_interface(name, [t.level for t in targets], parts), built
 
 
-def _failures(built: BuiltProgram) -> dict[int, Failure]:
+def _failures(lowered: Lowered) -> dict[int, Failure]:
     """Return what can fail, by the statuses of the program."""
     return {
         status: Failure(node.op, failing_axis(node, spec), node.source)
-        for status, (node, spec) in built.sources.failures.items()
+        for status, (node, spec) in lowered.sources.failures.items()
         if checked_axes(spec)
     }
 
 
-def _record(step: ExportedStep, built: BuiltProgram) -> StepRecord:
-    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(built))
+def _record(step: ExportedStep, lowered: Lowered) -> StepRecord:
+    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(lowered))
 
 
 # ----------------------------------------------------------------------------------- emitting
@@ -174,7 +174,7 @@ def _record(step: ExportedStep, built: BuiltProgram) -> StepRecord:
 def _object(
     interface: Interface,
     steps: Sequence[ExportedStep],
-    programs: Sequence[Sequence[BuiltProgram]],
+    programs: Sequence[Sequence[Lowered]],
     targets: Sequence[Target],
     manifest: str,
 ) -> bytes:

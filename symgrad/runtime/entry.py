@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import Target
 from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
 from symgrad.runtime.interrupts import stop_word
-from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 __all__ = ["ArraySpec", "NativeEntry", "build_entry"]
 

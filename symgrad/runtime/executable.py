@@ -3,78 +3,53 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, POLL, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
-from symgrad.codegen.program.build import build_program
-from symgrad.codegen.program.source_map import BuiltProgram
-from symgrad.codegen.program.verify import verify_program
-from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
-from symgrad.codegen.target import Target
-from symgrad.config import settings
+from symgrad.codegen.native.jit import emit_assembly, optimize
+from symgrad.compiler import CompileOptions, Prepared, compile_graph
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
-from symgrad.passes.fusion.fuse import fuse
-from symgrad.passes.pipeline import Options
-from symgrad.passes.pipeline import optimize as optimize_graph
 from symgrad.passes.rewrites.rewrite import Decision
+from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
-from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
-from symgrad.runtime.openmp import runtime_symbols
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """How to compile: what `compile` was told."""
-
-    target: Target
-    opt_level: int
-    fast_math: bool
-    cache: bool
-    threads: Threads = ONE_THREAD
-
-
-def lower(
-    graph: Graph, options: CompileOptions, on_decision: Callable[[Decision], None] | None = None
-) -> tuple[Graph, BuiltProgram]:
-    """Return a graph of known sizes as the passes leave it, and its program.
-
-    `on_decision` is told what passes that weigh costs decide, and why.
-    """
-    passes = Options(fast_math=options.fast_math, on_decision=on_decision)
-    optimized = optimize_graph(graph, options=passes)
-    built = build_program(fuse(optimized), options.target, options.threads)
-    if settings().verify:
-        verify_program(built.program)
-    return optimized, built
 
 
 class Executable:
-    """A graph of known sizes, compiled. Its arena and its code live as long as it does."""
+    """A graph, for certain sizes, compiled. Its arena and its code live as long as it does.
 
-    def __init__(self, graph: Graph, options: CompileOptions) -> None:
-        self.graph = graph
+    The passes that run on a graph as it was built have been run.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        options: CompileOptions,
+        sizes: Mapping[str, int] | None = None,
+        passes: Options = ALL_PASSES,
+    ) -> None:
         self.options = options
+        self.sizes = dict(sizes or {})
         self.decisions: list[Decision] = []
-        self.optimized, built = lower(graph, options, self.decisions.append)
-        self.program, self.sources = built.program, built.sources
+        passes = replace(passes, on_decision=self.decisions.append)
+        compiled = compile_graph(Prepared(graph), options, self.sizes, passes=passes)
+        self.graph = compiled.lowered.graph
+        self.optimized, self.program = compiled.lowered.optimized, compiled.lowered.program
+        self.sources = compiled.lowered.sources
         self.partition = self.sources.partition
-        self.llvm = str(emit_module(self.program, options.target))
-        self.code = machine_code(self.llvm, options)
+        self.llvm, self.code = compiled.llvm, compiled.code
         self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
         self._watch = np.zeros(WATCH_WORDS, np.int64)
         self._interrupts = interrupts() if f'@"{POLL}"' in self.llvm else None
@@ -167,28 +142,3 @@ def failing_axis(node: Node, spec: KernelSpec | None) -> str:
     if len(axes) > 1:
         where = f"axes {axes[0]} to {axes[-1]} of sizes {list(sizes)}"
     return f"{where} of {operand}"
-
-
-# ----------------------------------------------------------------------------- machine code
-
-_CACHE_SIZE = 256  # programs whose code stays loaded for the next compilation of an equal one
-_loaded: OrderedDict[bytes, LoadedCode] = OrderedDict()
-
-
-def machine_code(module_text: str, options: CompileOptions) -> LoadedCode:
-    """Compile a module and load it; equal modules share their code."""
-    target, level = options.target, options.opt_level
-    if not options.cache:
-        return _compiled(module_text, target, level)
-    key = f"{target}\n{level}\n{module_text}".encode()
-    digest = hashlib.blake2b(key, digest_size=20).digest()
-    code = _loaded.pop(digest, None) or _compiled(module_text, target, level)
-    _loaded[digest] = code
-    while len(_loaded) > _CACHE_SIZE:
-        _loaded.popitem(last=False)
-    return code
-
-
-def _compiled(module_text: str, target: Target, level: int) -> LoadedCode:
-    image = emit_object(optimize(module_text, target, level), target, level)
-    return load_object(image, [STEP], runtime_symbols(module_text))

@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions, prepare
 from symgrad.errors import CompileError, DTypeError, GraphError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.graph import Graph, Update, specialize
@@ -20,15 +21,11 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array
-from symgrad.passes.calls.inline_calls import inline_calls
-from symgrad.passes.calls.share_calls import share_calls
-from symgrad.passes.loops.merge_loops import merge_loops
-from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
 from symgrad.runtime.collector import paused_collector
 from symgrad.runtime.entry import NativeEntry
-from symgrad.runtime.executable import CompileOptions, Executable
+from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
 from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
 from symgrad.runtime.inspection.memory import Memory, describe_memory
@@ -144,7 +141,7 @@ class Step:
     ) -> None:
         self.graph = graph
         with paused_collector():
-            self._program = share_calls(prune_loops(merge_loops(inline_calls(graph))))
+            self._prepared = prepare(graph)
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest
@@ -244,7 +241,7 @@ class Step:
         key = tuple(sorted(sizes.items()))
         if key not in self._compiled:
             with paused_collector():
-                executable = Executable(specialize(self._program, sizes), self._options)
+                executable = Executable(self._prepared.graph, self._options, sizes)
             entry = executable.entry(
                 name=self.name,
                 single=self._is_single,
@@ -317,7 +314,7 @@ class Step:
     ) -> ExportedStep:
         """Return what an export needs to know, with unknown sizes as `sizes` says."""
         given = check_sizes(self.name, self._unknowns, sizes or {})
-        graph = specialize(self._program, given)
+        graph = specialize(self._prepared.graph, given)
         nests = self._input_nest, self._output_nest
         return ExportedStep(name or self.name, graph, self._options, *nests)
 

@@ -18,8 +18,8 @@ from functools import cache
 
 from llvmlite import ir
 
+from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
-from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 # Note [Before Python's handler of signals]
 # `signal.signal` puts Python's handler in the place of ours, and so do other libraries with theirs.

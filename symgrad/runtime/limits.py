@@ -15,11 +15,11 @@ from functools import cache
 import numpy as np
 
 from symgrad.codegen.llvm.limits import FLOPS, STREAM, emit_limits, flops_of
+from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import aligned_empty
-from symgrad.runtime.jit import emit_object, load_object, optimize
 
 # Bytes in which a stream is measured: what fits the nearest cache, the next ones, and memory.
 WORKING_SETS = (1 << 14, 1 << 18, 1 << 21, 1 << 23, 1 << 27)

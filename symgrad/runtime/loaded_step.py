@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.codegen.llvm.tape import TAPE_FULL
+from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
@@ -24,7 +25,6 @@ from symgrad.runtime.aot_manifest import failure_from_json, nest_from_json
 from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
 from symgrad.runtime.entry import ArraySpec, build_entry
 from symgrad.runtime.interrupts import raise_interrupt
-from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
 

@@ -16,10 +16,10 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
-from symgrad.runtime.jit import emit_object, optimize
 from tests.support.floors import program_for
 from tests.support.networks import random_network
 

@@ -27,7 +27,8 @@ from symgrad.passes.loops import rematerialise as rematerialise
 from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.passes.loops.min_cut import NEVER
 from symgrad.passes.loops.prune_loops import prune_loops
-from symgrad.passes.pipeline import Options, optimize
+from symgrad.passes.pipeline import optimize
+from symgrad.passes.table import Options
 from symgrad.runtime.function import compile
 from tests.fuzz.test_control_flow import random_program
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from symgrad.codegen.program.plan_memory import Request
 from symgrad.codegen.program.run import Results
 from symgrad.config import override
 from symgrad.frontend.state import variable
@@ -26,7 +27,6 @@ from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.ops.transcendental import sin, tanh
 from symgrad.graph.types import Array
-from symgrad.passes.plan_memory import Request
 from tests.support import floors
 from tests.support.floors import TOLERANCES, coarsest, is_unstable, run_everywhere
 from tests.support.fuzz_families import FAMILIES, Program, random_program, random_training
@@ -107,10 +107,10 @@ def test_a_floor_that_is_wrong_is_named(broken, floor, monkeypatch):
 
 
 def test_a_pass_that_is_wrong_is_named(monkeypatch):
-    def wrong(graph: Graph, options: object) -> Graph:
+    def wrong(graph: Graph, _runner: object) -> Graph:
         return Graph([x + 1 for x in graph.outputs], graph.inputs, graph.updates)
 
-    monkeypatch.setattr("symgrad.runtime.executable.optimize_graph", wrong)
+    monkeypatch.setattr("symgrad.compiler.run_graph_passes", wrong)
     different = run_everywhere(*_two_products())
     assert different is not None
     assert different.floor == "the graph after the passes for native"

@@ -91,11 +91,12 @@ def test_no_two_modules_begin_with_the_same_line():
 
 def test_a_row_of_a_table_is_read():
     head = "| term of the field | word used here | where | it is |\n| --- | --- | --- | --- |\n"
-    row = (
-        "| live range, lifetime | `Request`, life | `passes/plan_memory.py` | From first to last. |"
-    )
+    file = "codegen/program/plan_memory.py"
+    row = f"| live range, lifetime | `Request`, life | `{file}` | From first to last. |"
     found = Row(
-        ("live range", "lifetime"), ("Request", "life"), (PACKAGE / "passes/plan_memory.py",)
+        ("live range", "lifetime"),
+        ("Request", "life"),
+        (PACKAGE / file,),
     )
     assert _rows(f"Words.\n\n{head}{row}\n") == [found]
     assert _plain("An S-T\n minimum `cut`") == _plain("an s-t minimum cut")

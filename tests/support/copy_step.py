@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 from llvmlite import ir
 
+from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
-from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 NATIVE = target_named("native")
 F64 = ArraySpec("x", (4,), dtypes.float64)

@@ -20,20 +20,21 @@ from unittest import mock
 
 import numpy as np
 
+from symgrad import compiler
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
-from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.run import POISON, Results, poisoned, run_program
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.passes.calls.callees import graphs_within
 from symgrad.passes.fusion.fuse import fuse
-from symgrad.passes.pipeline import Options, optimize
-from symgrad.runtime import executable
-from symgrad.runtime.executable import CompileOptions, Executable
+from symgrad.passes.pipeline import optimize
+from symgrad.passes.table import PassRunner
+from symgrad.runtime.executable import Executable
 from tests.support.guard_pages import (
     Side,
     arena_apart,
@@ -41,6 +42,7 @@ from tests.support.guard_pages import (
     guarded_empty,
     temporaries_apart,
 )
+from tests.support.programs import program_of
 
 Array = np.ndarray[Any, Any]
 
@@ -206,21 +208,21 @@ def _first_difference(
     return None
 
 
-_PASSES = "optimize_graph"  # what the executable calls to run them
+_PASSES = "run_graph_passes"  # what the compiler calls to run them
 
 
 @contextmanager
 def _optimized_once() -> Iterator[None]:
     """Have the passes, which know no target, run once for all programs made of one graph."""
-    run_passes = getattr(executable, _PASSES)
+    run_passes = getattr(compiler, _PASSES)
     known: dict[Graph, Graph] = {}
 
-    def once(graph: Graph, options: Options) -> Graph:
+    def once(graph: Graph, runner: PassRunner) -> Graph:
         if graph not in known:
-            known[graph] = run_passes(graph, options=options)
+            known[graph] = run_passes(graph, runner)
         return known[graph]
 
-    with mock.patch.object(executable, _PASSES, once):
+    with mock.patch.object(compiler, _PASSES, once):
         yield
 
 
@@ -237,8 +239,7 @@ def compile_for(
 
 def program_for(graph: Graph, target: str = "native") -> Program:
     """Return the kernels for a graph of known sizes; no machine code is made."""
-    partition = fuse(optimize(graph))
-    return build_program(partition, target_named(target)).program
+    return program_of(fuse(optimize(graph)), target)
 
 
 def _floors(

@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 
 from symgrad.codegen.program.language import Program
-from symgrad.passes.plan_memory import Request
+from symgrad.codegen.program.plan_memory import Request
 
 Array = np.ndarray[Any, Any]
 Side = Literal["end", "start"]

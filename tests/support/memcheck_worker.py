@@ -27,13 +27,13 @@ from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.llvm.poll import WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES
+from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions, Prepared, lower_graph
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes
 from symgrad.graph.types import Array
-from symgrad.runtime.executable import CompileOptions, lower
-from symgrad.runtime.jit import emit_object, optimize
 from tests.support.floors import Tolerance, agree, coarsest, is_unstable, run_reference
 from tests.support.fuzz_families import FAMILIES
 from tests.support.guard_pages import temporaries_apart
@@ -56,7 +56,7 @@ def write_program(
 ) -> None:
     """Write the object file of a program, and what it is given."""
     with temporaries_apart():
-        program = lower(graph, options)[1].program
+        program = lower_graph(Prepared(graph), options).program
     module = optimize(str(emit_module(program, options.target)), options.target, 0)
     image = folder / f"{seed}.o"
     image.write_bytes(emit_object(module, options.target, 0))

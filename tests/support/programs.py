@@ -6,19 +6,27 @@ What a test states is then what is fused, lowered and scheduled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.lower.groups import LoweredKernel, lower_group
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.passes import run_program_passes
 from symgrad.codegen.program.source_map import BuiltProgram
-from symgrad.codegen.target import target_named
+from symgrad.codegen.schedule.kernel_pool import KernelPool
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.vectorize import coalesce, simplify_loops, vectorize
+from symgrad.codegen.target import Target, target_named
+from symgrad.compiler import PASSES
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.buffers import assign_buffers
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.table import Options, PassRunner
 
 
 def partition_of(*outputs: Tensor, updates: Sequence[Update] = ()) -> Partition:
@@ -48,15 +56,36 @@ def program_from(
     *outputs: Tensor, updates: Sequence[Update] = (), target: str = "x86-64-v4"
 ) -> Program:
     """Return the program of scheduled kernels for `target`."""
-    return built_from(*outputs, updates=updates, target=target).program
+    return program_of(partition_of(*outputs, updates=updates), target)
 
 
 def built_from(
     *outputs: Tensor, updates: Sequence[Update] = (), target: str = "x86-64-v4"
 ) -> BuiltProgram:
     """Return the program of scheduled kernels for `target`, and where it comes from."""
-    partition = partition_of(*outputs, updates=updates)
-    return build_program(partition, target_named(target))
+    return built_of(partition_of(*outputs, updates=updates), target)
+
+
+def program_of(partition: Partition, target: str = "native") -> Program:
+    """Return the program of scheduled kernels for a partition."""
+    return built_of(partition, target).program
+
+
+def built_of(partition: Partition, target: str = "native") -> BuiltProgram:
+    """Return the program of scheduled kernels for a partition, and where it comes from."""
+    runner, machine = PassRunner(Options(), PASSES), Machine(target_named(target), ONE_THREAD)
+    built = build_program(partition, machine, runner)
+    return replace(built, program=run_program_passes(built.program, machine.target, runner))
+
+
+def pool_for(target: Target, threads: Threads) -> KernelPool:
+    """Return a pool that schedules kernels by all passes."""
+    return KernelPool(Machine(target, threads), PassRunner(Options(), PASSES))
+
+
+def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
+    """Return `kernel` with its loops simplified, merged, ordered and marked for vectors."""
+    return vectorize(coalesce(simplify_loops(kernel)), vector_bytes)
 
 
 def ops_of(group: FusionGroup) -> list[str]:

@@ -51,6 +51,12 @@ PROGRAMS = """
     def with_a_named_size():
         x = sg.placeholder(("n",), name="x")
         return sg.compile([x], sg.tanh(x))
+
+    def differentiated_loop():
+        x = sg.placeholder(("n",), name="x")
+        (y,) = sg.while_loop(lambda v: v.sum() < 9.0, lambda v: (sg.exp(v),), (x,))
+        step = sg.compile([x], [y, *sg.gradients(y.sum(), [x])])
+        return step, [np.ones(4, np.float32)]
 """
 
 
@@ -120,6 +126,30 @@ def test_passes_show_what_each_changes(tmp_path: Path, capsys: Output) -> None:
     assert " = add " not in after
     assert "3.0" in after
     assert "// after cse: nothing changed" in after
+
+
+def test_passes_begin_with_the_graph_as_the_user_built_it(tmp_path: Path, capsys: Output) -> None:
+    assert run("inspect", program(tmp_path, "differentiated_loop"), "--passes") == 0
+    before, _, after = capsys.readouterr().out.partition("// after merge-loops\n")
+    built, _, rest = before.partition("// after inline-calls")
+    assert built.startswith("// as it was built\ngraph @step(%x: f32[n])")
+    assert built.count(" = while ") == 2
+    assert rest == ": nothing changed\n\n"
+    merged, _, after = after.partition("// after prune-loops")
+    assert merged.count(" = while ") == 1
+    sized, _, after = after.partition("// after rematerialise")
+    assert "// after specialize\ngraph @step(%x: f32[4])" in sized
+    for heading in (
+        "// after fuse\npartition @step(",
+        "// after relocate\nkernel @k0(",
+        "// after vectorize\nkernel @k0(",
+        "// after plan-memory\nprogram @step ",
+        "// after registers\nprogram @step ",
+        "// after polls\nprogram @step ",
+    ):
+        assert heading in after
+        after = after[after.index(heading) :]
+    assert re.search(r"^// loop 0 polls: \d+ cycles an iteration$", after, re.MULTILINE)
 
 
 def test_two_programs_are_compared(tmp_path: Path, capsys: Output) -> None:

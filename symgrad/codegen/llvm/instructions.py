@@ -215,7 +215,7 @@ def _goes_on(place: CodePlace, loop: WhileInstr, iteration: ir.Value) -> ir.Valu
 
 def _poll(place: CodePlace, loop: WhileInstr | ScanInstr) -> None:
     """Count an iteration of a loop that polls."""
-    cycles = place.functions.polled.get(loop.number)
+    cycles = place.functions.program.polled.get(loop.number)
     if cycles is not None:
         left = place.cycles_left
         if left is None:

@@ -64,7 +64,7 @@ def _count_in_register(place: CodePlace, loop: WhileInstr | ScanInstr) -> ir.Val
     Routines count them in memory. Where the loop ends early, no more is known of the register:
     that only makes another poll come sooner or later.
     """
-    if not polls_inside([loop], place.functions.polled) or any(calls_of([loop])):
+    if not polls_inside([loop], place.functions.program.polled) or any(calls_of([loop])):
         return None
     register = place.builder.alloca(_I64)
     left = place.builder.load(cycles_in_memory(place), align=8, typ=_I64)

@@ -29,7 +29,6 @@ from symgrad.codegen.program.language import (
     WhileInstr,
     buffers_of,
 )
-from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.registers import loops_around
 from symgrad.codegen.target import Target
 
@@ -62,8 +61,7 @@ def emit_module(
     step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(launch): number for number, launch in enumerate(program.launches)}
-    polled = polled_loops(program.instrs, program.routines)
-    functions = Functions(module, program, target, _emit_loop, clock, numbers, polled, whole_loops)
+    functions = Functions(module, program, target, _emit_loop, clock, numbers, whole_loops)
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_instrs(functions, step, program.instrs)

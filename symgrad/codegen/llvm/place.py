@@ -28,8 +28,7 @@ class Functions:
 
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
-    is in registers is timed as a whole, in the place of its first call. `polled` are the cycles of
-    an iteration of each loop that polls.
+    is in registers is timed as a whole, in the place of its first call.
     """
 
     module: ir.Module
@@ -38,7 +37,6 @@ class Functions:
     emit_loop: Callable[[Functions, WhileInstr | ScanInstr], ir.Function]
     clock: ir.Function | None
     numbers: Mapping[int, int]
-    polled: Mapping[int, int]
     whole_loops: bool = False
     routines: dict[str, ir.Function] = field(default_factory=dict)
     kernels: dict[str, ir.Function] = field(default_factory=dict)
@@ -54,7 +52,7 @@ class Functions:
     def can_end_early(self, routine: Routine) -> bool:
         """Return whether a routine may fail, or be stopped in a loop of its own or of an inner."""
         instrs = [instr for part in (*routine.inner, routine) for instr in part.instrs]
-        return routine.can_fail or polls_inside(instrs, self.polled)
+        return routine.can_fail or polls_inside(instrs, self.program.polled)
 
     def loop(self, loop: WhileInstr | ScanInstr) -> ir.Function:
         """Return the function of a loop with registers; loops that do the same have one."""

@@ -23,11 +23,11 @@ from symgrad.codegen.program.language import (
     root,
     with_routines,
 )
+from symgrad.codegen.program.plan_memory import Request, plan_memory
 from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import uint8
 from symgrad.graph.types import ALIGNMENT, INT64_MAX, TensorType
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.passes.plan_memory import Request, plan_memory
 
 Lifetimes = dict[Buffer, tuple[int, int]]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.lower.groups import lower_copy, lower_group, lower_zeros
-from symgrad.codegen.program.arena import lay_out
 from symgrad.codegen.program.group_key import group_key
 from symgrad.codegen.program.language import (
     Argument,
@@ -30,12 +29,10 @@ from symgrad.codegen.program.language import (
     root,
     routines_of,
 )
-from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.source_map import BuiltProgram, SourceMap
 from symgrad.codegen.schedule.kernel_pool import KernelPool
-from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.relocate import Relocated
-from symgrad.codegen.target import Target
 from symgrad.cost_model import COPIED_BYTES
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
@@ -43,25 +40,17 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Call, KernelSpec, Nested, Scan, Switch, While
 from symgrad.graph.types import ArrayLiteral, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
-from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.pipeline import FUSE, Nesting
+from symgrad.passes.table import PassRunner
 
 
-def build_program(
-    partition: Partition, target: Target, threads: Threads = ONE_THREAD
-) -> BuiltProgram:
-    """Return the program of `partition`, with its loops in registers and its memory laid out."""
-    built = build_instrs(partition, target, threads)
-    scheduled = schedule_registers(built.program, target)
-    return replace(built, program=lay_out(scheduled))
-
-
-def build_instrs(partition: Partition, target: Target, threads: Threads) -> BuiltProgram:
+def build_program(partition: Partition, machine: Machine, runner: PassRunner) -> BuiltProgram:
     """Lower and schedule every group, share equal kernels, and put instructions in order.
 
     Nested graphs, which the passes have seen too, become groups here. Temporaries lie nowhere yet.
     """
-    builder = _Builder(target, threads)
+    builder = _Builder(machine, runner)
     buffers = assign_buffers(partition)
     instrs = builder.instrs(partition, _Surroundings((), ()), buffers)
     graph = partition.graph
@@ -94,8 +83,8 @@ class _Surroundings:
 class _Builder:
     """Builds the instructions of a program; numbers what is global to it."""
 
-    def __init__(self, target: Target, threads: Threads) -> None:
-        self.pool = KernelPool(target, threads)
+    def __init__(self, machine: Machine, runner: PassRunner) -> None:
+        self.pool = KernelPool(machine, runner)
         # By the key of a group, its kernel and which of the group's buffers are the arguments.
         self.lowered: dict[Hashable, tuple[Relocated, list[int]]] = {}
         self.constants: dict[ArrayLiteral, Buffer] = {}
@@ -103,6 +92,7 @@ class _Builder:
         self.partitions: list[Partition] = []  # those of nested graphs
         self.groups: dict[Launch, FusionGroup] = {}
         self.tapes: list[TensorType] = []
+        self._runner = runner
         self._temporaries = itertools.count()
         self._loops = itertools.count()
         self._routines: dict[Graph, Routine] = {}
@@ -119,7 +109,8 @@ class _Builder:
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
         assert isinstance(graph, Graph), "a nested graph is a graph"
-        self.partitions.append(fuse(graph, max(self.failures, default=0) + 1, carried))
+        nesting = Nesting(max(self.failures, default=0) + 1, carried)
+        self.partitions.append(self._runner.apply(FUSE, graph, nesting))
         return self.partitions[-1]
 
     def temporary(self, type_: TensorType) -> Buffer:

@@ -9,7 +9,7 @@ source map (`program/source_map.py`). `program/print.py` shows the text of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from symgrad.codegen.loops.language import Kernel
@@ -222,7 +222,8 @@ class Program:
     `kernels` are the different ones; launches of equal kernels share one. `tapes` are the types of
     the stacks without a bound. `offsets` says where in the arena of `arena_bytes` each temporary
     lies, those of `routines` too, and `lifetimes` from which instruction to which it is needed;
-    before `lay_out` has run, both are empty.
+    before `lay_out` has run, both are empty. `polled` are the cycles of an iteration of each
+    loop that polls whether the step is to stop, by its number.
     """
 
     name: str
@@ -237,6 +238,7 @@ class Program:
     offsets: dict[Buffer, int]
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
+    polled: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -4,7 +4,8 @@ A kernel begins at a line `kernel @name...` and ends at a line `}`; `loops/parse
 rest is read for its form and for what names stand for. Variables start at zero. Whether the program
 makes sense is for `verify_program` to say.
 
-    program  := "program" "@" name "arena" "(" bytes ")" "{" {memory} {routine} {instr} "}"
+    program  := "program" "@" name "arena" "(" bytes ")" [polls] "{" {memory} {routine} {instr} "}"
+    polls    := "polls" "(" loop ":" cycles {"," loop ":" cycles} ")"
     routine  := "routine" "@" name "scratch" "(" buffer ")" "{" {memory} {instr} "}"
     argument := buffer {"[" "iteration" "of" "loop" number [":" type] "]"}
 """
@@ -118,6 +119,7 @@ class _ProgramParser:
         self._tokens.expect("program")
         name = self._name()
         size = self._numbers("arena", 1)[0]
+        polled = self._polls() if self._tokens.take_if("polls") else {}
         self._tokens.expect("{")
         self._declarations(("input", "output", "variable", "constant", "tape", "temporary"))
         while self._tokens.next.text == "routine":
@@ -139,8 +141,23 @@ class _ProgramParser:
             offsets={},
             lifetimes={},
             arena_bytes=size,
+            polled=polled,
         )
         return placed(program, memory.offsets, memory.lifetimes, size)
+
+    def _polls(self) -> dict[int, int]:
+        """Read `(0: 137, 1: 20)`."""
+        line = self._tokens.expect("(").line
+        pairs = list(self._values.list_until(")", self._poll))
+        polled = dict(pairs)
+        if len(polled) < len(pairs):
+            raise error_at(line, "a loop polls twice")
+        return polled
+
+    def _poll(self) -> tuple[int, int]:
+        number = self._values.integer()
+        self._tokens.expect(":")
+        return number, self._values.integer()
 
     def _routine(self) -> None:
         line = self._tokens.expect("routine").line

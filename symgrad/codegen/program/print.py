@@ -4,7 +4,7 @@
       ...
     }
 
-    program @step arena(256) {
+    program @step arena(256) polls(0: 137) {
       input0: f32[8, 8]
       output0: f32[8, 8]
       variable0: f32[8, 8] {name = "w", trainable = true}
@@ -36,9 +36,10 @@ Memory comes first: where a temporary lies in the arena, in a routine from the s
 memory, and from which instruction to which it is needed. After a name, `[8]` is the element a
 kernel begins at, and `[iteration of loop 1]` the slice of a stack, whose type follows if it is not
 that of the stack less its first axis. `else` says which statuses of the program those of the kernel
-are. A loop with a condition goes on while the bool between its blocks holds; behind the arrow is
-what counts its iterations. A label is the comment behind a launch. `program/parse.py` reads all of
-it back.
+are. `polls` names the loops that ask whether the program is to stop, each with the cycles that an
+iteration counts. A loop with a condition goes on while the bool between its blocks holds; behind
+the arrow is what counts its iterations. A label is the comment behind a launch. `program/parse.py`
+reads all of it back.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ def slice_type(stack: Argument) -> TensorType:
 
 
 def _program(program: Program, elide: int | None) -> Iterator[str]:
-    yield f"program @{_name(program.name)} arena({program.arena_bytes}) {{"
+    polled = ", ".join(f"{loop}: {cycles}" for loop, cycles in program.polled.items())
+    polls = f" polls({polled})" if polled else ""
+    yield f"program @{_name(program.name)} arena({program.arena_bytes}){polls} {{"
     memory = [*_interface(program), *_outside(program, elide), *_temporaries(program)]
     routines = (line for routine in program.routines for line in _routine(routine))
     body = (*routines, *_lines(program.instrs))

@@ -59,7 +59,11 @@ def verify_instrs(program: Program) -> None:
         verify_kernel(kernel)
     _verify_unique("kernels", [kernel.name for kernel in program.kernels])
     _verify_unique("routines", [routine.name for routine in program.routines])
-    _verify_unique("loops", [str(loop.number) for loop in _loops_of(program.all_instrs)])
+    loops = [loop.number for loop in _loops_of(program.all_instrs)]
+    _verify_unique("loops", list(map(str, loops)))
+    for number, cycles in program.polled.items():
+        assert number in loops, f"loop {number} polls and does not exist"
+        assert cycles > 0, f"an iteration of loop {number} counts {cycles} cycles"
     places = {("variable", i): state.type for i, state in enumerate(program.variables)}
     places |= {("constant", i): literal.type for i, literal in enumerate(program.constants)}
     places |= {("tape", i): type_ for i, type_ in enumerate(program.tapes)}

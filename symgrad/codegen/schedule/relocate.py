@@ -33,6 +33,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
+from symgrad.codegen.loops.rewrite import statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ class Relocated:
     kernel: Kernel
     starts: tuple[int, ...]
     statuses: tuple[int, ...]
+
+
+def unmoved(kernel: Kernel) -> Relocated:
+    """Return `kernel` as it is: it begins where its buffers do, and its statuses are its own."""
+    statuses = [s.status for s in statements(kernel.body) if isinstance(s, Check)]
+    return Relocated(kernel, (0,) * len(kernel.params), (*range(1, max(statuses, default=0) + 1),))
 
 
 def relocate(kernel: Kernel) -> Relocated:

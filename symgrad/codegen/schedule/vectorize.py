@@ -27,21 +27,36 @@ from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, sub
 from symgrad.cost_model import LANE_BYTES, OUTER_VECTORS, VECTOR_BYTES
 
 
-def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
-    """Return `kernel` with loops merged, ordered and marked for vectors of `vector_bytes`."""
-    body = _without_trivial_loops(drop_unused(kernel.body, set()))
-    scheduled = tuple(_schedule(statement, vector_bytes) for statement in body)
-    return replace(kernel, body=scheduled)
+def simplify_loops(kernel: Kernel) -> Kernel:
+    """Return `kernel` without values that nobody uses and without loops that run once or never."""
+    return replace(kernel, body=_without_trivial_loops(drop_unused(kernel.body, set())))
 
 
-def _schedule(statement: Stmt, vector_bytes: int) -> Stmt:
+def coalesce(kernel: Kernel) -> Kernel:
+    """Return `kernel` with its loops and folds merged where one can count for several."""
+    return replace(kernel, body=tuple(map(_coalesced, kernel.body)))
+
+
+def _coalesced(statement: Stmt) -> Stmt:
     if isinstance(statement, Fold):
-        return _with_lanes(merge_folds(statement))
+        return merge_folds(statement)
     if not isinstance(statement, For):
         return statement
     loops, body = perfect_nest(merge_loops(statement))
-    folds = [merge_folds(s) if isinstance(s, Fold) else s for s in body]
-    return vectorize(loops, tuple(folds), vector_bytes)
+    return nested(loops, tuple(merge_folds(s) if isinstance(s, Fold) else s for s in body))
+
+
+def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
+    """Return `kernel` with its loops ordered and marked for vectors of `vector_bytes`."""
+    return replace(kernel, body=tuple(_vectorized(s, vector_bytes) for s in kernel.body))
+
+
+def _vectorized(statement: Stmt, vector_bytes: int) -> Stmt:
+    if isinstance(statement, Fold):
+        return _with_lanes(statement)
+    if not isinstance(statement, For):
+        return statement
+    return _vectorized_nest(*perfect_nest(statement), vector_bytes)
 
 
 # ---------------------------------------------------------------------- loops of extent 0 and 1
@@ -149,7 +164,7 @@ def merge_folds(fold: Fold) -> Fold:
 # -------------------------------------------------------------------------------------- vectors
 
 
-def vectorize(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> For:
+def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> For:
     """Mark the loop, or the fold, along which the elements of most buffers lie side by side.
 
     for i in 0..320 { y[i] = ... }   ->   for i in 0..320 vector(16) { y[i] = ... }

@@ -21,7 +21,7 @@ becomes one tensor, in however many graphs it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from symgrad.cost_model import FUNCTION_GROWTH, FUSED_FUNCTION, SMALL_FUNCTION
 from symgrad.graph.build import are_same, current_region, inside, rebuild, rebuild_here
@@ -40,7 +40,19 @@ def inline_calls(graph: Graph) -> Graph:
     if not has_nested_graphs(graph):
         return graph
     rule = _Rule(graph)
-    return _Inliner(rule).graph(graph) if rule.has_calls else graph
+    return _Inliner(rule.keeps).graph(graph) if rule.has_calls else graph
+
+
+def inline_calls_of_tapes(graph: Graph) -> Graph:
+    """Return `graph` without the calls, at any depth, that cannot remain calls."""
+    calls = (node for inner in graphs_within(graph) for node in calls_in(inner))
+    return _Inliner(_can_remain).graph(graph) if not all(map(_can_remain, calls)) else graph
+
+
+def _can_remain(node: Node) -> bool:
+    """Return whether `node` is a call that can remain one: a function takes and gives no tape."""
+    is_call = node.definition is call_op
+    return is_call and not any(is_unbounded(t.type) for t in (*node.inputs, *node.outputs))
 
 
 class _Rule:
@@ -68,9 +80,7 @@ class _Rule:
 
     def keeps(self, node: Node) -> bool:
         """Return whether `node` is a call that remains one."""
-        if node.definition is not call_op:
-            return False
-        if any(is_unbounded(t.type) for t in (*node.inputs, *node.outputs)):
+        if not _can_remain(node):
             return False
         callee = self._callees.first_of(callee_of(node))
         size, is_elementwise = self._size(callee)
@@ -111,8 +121,8 @@ def _without_repeated_calls(graph: Graph) -> Iterator[Node]:
 class _Inliner:
     """Rebuilds graphs. What stands for a tensor is the same in all of them."""
 
-    def __init__(self, rule: _Rule) -> None:
-        self._rule = rule
+    def __init__(self, keeps: Callable[[Node], bool]) -> None:
+        self._keeps = keeps
         self._tensors: dict[Tensor, Tensor] = {}
         self._graphs: dict[Graph, Graph] = {}
         self._built: dict[Hashable, Node] = {}
@@ -133,7 +143,7 @@ class _Inliner:
     def _again(self, node: Node) -> Sequence[Tensor]:
         """Return what stands for the results of a node, where it is."""
         inputs = tuple(self._tensors[t] for t in node.inputs)
-        if node.definition is call_op and not self._rule.keeps(node):
+        if node.definition is call_op and not self._keeps(node):
             return self._inlined(callee_of(node), inputs)
         is_same = are_same(inputs, node.inputs)
         if is_same and all(self._attr(graph) is graph for _, graph in graphs_of(node)):
@@ -153,7 +163,7 @@ class _Inliner:
             if node.definition is placeholder_op:
                 continue
             operands = tuple(values[t] for t in node.inputs)
-            if node.definition is call_op and not self._rule.keeps(node):
+            if node.definition is call_op and not self._keeps(node):
                 results = self._inlined(callee_of(node), operands)
             else:
                 results = self._copy(node, operands).outputs

@@ -1,24 +1,30 @@
 """Verifier of partitions: what is well formed, and, by networkx, that groups are convex.
 
-For tests. The passes have analyses of their own, and share nothing with this file, so that it can
-contradict them.
+The passes have analyses of their own, and share nothing with this file, so that it can contradict
+them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-
-import networkx
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import checked_axes
 from symgrad.graph.types import State
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 
+if TYPE_CHECKING:
+    import networkx
+
+Old = State | Tensor  # what is overwritten: a variable, or a loop variable
+
 
 def group_graph(partition: Partition) -> networkx.DiGraph:
     """Return the dependence graph: an edge from each group to those that read what it computes."""
+    import networkx  # a tenth of a second, which only who verifies is to wait
+
     view = networkx.DiGraph()
     writer = {t: number for number, group in enumerate(partition.groups) for t in group.outputs}
     for number, group in enumerate(partition.groups):
@@ -34,17 +40,15 @@ def verify_partition(partition: Partition) -> None:
     It is if each group computes what it needs or reads it from memory, where a group before it
     has left it; if every tensor in memory is left there by one group; if no two groups wait for
     each other; if results are in memory; and if a variable is overwritten after all else that
-    reads it or can fail.
+    reads it or can fail, and a loop variable after all else that reads it.
     """
     _verify_homes(partition)
+    position = {node: i for i, node in enumerate(partition.graph.nodes)}
     for number, group in enumerate(partition.groups):
-        _verify_group(partition, group, f"group {number}")
+        _verify_group(partition, group, position, f"group {number}")
     _verify_order(partition)
     _verify_results(partition)
-    for update in partition.in_place:
-        writer = _writer(partition, partition.stored(update.value))
-        assert writer is not None, f"{update.variable!r} is overwritten in place by a leaf"
-        _verify_overwritten(partition, update.variable.state, writer)
+    _verify_overwritten(partition)
 
 
 def _is_made(tensor: Tensor) -> bool:
@@ -62,8 +66,9 @@ def _verify_homes(partition: Partition) -> None:
         assert is_reshape, f"{tensor!r} shares memory and is no reshape"
 
 
-def _verify_group(partition: Partition, group: FusionGroup, where: str) -> None:
-    position = {node: i for i, node in enumerate(partition.graph.nodes)}
+def _verify_group(
+    partition: Partition, group: FusionGroup, position: Mapping[Node, int], where: str
+) -> None:
     places = [position[node] for node in group.nodes]
     assert places == sorted(set(places)), f"{where}: nodes are repeated or not in order"
     computed = set(group.nodes)
@@ -75,18 +80,25 @@ def _verify_group(partition: Partition, group: FusionGroup, where: str) -> None:
         return
     read = {partition.stored(t) for n in group.nodes for t in n.inputs if t.node not in computed}
     assert read == set(group.inputs), f"{where}: it reads {read}, not {set(group.inputs)}"
-    lost = [t for t in group.outputs if t.node not in computed]
+    # A group in the body of a loop may record a loop variable that it reads.
+    given = {t for t in group.inputs if not _is_made(t)}
+    lost = [t for t in group.outputs if t.node not in computed and t not in given]
     assert not lost, f"{where}: it leaves {lost} in memory without computing it"
     leaves = [n for n in group.nodes if partition.traits(n).home == "memory"]
     assert not leaves, f"{where}: it computes the leaf {leaves[:1]}"
     anchors = [n for n in group.nodes if partition.traits(n).is_anchor]
     anchor = [] if group.anchor is None else [group.anchor]
     assert anchors == anchor, f"{where}: its anchors are {anchors}, not {anchor}"
+    is_nested = any(partition.traits(n).is_nested for n in anchors)
     sizes = {t.type.count for t in group.outputs}
-    assert len(sizes) <= 1, f"{where}: its results have different numbers of elements {sizes}"
+    assert is_nested or len(sizes) <= 1, (
+        f"{where}: its results have different numbers of elements {sizes}"
+    )
 
 
 def _verify_order(partition: Partition) -> None:
+    import networkx  # see `group_graph`
+
     view = group_graph(partition)
     # A path that leaves a group and comes back to it is a circle among groups: so this is
     # convexity too.
@@ -104,52 +116,78 @@ def _verify_results(partition: Partition) -> None:
         assert stored in in_memory, f"{root!r} is a result and no group leaves it in memory"
 
 
-def _verify_overwritten(partition: Partition, state: State, writer: int) -> None:
-    """Check that `state` may be written by group `writer`, as soon as an element is computed."""
-    where = f"group {writer} overwrites {state.name}"
-    for number in range(writer + 1, len(partition.groups)):
-        reads = any(_reads(state, t) for t in partition.groups[number].inputs)
-        assert not reads, f"{where} before group {number} reads it"
-        assert not _can_fail(partition, number), f"{where} before group {number}, which can fail"
+def _verify_overwritten(partition: Partition) -> None:
+    """Check that what is overwritten may be, as soon as an element of the new value is computed."""
+    groups = partition.groups
+    writers = {t: n for n, group in enumerate(groups) if group.nodes for t in group.outputs}
+    readers: dict[Old, list[int]] = {}
+    for number, group in enumerate(groups):
+        for old in {_old(t) for t in group.inputs}:
+            readers.setdefault(old, []).append(number)
+    last_failure = max(_fallible(partition), default=-1)
+    for update in partition.in_place:
+        old, name = update.variable.state, update.variable.state.name
+        writer = writers.get(partition.stored(update.value))
+        assert writer is not None, f"{update.variable!r} is overwritten in place by a leaf"
+        _verify_writer(partition, old, name, writer, readers.get(old, []))
+        where = f"group {writer} overwrites {name}"
+        assert last_failure <= writer, f"{where} before group {last_failure}, which can fail"
+        assert last_failure != writer, f"{where} and can fail"
+    for output, input_ in partition.overwriting.items():
+        variable = partition.graph.inputs[input_]
+        writer = writers.get(partition.stored(partition.graph.outputs[output]))
+        assert writer is not None, f"{variable!r} is overwritten in place by a leaf"
+        _verify_writer(partition, variable, f"{variable!r}", writer, readers.get(variable, []))
+
+
+def _verify_writer(
+    partition: Partition, old: Old, name: object, writer: int, readers: Sequence[int]
+) -> None:
+    """Check that group `writer`, one of `readers` perhaps, is the last that reads what it writes.
+
+    And that it reads no other element than the one it writes.
+    """
+    where = f"group {writer} overwrites {name}"
+    late = [number for number in readers if number > writer]
+    assert not late, f"{where} before group {late[0]} reads it"
     group = partition.groups[writer]
-    assert not _can_fail(partition, writer), f"{where} and can fail"
-    if _only_writes_rows(partition, group, state):
+    if writer not in readers or _only_writes_rows(partition, group, old):
         return
-    moved = [t for t in _read_elsewhere(partition, group) if _reads(state, partition.stored(t))]
+    moved = [t for t in _read_elsewhere(partition, group) if _old(partition.stored(t)) is old]
     assert not moved, f"{where} and reads other elements of it"
 
 
-def _reads(state: State, tensor: Tensor) -> bool:
-    return tensor.node.attrs.get("state") is state
+def _old(tensor: Tensor) -> Old:
+    """Return what is overwritten if `tensor` is: the state of a variable, or the tensor itself."""
+    state = tensor.node.attrs.get("state")
+    return state if isinstance(state, State) else tensor
 
 
-def _can_fail(partition: Partition, number: int) -> bool:
-    """Return whether a group is nested, or indexes where no group before it has read.
+def _fallible(partition: Partition) -> list[int]:
+    """Return the groups that are nested, or index where no group before has read.
 
     What is nested may index, and a loop may be interrupted.
     """
-    if any(partition.traits(n).is_nested for n in partition.groups[number].nodes):
-        return True
-    known = {
-        t
-        for group in partition.groups[:number]
-        for n in group.nodes
-        if checked_axes(partition.specs[n]) and not partition.traits(n).writes_rows
-        for t in (*n.inputs[1:], n.inputs[0].shape)
-    }
-    indexed = (n for n in partition.groups[number].nodes if checked_axes(partition.specs[n]))
-    return any(
-        not partition.traits(n).writes_rows or not {n.inputs[0].shape, *n.inputs[2:]} <= known
-        for n in indexed
-    )
+    known: set[object] = set()
+    found = []
+    for number, group in enumerate(partition.groups):
+        traits = [(n, partition.traits(n)) for n in group.nodes]
+        indexed = [(n, of) for n, of in traits if checked_axes(partition.specs[n])]
+        gathers = [n for n, of in indexed if not of.writes_rows]
+        scatters = [n for n, of in indexed if of.writes_rows]
+        is_known = all({n.inputs[0].shape, *n.inputs[2:]} <= known for n in scatters)
+        if gathers or not is_known or any(of.is_nested for _, of in traits):
+            found.append(number)
+        known |= {known_by for n in gathers for known_by in (*n.inputs[1:], n.inputs[0].shape)}
+    return found
 
 
-def _only_writes_rows(partition: Partition, group: FusionGroup, state: State) -> bool:
+def _only_writes_rows(partition: Partition, group: FusionGroup, old: Old) -> bool:
     anchor = group.anchor
     if anchor is None or not partition.traits(anchor).writes_rows:
         return False
-    readers = [n for n in group.nodes for t in n.inputs if _reads(state, partition.stored(t))]
-    return readers == [anchor] and _reads(state, anchor.inputs[0])
+    readers = [n for n in group.nodes for t in n.inputs if _old(partition.stored(t)) is old]
+    return readers == [anchor] and _old(anchor.inputs[0]) is old
 
 
 def _read_elsewhere(partition: Partition, group: FusionGroup) -> set[Tensor]:
@@ -188,10 +226,3 @@ def _below(nodes: Iterable[Node], group: FusionGroup) -> set[Tensor]:
                 found.add(operand)
                 pending.extend([operand.node] if operand.node in within else [])
     return found
-
-
-def _writer(partition: Partition, tensor: Tensor) -> int | None:
-    for number, group in enumerate(partition.groups):
-        if group.nodes and tensor in set(group.outputs):
-            return number
-    return None

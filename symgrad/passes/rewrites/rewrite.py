@@ -17,14 +17,15 @@ IS_RESULT = "it is a result of the program"  # why a tensor is in memory
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change that was made: the `number`-th, by `rule`, to `node`."""
+    """A change that was made: the `number`-th, by `rule`, to a node or to what a text begins."""
 
     number: int
     rule: str
-    node: Node
+    place: Node | str
 
     def __str__(self) -> str:
-        return f"{self.number}: {self.rule} at {_described(self.node)}"
+        place = self.place if isinstance(self.place, str) else _described(self.place)
+        return f"{self.number}: {self.rule} at {place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,13 @@ class Rewrites:
         if self._on_decision is not None:
             self._on_decision(Decision(rule, node, reason))
 
-    def allow(self, rule: str, node: Node) -> bool:
-        """Return whether `rule` may change `node`, and count it as done if so."""
+    def allow(self, rule: str, place: Node | str) -> bool:
+        """Return whether `rule` may change `place`, and count it as done if so."""
         if self._limit is not None and self.count >= self._limit:
             return False
         self.count += 1
         if self._sink is not None:
-            self._sink(Rewrite(self.count, rule, node))
+            self._sink(Rewrite(self.count, rule, place))
         return True
 
 

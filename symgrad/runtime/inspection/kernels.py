@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
+from symgrad.codegen.native.openmp import openmp
 from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
@@ -13,7 +14,6 @@ from symgrad.codegen.target import Target
 from symgrad.passes.fusion.partition import FusionGroup
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
-from symgrad.runtime.openmp import openmp
 from symgrad.runtime.provenance import lines_of
 
 _NAMED = 3  # lines, and reasons, that the table names

@@ -10,6 +10,8 @@ import numpy as np
 
 from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import STEP, emit_module
+from symgrad.codegen.native.jit import emit_object, load_object, optimize
+from symgrad.codegen.native.openmp import runtime_symbols
 from symgrad.codegen.program.language import Launch, launches_of
 from symgrad.codegen.program.registers import timed_as_one
 from symgrad.graph.types import Array, aligned_empty, read_states, write_states
@@ -17,9 +19,7 @@ from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
 from symgrad.runtime.inspection.tables import table
 from symgrad.runtime.interrupts import stop_word
-from symgrad.runtime.jit import emit_object, load_object, optimize
 from symgrad.runtime.limits import machine_limits
-from symgrad.runtime.openmp import runtime_symbols
 
 _HEAD = ("kernel", "computes", "threads", "runs", "us", "share", "GFLOP/s", "GB/s", "of limit")
 

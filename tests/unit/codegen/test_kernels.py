@@ -12,9 +12,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.native.jit import emit_assembly, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
-from symgrad.runtime.jit import emit_assembly, optimize
 from tests.support.floors import run_everywhere
 from tests.support.programs import program_from
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.program import build as build_program
+from symgrad.codegen.program import passes as program_passes
 from symgrad.codegen.program.language import Program, ScanInstr, WhileInstr
+from symgrad.codegen.program.passes import PROGRAM_PASSES
 from symgrad.codegen.program.registers import loops_around
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
@@ -32,7 +33,8 @@ MORE_SEEDS = range(24, 224)
 
 def in_memory(graph: Graph, target: str) -> Executable:
     """Compile without any buffer in registers."""
-    with patch.object(build_program, "schedule_registers", lambda program, _target: program):
+    unscheduled = [row for row in PROGRAM_PASSES if row.name != "registers"]
+    with patch.object(program_passes, "PROGRAM_PASSES", unscheduled):
         executable = compile_for(graph, target)
     assert not registers_of(executable.program)
     return executable

@@ -8,12 +8,10 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.lower.groups import lower_group
-from symgrad.codegen.program.build import build_program
-from symgrad.codegen.target import target_named
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.buffers import assign_buffers
 from symgrad.passes.fusion.partition import FusionGroup, Partition
-from tests.support.programs import partition_of
+from tests.support.programs import partition_of, program_of
 
 
 def _merged(result: Tensor, anchor: int) -> Partition:
@@ -26,7 +24,7 @@ def _merged(result: Tensor, anchor: int) -> Partition:
 
 
 def _build(partition: Partition) -> None:
-    build_program(partition, target_named("native"))
+    program_of(partition)
 
 
 def test_an_epilogue_of_what_is_written_in_pieces_is_refused_by_name():

@@ -12,6 +12,7 @@ from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.llvm.parallel import OPENMP
+from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.schedule import parallelize as share_work
 from symgrad.codegen.schedule.parallelize import Threads
@@ -19,7 +20,6 @@ from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
-from symgrad.runtime.jit import optimize
 from tests.support.floors import compile_for, run_everywhere, run_native
 from tests.unit.codegen.test_contract import Case
 

@@ -13,11 +13,10 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program.registers import is_written_out
-from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.target import target_named
 from symgrad.cost_model import BYTES_A_CYCLE, SHARING_CYCLES
-from tests.support.programs import kernel_from, lines_of
+from tests.support.programs import kernel_from, lines_of, pool_for
 
 TARGET = target_named("x86-64-v4")
 
@@ -30,7 +29,7 @@ def shared(text: str, threads: int = 2, least_cycles: float = 0) -> Kernel:
 
 def of(*outputs: sg.Tensor, threads: int = 2) -> Kernel:
     """Return the scheduled kernel of a program of one group."""
-    kernel = KernelPool(TARGET, Threads(threads)).add(kernel_from(*outputs)).kernel
+    kernel = pool_for(TARGET, Threads(threads)).add(kernel_from(*outputs)).kernel
     verify_kernel(kernel)
     return kernel
 

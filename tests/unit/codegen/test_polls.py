@@ -24,7 +24,8 @@ def program_of(*outputs: sg.Tensor) -> Program:
 
 
 def polled(program: Program) -> dict[int, int]:
-    return polled_loops(program.instrs, program.routines)
+    assert program.polled == polled_loops(program.instrs, program.routines)
+    return dict(program.polled)
 
 
 def loops(instrs: Sequence[Instr]) -> list[WhileInstr | ScanInstr]:

@@ -5,7 +5,6 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm import module
-from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.target import target_named
@@ -13,13 +12,13 @@ from symgrad.graph.graph import Graph
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.function import compile
+from tests.support import programs
 
 STEPS = 70
 
 
 def program_of(graph: Graph) -> Program:
-    partition = fuse(graph)
-    return build_program(partition, target_named("native")).program
+    return programs.program_of(fuse(graph))
 
 
 def unrolled(steps: int = STEPS, size: int = 4) -> tuple[sg.Tensor, sg.Tensor, sg.Tensor]:

@@ -14,9 +14,8 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.schedule.vectorize import schedule_kernel
 from symgrad.graph import dtypes
-from tests.support.programs import kernel_from, lines_of, lowered_from
+from tests.support.programs import kernel_from, lines_of, lowered_from, schedule_kernel
 from tests.support.strategies import random_graph
 
 AVX512, AVX2, SSE = 64, 32, 16

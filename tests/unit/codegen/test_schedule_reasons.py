@@ -8,9 +8,10 @@ import symgrad as sg
 from symgrad.codegen.loops.language import For
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.schedule.reasons import schedule_reasons
-from symgrad.codegen.schedule.vectorize import element_cost, schedule_kernel
+from symgrad.codegen.schedule.vectorize import element_cost
 from symgrad.codegen.target import target_named
 from symgrad.cost_model import SHARING_CYCLES
+from tests.support.programs import schedule_kernel
 
 
 def reasons(step: sg.Step) -> dict[str, tuple[str, ...]]:

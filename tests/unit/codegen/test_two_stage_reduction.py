@@ -14,11 +14,10 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule import two_stage_reduction as module
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.schedule.two_stage_reduction import split_folds
-from symgrad.codegen.schedule.vectorize import schedule_kernel
 from symgrad.cost_model import SHARING_CYCLES
 from symgrad.graph.graph import Graph
 from tests.support.floors import run_everywhere
-from tests.support.programs import kernel_from, lines_of
+from tests.support.programs import kernel_from, lines_of, schedule_kernel
 
 SUM = """
 kernel @k(in x: f32[{0}], out y: f32[1]) {{

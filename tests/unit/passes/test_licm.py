@@ -12,8 +12,9 @@ from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.passes.loops.licm import licm
-from symgrad.passes.pipeline import Options, optimize
+from symgrad.passes.pipeline import optimize
 from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.passes.table import Options
 from tests.support.loop_parts import changed_by, ops_by_depth, reasons, scan_of
 
 X, W = (sg.placeholder((20, 20), "float64", name=name) for name in "xw")

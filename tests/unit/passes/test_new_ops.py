@@ -19,8 +19,9 @@ from symgrad.graph.reference import evaluate
 from symgrad.graph.structures import Map, Reduce, Reshape, View
 from symgrad.passes.batching.vmap import batch
 from symgrad.passes.gradients.forward_mode import jvp
-from symgrad.passes.pipeline import Options, optimize
+from symgrad.passes.pipeline import optimize
 from symgrad.passes.rewrites.value_numbering import find_twins
+from symgrad.passes.table import Options
 from tests.support.call_programs import run_both
 from tests.support.control_programs import gradient, run, value
 from tests.support.floors import run_everywhere

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symgrad.frontend.iteration import while_loop
 from symgrad.frontend.state import variable
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph, Update
@@ -18,7 +19,7 @@ from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.slicing import flip
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum
-from symgrad.graph.ops.transcendental import tanh
+from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import group_graph, verify_partition
@@ -185,3 +186,36 @@ def test_an_update_in_place_too_early_is_refused(operand, reason):
     writers = [g for g in partition.groups if graph.updates[0].value in set(g.outputs)]
     others = [g for g in partition.groups if g not in writers]
     refuse(replace(partition, groups=(*writers, *others), in_place=in_place), reason)
+
+
+BODY = """
+graph @body(%p0: f32[8], %p1: f32[8]) -> f32[8], f32[8], f32[8] {
+  %0 = VALUE : f32[8]
+  %1 = multiply %p0, %p1 : f32[8]
+  return %0, %1, %p0
+}
+"""
+
+
+def test_a_group_may_record_a_loop_variable_that_it_reads():
+    partition = fuse(Graph.parse(BODY.replace("VALUE", "exp %p0")), carried=[(0, 0)])
+    (group,) = partition.groups
+    assert partition.graph.inputs[0] in set(group.outputs)
+    verify_partition(partition)
+    refuse(replace(partition, groups=(replace(group, inputs=()),)), "it reads")
+
+
+def test_a_loop_variable_that_is_overwritten_too_early_is_refused():
+    value = "slice %p0 {size = [8], start = [7], step = [-1]}"
+    partition = fuse(Graph.parse(BODY.replace("VALUE", value)), carried=[(0, 0)])
+    verify_partition(partition)
+    assert partition.overwriting == {}
+    refuse(replace(partition, overwriting={0: 0}), "overwrites .* reads")
+
+
+def test_what_is_nested_may_give_results_of_different_sizes():
+    x = placeholder((8,), name="x")
+    (y,) = while_loop(lambda v: reduce_sum(v, (0,)) < 9.0, lambda v: (exp(v),), (x,))
+    partition = fuse(Graph([y], [x]))
+    assert {t.type.count for t in partition.groups[0].outputs} == {1, 8}
+    verify_partition(partition)

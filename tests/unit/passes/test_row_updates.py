@@ -18,8 +18,9 @@ from symgrad.graph.types import Array
 from symgrad.optim import SGD, Adam
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.verify import verify_partition
-from symgrad.passes.pipeline import Options, optimize
+from symgrad.passes.pipeline import optimize
 from symgrad.passes.rewrites.row_updates import why_dense
+from symgrad.passes.table import Options
 from symgrad.runtime.function import compile
 from tests.support.floors import run_everywhere
 

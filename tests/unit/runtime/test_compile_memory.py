@@ -39,7 +39,7 @@ def left_by(work, times, warm_up):
 
 STAGES = """
 from symgrad.codegen.target import target_named
-from symgrad.runtime.jit import emit_object, load_object, optimize
+from symgrad.codegen.native.jit import emit_object, load_object, optimize
 
 native = target_named("native")
 text = "define i32 @seven() {\\n  ret i32 7\\n}\\n"

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph, Update
-from symgrad.runtime import executable as executable_module
-from symgrad.runtime.executable import CompileOptions, Executable
+from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 
 F32 = np.float32
@@ -27,7 +28,7 @@ def options(**changes: Any) -> CompileOptions:
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch):
-    monkeypatch.setattr(executable_module, "_loaded", type(executable_module._loaded)())
+    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
 
 
 # --------------------------------------------------------------------------- shared machine code
@@ -73,18 +74,18 @@ def test_shared_code_works_on_its_own_state_constants_and_memory():
 
 
 def test_the_cache_keeps_the_programs_used_last(monkeypatch):
-    monkeypatch.setattr(executable_module, "_CACHE_SIZE", 2)
+    monkeypatch.setattr(code_module, "_CACHE_SIZE", 2)
     graphs = [Graph([X * k], [X]) for k in (2, 3, 4)]
     first = Executable(graphs[0], options()).code
     Executable(graphs[1], options())
     assert Executable(graphs[0], options()).code is first
     Executable(graphs[2], options())  # drops the second, which was used least recently
-    assert len(executable_module._loaded) == 2
+    assert len(code_module._loaded) == 2
     assert Executable(graphs[0], options()).code is first
 
 
 def test_code_that_left_the_cache_still_runs(monkeypatch):
-    monkeypatch.setattr(executable_module, "_CACHE_SIZE", 1)
+    monkeypatch.setattr(code_module, "_CACHE_SIZE", 1)
     kept = Executable(Graph([X * 2], [X]), options())
     for k in range(3, 6):
         Executable(Graph([X * k], [X]), options())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.runtime import executable as executable_module
+from symgrad.codegen.native import machine_code as code_module
 
 COUNTS = (1, 2, 3, 4)
 F32 = np.float32
@@ -124,7 +124,7 @@ def test_none_is_one_thread():
 
 
 def test_code_for_other_numbers_of_threads_is_other_code(monkeypatch):
-    monkeypatch.setattr(executable_module, "_loaded", type(executable_module._loaded)())
+    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
     x = sg.placeholder((300, 700), name="x")
     steps = [sg.compile([x], sg.tanh(x), threads=n) for n in COUNTS]
     assert len({id(step.executable.code) for step in steps}) == len(COUNTS)

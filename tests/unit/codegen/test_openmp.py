@@ -12,9 +12,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.parallel import FORK, OPENMP, THREAD_COUNT, THREAD_NUMBER
-from symgrad.runtime import executable, openmp
+from symgrad.codegen.native import machine_code, openmp
+from symgrad.codegen.native.openmp import OpenMP, link_runtime, runtime_symbols
 from symgrad.runtime.inspection import kernels as inspection
-from symgrad.runtime.openmp import OpenMP, link_runtime, runtime_symbols
 
 ROOT = Path(__file__).parents[3]
 X = sg.placeholder((300_000,), name="x")
@@ -59,7 +59,7 @@ def use(monkeypatch: pytest.MonkeyPatch, runtime: OpenMP) -> None:
     """Link what is compiled from here on to `runtime`."""
     monkeypatch.setattr(openmp, "openmp", lambda: runtime)
     monkeypatch.setattr(inspection, "openmp", lambda: runtime)
-    monkeypatch.setattr(executable, "_loaded", type(executable._loaded)())
+    monkeypatch.setattr(machine_code, "_loaded", type(machine_code._loaded)())
 
 
 def step_of(threads: int) -> sg.Step:

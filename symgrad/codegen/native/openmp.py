@@ -20,8 +20,8 @@ from functools import cache
 from llvmlite import ir
 
 from symgrad.codegen.llvm.parallel import FORK, OPENMP, SIGNATURES, THREAD_COUNT, THREAD_NUMBER
+from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
-from symgrad.runtime.jit import LoadedCode, emit_object, load_object, optimize
 
 _FILES = (
     "libgomp.so.1",

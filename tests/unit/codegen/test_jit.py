@@ -1,4 +1,4 @@
-"""Optimizing, emitting and linking: `symgrad.runtime.jit`."""
+"""Optimizing, emitting and linking: `symgrad.codegen.native.jit`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from symgrad.codegen.native.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
-from symgrad.runtime.jit import LoadedCode, emit_assembly, emit_object, load_object, optimize
 
 ROOT = Path(__file__).parents[3]
 NATIVE = target_named("native")
@@ -197,7 +197,7 @@ def test_a_process_ends_quietly_while_code_is_loaded():
     program = f"""
 import ctypes
 from symgrad.codegen.target import target_named
-from symgrad.runtime.jit import emit_object, load_object, optimize
+from symgrad.codegen.native.jit import emit_object, load_object, optimize
 native = target_named("native")
 code = load_object(emit_object(optimize('''{CALLER}''', native, 1), native, 1), ["negated"])
 negated = ctypes.CFUNCTYPE(ctypes.c_int)(code.address("negated"))

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symgrad.codegen.program import plan_memory as module
+from symgrad.codegen.program.plan_memory import Request, plan_memory
 from symgrad.graph.types import ALIGNMENT
-from symgrad.passes import plan_memory as module
-from symgrad.passes.plan_memory import Request, plan_memory
 
 Lifetime = Callable[[random.Random, int, int], tuple[int, int]]
 

@@ -1,0 +1,75 @@
+"""The table of passes over programs of kernels: what is in registers, where memory lies, who polls.
+
+They change no result, but without a plan of memory nothing can run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+
+from symgrad.codegen.program.arena import lay_out
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.polls import polled_loops
+from symgrad.codegen.program.print import print_instrs
+from symgrad.codegen.program.registers import schedule_registers
+from symgrad.codegen.program.verify import verify_instrs, verify_program
+from symgrad.codegen.target import Target
+from symgrad.passes.table import Pass, PassRunner
+
+_ELIDED = 64  # elements: the values of a larger constant are left out of the text
+
+
+def _print(program: Program) -> str:
+    return print_instrs(program, elide=_ELIDED)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPass(Pass[Program, Target, Program]):
+    """From a program to one that gives the same results."""
+
+    _: KW_ONLY
+    print: Callable[[Program], str] = _print
+    verify: Callable[[Program], None] = verify_instrs
+
+
+def _plan_memory(program: Program, _target: Target) -> Program:
+    return lay_out(program)
+
+
+def _polls(program: Program, _target: Target) -> Program:
+    return replace(program, polled=polled_loops(program.instrs, program.routines))
+
+
+PROGRAM_PASSES: tuple[ProgramPass, ...] = (
+    ProgramPass(
+        "registers",
+        schedule_registers,
+        after={
+            "parallelize": "a kernel that threads share is called, on buffers that have addresses",
+        },
+    ),
+    ProgramPass(
+        "plan-memory",
+        _plan_memory,
+        after={
+            "fuse": "values inside of a kernel need no memory",
+            "tile-products": "scratch memory lies in the arena too",
+            "parallelize": "and there is some for each part",
+        },
+        verify=verify_program,
+        is_required=True,
+    ),
+    ProgramPass(
+        "polls",
+        _polls,
+        after={"kernel-licm": "what has left a loop is not counted in each iteration"},
+    ),
+)
+
+
+def run_program_passes(program: Program, target: Target, runner: PassRunner) -> Program:
+    """Return `program` as the passes leave it, which can be emitted."""
+    for row in runner.chosen(PROGRAM_PASSES):
+        program = runner.apply(row, program, target)
+    return program

@@ -1,0 +1,104 @@
+"""The table of passes over kernels of the loop language: which schedules there are, and why so.
+
+Each is a function from loops to loops. The first one runs on the kernel of every group, the others
+once for all groups whose kernels it has made equal: see `kernel_pool.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.licm import hoist_uniform
+from symgrad.codegen.schedule.parallelize import Threads, share_work
+from symgrad.codegen.schedule.relocate import Relocated, relocate
+from symgrad.codegen.schedule.tile_products import tile_products
+from symgrad.codegen.schedule.two_stage_reduction import split_folds
+from symgrad.codegen.schedule.vectorize import coalesce, simplify_loops, vectorize
+from symgrad.codegen.target import Target
+from symgrad.passes.table import Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What kernels are scheduled for."""
+
+    target: Target
+    threads: Threads
+
+
+def print_relocated(relocated: Relocated) -> str:
+    """Return the text of a kernel, and what a call of it says where it begins in a buffer."""
+    places = zip(relocated.kernel.params, relocated.starts, strict=False)
+    begins = [f"// {param.name} begins at element {start}\n" for param, start in places if start]
+    return print_kernel(relocated.kernel) + "".join(begins)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPass(Pass[Relocated, Machine, Relocated]):
+    """From a kernel to one that computes the same."""
+
+    _: KW_ONLY
+    print: Callable[[Relocated], str] = print_relocated
+    verify: Callable[[Relocated], None] = lambda relocated: verify_kernel(relocated.kernel)
+
+
+def _on_kernel(
+    schedule: Callable[[Kernel, Machine], Kernel],
+) -> Callable[[Relocated, Machine], Relocated]:
+    """Return `schedule` as a pass: where a kernel begins stays as it is."""
+    return lambda given, machine: replace(given, kernel=schedule(given.kernel, machine))
+
+
+RELOCATE = KernelPass("relocate", lambda given, _: relocate(given.kernel))
+
+KERNEL_PASSES: tuple[KernelPass, ...] = (
+    RELOCATE,
+    KernelPass(
+        "two-stage-reduction",
+        _on_kernel(lambda kernel, machine: split_folds(kernel, machine.threads.least_cycles)),
+        after={"relocate": "a kernel is scheduled once for all places where it is called"},
+    ),
+    KernelPass("simplify-loops", _on_kernel(lambda kernel, _: simplify_loops(kernel))),
+    KernelPass(
+        "coalesce",
+        _on_kernel(lambda kernel, _: coalesce(kernel)),
+        after={
+            "two-stage-reduction": "a loop over pieces is merged as others are",
+            "simplify-loops": "a loop that runs once would stand between two that are merged",
+        },
+    ),
+    KernelPass(
+        "vectorize",
+        _on_kernel(lambda kernel, machine: vectorize(kernel, machine.target.vector_bytes)),
+        after={
+            "two-stage-reduction": "each piece of a fold has lanes of its own",
+            "coalesce": "a merged loop has more elements side by side",
+        },
+    ),
+    KernelPass(
+        "tile-products",
+        _on_kernel(lambda kernel, machine: tile_products(kernel, machine.target)),
+        after={"simplify-loops": "a load that nobody uses would count as traffic of an epilogue"},
+        is_required=True,
+    ),
+    KernelPass(
+        "parallelize",
+        _on_kernel(lambda kernel, machine: share_work(kernel, machine.target, machine.threads)),
+        after={
+            "vectorize": "a loop is cut at whole vectors",
+            "tile-products": "each part of a product has scratch memory of its own",
+        },
+    ),
+    KernelPass(
+        "kernel-licm",
+        _on_kernel(lambda kernel, _: hoist_uniform(kernel)),
+        after={
+            "coalesce": "what stands between two loops would keep them from being merged",
+            "parallelize": "and from changing places",
+        },
+    ),
+)
