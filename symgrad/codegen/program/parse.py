@@ -298,9 +298,9 @@ class _ProgramParser:
         line = self._tokens.next.line
         self._expect_all("iteration", "of", "loop")
         number = self._values.integer()
-        if not stack.type.shape:
-            raise error_at(line, f"{stack.type} has no slices")
         type_ = self._type(line) if self._tokens.take_if(":") else slice_type(stack)
+        if type_ is None:
+            raise error_at(line, f"a slice of {stack.type} names no type")
         return Slice(stack, number, type_)
 
     def _arguments(self) -> tuple[Argument, ...]:

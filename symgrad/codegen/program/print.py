@@ -93,9 +93,9 @@ def print_argument(argument: Argument) -> str:
     return f"{print_argument(argument.stack)}[iteration of loop {argument.loop}{type_}]"
 
 
-def slice_type(stack: Argument) -> TensorType:
-    """Return the type of the slices of a stack where no other is named."""
-    return stack.type.with_shape(stack.type.shape[1:])
+def slice_type(stack: Argument) -> TensorType | None:
+    """Return the type of the slices of a stack where none is named; None for one without axes."""
+    return stack.type.with_shape(stack.type.shape[1:]) if stack.type.shape else None
 
 
 # ----------------------------------------------------------------------------------- memory
