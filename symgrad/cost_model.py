@@ -64,7 +64,6 @@ SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
 FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program
 FUSED_FUNCTION = 256  # ops: what is fused in one kernel at most, to inline it wherever it is called
 MAX_KERNEL_INSTRUCTIONS = 512  # if it is written out: beyond, a call costs nothing
-MAX_LOOP_INSTRUCTIONS = 2048  # what executes has to fit the cache of decoded ones
 MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to compile
 
 # ---------------------------------------------------------------------------------------- memory
@@ -72,6 +71,7 @@ MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to com
 STACK_RATIO = 8  # of the memory for new stacks to that for those a loop scans
 STACK_BYTES = 1 << 26  # a loop may take so much for new stacks at all times
 ROWS_SHARE = 2  # a table has at least so many times the rows that are used, or all of it is moved
+ADDED_PER_STACKED = 2  # bytes of a sum, added to in each iteration, that pay for a byte stacked
 COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has to end up
 
 # ------------------------------------------------------------------------- products, in cycles
@@ -80,6 +80,12 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 # differs between them: two multiply-adds and two loads a cycle, the price of packing by kind, of a
 # tile and of the epilogue. Caches are not modelled; the plan sizes its blocks to them.
 
+# Reads of an element, each from another panel or tile, from which on packing it may pay.
+MANY_READS = 16
+# Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
+SHORT_OPERAND = 8
+# A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
+FEW_STREAMS = 2
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
 # A row of a tile begins on another line of the result.

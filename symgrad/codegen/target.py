@@ -22,7 +22,10 @@ class MemoryHierarchy:
     """Caches and pages: what blocks of a product are sized to.
 
     `shared_bytes` is what a core may take of a cache that it shares; `near_pages` are the pages
-    over which a walk still hits the first-level cache and table of pages.
+    over which a walk still hits the first-level cache and table of pages. Measured are `near_terms`
+    of a sum that are added at once, all up to the first, else even parts up to the second;
+    `far_terms`, the same where each term of the left lies on another page; and `band_rows`, those
+    of a result whose sums may be unfinished at a time. The order of sums depends on these.
     """
 
     line_bytes: int = 64
@@ -32,6 +35,20 @@ class MemoryHierarchy:
     shared_bytes: int = 4 << 20
     page_bytes: int = 4096
     near_pages: int = 64
+    near_terms: tuple[int, int] = (1024, 768)
+    far_terms: tuple[int, int] = (512, 512)
+    band_rows: int = 1024
+
+    @property
+    def working_sets(self) -> tuple[int, ...]:
+        """Bytes that fit the nearest cache, the next ones with room to spare, and only memory."""
+        return (
+            self.l1_bytes // 2,
+            self.l2_bytes // 2,
+            self.shared_bytes // 2,
+            2 * self.shared_bytes,
+            32 * self.shared_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +59,7 @@ class Target:
     to; `has_fma` and `has_half` say whether a fused multiply-add and a conversion between float16
     and float32 are single instructions. `adds_in_flight` accumulators keep two multiply-add units
     of latency 4 busy; a kernel with fewer keeps several partial sums of each result.
+    `loop_instructions` are those of a loop that the cache of decoded ones holds.
     """
 
     name: str
@@ -53,6 +71,7 @@ class Target:
     has_fma: bool
     has_half: bool
     adds_in_flight: int = 8
+    loop_instructions: int = 2048
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property

@@ -21,9 +21,6 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import aligned_empty
 
-# Bytes in which a stream is measured: what fits the nearest cache, the next ones, and memory.
-WORKING_SETS = (1 << 14, 1 << 18, 1 << 21, 1 << 23, 1 << 27)
-
 _ROUNDS = 5  # of which the best counts: a limit is what the machine does undisturbed
 
 
@@ -61,7 +58,7 @@ def machine_limits() -> Limits:
         flops, stream = limit_functions(dtype, target)
         times = 20_000
         gflops[dtype.name] = flops_of(dtype, target, times) / _best(flops, 1, times) / 1e9
-    for size in WORKING_SETS:
+    for size in target.memory.working_sets:
         vectors = size // target.vector_bytes
         times = max(1, (1 << 24) // size)
         gbytes[size] = 2 * size * times / _best(stream, vectors, times) / 1e9
@@ -75,7 +72,7 @@ def limit_functions(dtype: DType, target: Target) -> tuple[Run, Run]:
     """Return `flops(vectors, times)` and `stream(vectors, times)`, on memory of their own."""
     module = optimize(str(emit_limits(dtype, target)), target, 3)
     code = load_object(emit_object(module, target, 3), [FLOPS, STREAM])
-    memory = aligned_empty((max(WORKING_SETS) // dtype.itemsize,), dtype.numpy)
+    memory = aligned_empty((max(target.memory.working_sets) // dtype.itemsize,), dtype.numpy)
     memory[...] = 0
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

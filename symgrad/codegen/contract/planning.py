@@ -12,21 +12,17 @@ from typing import Literal
 
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.target import MemoryHierarchy, Target
-from symgrad.cost_model import dotting_cycles, epilogue_cycles, packing_cycles, tiling_cycles
+from symgrad.cost_model import (
+    FEW_STREAMS,
+    MANY_READS,
+    SHORT_OPERAND,
+    dotting_cycles,
+    epilogue_cycles,
+    packing_cycles,
+    tiling_cycles,
+)
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-
-# A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
-_FEW_STREAMS = 2
-_BAND_ROWS = 1024
-# Terms of a sum that are added at once: all up to the first, else even parts up to the second.
-_NEAR_K = 1024, 768
-# The same where each term of the left lies on another page.
-_FAR_K = 512, 512
-# Reads of an element, each from another panel or tile, from which on packing it may pay.
-_MANY_READS = 16
-# "dot" reads the longer operand once for each tile of the shorter, so that one must be short.
-_SHORT = 8
 
 
 def plan_contract(
@@ -80,7 +76,7 @@ def plan_contract(
         *_plan_tiles(start, result.column_stride, target),
         *_plan_tiles(turned, result.row_stride, target),
     ]
-    if k > 0 and min(m, n) <= _SHORT:
+    if k > 0 and min(m, n) <= SHORT_OPERAND:
         ways.append(_plan_dots(start, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
     # Of equals the first: lanes along n.
@@ -97,7 +93,7 @@ def _serves_result(plan: ContractPlan, streams: int, memory: MemoryHierarchy) ->
     moves more than the tiles read of a right that the second-level cache holds.
     """
     right_bytes = plan.k * plan.columns * plan.compute.itemsize
-    return right_bytes <= (memory.l1_bytes if streams <= _FEW_STREAMS else memory.l2_bytes)
+    return right_bytes <= (memory.l1_bytes if streams <= FEW_STREAMS else memory.l2_bytes)
 
 
 def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
@@ -157,8 +153,8 @@ def _plan_tiles(
 def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, ContractPlan]:
     """Return the plan with lanes along k, and its cost."""
     registers = target.vector_registers * 3 // 4
-    rows = min(plan.rows, _SHORT)
-    columns = min(plan.columns, max(1, registers // rows), _SHORT)
+    rows = min(plan.rows, SHORT_OPERAND)
+    columns = min(plan.columns, max(1, registers // rows), SHORT_OPERAND)
     if columns < plan.columns:
         # Vectors of the epilogue then divide a tile evenly.
         columns = 1 << (columns.bit_length() - 1)
@@ -195,7 +191,7 @@ def _choose_width(columns: int, lanes: int) -> int:
 
 def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
-    whole, part = _FAR_K if _is_far(plan, "left", memory) else _NEAR_K
+    whole, part = memory.far_terms if _is_far(plan, "left", memory) else memory.near_terms
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
     evenly = max(1, -(-plan.k // blocks))
     size = -(-evenly // plan.lanes) * plan.lanes
@@ -210,7 +206,7 @@ def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     line = plan.block_k * plan.compute.itemsize
     tiles = max(1, memory.l2_bytes // (line * plan.tile_rows))
     panels = max(1, memory.shared_bytes // (line * plan.tile_columns))
-    band = plan.row_tiles if plan.k_blocks == 1 else max(1, _BAND_ROWS // plan.tile_rows)
+    band = plan.row_tiles if plan.k_blocks == 1 else max(1, memory.band_rows // plan.tile_rows)
     return replace(
         plan,
         band_tiles=min(plan.row_tiles, band),
@@ -228,13 +224,13 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """
     converts = plan.dtype != plan.compute
     left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
-    is_dear = plan.panels >= _MANY_READS and _is_far(plan, "left", memory)
+    is_dear = plan.panels >= MANY_READS and _is_far(plan, "left", memory)
     if not (converts or is_dear):
         left = "none"
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
     # What leaves room in the shared cache is read where it is; more pays for being packed.
     is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
-    is_dear = plan.row_tiles >= _MANY_READS and _is_far(plan, "right", memory)
+    is_dear = plan.row_tiles >= MANY_READS and _is_far(plan, "right", memory)
     if right == "copy" and (plan.row_tiles < 4 or not (converts or is_dear or is_large)):
         right = "none"
     return replace(plan, pack_left=left, pack_right=right)

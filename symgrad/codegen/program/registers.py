@@ -60,7 +60,6 @@ from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     COSTLY_FLOPS,
     MAX_KERNEL_INSTRUCTIONS,
-    MAX_LOOP_INSTRUCTIONS,
     MAX_PROGRAM_INSTRUCTIONS,
 )
 from symgrad.graph.dtypes import DType
@@ -72,8 +71,7 @@ def schedule_registers(program: Program, target: Target) -> Program:
     """Promote buffers to registers: return `program` with those loops marked that gain from it."""
 
     def scheduled(instrs: tuple[Instr, ...]) -> tuple[Instr, ...]:
-        registers = _Registers(instrs, target.vector_bytes, target.vector_registers)
-        return registers.schedule(instrs)
+        return _Registers(instrs, target).schedule(instrs)
 
     def of_routine(routine: Routine) -> Routine:
         return replace(routine, instrs=scheduled(routine.instrs))
@@ -132,9 +130,10 @@ def written_out(instrs: Sequence[Instr], vector_bytes: int) -> dict[int, tuple[s
 
 
 class _Registers:
-    def __init__(self, instrs: Sequence[Instr], vector_bytes: int, vector_registers: int) -> None:
-        self._vector_bytes = vector_bytes
-        self._capacity = vector_bytes * vector_registers
+    def __init__(self, instrs: Sequence[Instr], target: Target) -> None:
+        self._vector_bytes = target.vector_bytes
+        self._capacity = target.vector_bytes * target.vector_registers
+        self._loop_instructions = target.loop_instructions
         self._mentions = Counter(buffers_of(instrs))
         self._instructions_left: float = MAX_PROGRAM_INSTRUCTIONS
         self._written_out: set[str] = set()  # canonical text of the loops that are marked
@@ -167,7 +166,7 @@ class _Registers:
         kernels = (launch.kernel for launch in launches_of([loop]))
         inside = [k for k in kernels if is_written_out(k, self._vector_bytes)]
         instructions = sum(_instructions(kernel.body, lanes) for kernel in inside)
-        if instructions > min(MAX_LOOP_INSTRUCTIONS, self._instructions_left):
+        if instructions > min(self._loop_instructions, self._instructions_left):
             return False
         self._instructions_left -= instructions
         self._written_out.add(text)

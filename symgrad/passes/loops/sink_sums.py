@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from symgrad.cost_model import ADDED_PER_STACKED
 from symgrad.graph.build import derived_from
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
@@ -152,7 +153,7 @@ class _Sinking:
 
 def _is_cheaper(stacked: int, added: int) -> bool:
     """Return whether to stack so many bytes in each iteration costs less than to add to so many."""
-    return 2 * stacked <= added
+    return ADDED_PER_STACKED * stacked <= added
 
 
 def _over_iterations(term: Node, stacks: Sequence[Tensor]) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,12 @@ def test_what_a_large_update_reads_is_asked_for_ahead():
     product = product_of(training(1024, 768))
     loads = loads_to_prefetch(product, product_plan(product, TARGET), TARGET)
     assert len({load.buffer for load in loads}) == 3  # m, v and w; the two corrections are scalars
+
+
+def test_what_the_second_cache_holds_is_not_asked_for():
+    product = product_of(training(1024, 768))
+    large = replace(TARGET, memory=replace(TARGET.memory, l2_bytes=2 << 20))
+    assert loads_to_prefetch(product, product_plan(product, large), large) == []
 
 
 def test_what_lies_in_cache_is_not_asked_for():

@@ -1,0 +1,54 @@
+"""Prices and thresholds are in the cost model, machine numbers in `Target`, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from symgrad import cost_model
+
+PACKAGE = Path(cost_model.__file__).parent
+TEXTS = {
+    path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+NAMES = {name for name in vars(cost_model) if re.fullmatch(r"[A-Z]\w*", name)}
+# What a pass or a schedule could be tempted to keep for itself.
+PRICE = re.compile(
+    r"FLOPS?\b|CYCLES?\b|PRICE|_TRIPS\b|PER_BYTE|SPEED_UP|_STREAMS\b|L[123]_|CACHE_W|PAGE"
+)
+
+
+def _constants(text: str) -> set[str]:
+    """Return the upper-case names that a module assigns numbers to."""
+    found = set()
+    for node in ast.parse(text).body:
+        is_number = isinstance(node, ast.Assign) and isinstance(
+            node.value, ast.Constant | ast.BinOp | ast.Tuple
+        )
+        targets = node.targets if isinstance(node, ast.Assign) and is_number else []
+        found |= {t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper()}
+    return found
+
+
+def test_every_number_of_the_model_is_used_outside_of_it():
+    others = "\n".join(text for place, text in TEXTS.items() if place != "cost_model.py")
+    assert {name for name in NAMES if not re.search(rf"\b{name}\b", others)} == set()
+
+
+def test_no_other_module_has_a_number_of_the_model_or_one_like_it():
+    for place, text in TEXTS.items():
+        if place != "cost_model.py":
+            constants = _constants(text)
+            own = {name for name in constants if name in NAMES or PRICE.search(name)}
+            assert own == set(), place
+
+
+def test_the_check_finds_prices():
+    text = "PER_FLOP = 3\nL1_BYTES = 1 << 15\n_LEAST_CYCLES = 2.0\nTAKES = 1\nSTAGES = ('a', 'b')"
+    assert {name for name in _constants(text) if PRICE.search(name)} == {
+        "PER_FLOP",
+        "L1_BYTES",
+        "_LEAST_CYCLES",
+    }

@@ -1,0 +1,78 @@
+"""What differs between machines is read from `Target`: another number is another schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.program.language import Instr, ScanInstr, WhileInstr
+from symgrad.codegen.program.registers import schedule_registers
+from symgrad.codegen.target import MemoryHierarchy, Target, target_named
+from symgrad.graph import dtypes
+from tests.support.programs import program_from
+
+TARGET = target_named("x86-64-v4")
+
+
+def with_memory(**changes: Any) -> Target:
+    return replace(TARGET, memory=replace(TARGET.memory, **changes))
+
+
+def plan(target: Target, m: int = 2048, n: int = 2048, k: int = 2048) -> ContractPlan:
+    rows = Operand(k, 1, 4), Operand(n, 1, 4), Operand(n, 1, 4)
+    return plan_contract(m, n, k, dtypes.float32, *rows, target)
+
+
+def test_all_targets_are_taken_to_have_the_same_memory():
+    for name in ("native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
+        assert target_named(name).memory == MemoryHierarchy()
+
+
+@pytest.mark.parametrize(
+    ("number", "field"),
+    [
+        ({"l2_bytes": 64 << 10}, "block_tiles"),
+        ({"shared_bytes": 1 << 20}, "block_panels"),
+        ({"near_terms": (256, 256), "far_terms": (256, 256)}, "block_k"),
+        ({"band_rows": 128}, "band_tiles"),
+        ({"page_bytes": 1 << 20}, "tile_rows"),  # no rows fall on one set of the cache
+        ({"l1_ways": 2}, "tile_rows"),
+    ],
+)
+def test_a_plan_follows_the_caches(number, field):
+    changed = plan(with_memory(**number))
+    assert getattr(changed, field) != getattr(plan(TARGET), field)
+
+
+def test_the_order_of_tiles_follows_the_nearest_cache():
+    small = {"m": 512, "n": 16, "k": 256}
+    assert plan(TARGET, **small).rows_first
+    assert not plan(with_memory(l1_bytes=1 << 10), **small).rows_first
+
+
+def test_far_operands_are_packed_by_the_pages_that_are_near():
+    wide = {"m": 512, "n": 2048, "k": 128}
+    assert plan(TARGET, **wide).pack_right == "copy"
+    assert plan(with_memory(near_pages=1 << 20), **wide).pack_right == "none"
+
+
+def test_a_loop_is_written_out_if_the_cache_of_instructions_holds_it():
+    v = sg.placeholder((64,))
+    last = sg.fori_loop(0, sg.placeholder((), "int64"), lambda i, v: v * 0.5, v)
+    program = program_from(last)
+    plain = replace(program, instrs=tuple(map(_without_registers, program.instrs)))
+    assert any(map(_has_registers, schedule_registers(plain, TARGET).instrs))
+    small = replace(TARGET, loop_instructions=1)
+    assert not any(map(_has_registers, schedule_registers(plain, small).instrs))
+
+
+def _without_registers(instr: Instr) -> Instr:
+    return replace(instr, registers=()) if isinstance(instr, ScanInstr | WhileInstr) else instr
+
+
+def _has_registers(instr: Instr) -> bool:
+    return isinstance(instr, ScanInstr | WhileInstr) and bool(instr.registers)
