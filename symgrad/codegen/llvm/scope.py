@@ -1,0 +1,117 @@
+"""The scope of statements of a kernel: what they are emitted with, handed down from body to body.
+
+Each body has a scope of its own, which begins with the names that are bound around it. What a
+statement or a value becomes is in `kernels.py` and `expressions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from symgrad.codegen.llvm.lanes import Lanes
+from symgrad.codegen.llvm.register_file import RegisterFile
+from symgrad.codegen.loops.language import Kernel, Let, Loop, Op, Param, Stmt
+from symgrad.codegen.target import Target
+from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
+from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.passes.fusion.buffers import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The loop whose iterations lie side by side: its variable and how many."""
+
+    variable: str | None
+    width: int
+
+
+SCALAR = Vector(None, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A parameter of a kernel that is in registers: from element `start` of `buffer` on."""
+
+    buffer: Buffer
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenOut:
+    """How a kernel is written out where it is called, with parameters `held` in `registers`.
+
+    One that fails stores at `watch` the index that was out of range, and ends the function with
+    the status of the program that its own stands for.
+    """
+
+    registers: RegisterFile
+    held: Mapping[str, Held]
+    watch: ir.Value
+    statuses: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelScope:
+    """Where statements of a kernel are emitted: the end of `builder`'s block, and what is known.
+
+    `buffers` are the addresses of parameters. `indices` are the loop variables and checked indices,
+    as int64, and `values` what is bound, with its width: 1, or that of the loop. Statements of a
+    body add to both, in the scope that is the body's own. `part` is the number of the part of a
+    parallel statement, and `numbers` says what the loop variables are of a kernel written out.
+    """
+
+    builder: ir.IRBuilder
+    target: Target
+    params: Mapping[str, Param]
+    inline_math: bool
+    buffers: Mapping[str, ir.Value]
+    indices: dict[str, ir.Value]
+    values: dict[str, tuple[ir.Value, int]]
+    numbers: Mapping[str, int]
+    vector: Vector = SCALAR
+    part: ir.Value | None = None
+    written_out: WrittenOut | None = None
+
+    @property
+    def function(self) -> ir.Function:
+        """The function that is filled."""
+        return self.builder.function
+
+    def lanes(self, width: int) -> Lanes:
+        """Return the arithmetic of so many lanes."""
+        return Lanes(self.builder, self.target, width, inline_math=self.inline_math)
+
+    def held(self, buffer: str) -> Held | None:
+        """Return where a parameter is in registers, None if it has an address."""
+        return None if self.written_out is None else self.written_out.held.get(buffer)
+
+    def inner(self) -> KernelScope:
+        """Return the scope of a body in this one."""
+        return replace(self, indices=dict(self.indices), values=dict(self.values))
+
+    def inside(self, variable: str, index: ir.Value) -> KernelScope:
+        """Return the scope of the body of a loop over `variable`."""
+        return replace(self, indices={**self.indices, variable: index})
+
+
+def kernel_scope(
+    builder: ir.IRBuilder, kernel: Kernel, buffers: Mapping[str, ir.Value], target: Target
+) -> KernelScope:
+    """Return the scope of the body of `kernel` where `builder` stands."""
+    params = {p.name: p for p in kernel.params}
+    inline_math = _count_calls(kernel.body) <= MAX_INLINE_CALLS
+    return KernelScope(builder, target, params, inline_math, buffers, {}, {}, {})
+
+
+def _count_calls(body: Sequence[Stmt]) -> int:
+    """Return how many costly scalar operations a kernel has."""
+    total = 0
+    for statement in body:
+        if isinstance(statement, Let) and isinstance(statement.value, Op):
+            total += SCALAR_OPS[statement.value.name].flops >= COSTLY_FLOPS
+        elif isinstance(statement, Loop):
+            total += _count_calls(statement.body)
+    return total
