@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, assert_never
 
 from symgrad.graph.dtypes import DType
@@ -35,7 +36,7 @@ Body = Callable[..., ScalarExpr]
 Number = bool | int | float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Traits:
     """Traits of a structure: what passes ask instead of which structure it is. None has a default.
 
@@ -61,47 +62,47 @@ class Traits:
     writes: Literal["once", "pieces", "rows"]
     is_free: bool
 
-    @property
+    @cached_property
     def is_inline(self) -> bool:
         """Whether it is computed wherever it is used."""
         return self.home == "users"
 
-    @property
+    @cached_property
     def is_reshape(self) -> bool:
         """Whether the memory of its operand serves for it too."""
         return self.home == "operand"
 
-    @property
+    @cached_property
     def is_nested(self) -> bool:
         """Whether it runs graphs of its own between kernels."""
         return self.home == "program"
 
-    @property
+    @cached_property
     def is_anchor(self) -> bool:
         """Whether a group is made around it; no group has two."""
         return self.home in ("kernel", "program")
 
-    @property
+    @cached_property
     def is_elementwise(self) -> bool:
         """Whether an element depends on those at its own position only."""
         return self.reads == "own"
 
-    @property
+    @cached_property
     def is_one_to_one(self) -> bool:
         """Whether an element is made of one element of each operand, wherever that is."""
         return self.reads in ("own", "one")
 
-    @property
+    @cached_property
     def only_moves(self) -> bool:
         """Whether its elements are elements of its operand, seen in another place or shape."""
         return self.is_free and self.is_one_to_one
 
-    @property
+    @cached_property
     def writes_piecewise(self) -> bool:
         """Whether its result is finished only when its last loop is."""
         return self.writes in ("pieces", "rows")
 
-    @property
+    @cached_property
     def writes_rows(self) -> bool:
         """Whether it leaves its first operand as it is, but for rows at indices that are data."""
         return self.writes == "rows"
@@ -334,17 +335,20 @@ def traits_of(spec: KernelSpec | None) -> Traits:
     return _LEAF if spec is None else spec.traits
 
 
+_NONE = range(0)
+
+
 def checked_axes(spec: KernelSpec | None) -> range:
     """Return the axes of the first operand whose indices are data, which a kernel checks.
 
     The last operands are those indices, one for each axis.
     """
     match spec:
+        case None | Map() | Iota() | View() | Reshape() | Place() | Reduce() | Contract():
+            return _NONE
         case Gather(axis, count) | ScatterAdd(axis, count) | ScatterSet(axis, count):
             return range(axis, axis + count)
-        case None | Map() | Iota() | View() | Reshape() | Place() | Reduce() | Contract():
-            return range(0)
         case Switch() | While() | Scan() | Call():
-            return range(0)
+            return _NONE
         case _:
             assert_never(spec)
