@@ -49,7 +49,7 @@ def is_interrupted(step, *arguments, **options):
 
 def run_and_interrupt(tmp_path: Path, source: str, times: int = 1) -> None:
     """Run a program, and send it SIGINT a while after each line "ready"; it must end well."""
-    program = tmp_path / "program/language.py"
+    program = tmp_path / "program.py"
     program.write_text(_HEAD + source)
     with subprocess.Popen(
         [sys.executable, str(program)],
