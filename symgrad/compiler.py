@@ -160,7 +160,8 @@ def parse_level(text: str) -> Any:
     for name in reversed(parsers):
         if re.search(rf"^\s*{name}\s+@", text, re.MULTILINE):
             return parsers[name](text)
-    raise GraphError("passes", f"no line of the text begins with one of {', '.join(parsers)}")
+    begins = text.split(maxsplit=1)[:1]
+    raise GraphError("passes", f"the text begins with {begins}, none of {', '.join(parsers)}")
 
 
 def print_level(value: object) -> str:

@@ -145,7 +145,9 @@ def test_every_pass_is_run_and_printed():
     assert names["prune-loops"].startswith("graph @")
     assert names["fuse"].startswith("partition @")
     assert names["vectorize"].startswith("kernel @")
-    assert names["registers"].startswith("routine @large")
+    assert names["registers"].startswith("program @")
+    assert "routine @large" in names["registers"]
+    assert " polls(" in names["polls"].partition("\n")[0]
 
 
 @pytest.mark.parametrize("skipped", OVER_GRAPHS)
@@ -274,11 +276,29 @@ TEXT = "graph @f(%x: f32[4]) -> f32[4] {\n  %0 = exp %x : f32[4]\n  return %0\n}
 KERNEL = "kernel @k(in x: f32[8], out y: f32[4]) { for i in 0..4 { t: f32 = x[i + 4] y[i] = t } }"
 
 
+PROGRAM_TEXT = """kernel @k0(in b0: f32[4], out b1: f32[4]) {
+  for i0 in 0..4 {
+    t0: f32 = b0[i0]
+    b1[i0] = t0
+  }
+}
+
+program @p arena(0) {
+  input0: f32[4]
+  output0: f32[4]
+  temporary0: f32[4]
+
+  launch @k0(input0, temporary0)
+  launch @k0(temporary0, output0)
+}
+"""
+
+
 def text_after(text: str, *names: str) -> str:
     return print_level(run_passes(parse_level(text), names, MACHINE))
 
 
-def test_passes_run_one_by_one_on_graphs_and_on_kernels():
+def test_passes_run_one_by_one_on_graphs_kernels_and_programs():
     graph = parse_level(TEXT)
     assert run_passes(graph, [], MACHINE) is graph
     assert isinstance(run_passes(graph, ["simplify"], MACHINE), Graph)
@@ -289,6 +309,10 @@ def test_passes_run_one_by_one_on_graphs_and_on_kernels():
     text = text_after(KERNEL, "relocate")
     assert text.startswith("kernel @k(in x: f32[4], out y: f32[4]) {")
     assert text.endswith("}\n// x begins at element 4\n")
+    assert text_after(PROGRAM_TEXT, "registers") == PROGRAM_TEXT
+    placed = PROGRAM_TEXT.replace("arena(0)", "arena(64)")
+    placed = placed.replace("temporary0: f32[4]", "temporary0: f32[4] at 0 alive 0 to 1")
+    assert text_after(PROGRAM_TEXT, "plan-memory") == placed
 
 
 def test_a_pass_of_another_level_has_nothing_to_run_on():
@@ -300,11 +324,13 @@ def test_a_pass_of_another_level_has_nothing_to_run_on():
         text_after(TEXT, "fuse", "simplify")
     with pytest.raises(GraphError, match="cse does not run on kernels"):
         text_after(KERNEL, "cse")
+    with pytest.raises(GraphError, match="vectorize does not run on programs"):
+        text_after(PROGRAM_TEXT, "vectorize")
 
 
 @pytest.mark.parametrize("text", ["", "module @m {}", "partition @f() {\n}\n"])
 def test_text_of_no_level_that_is_read_is_refused(text):
-    with pytest.raises(GraphError, match="none of graph, kernel"):
+    with pytest.raises(GraphError, match="none of graph, kernel, program"):
         parse_level(text)
 
 

@@ -86,6 +86,7 @@ def test_a_program_with_all_that_there_is_is_its_text():
     text = print_program(program)
     for word in ("switch", "while", "tapes(", "scan", "call @", "registers(", "else (", "bytes"):
         assert word in text
+    assert "polls(" in text
     assert_same_program(program, inputs)
     # A failure is one of the text as well.
     inputs[[t.name for t in graph.inputs].index("at")] = np.array([0, 40])
@@ -141,6 +142,8 @@ def test_a_slice_of_another_shape_names_its_type(shape, rows, text):
         ("trainable = false", "trainable = 3", "a variable is trainable, true or false"),
         ("local temporary3", "out temporary3", "expected in, inout or local, found 'out'"),
         ("arena(192)", "arena(1, 2)", "arena has 2 numbers, not 1"),
+        ("arena(192)", "arena(192) polls(0: 1, 0: 2)", "a loop polls twice"),
+        ("arena(192)", "arena(192) polls(0)", r"expected ':', found '\)'"),
         ("launch @k3(", "call @f.0(input0[4]", "only a launch begins at element 4"),
         ("(temporary2, input1,", "(temporary2[iteration of loop 0], input1,", "names no type"),
     ],

@@ -56,6 +56,8 @@ KERNELS = [
     ("(temporary1, output0)", "(output0, output0)", "b0 and b1 overlap"),
 ]
 LOOPS = [
+    ("arena(192)", "arena(192) polls(7: 20)", "loop 7 polls and does not exist"),
+    ("arena(192)", "arena(192) polls(0: 0)", "an iteration of loop 0 counts 0 cycles"),
     ("} temporary3 {", "} temporary2 {", "what says how to go on is i64[], but its memory"),
     ("-> temporary2 {", "-> temporary3 {", "what says how to go on is bool[], but its memory"),
     ("-> temporary2 {", "-> input1 {", "input1 is written"),
