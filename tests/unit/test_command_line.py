@@ -143,13 +143,13 @@ def test_passes_begin_with_the_graph_as_the_user_built_it(tmp_path: Path, capsys
         "// after fuse\npartition @step(",
         "// after relocate\nkernel @k0(",
         "// after vectorize\nkernel @k0(",
-        "// after plan-memory\nprogram @step ",
         "// after registers\nprogram @step ",
+        "// after plan-memory\nprogram @step ",
         "// after polls\nprogram @step ",
     ):
         assert heading in after
         after = after[after.index(heading) :]
-    assert re.search(r"^// loop 0 polls: \d+ cycles an iteration$", after, re.MULTILINE)
+    assert re.search(r"\nprogram @step arena\(\d+\) polls\(0: \d+, 1: \d+\) \{\n", after)
 
 
 def test_two_programs_are_compared(tmp_path: Path, capsys: Output) -> None:
