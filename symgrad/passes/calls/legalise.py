@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.graph.build import are_same, rebuild
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.stand_in import stands_for
@@ -32,9 +32,12 @@ from symgrad.passes.calls.inline_calls import inline_calls_of_tapes
 
 def legalise(graph: Graph) -> Graph:
     """Return `graph` without calls of tapes and without nodes that stand for operands."""
-    graph = inline_calls_of_tapes(graph)
-    nodes = (node for inner in graphs_within(graph) for node in inner.nodes)
-    return _Replacing().graph(graph) if any(map(stands_for, nodes)) else graph
+    within = [graph]
+    if has_nested_graphs(graph):
+        graph = inline_calls_of_tapes(graph)
+        within = graphs_within(graph)
+    is_legal = not any(stands_for(node) for inner in within for node in inner.nodes)
+    return graph if is_legal else _Replacing().graph(graph)
 
 
 class _Replacing:
