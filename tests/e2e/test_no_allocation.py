@@ -166,9 +166,7 @@ print("allocating", counter.count_in_step(address(counter.allocating_step), *poi
 
 
 def test_a_training_step_allocates_nothing(tmp_path):
-    source, library, program = (
-        tmp_path / n for n in ("counter.c", "counter.so", "program.py")
-    )
+    source, library, program = (tmp_path / n for n in ("counter.c", "counter.so", "program.py"))
     source.write_text(_COUNTER)
     program.write_text(_PROGRAM)
     subprocess.run(
