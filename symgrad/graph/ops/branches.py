@@ -42,10 +42,10 @@ def _switch_case_infer(
     index: TensorType, *operands: TensorType, branches: tuple[NestedGraph, ...]
 ) -> tuple[TensorType, ...]:
     if index != TensorType(dtypes.int64, ()):
-        raise DTypeError("switch_case", f"the index is {index}, not {dtypes.int64.short}[]")
+        raise DTypeError("switch", f"the index is {index}, not {dtypes.int64.short}[]")
     graphs = [graph_of(b) for b in branches]
     for graph in graphs:
-        check_operands("switch_case", graph, operands)
+        check_operands("switch", graph, operands)
     first, *others = graphs
     results = [t.type for t in first.outputs]
     for other in others:
@@ -58,12 +58,12 @@ def _switch_case_infer(
 
 def _met(position: int, a_name: str, a: TensorType, b_name: str, b: TensorType) -> TensorType:
     if a.dtype != b.dtype:
-        raise DTypeError("switch_case", f"output {position} is {a} in {a_name} and {b} in {b_name}")
+        raise DTypeError("switch", f"output {position} is {a} in {a_name} and {b} in {b_name}")
     try:
-        return a.with_shape(meet_shapes("switch_case", a_name, a, b_name, b))
+        return a.with_shape(meet_shapes("switch", a_name, a, b_name, b))
     except ShapeError as error:
         raise ShapeError(
-            "switch_case",
+            "switch",
             f"output {position} is {a} in {a_name} and {b} in {b_name}",
             hint="give both one shape; what grows goes into a TensorArray of fixed size",
         ) from error

@@ -53,11 +53,11 @@ def _while_loop_infer(
     carried: int,
     capacity: Dim,
 ) -> tuple[TensorType, ...]:
-    check_operands("while_loop", graph_of(condition), operands)
-    check_operands("while_loop", graph_of(body), operands)
+    check_operands("while", graph_of(condition), operands)
+    check_operands("while", graph_of(body), operands)
     (test,) = graph_of(condition).outputs
     if test.type != TensorType(dtypes.bool_, ()):
-        raise DTypeError("while_loop", f"the condition gives {test.type}, not bool[]")
+        raise DTypeError("while", f"the condition gives {test.type}, not bool[]")
     results = [t.type for t in graph_of(body).outputs]
     carried_types = []
     for position, (before, after) in enumerate(

@@ -354,9 +354,8 @@ def _map_of_broadcasts(node: Node) -> Tensor | None:
     if not node.definition.is_elementwise:
         return None
     shape: Shape = next(iter(shapes), ())
-    operands = (broadcast_to(reshape(x, ()), shape) if _has_one_element(x) else x for x in sources)
-    small = rebuild(node, tuple(operands))
-    return broadcast_to(small.output, node.output.shape)
+    same = (broadcast_to(reshape(x, ()), shape) if _has_one_element(x) else x for x in sources)
+    return broadcast_to(rebuild(node, tuple(same)).output, node.output.shape)
 
 
 @structural(
@@ -378,8 +377,7 @@ def _cast_of_cast(node: Node) -> Tensor | None:
     through, to = inner.output.dtype, node.output.dtype
     if not is_lossless(x.dtype, through):
         return None
-    # On the way through a float, an integer that does not fit stops at the limit; straight, it
-    # keeps its low bits.
+    # Through a float, an integer that does not fit saturates; straight, it keeps its low bits.
     if x.dtype.is_integer and through.is_float and to.is_integer and not is_lossless(x.dtype, to):
         return None
     return astype(x, to)

@@ -156,7 +156,7 @@ def test_a_variable_is_an_operand_and_never_within_a_block():
     for function in functions:
         function.run(lambda: [tanh(w)])
     text = print_graph(_round_trip(Graph(branch(i, functions).output, [i])))
-    assert "switch_case %i, %w {} {" in text
+    assert "switch %i, %w {} {" in text
     inside = text.replace("tanh %w", 'variable {name = "w", trainable = true}')
     with pytest.raises(GraphError, match=r"line 5: a variable within block branches.0"):
         Graph.parse(inside)
@@ -222,10 +222,10 @@ def test_blocks_nest_no_deeper_than_brackets():
         ("      return %x\n", "", r"line 8: expected 'return', found '}'"),
         ("      return %x\n", "      update %x = %x\n", r"line 8: expected 'return'"),
         ("branches.1(%x: f32[n])", "branches.1()", r"line 8: %x is used before it is defined"),
-        ("branches.1(%x: f32[n])", "branches.1(%x: f32[n], %y: f32[n])", r"line 2: switch_case: "),
-        ("branches.1(%x: f32[n])", "branches.1(%x: f64[n])", r"line 2: switch_case: operand 0"),
-        ("  } : f32[n]", "  } : f32[3]", r"line 2: switch_case gives f32\[n\], the text says f32"),
-        ("return %0\n    }", "return %0, %0\n    }", r"line 2: switch_case: wrong branches"),
+        ("branches.1(%x: f32[n])", "branches.1(%x: f32[n], %y: f32[n])", r"line 2: switch: "),
+        ("branches.1(%x: f32[n])", "branches.1(%x: f64[n])", r"line 2: switch: operand 0"),
+        ("  } : f32[n]", "  } : f32[3]", r"line 2: switch gives f32\[n\], the text says f32"),
+        ("return %0\n    }", "return %0, %0\n    }", r"line 2: switch: wrong branches"),
     ],
 )
 def test_what_is_wrong_with_a_block_is_said_with_its_line(old, new, complaint):
@@ -236,7 +236,7 @@ def test_what_is_wrong_with_a_block_is_said_with_its_line(old, new, complaint):
 
 def test_a_condition_that_is_missing_is_an_attribute_that_is_missing():
     start, end = LOOP.index("    condition"), LOOP.index("  } : i64")
-    with pytest.raises(GraphError, match=r"line 3: while_loop: missing .* 'condition'"):
+    with pytest.raises(GraphError, match=r"line 3: while: missing .* 'condition'"):
         Graph.parse(LOOP[:start] + LOOP[end:])
 
 
