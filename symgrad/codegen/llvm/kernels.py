@@ -119,6 +119,7 @@ def _emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None
 
 
 def _emit_for(scope: KernelScope, loop: For) -> None:
+    """Strip-mining by the vector width: emit whole vectors, then what is left over."""
     whole = loop.extent - loop.extent % loop.vector
     if loop.vector > 1:
         side_by_side = replace(scope, vector=Vector(loop.var, loop.vector))

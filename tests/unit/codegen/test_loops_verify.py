@@ -263,6 +263,12 @@ RULES = [
         "iterations over i have no order and store to one element",
     ),
     (
+        "iterations around a loop without any store nothing",
+        _loop("for j in 0..0 { y[j] = 1.0 }"),
+        _loop("for j in 0..1 { y[j] = 1.0 }"),
+        "iterations over i have no order and store to one element",
+    ),
+    (
         "one iteration may store anywhere",
         _loop("y[3] = 1.0", "i in 0..1") + _loop("y[3] = 1.0", "i in 0..0"),
         _loop("y[3] = 1.0", "i in 0..2"),
