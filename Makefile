@@ -16,7 +16,7 @@ train: .venv/stamp-examples
 	$(BIN)/python examples/digits.py
 
 test: lint programs
-	$(BIN)/python -m pytest --quiet
+	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile
 
 # A C compiler, emulators, valgrind and a browser, for the tests that run them.
 programs:

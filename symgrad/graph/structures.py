@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal, assert_never
 
 from symgrad.graph.dtypes import DType
@@ -36,7 +35,7 @@ Body = Callable[..., ScalarExpr]
 Number = bool | int | float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """Traits of a structure: what passes ask instead of which structure it is. None has a default.
 
@@ -62,47 +61,47 @@ class Traits:
     writes: Literal["once", "pieces", "rows"]
     is_free: bool
 
-    @cached_property
+    @property
     def is_inline(self) -> bool:
         """Whether it is computed wherever it is used."""
         return self.home == "users"
 
-    @cached_property
+    @property
     def is_reshape(self) -> bool:
         """Whether the memory of its operand serves for it too."""
         return self.home == "operand"
 
-    @cached_property
+    @property
     def is_nested(self) -> bool:
         """Whether it runs graphs of its own between kernels."""
         return self.home == "program"
 
-    @cached_property
+    @property
     def is_anchor(self) -> bool:
         """Whether a group is made around it; no group has two."""
         return self.home in ("kernel", "program")
 
-    @cached_property
+    @property
     def is_elementwise(self) -> bool:
         """Whether an element depends on those at its own position only."""
         return self.reads == "own"
 
-    @cached_property
+    @property
     def is_one_to_one(self) -> bool:
         """Whether an element is made of one element of each operand, wherever that is."""
         return self.reads in ("own", "one")
 
-    @cached_property
+    @property
     def only_moves(self) -> bool:
         """Whether its elements are elements of its operand, seen in another place or shape."""
         return self.is_free and self.is_one_to_one
 
-    @cached_property
+    @property
     def writes_piecewise(self) -> bool:
         """Whether its result is finished only when its last loop is."""
         return self.writes in ("pieces", "rows")
 
-    @cached_property
+    @property
     def writes_rows(self) -> bool:
         """Whether it leaves its first operand as it is, but for rows at indices that are data."""
         return self.writes == "rows"

@@ -83,7 +83,7 @@ def _refused(number: int, problem: str) -> GraphError:
     return GraphError("program text", f"line {number + 1}: {problem}")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Memory:
     """The memory that the text has declared so far, by names, and what is said of it."""
 
