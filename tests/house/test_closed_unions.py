@@ -83,7 +83,9 @@ PLACES = {
         "symgrad/codegen/program/equal_loops.py",
         "symgrad/codegen/program/language.py",
         "symgrad/codegen/program/polls.py",
+        "symgrad/codegen/program/print.py",
         "symgrad/codegen/program/registers.py",
+        "symgrad/codegen/program/run.py",
         "symgrad/codegen/program/verify.py",
     },
 }
