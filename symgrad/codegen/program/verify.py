@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import assert_never
 
-from symgrad.codegen.loops.language import Check, Kernel
-from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program.language import (
     Argument,
@@ -39,6 +38,7 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.codegen.program.registers import addressed, written_by
 from symgrad.codegen.program.verify_memory import verify_memory
+from symgrad.codegen.schedule.relocate import statuses_of
 from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.types import ALIGNMENT, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer
@@ -274,8 +274,7 @@ def _verify_written(argument: Argument) -> None:
 
 def _verify_statuses(launch: Launch) -> None:
     """Verify that each failure of the kernel is one of the program."""
-    checks = (s for s in statements(launch.kernel.body) if isinstance(s, Check))
-    wanted = max((check.status for check in checks), default=0)
+    wanted = statuses_of(launch.kernel)
     given = len(launch.statuses)
     assert given == wanted, f"{given} statuses for the {wanted} of @{launch.kernel.name}"
     assert all(status > 0 for status in launch.statuses), "a status of a failure is not positive"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import canonical, print_kernel
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, RELOCATE, Machine
-from symgrad.codegen.schedule.relocate import Relocated, unmoved
+from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
 from symgrad.passes.table import PassRunner
 
 
@@ -34,7 +34,10 @@ class KernelPool:
             moved = unmoved(plain)
             for row in self._by_place:
                 moved = self._runner.apply(row, moved, self._machine, is_shown=False)
-            self._by_text[text] = replace(moved, kernel=self._add_relocated(moved))
+            kernel = self._add_relocated(moved)
+            # Loops without iterations are gone, and the checks in them.
+            statuses = moved.statuses[: statuses_of(kernel)]
+            self._by_text[text] = replace(moved, kernel=kernel, statuses=statuses)
         return self._by_text[text]
 
     def _add_relocated(self, moved: Relocated) -> Kernel:

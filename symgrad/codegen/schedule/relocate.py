@@ -51,8 +51,13 @@ class Relocated:
 
 def unmoved(kernel: Kernel) -> Relocated:
     """Return `kernel` as it is: it begins where its buffers do, and its statuses are its own."""
-    statuses = [s.status for s in statements(kernel.body) if isinstance(s, Check)]
-    return Relocated(kernel, (0,) * len(kernel.params), (*range(1, max(statuses, default=0) + 1),))
+    return Relocated(kernel, (0,) * len(kernel.params), (*range(1, statuses_of(kernel) + 1),))
+
+
+def statuses_of(kernel: Kernel) -> int:
+    """Return the largest status of the checks of `kernel`, 0 if it has none."""
+    checks = (s for s in statements(kernel.body) if isinstance(s, Check))
+    return max((check.status for check in checks), default=0)
 
 
 def relocate(kernel: Kernel) -> Relocated:

@@ -139,7 +139,7 @@ def test_inputs_of_other_types_than_the_operands_are_found():
     other = Traced("b", ())
     other.run(lambda: [tanh(wide)])
     broken = other.graph([wide])
-    with pytest.raises(AssertionError, match=r"the op refuses its operands: switch_case: "):
+    with pytest.raises(AssertionError, match=r"the op refuses its operands: switch: "):
         verify(_with(node, branches=(first, broken)))
 
 
