@@ -60,6 +60,7 @@ def define(
     what a type checker cannot see.
     """
     assert name not in OPS, f"op {name} is declared twice"
+    assert callable(grad) or grad == "none", f"op {name}: its gradient is {grad!r}"
     expected = _attributes(infer)
     for rule in (reference, grad, kernel, batch, tangent, value_range):
         if callable(rule):

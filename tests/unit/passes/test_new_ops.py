@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,6 +88,9 @@ def test_a_record_states_its_structure_and_rules_of_one_signature():
             kernel=None,
             batch=batch_to_shape,
         )
+    misspelled: Any = "non"
+    with pytest.raises(AssertionError, match=r"test\.none: its gradient is 'non'"):
+        define("test.none", infer=lambda x: x, reference=None, grad=misspelled, kernel=None)
 
 
 @every_op
