@@ -22,13 +22,12 @@ from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import written_out
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
-from symgrad.graph.text.print import graph_lines
+from symgrad.graph.text.print import ELIDED, graph_lines
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.provenance import Provenance, lines_of, source_of
 
 STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
 
-_ELIDED = 64  # elements: the values of a larger constant are left out of the text
 _NAMED = 6  # ops, and lines, that the comment of a kernel names
 _FUNCTION = re.compile(r'^define .*?@"?([\w.$-]+)"?\(')
 _CALL = re.compile(r"^ +launch @([\w.]+)\(")
@@ -57,7 +56,7 @@ class Part:
 def graph_parts(graph: Graph, provenance: Provenance | None = None) -> list[Part]:
     """Return the parts of the graph as it was built, a line each."""
     return [
-        _line_of_node(f"{line}\n", n, provenance) for line, n in graph_lines(graph, elide=_ELIDED)
+        _line_of_node(f"{line}\n", n, provenance) for line, n in graph_lines(graph, elide=ELIDED)
     ]
 
 
@@ -131,7 +130,7 @@ def _loops_parts(executable: Executable) -> list[Part]:
     for kernel in program.kernels:
         comment = kernel_comment(provenance.nodes_of(kernel.name), "//")
         parts += [Part(f"{comment}{print_kernel(kernel)}", (kernel.name,)), Part("\n")]
-    for line in print_instrs(program, elide=_ELIDED).splitlines(keepends=True):
+    for line in print_instrs(program, elide=ELIDED).splitlines(keepends=True):
         called = _CALL.search(line)
         parts.append(Part(line, () if called is None else (called[1],)))
     return parts

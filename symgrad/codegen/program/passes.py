@@ -15,13 +15,12 @@ from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.target import Target
+from symgrad.graph.text.print import ELIDED
 from symgrad.passes.table import Pass, PassRunner
-
-_ELIDED = 64  # elements: the values of a larger constant are left out of the text
 
 
 def _print(program: Program) -> str:
-    return print_instrs(program, elide=_ELIDED)
+    return print_instrs(program, elide=ELIDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ from symgrad.graph.types import (
 )
 
 # A name with its scopes. It does not begin with a digit: those are results without a name.
+ELIDED = 64  # elements: dumps leave out the values of a larger constant
 NAME = r"[^\W\d][\w./-]*"
 # Words with a meaning of their own where a size may stand; a size so called prints as dim"f32".
 RESERVED = frozenset(

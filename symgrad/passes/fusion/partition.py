@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec, Traits, traits_of
-from symgrad.graph.text.print import describe_graph
+from symgrad.graph.text.print import ELIDED, describe_graph
 from symgrad.passes.rewrites.rewrite import IS_RESULT
 
 Specs = Mapping[Node, KernelSpec | None]
-_ELIDE = 64  # elements: the values of a larger constant are left out of the text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +89,7 @@ class Partition:
 
     def lines(self) -> Iterator[tuple[str, FusionGroup | None]]:
         """Yield the lines of the text, each with the group it is part of."""
-        names, lines = describe_graph(self.graph, elide=_ELIDE)
+        names, lines = describe_graph(self.graph, elide=ELIDED)
         arguments = ", ".join(f"{names[t]}: {t.type}" for t in self.graph.inputs)
         yield f"partition @{self.graph.name}({arguments}) {{", None
         given = {t.node for t in self.graph.inputs}
