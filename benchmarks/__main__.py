@@ -1,4 +1,7 @@
-"""Run all benchmarks, one after another: `python -m benchmarks [--quick] [--json PATH]`."""
+"""Run benchmarks, one after another: `python -m benchmarks [--quick] [--json PATH] [--only ...]`.
+
+After `--only` come names of them, such as `overhead loops`; without it all run.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,16 @@ BENCHMARKS = (
     scaling,
     compile_memory,
 )
+NAMES = {benchmark.__name__.rpartition(".")[2]: benchmark for benchmark in BENCHMARKS}
 
 
 def main() -> None:
     """Print each report as it is ready, and write all of them at the end."""
-    chosen = options(__doc__).parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME")
+    chosen = parser.parse_args()
     reports = []
-    for benchmark in BENCHMARKS:
+    for benchmark in (NAMES[name] for name in NAMES if name in chosen.only):
         reports.append(benchmark.measure(chosen.quick))
         print(reports[-1], flush=True)
     if chosen.json is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import NAMES
 from benchmarks.report import Bar, Report
 from benchmarks.scaling import FAMILIES, exponent
 from benchmarks.timing import Times, interleave
@@ -14,11 +15,25 @@ from benchmarks.timing import Times, interleave
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# What runs by default takes a second or less, so quickly.
+SHORT = ("overhead", "functional_calls", "train_step", "update_rules", "random_numbers", "loops")
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Run all benchmarks in a process of their own: they keep to one core for good."""
-    path = tmp_path_factory.mktemp("benchmarks") / "reports.json"
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(path)]
+    return run_benchmarks(SHORT, tmp_path_factory.mktemp("benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def long_reports(tmp_path_factory):
+    names = [name for name in NAMES if name not in SHORT]
+    return run_benchmarks(names, tmp_path_factory.mktemp("benchmarks"))
+
+
+def run_benchmarks(names, folder):
+    """Run benchmarks in a process of their own: they keep to one core for good."""
+    path = folder / "reports.json"
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(path), "--only", *names]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     found = {report["name"]: report for report in json.loads(path.read_text())}
@@ -47,36 +62,41 @@ def test_random_numbers_are_measured_beside_numpy(reports):
     assert all(row["median ns"] > 0 for row in rows)
 
 
-def test_every_form_of_a_product_is_measured(reports):
-    rows = reports["matmul"]["rows"]
+@pytest.mark.slow
+def test_every_form_of_a_product_is_measured(long_reports):
+    rows = long_reports["matmul"]["rows"]
     assert {row["form"] for row in rows} == {"NN", "TN", "NT", "TT"}
     assert {row["dtype"] for row in rows} == {"f32", "f64"}
     assert all(row["GFLOP/s"] > 0 and row["BLAS"] > 0 for row in rows)
 
 
-def test_every_stage_is_timed_for_every_family(reports):
-    rows = reports["scaling"]["rows"]
+@pytest.mark.slow
+def test_every_stage_is_timed_for_every_family(long_reports):
+    rows = long_reports["scaling"]["rows"]
     assert {row["family"] for row in rows} == set(FAMILIES)
     stages = {row["stage"] for row in rows}
     assert {"build", "gradients", "fuse", "lower", "LLVM object", "all"} <= stages
     assert len(rows) == len(FAMILIES) * len(stages)
 
 
-def test_a_deep_chain_compiles_in_a_process_of_its_own(reports):
-    measured = {bar["claim"].split()[0]: bar for bar in reports["scaling"]["bars"]}
+@pytest.mark.slow
+def test_a_deep_chain_compiles_in_a_process_of_its_own(long_reports):
+    measured = {bar["claim"].split()[0]: bar for bar in long_reports["scaling"]["bars"]}
     assert measured["seconds"]["met"]
     assert measured["peak"]["met"]
 
 
-def test_calls_are_measured_beside_what_they_would_be_inlined(reports):
-    rows = reports["calls"]["rows"]
+@pytest.mark.slow
+def test_calls_are_measured_beside_what_they_would_be_inlined(long_reports):
+    rows = long_reports["calls"]["rows"]
     assert [row["calls"] for row in rows] == [1, 10]
     assert all(row["compile, s"] > 0 and row["run / inlined"] > 0 for row in rows)
     assert rows[1]["LLVM text, KB"] < rows[1]["inlined, KB"]
 
 
-def test_what_compiling_leaves_in_memory_is_measured(reports):
-    (row,) = reports["compile memory"]["rows"]
+@pytest.mark.slow
+def test_what_compiling_leaves_in_memory_is_measured(long_reports):
+    (row,) = long_reports["compile memory"]["rows"]
     assert row["compiles"] == 20
     assert row["ms each"] > 0
 
@@ -98,26 +118,29 @@ def test_a_loop_is_measured_beside_c_both_ways(reports):
     assert all(row["times C"] > 0 for row in rows.values())
 
 
-def test_threads_are_measured_beside_one(reports):
-    rows = {row["work"]: row for row in reports["threads"]["rows"]}
+@pytest.mark.slow
+def test_threads_are_measured_beside_one(long_reports):
+    rows = {row["work"]: row for row in long_reports["threads"]["rows"]}
     assert len(rows) == 3
     assert all(row["us, 1"] > 0 and row["us, 2"] > 0 for row in rows.values())
-    assert [bar["claim"].endswith("f32 product 128") for bar in reports["threads"]["bars"]] == [
-        True
-    ]
+    assert [
+        bar["claim"].endswith("f32 product 128") for bar in long_reports["threads"]["bars"]
+    ] == [True]
 
 
-def test_an_lstm_is_measured_and_its_largest_kernels_are_named(reports):
-    rows = {row["library"]: row for row in reports["lstm"]["rows"]}
+@pytest.mark.slow
+def test_an_lstm_is_measured_and_its_largest_kernels_are_named(long_reports):
+    rows = {row["library"]: row for row in long_reports["lstm"]["rows"]}
     assert rows["symgrad"]["steps/s"] > 0
-    assert sum("GFLOP/s" in note for note in reports["lstm"]["notes"]) == 5
+    assert sum("GFLOP/s" in note for note in long_reports["lstm"]["notes"]) == 5
 
 
-def test_updates_are_measured_given_made_and_compiled(reports):
-    steps = [row["step"] for row in reports["optimizer"]["rows"]]
+@pytest.mark.slow
+def test_updates_are_measured_given_made_and_compiled(long_reports):
+    steps = [row["step"] for row in long_reports["optimizer"]["rows"]]
     assert {"symgrad, gradients given", "symgrad, wide linear layer"} <= set(steps)
     assert sum(step.startswith("compile") for step in steps) == 3
-    assert "gradient buffers: 0 bytes" in str(reports["optimizer"]["notes"])
+    assert "gradient buffers: 0 bytes" in str(long_reports["optimizer"]["notes"])
 
 
 def test_the_exponent_of_a_power_is_its_exponent():
@@ -152,7 +175,8 @@ def test_a_report_prints_its_rows_and_its_bars():
     assert "MISSED: ns of f: 12.5 <= 10" in text
 
 
-def test_profiles_are_compared_with_the_steps_they_are_of(reports):
-    rows = reports["profiles"]["rows"]
+@pytest.mark.slow
+def test_profiles_are_compared_with_the_steps_they_are_of(long_reports):
+    rows = long_reports["profiles"]["rows"]
     assert [row["step"] for row in rows] == ["network", "products", "recurrent", "iterated"]
     assert all(row["us a step"] > 0 and row["us of kernels"] > 0 for row in rows)

@@ -15,12 +15,13 @@ from examples.digits import BATCH, SEED, load_split
 from examples.embedded.export import EPOCHS, build_steps
 from symgrad.runtime.function import Step
 from tests.support.c_programs import (
-    MACHINES,
+    ARM,
     STRICT,
     X86,
     Machine,
     build,
     needs,
+    needs_arm,
     run,
     values_of,
     values_of_state,
@@ -73,11 +74,20 @@ def test_the_program_learns_to_read_and_needs_the_c_library_only(example):
     assert {name for name in needed if not name.startswith("/lib")} <= _SYSTEM
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_the_program_computes_the_bits_of_the_compiled_step(machine, tmp_path):
-    program = build_example(machine, tmp_path)
+@pytest.mark.isa("avx2")
+def test_the_program_computes_the_bits_of_the_compiled_step(example):
+    _check_bits(X86, example)
+
+
+@needs_arm
+@pytest.mark.slow
+def test_the_program_computes_the_same_bits_on_aarch64(tmp_path):
+    _check_bits(ARM, build_example(ARM, tmp_path))
+
+
+def _check_bits(machine: Machine, program: Path) -> None:
     run(machine, program, "100")
-    state = (tmp_path / "digits.state").read_bytes()
+    state = (program.parent / "digits.state").read_bytes()
     assert values_of_state(state) == state_after(100)
 
 

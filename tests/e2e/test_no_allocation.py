@@ -222,7 +222,10 @@ def every_function(dtype: str) -> Graph:
     return Graph([*results, sg.prod(x), sg.argmax(x), sg.concat([x, x]), sg.zeros((1000,))], [x])
 
 
-@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize(
+    "target",
+    ["native", *(pytest.param(t, marks=pytest.mark.slow) for t in ("x86-64-v3", "x86-64"))],
+)
 def test_a_step_takes_nothing_from_outside(target, tmp_path):
     for dtype in ("bfloat16", "float64") if target == "native" else ("float16", "float32"):
         assert undefined_symbols(every_function(dtype), target, tmp_path) <= _ALLOWED

@@ -163,9 +163,8 @@ def test_a_library_for_several_levels_is_loaded(tmp_path):
         assert np.array_equal(found, wanted, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    "dtype", [dtypes.bfloat16, pytest.param(dtypes.float64, marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [dtypes.bfloat16, dtypes.float64], ids=str)
 def test_an_object_for_aarch64_takes_the_c_library_only(dtype, tmp_path):
     cases = [case for case in CASES if dtype in case.dtypes]
     xs = [placeholders(case, dtype) for case in cases]

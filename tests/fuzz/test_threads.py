@@ -23,7 +23,10 @@ from tests.support.fuzz_families import random_program, random_training
 
 COUNTS = (1, 2, 3, 4)
 
-_NETWORKS = [(random_training, 0), (random_training, 1)]
+_NETWORKS = [
+    pytest.param(random_training, 0, marks=pytest.mark.slow),
+    (random_training, 1),
+]
 
 
 @pytest.fixture(autouse=True)

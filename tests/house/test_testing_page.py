@@ -33,13 +33,21 @@ def _visit(graph: Graph, around: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def met() -> frozenset[tuple[str, str, str]]:
-    """Return which structures the programs of a family have, and directly within which."""
-    return frozenset(
-        (name, around, structure)
-        for name, family in FAMILIES.items()
-        for seed in range(SEEDS[name])
-        for around, structure in _visit(family.program(seed)[0], "")
-    )
+    """Return which structures the programs of a family have, and directly within which.
+
+    No more programs are made once every structure is met within every other.
+    """
+    everything = set(itertools.product(["", *REGIONS], STRUCTURES))
+    found = set()
+    for name, family in FAMILIES.items():
+        missing = set(everything)
+        for seed in range(SEEDS[name]):
+            if not missing:
+                break
+            pairs = set(_visit(family.program(seed)[0], ""))
+            missing -= pairs
+            found |= {(name, *pair) for pair in pairs}
+    return frozenset(found)
 
 
 def _table() -> dict[str, list[bool]]:

@@ -27,8 +27,8 @@ TARGETS = [
     pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")),
     pytest.param("x86-64", marks=pytest.mark.isa("sse2")),
 ]
-SEEDS = range(24)
-MORE_SEEDS = range(24, 224)
+FEW_SEEDS = range(8)
+MORE_SEEDS = range(8, 224)
 
 
 def in_memory(graph: Graph, target: str) -> Executable:
@@ -58,7 +58,7 @@ def assert_same_bits(graph: Graph, inputs: Sequence[Array], target: str = "nativ
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", FEW_SEEDS)
 def test_registers_change_no_bit_of_a_random_loop(seed, target):
     graph, inputs = random_loop(seed)
     assert_same_bits(graph, inputs, target)
@@ -72,15 +72,15 @@ def test_registers_change_no_bit_of_many_more_loops(target):
         assert_same_bits(graph, inputs, target)
 
 
-@pytest.mark.parametrize("seed", range(0, 24, 4))
+@pytest.mark.parametrize("seed", FEW_SEEDS)
 def test_random_loops_give_the_same_on_all_floors(seed):
     graph, inputs = random_loop(seed)
     assert run_everywhere(graph, inputs) is None
 
 
 def test_the_random_loops_have_registers():
-    marked = [bool(registers_of(compile_for(random_loop(s)[0]).program)) for s in SEEDS]
-    assert sum(marked) > len(SEEDS) / 2
+    marked = [bool(registers_of(compile_for(random_loop(s)[0]).program)) for s in FEW_SEEDS]
+    assert sum(marked) > len(FEW_SEEDS) / 2
 
 
 def test_a_branch_in_a_loop_keeps_what_it_computes_in_registers():
@@ -143,6 +143,7 @@ def test_a_loop_over_slices_of_a_loop_variable_has_a_gradient():
     run([last, gradient(last, rows)], given)
 
 
+@pytest.mark.slow
 def test_a_loop_in_registers_takes_slices_of_the_loops_around_it():
     """The outer loop has too many instructions, the inner one reads and writes slices of its."""
     rows, xs = sg.placeholder((6, 64), "float64"), sg.placeholder((3, 4, 64), "float64")

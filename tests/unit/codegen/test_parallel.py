@@ -130,7 +130,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["NN", "TT", *(pytest.param(f, marks=pytest.mark.slow) for f in ("TN", "NT"))]
+)
 @pytest.mark.parametrize(
     ("m", "n", "k", "dtype"),
     [

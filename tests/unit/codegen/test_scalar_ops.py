@@ -41,7 +41,11 @@ TARGETS = (
     pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")),
     pytest.param("x86-64", marks=pytest.mark.isa("sse2")),
 )
-COMPILED_ONLY = ("x86-64-v2", "x86-64-v4", "aarch64")
+COMPILED_ONLY = (
+    pytest.param("x86-64-v2", marks=pytest.mark.slow),
+    pytest.param("x86-64-v4", marks=pytest.mark.slow),
+    "aarch64",
+)
 _I64 = ir.IntType(64)
 
 
@@ -166,17 +170,23 @@ def all_kernels(widths: Sequence[int], cast_widths: Sequence[int]) -> list[Array
     return ops + casts + selects
 
 
+def usual_widths(target_name: str) -> tuple[int, ...]:
+    """Return the widths of code for a target: that of its vectors of float32, and of the rest."""
+    return 1, target_named(target_name).lanes(4)
+
+
 @cache
-def object_for(target_name: str) -> bytes:
+def object_for(target_name: str, widths: tuple[int, ...]) -> bytes:
     # Outlined, the math functions are compiled once for all kernels of a width.
-    kernels = all_kernels(WIDTHS, CAST_WIDTHS)
+    kernels = all_kernels(widths, CAST_WIDTHS)
     return compile_kernels(target_named(target_name), kernels, inline_math=False)
 
 
 @cache
-def loaded(target_name: str) -> Loaded:
-    kernels = all_kernels(WIDTHS, CAST_WIDTHS)
-    return Loaded(target_named(target_name), object_for(target_name), kernels)
+def loaded(target_name: str, widths: tuple[int, ...] = ()) -> Loaded:
+    widths = widths or usual_widths(target_name)
+    kernels = all_kernels(widths, CAST_WIDTHS)
+    return Loaded(target_named(target_name), object_for(target_name, widths), kernels)
 
 
 def specials(dtype: DType) -> Array:
@@ -298,7 +308,19 @@ def assert_same(actual: Array, wanted: Array, args: Sequence[Array], *, ulps: fl
 @pytest.mark.parametrize("name", SCALAR_OPS)
 @pytest.mark.parametrize("target_name", TARGETS)
 def test_operation_agrees_with_numpy(target_name: str, name: str) -> None:
-    machine_code = loaded(target_name)
+    check_operation(name, target_name, usual_widths(target_name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCALAR_OPS)
+@pytest.mark.parametrize("target_name", TARGETS)
+def test_operation_agrees_with_numpy_in_vectors_of_any_width(target_name: str, name: str) -> None:
+    check_operation(name, target_name, WIDTHS)
+
+
+def check_operation(name: str, target_name: str, widths: tuple[int, ...]) -> None:
+    """Compare an operation with NumPy, element by element and in vectors."""
+    machine_code = loaded(target_name, widths)
     for dtype in dtypes_of(name):
         args = arguments(dtype, SCALAR_OPS[name].arity)
         wanted = expected(name, dtype, args)
@@ -307,7 +329,7 @@ def test_operation_agrees_with_numpy(target_name: str, name: str) -> None:
         padded = [np.concatenate([x, x[: -len(x) % 16]]) for x in args]
         results = [
             machine_code.call(op_kernel(name, dtype, width), *padded)[: len(wanted)]
-            for width in WIDTHS
+            for width in widths
         ]
         if name in ("min", "max"):
             # Either zero may be taken for the other.
@@ -473,7 +495,7 @@ def undefined_symbols(image: bytes) -> set[str]:
 
 @pytest.mark.parametrize("target_name", ["native", "x86-64-v3", "x86-64"])
 def test_nothing_calls_out_of_the_module(target_name: str) -> None:
-    assert undefined_symbols(object_for(target_name)) == set()
+    assert undefined_symbols(object_for(target_name, usual_widths(target_name))) == set()
 
 
 @pytest.mark.parametrize("target_name", COMPILED_ONLY)

@@ -203,6 +203,8 @@ PLACES = [
     _recomputed,
 ]
 
+_SLOW_PLACES = (_in_case, _in_checkpoints, _with_unbounded_loop_inside, _recomputed)
+
 
 @pytest.mark.parametrize("place", PLACES)
 def test_r10_12_functions_nest_anywhere_to_second_order(place, x, n):
@@ -210,7 +212,13 @@ def test_r10_12_functions_nest_anywhere_to_second_order(place, x, n):
     check_derivatives(y, x, {x: POINT * 0.3, n: 2}, {x: POINT * 0.3, n: 0})
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=[pytest.mark.slow] if place in _SLOW_PLACES else [])
+        for place in PLACES
+    ],
+)
 def test_r10_12_routines_give_what_inlined_functions_give(place, x, n, monkeypatch):
     y = place(sg.function(mixed), x, n)
     g = gradient(y.sum(), x)

@@ -94,7 +94,10 @@ def test_the_leaf_is_traced_once_in_diamonds_and_in_steps_of_two(x):
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize(("leaf", "join"), [(elementwise, same), (product, different)])
+@pytest.mark.parametrize(
+    ("leaf", "join"),
+    [(elementwise, same), pytest.param(product, different, marks=pytest.mark.slow)],
+)
 def test_a_deep_diamond_is_differentiated_and_compiled_in_time(x, leaf, join):
     with in_time():
         y = diamond(leaf, join, DEPTH)(x)
@@ -136,7 +139,7 @@ def test_what_is_asked_of_a_deep_diamond_is_answered_in_time(x):
 
 
 @pytest.mark.parametrize("leaf", [elementwise, product])
-@pytest.mark.parametrize("join", [same, different])
+@pytest.mark.parametrize("join", [same, pytest.param(different, marks=pytest.mark.slow)])
 def test_a_diamond_gives_what_the_functions_of_python_give(x, leaf, join):
     depth = 5
     grads: list[list[Tensor]] = []

@@ -172,7 +172,7 @@ def test_a_jacobian_passes_branches(x, n):
     check_jacobian(y, x, *({x: POINT, n: taken} for taken in range(3)))
 
 
-@pytest.mark.parametrize("bound", [None, 4])
+@pytest.mark.parametrize("bound", [pytest.param(None, marks=pytest.mark.slow), 4])
 def test_a_jacobian_passes_loops(x, n, bound):
     w = sg.placeholder((3, 3), "float64")
     y = sg.while_loop(

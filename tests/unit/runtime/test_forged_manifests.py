@@ -72,13 +72,14 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
-def test_no_forged_manifest_is_taken_for_that_of_the_library(exported, tmp_path):
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_forged_manifest_is_taken_for_that_of_the_library(stride, exported, tmp_path):
     path = tmp_path / "net"
     shutil.copy(exported.with_suffix(".so"), path.with_suffix(".so"))
     manifest = json.loads(exported.with_suffix(".json").read_text())["manifest"]
     count = 0
-    for place in _places(manifest):
-        for value in _VALUES:
+    for number, place in enumerate(_places(manifest)):
+        for value in _VALUES[number % stride :: stride]:
             forged = _forged(manifest, place, value)
             if forged == manifest and json.dumps(forged) == json.dumps(manifest):
                 continue
@@ -86,7 +87,7 @@ def test_no_forged_manifest_is_taken_for_that_of_the_library(exported, tmp_path)
             with pytest.raises(sg.LoadError):
                 sg.load(path)
             count += 1
-    assert count > 500
+    assert count > 500 // stride
     path.with_suffix(".json").write_text(print_manifest(manifest))
     assert sg.load(path).variables["w"].shape == (4, 2)
 

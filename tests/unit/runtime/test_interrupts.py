@@ -177,6 +177,7 @@ v.value = np.float32(1)
 """
 
 
+@pytest.mark.slow
 def test_a_handler_that_raises_nothing_has_the_step_run_again(tmp_path):
     source = """
 assert not is_interrupted(lambda: results.append(step(SHORT, count)))
