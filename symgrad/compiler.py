@@ -44,6 +44,7 @@ from symgrad.passes.pipeline import (
     prepare_graph,
     run_graph_passes,
 )
+from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, AnyPass, Options, PassRunner, check_order
 
 PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
@@ -65,9 +66,13 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A graph behind the passes that run on it as it was built: once for all its sizes."""
+    """A graph behind the passes that run on it as it was built: once for all its sizes.
+
+    `decisions` are what those passes have weighed.
+    """
 
     graph: Graph
+    decisions: tuple[Decision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +96,10 @@ class Compiled:
 
 def prepare(graph: Graph, *, passes: Options = ALL_PASSES) -> Prepared:
     """Run the passes over a graph as it was built; its sizes need not be known."""
-    return Prepared(prepare_graph(graph, PassRunner(passes, PASSES)))
+    decisions: list[Decision] = []
+    noting = replace(passes, on_decision=decisions.append)
+    prepared = prepare_graph(graph, PassRunner(noting, PASSES))
+    return Prepared(prepared, tuple(decisions))
 
 
 def lower_graph(

@@ -18,6 +18,7 @@ PER_FLOP = 20  # element by element; what is not arithmetic comes with reading a
 PER_FLOP_OF_PRODUCT = 5
 PER_ELEMENT_REDUCED = 50
 LIKELY_TRIPS = 8  # of a loop without a bound
+LIKELY_SIZE = 128  # of an axis whose size is unknown, to choose an order of contraction
 
 # ---------------------------------------------------------------------------------------- flops
 
@@ -41,6 +42,12 @@ SHARING_CYCLES = 50_000
 EVEN = 0.85
 # What an uneven cut must still bring.
 LEAST_SPEED_UP = 1.3
+UNCUT = 64  # iterations of a vector loop that are not cut: whole cache lines of any dtype
+# Of a long fold with few results, which is cut by its shape alone: so the order of its sum, too.
+PIECES = 32
+PIECE_MULTIPLE = 64  # elements: the vectors of a piece lie on whole cache lines
+ENOUGH_RESULTS = 32  # from here on threads share these; neighbours in vectors count as one
+RESULTS_TOGETHER = 64
 
 # ------------------------------------------------- elements side by side, in vector instructions
 
@@ -62,12 +69,19 @@ MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and fa
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
 SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
 FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program
+CALLS_IN_FUNCTION = 32  # of a step that is cut: LLVM's time grows faster than what only calls
+MAX_GROUPS = 64  # in a body whose groups are compared with each other
 FUSED_FUNCTION = 256  # ops: what is fused in one kernel at most, to inline it wherever it is called
 MAX_KERNEL_INSTRUCTIONS = 512  # if it is written out: beyond, a call costs nothing
 MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to compile
 
 # ---------------------------------------------------------------------------------------- memory
 
+SMALL_CONSTANT = 4096  # elements: a constant of that many is no burden
+MAX_FOLDED = 2**22  # elements that folding reads, so that compiling does not become computing
+MOST_KEPT = 64  # results of calls that a function gives for its gradient
+SEGMENT_TRIPS = 1024  # between two checkpoints of a loop without a bound
+FIRST_TAPE_BYTES = 4096  # of a tape, which at least doubles when it is full
 STACK_RATIO = 8  # of the memory for new stacks to that for those a loop scans
 STACK_BYTES = 1 << 26  # a loop may take so much for new stacks at all times
 ROWS_SHARE = 2  # a table has at least so many times the rows that are used, or all of it is moved

@@ -58,7 +58,8 @@ class Target:
     `vector_bytes` and `vector_registers` describe the register file explicit vector code is sized
     to; `has_fma` and `has_half` say whether a fused multiply-add and a conversion between float16
     and float32 are single instructions. `adds_in_flight` accumulators keep two multiply-add units
-    of latency 4 busy; a kernel with fewer keeps several partial sums of each result.
+    of latency 4 busy; a kernel with fewer keeps several partial sums of each result. The peak is
+    measured with `peak_chains` of them, more than any such units need.
     `loop_instructions` are those of a loop that the cache of decoded ones holds.
     """
 
@@ -71,6 +72,7 @@ class Target:
     has_fma: bool
     has_half: bool
     adds_in_flight: int = 8
+    peak_chains: int = 12
     loop_instructions: int = 2048
     memory: MemoryHierarchy = MemoryHierarchy()
 

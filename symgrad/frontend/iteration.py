@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.cost_model import SEGMENT_TRIPS
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.control import (
     AnyFunction,
@@ -158,15 +159,12 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
     return int(limit), int(limit)
 
 
-_SEGMENT = 1024  # iterations between two checkpoints of a loop without a bound
-
-
 def _read_checkpoint(checkpoint: Any, capacity: int) -> int:
     """Return how many iterations lie between two checkpoints, 0 for none."""
     if checkpoint is None:
         return 0
     if isinstance(checkpoint, str) and checkpoint == "sqrt":
-        return math.isqrt(max(capacity - 1, 0)) + 1 if capacity else _SEGMENT
+        return math.isqrt(max(capacity - 1, 0)) + 1 if capacity else SEGMENT_TRIPS
     is_count = isinstance(checkpoint, int | np.integer) and not isinstance(checkpoint, bool)
     if not is_count or checkpoint < 1:
         raise GraphError(

@@ -97,7 +97,12 @@ FUSE: Pass[Graph, Nesting, Partition] = Pass(
 )
 
 GRAPH_PASSES: tuple[AnyPass, ...] = (
-    _as_built("inline-calls", inline_calls, {}),
+    GraphPass(
+        "inline-calls",
+        lambda graph, rewrites: inline_calls(graph, rewrites.explain),
+        counts_itself=False,
+        phase="as built",
+    ),
     _as_built(
         "merge-loops",
         merge_loops,

@@ -30,21 +30,22 @@ from symgrad.runtime.interrupts import interrupts, raise_interrupt
 class Executable:
     """A graph, for certain sizes, compiled. Its arena and its code live as long as it does.
 
-    The passes that run on a graph as it was built have been run.
+    The passes that run on a graph as it was built have been run on it.
     """
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | Prepared,
         options: CompileOptions,
         sizes: Mapping[str, int] | None = None,
         passes: Options = ALL_PASSES,
     ) -> None:
         self.options = options
         self.sizes = dict(sizes or {})
-        self.decisions: list[Decision] = []
+        prepared = graph if isinstance(graph, Prepared) else Prepared(graph)
+        self.decisions: list[Decision] = [*prepared.decisions]
         passes = replace(passes, on_decision=self.decisions.append)
-        compiled = compile_graph(Prepared(graph), options, self.sizes, passes=passes)
+        compiled = compile_graph(prepared, options, self.sizes, passes=passes)
         self.graph = compiled.lowered.graph
         self.optimized, self.program = compiled.lowered.optimized, compiled.lowered.program
         self.sources = compiled.lowered.sources

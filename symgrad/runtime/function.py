@@ -241,7 +241,7 @@ class Step:
         key = tuple(sorted(sizes.items()))
         if key not in self._compiled:
             with paused_collector():
-                executable = Executable(self._prepared.graph, self._options, sizes)
+                executable = Executable(self._prepared, self._options, sizes)
             entry = executable.entry(
                 name=self.name,
                 single=self._is_single,

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +32,7 @@ def long_reports(tmp_path_factory):
     return run_benchmarks(names, tmp_path_factory.mktemp("benchmarks"))
 
 
-def run_benchmarks(names, folder):
+def run_benchmarks(names: Iterable[str], folder: Path) -> dict[str, Any]:
     """Run benchmarks in a process of their own: they keep to one core for good."""
     path = folder / "reports.json"
     command = [sys.executable, "-m", "benchmarks", "--quick", "--json", str(path), "--only", *names]

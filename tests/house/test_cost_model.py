@@ -17,6 +17,7 @@ NAMES = {name for name in vars(cost_model) if re.fullmatch(r"[A-Z]\w*", name)}
 # What a pass or a schedule could be tempted to keep for itself.
 PRICE = re.compile(
     r"FLOPS?\b|CYCLES?\b|PRICE|_TRIPS\b|PER_BYTE|SPEED_UP|_STREAMS\b|L[123]_|CACHE_W|PAGE"
+    r"|PIECES|ENOUGH|MOST_KEPT|_GROUPS\b|_TOGETHER|IN_FUNCTION|UNCUT|LIKELY|ASSUMED"
 )
 
 

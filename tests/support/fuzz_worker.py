@@ -39,7 +39,8 @@ def complaint(family: Family, seed: int, ways: Sequence[Variant]) -> str:
 def main(name: str, first: str, end: str, *options: str) -> None:
     """Run the programs of the seeds from `first` up to `end`, `--in-turn` one way each."""
     # So that what is small is shared among threads too, and cut finely.
-    share_work.UNCUT, split_folds.PIECES = 1, 2
+    vars(share_work).update(UNCUT=1)
+    vars(split_folds).update(PIECES=2)
     for seed in range(int(first), int(end)):
         print("run", seed, flush=True)
         ways = [variant_in_turn(seed)] if "--in-turn" in options else variants(seed)

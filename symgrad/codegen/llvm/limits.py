@@ -24,41 +24,38 @@ from symgrad.cost_model import FLOPS_OF_MULTIPLY_ADD
 from symgrad.graph.dtypes import DType
 
 FLOPS, STREAM = "flops", "stream"
-CHAINS = 12  # multiply-adds under way at once: more than two units need for a latency of four
 
-_Emit = Callable[[ir.IRBuilder, ir.Function, DType, ir.Type], None]
+_Emit = Callable[[ir.IRBuilder, ir.Function, DType, Target], None]
 
 
 def emit_limits(dtype: DType, target: Target) -> ir.Module:
     """Emit both microbenchmarks for elements of `dtype`, a float that the target computes with."""
     module = ir.Module("limits")
-    vector = ir.VectorType(scalar_type(dtype), target.lanes(dtype.itemsize))
     functions: tuple[tuple[str, _Emit], ...] = ((FLOPS, _emit_flops), (STREAM, _emit_stream))
     for name, emit in functions:
         kind = ir.FunctionType(ir.VoidType(), [POINTER, INDEX, INDEX])
         function = ir.Function(module, kind, name)
         builder = ir.IRBuilder(function.append_basic_block("entry"))
-        emit(builder, function, dtype, vector)
+        emit(builder, function, dtype, target)
         builder.ret_void()
     return module
 
 
 def flops_of(dtype: DType, target: Target, times: int) -> int:
     """Return the operations of `flops(memory, vectors, times)`."""
-    return FLOPS_OF_MULTIPLY_ADD * CHAINS * target.lanes(dtype.itemsize) * times
+    return FLOPS_OF_MULTIPLY_ADD * target.peak_chains * target.lanes(dtype.itemsize) * times
 
 
-def _emit_flops(
-    builder: ir.IRBuilder, function: ir.Function, dtype: DType, vector: ir.Type
-) -> None:
+def _emit_flops(builder: ir.IRBuilder, function: ir.Function, dtype: DType, target: Target) -> None:
     memory, _, times = function.args
+    vector = _vector(dtype, target)
     entry = builder.block
     loop, done = function.append_basic_block("loop"), function.append_basic_block("done")
     factor = builder.load(memory, typ=vector, align=64)
     builder.branch(loop)
     builder.position_at_end(loop)
     turn = builder.phi(INDEX)
-    totals = [builder.phi(vector) for _ in range(CHAINS)]
+    totals = [builder.phi(vector) for _ in range(target.peak_chains)]
     added = [multiply_add(builder, dtype, factor, factor, total) for total in totals]
     following = builder.add(turn, index(1))
     turn.add_incoming(index(0), entry)
@@ -75,11 +72,16 @@ def _emit_flops(
 
 
 def _emit_stream(
-    builder: ir.IRBuilder, function: ir.Function, dtype: DType, vector: ir.Type
+    builder: ir.IRBuilder, function: ir.Function, dtype: DType, target: Target
 ) -> None:
     memory, vectors, times = function.args
+    vector = _vector(dtype, target)
     added = builder.load(memory, typ=vector, align=64)
     with counted_loop(builder, index(0), times), counted_loop(builder, index(0), vectors) as i:
         place = builder.gep(memory, [i], source_etype=vector)
         changed = add_elements(builder, dtype, builder.load(place, typ=vector, align=64), added)
         builder.store(changed, place, align=64)
+
+
+def _vector(dtype: DType, target: Target) -> ir.Type:
+    return ir.VectorType(scalar_type(dtype), target.lanes(dtype.itemsize))

@@ -31,12 +31,9 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.codegen.program.registers import loops_around
 from symgrad.codegen.target import Target
+from symgrad.cost_model import CALLS_IN_FUNCTION
 
 STEP = "step"
-
-# The time LLVM takes grows faster than a function that does nothing but call: a long step is cut
-# into parts, and the parts are not optimized. That costs them a nanosecond a call.
-CALLS_IN_FUNCTION = 32
 
 _I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -83,6 +80,8 @@ def _emit_instrs(
     arity: tuple[int, int] | None = None,
 ) -> None:
     """Make `function` do `instrs`, in parts if there are many."""
+    # LLVM's time grows faster than a function that does nothing but call: a long step is cut into
+    # parts, and the parts are not optimized. That costs them a nanosecond a call.
     if len(instrs) <= CALLS_IN_FUNCTION:
         emit_function(open_function(functions, function, arity), instrs)
         return

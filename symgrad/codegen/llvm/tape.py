@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from symgrad.cost_model import FIRST_TAPE_BYTES
+from symgrad.graph.types import ALIGNMENT
+
 TAPE_FULL = 0x7FFFFFFF  # the status of a program whose tape cannot grow
 TAPE_BYTES = 16
-FIRST_BYTES = 4096
-LINE_BYTES = 64
 
 _I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 _NAME = "tape.reserve"
@@ -36,10 +37,10 @@ def tape_reserve(module: ir.Module) -> ir.Function:
     with builder.if_then(builder.icmp_signed("<=", size, capacity), likely=True):
         builder.ret(_I32(0))
     doubled = builder.mul(capacity, _I64(2))
-    needed = _larger(builder, _larger(builder, size, doubled), _I64(FIRST_BYTES))
-    wanted = builder.and_(builder.add(needed, _I64(LINE_BYTES - 1)), _I64(-LINE_BYTES))
+    needed = _larger(builder, _larger(builder, size, doubled), _I64(FIRST_TAPE_BYTES))
+    wanted = builder.and_(builder.add(needed, _I64(ALIGNMENT - 1)), _I64(-ALIGNMENT))
     old = builder.load(tape, align=8, typ=_PTR)
-    new = builder.call(_of_c(module, "aligned_alloc", _PTR, _I64, _I64), [_I64(LINE_BYTES), wanted])
+    new = builder.call(_of_c(module, "aligned_alloc", _PTR, _I64, _I64), [_I64(ALIGNMENT), wanted])
     with builder.if_then(builder.icmp_unsigned("==", new, _PTR(None)), likely=False):
         builder.ret(_I32(TAPE_FULL))
     with builder.if_then(builder.icmp_signed(">", capacity, _I64(0))):

@@ -31,10 +31,7 @@ from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.vectorize import checks_depend, nested, perfect_nest
 from symgrad.codegen.target import Target
-from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES
-
-# Iterations of a vector loop that are not cut: whole cache lines of any dtype.
-UNCUT = 64
+from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES, UNCUT
 
 
 @dataclass(frozen=True, slots=True)

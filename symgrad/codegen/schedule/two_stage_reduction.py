@@ -47,13 +47,7 @@ from symgrad.codegen.schedule.vectorize import (
     nested,
     perfect_nest,
 )
-
-PIECES = 32
-# Results from which on threads share these; neighbours in vectors count as one.
-ENOUGH_RESULTS = 32
-RESULTS_TOGETHER = 64
-# Elements of a long piece are a multiple of this, so that its vectors lie on whole cache lines.
-ALIGNED = 64
+from symgrad.cost_model import ENOUGH_RESULTS, PIECE_MULTIPLE, PIECES, RESULTS_TOGETHER
 
 
 def split_folds(kernel: Kernel, least_cycles: float) -> Kernel:
@@ -99,8 +93,8 @@ def _plan(statement: Stmt, least_cycles: float) -> _Plan | None:
     if _results(loops, fold) >= ENOUGH_RESULTS:
         return None
     piece = longest.extent // PIECES
-    if piece >= 2 * ALIGNED:
-        piece -= piece % ALIGNED
+    if piece >= 2 * PIECE_MULTIPLE:
+        piece -= piece % PIECE_MULTIPLE
     cut = divmod(longest.extent, piece)
     return _Plan(tuple(loops), fold, after, longest.var, piece, *cut)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from symgrad.cost_model import CHEAP_FLOPS
+from symgrad.cost_model import CHEAP_FLOPS, MOST_KEPT
 from symgrad.graph.bodies import flops_of_map
 from symgrad.graph.build import apply, apply_node, are_same, gradient_keys_in_force, rebuild
 from symgrad.graph.graph import Graph
@@ -40,8 +40,6 @@ from symgrad.graph.types import Array, NestedGraph, TensorType, is_unbounded
 Found = Sequence[Tensor | None]
 # From the operands of a function, its results and the further operands, to what is derived.
 Derive = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Found]
-
-MOST_KEPT = 64  # results of calls that a function gives for its gradient
 
 
 def is_costly(node: Node) -> bool:

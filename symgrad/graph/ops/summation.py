@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.cost_model import LIKELY_SIZE
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
@@ -22,7 +23,6 @@ from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 
 _OP = "einsum"
-_ASSUMED_SIZE = 128  # of an axis whose size is unknown, to choose an order of contraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _order(terms: list[_Term], out: str) -> list[tuple[int, ...]]:
     known: dict[str, int] = {}
     for term in terms:
         for label, size in zip(term.labels, term.tensor.shape, strict=True):
-            known[label] = size if isinstance(size, int) else known.get(label, _ASSUMED_SIZE)
+            known[label] = size if isinstance(size, int) else known.get(label, LIKELY_SIZE)
     # NumPy takes the order from shapes alone: these arrays hold one element each.
     models = [np.broadcast_to(0.0, [known[label] for label in t.labels]) for t in terms]
     path, _ = np.einsum_path(spec, *models, optimize=("greedy", 2**62))

@@ -34,12 +34,21 @@ from symgrad.graph.ops.stand_in import stands_for
 from symgrad.graph.types import Attr, attr_key, is_unbounded
 from symgrad.passes.calls.callees import Callees, calls_in, graphs_within
 
+# Of a rule and a node: told why the rule has changed the node, or has not.
+Explain = Callable[[str, Node, str], None]
 
-def inline_calls(graph: Graph) -> Graph:
-    """Return `graph` without the calls, at any depth, that are better inlined."""
+
+def inline_calls(graph: Graph, explain: Explain | None = None) -> Graph:
+    """Return `graph` without the calls, at any depth, that are better inlined.
+
+    `explain` is told of each function, by its first call, what was weighed.
+    """
     if not has_nested_graphs(graph):
         return graph
     rule = _Rule(graph)
+    if explain is not None:
+        for call, reason in rule.reasons():
+            explain("inline-calls", call, reason)
     return _Inliner(rule.keeps).graph(graph) if rule.has_calls else graph
 
 
@@ -72,6 +81,7 @@ class _Rule:
         self._callees = Callees()
         calls = [node for inner in graphs_within(graph) for node in calls_in(inner)]
         self._sites = Counter(self._callees.first_of(callee_of(node)) for node in calls)
+        self._calls = {self._callees.first_of(callee_of(node)): node for node in reversed(calls)}
         self._sizes: dict[Graph, tuple[int, bool]] = {}
 
     @property
@@ -87,6 +97,31 @@ class _Rule:
         growth = (self._sites[callee] - 1) * size
         is_fused = is_elementwise and size <= FUSED_FUNCTION
         return size > SMALL_FUNCTION and growth > FUNCTION_GROWTH and not is_fused
+
+    def reasons(self) -> Iterator[tuple[Node, str]]:
+        """Yield the first call of each function and why it is inlined or stays a call."""
+        for callee, node in self._calls.items():
+            size, is_elementwise = self._size(callee)
+            sites = self._sites[callee]
+            counted = f"{size} ops, {sites} call{'s' if sites > 1 else ''}"
+            if not _can_remain(node):
+                yield node, f"inlined: it takes or gives a tape ({counted})"
+            elif self.keeps(node):
+                growth = (sites - 1) * size
+                yield (
+                    node,
+                    f"kept: inlining adds {growth} ops, more than {FUNCTION_GROWTH} ({counted})",
+                )
+            elif size <= SMALL_FUNCTION:
+                yield node, f"inlined: no more than {SMALL_FUNCTION} ops ({counted})"
+            elif (growth := (sites - 1) * size) <= FUNCTION_GROWTH:
+                yield (
+                    node,
+                    f"inlined: adds {growth} ops, no more than {FUNCTION_GROWTH} ({counted})",
+                )
+            else:
+                assert is_elementwise, "what is kept is told of above"
+                yield node, f"inlined: elementwise, no more than {FUSED_FUNCTION} ops ({counted})"
 
     def _size(self, graph: Graph) -> tuple[int, bool]:
         """Return how many ops `graph` has with all that is in it, and if all are elementwise."""

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import math
 
-from symgrad.cost_model import MAX_STREAMS
+from symgrad.cost_model import MAX_GROUPS, MAX_STREAMS
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.draft import Draft, Drafts
-
-MAX_GROUPS = 64  # in a body whose groups are compared with each other
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from symgrad.cost_model import MAX_FOLDED, SMALL_CONSTANT
 from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, transform
@@ -29,9 +30,6 @@ from symgrad.graph.node import Node, Tensor, make_node
 from symgrad.graph.structures import traits_of
 from symgrad.graph.types import Array, ArrayLiteral
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
-
-SMALL = 4096  # elements: a constant of that many is no burden
-MAX_READ = 2**22  # elements of the operands, so that compiling does not become computing
 
 
 def fold_constants(graph: Graph, rewrites: Rewrites) -> Graph:
@@ -65,7 +63,7 @@ def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     if graphs_of(node):
         return None  # a loop may run for long, or for ever
     sizes = [x.size for x in operands]
-    if node.output.type.count > max(SMALL, *sizes, 0) or sum(sizes) > MAX_READ:
+    if node.output.type.count > max(SMALL_CONSTANT, *sizes, 0) or sum(sizes) > MAX_FOLDED:
         return None
     try:
         with np.errstate(all="ignore"):
@@ -81,8 +79,8 @@ def _is_worth_it(node: Node) -> bool:
     spec = node.definition.kernel(*(t.type for t in node.inputs), **node.attrs)
     constants = [t.type.count for t in node.inputs if t.node.definition is constant_op]
     if traits_of(spec).is_free:
-        return node.output.type.count <= min(SMALL, max(constants, default=0))
-    return node.output.type.count <= max(SMALL, *constants, 0)
+        return node.output.type.count <= min(SMALL_CONSTANT, max(constants, default=0))
+    return node.output.type.count <= max(SMALL_CONSTANT, *constants, 0)
 
 
 def _constant_like(node: Node, value: Array) -> Node:

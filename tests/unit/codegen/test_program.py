@@ -8,6 +8,7 @@ from symgrad.codegen.llvm import module
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.target import target_named
+from symgrad.cost_model import CALLS_IN_FUNCTION
 from symgrad.graph.graph import Graph
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.gradients.reverse_mode import gradients
@@ -64,11 +65,11 @@ def test_a_long_step_is_cut_into_parts():
     x, w, h = unrolled()
     program = program_of(Graph([h], [x, w]))
     text = str(module.emit_module(program, target_named("native")))
-    parts = -(-len(program.launches) // module.CALLS_IN_FUNCTION)
+    parts = -(-len(program.launches) // CALLS_IN_FUNCTION)
     assert parts > 1
     assert text.count("optnone") == parts
     assert '@"step.0"(' in text
-    assert f'@"step.{(parts - 1) * module.CALLS_IN_FUNCTION}"(' in text
+    assert f'@"step.{(parts - 1) * CALLS_IN_FUNCTION}"(' in text
 
 
 def test_a_long_step_computes_what_it_says():
@@ -86,7 +87,7 @@ def test_a_long_step_computes_what_it_says():
 @pytest.mark.parametrize("turn", [0, 1, 50, 89])
 def test_a_part_that_fails_ends_a_long_step(turn):
     table, index, results = taken(90, rows=100)
-    assert len(program_of(Graph(results, [table, index])).launches) > module.CALLS_IN_FUNCTION
+    assert len(program_of(Graph(results, [table, index])).launches) > CALLS_IN_FUNCTION
     step = compile([table, index], results)
     rows = np.arange(100)
     rows[turn] = (

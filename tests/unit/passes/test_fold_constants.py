@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from symgrad.cost_model import MAX_FOLDED, SMALL_CONSTANT
 from symgrad.frontend.state import variable
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import placeholder
@@ -20,7 +21,7 @@ from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum
 from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import ArrayLiteral
-from symgrad.passes.rewrites.fold_constants import MAX_READ, SMALL, fold_constants
+from symgrad.passes.rewrites.fold_constants import fold_constants
 from symgrad.passes.rewrites.rewrite import Rewrites
 
 
@@ -69,13 +70,13 @@ def test_a_chain_is_folded_to_its_end_only():
 @pytest.mark.parametrize(
     "program",
     [
-        broadcast_to(constant(1.0), (SMALL + 1,)),
+        broadcast_to(constant(1.0), (SMALL_CONSTANT + 1,)),
         broadcast_to(constant(1.0), (4,)),
         iota((8,), 0),
-        iota((SMALL, 2), 1),
+        iota((SMALL_CONSTANT, 2), 1),
         outer(constant(np.ones(100)), constant(np.ones(100))),
-        slice_axes(constant(np.ones(2 * SMALL)), (0,), (SMALL + 1,), (1,)),
-        exp(broadcast_to(constant(1.0), (SMALL + 1,))),
+        slice_axes(constant(np.ones(2 * SMALL_CONSTANT)), (0,), (SMALL_CONSTANT + 1,), (1,)),
+        exp(broadcast_to(constant(1.0), (SMALL_CONSTANT + 1,))),
         gather(constant([1.0]), [constant([3], "int64")], 0),
     ],
     ids=lambda t: f"{t.node.op} {t.type}",
@@ -85,13 +86,13 @@ def test_what_would_grow_or_costs_nothing_or_fails_stays(program):
 
 
 def test_a_large_constant_is_mapped_if_it_does_not_grow():
-    large = constant(np.zeros(SMALL + 1, np.float32))
+    large = constant(np.zeros(SMALL_CONSTANT + 1, np.float32))
     assert is_folded(exp(large))
     assert bytes_of(folded(exp(large))) == bytes_of(Graph(large))
 
 
 def test_compiling_does_not_become_computing():
-    huge = constant(np.zeros(MAX_READ + 1, np.int8))
+    huge = constant(np.zeros(MAX_FOLDED + 1, np.int8))
     assert not is_folded(reduce_sum(huge, (0,)))
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.llvm.module import CALLS_IN_FUNCTION
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.print import print_program
-from symgrad.cost_model import FUNCTION_GROWTH, SMALL_FUNCTION
+from symgrad.cost_model import CALLS_IN_FUNCTION, FUNCTION_GROWTH, SMALL_FUNCTION
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.verify import verify
@@ -257,3 +256,44 @@ def test_threads_share_the_work_of_a_routine():
     assert "parallel" in shared.ir("loops")
     given = np.linspace(-1.0, 1.0, 512 * 512, dtype=np.float32).reshape(512, 512)
     assert alone(given).tobytes() == shared(given).tobytes()
+
+
+# ------------------------------------------------------------------------------ what was weighed
+
+
+@pytest.mark.parametrize(
+    ("length", "calls", "reason"),
+    [
+        (2, 3, f"inlined: no more than {SMALL_FUNCTION} ops ("),
+        (20, 2, f"inlined: adds 20 ops, no more than {FUNCTION_GROWTH} (20 ops, 2 calls)"),
+        (20, 40, "inlined: elementwise, no more than"),
+    ],
+)
+def test_a_step_tells_why_a_function_is_inlined(length, calls, reason):
+    def body(x: Tensor) -> Tensor:
+        for _ in range(length):
+            x = sg.sin(x)
+        return x
+
+    (found,) = _decisions(body, calls)
+    assert found.startswith(reason)
+
+
+def test_a_step_tells_why_a_function_remains_one():
+    def body(x: Tensor) -> Tensor:
+        for _ in range(20):
+            x = x * sg.sum(x)
+        return x
+
+    (found,) = _decisions(body, 9)
+    assert found.startswith("kept: inlining adds ")
+    assert f"more than {FUNCTION_GROWTH} (" in found
+    assert found.endswith("9 calls)")
+
+
+def _decisions(body: Callable[[Tensor], Tensor], calls: int) -> list[str]:
+    """Return what was decided about a function that is called so many times in a row."""
+    f, y = sg.function(body), X
+    for _ in range(calls):
+        y = f(y)
+    return [d.reason for d in compile([X], y).decisions if d.rule == "inline-calls"]

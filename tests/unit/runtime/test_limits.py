@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from symgrad.codegen.llvm.limits import CHAINS, FLOPS, STREAM, emit_limits, flops_of
+from symgrad.codegen.llvm.limits import FLOPS, STREAM, emit_limits, flops_of
 from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
@@ -30,8 +30,8 @@ def test_the_code_does_the_arithmetic_that_is_counted(dtype: DType, name: str) -
     # Each of the chains starts at 1 and adds 1 * 1 in each turn; the sum of all is stored.
     memory[...] = 1
     kind(code.address(FLOPS))(memory.ctypes.data, 0, 10)
-    np.testing.assert_array_equal(memory[:lanes], CHAINS * (1 + 10))
-    assert flops_of(dtype, target, 10) == 2 * CHAINS * lanes * 10
+    np.testing.assert_array_equal(memory[:lanes], target.peak_chains * (1 + 10))
+    assert flops_of(dtype, target, 10) == 2 * target.peak_chains * lanes * 10
     # The first vector is added to every vector, itself included: twice, as it was at first.
     memory[...] = 1
     kind(code.address(STREAM))(memory.ctypes.data, 8, 2)
