@@ -1,6 +1,5 @@
 """Safepoint polls: what a loop does now and then to learn that its step is to stop.
 
-from symgrad.cost_model import POLL_PERIOD
 A step has a few words of memory, its watch, of which the first receives an index that was out of
 range. The others are for polls: cycles that are left until the next one, a word that others set to
 stop the step, and the address of a function that is asked as well, if there is one:
