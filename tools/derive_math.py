@@ -134,6 +134,16 @@ def _tanh_tail(z: mpf) -> mpf:
     return (mp.tanh(x) / x - 1) / z if z > mpf("1e-18") else -mpf(1) / 3 + 2 * z / 15
 
 
+def _odd_tail(function: Function, cube: mpf) -> Function:
+    """Return (f(x)/x - 1) / z in z = x**2 for an odd f with f(x) = x + cube * x**3 + ..."""
+
+    def tail(z: mpf) -> mpf:
+        x = mp.sqrt(abs(z))
+        return (function(x) / x - 1) / z if abs(z) > mpf("1e-18") else cube
+
+    return tail
+
+
 def _erf_quotient(z: mpf) -> mpf:
     x = mp.sqrt(z)
     return mp.erf(x) / x - 1 if z > 0 else 2 / mp.sqrt(mp.pi) - 1
@@ -160,6 +170,14 @@ def fits() -> list[Fit]:
             lambda z: z**2 + mpf("1e-9"), 0.0, 0.6170, (3, 6)),
         Fit("TANH", "(tanh(x)/x - 1) / z for z = x**2, |x| <= 0.9", _tanh_tail,
             lambda z: z + mpf("1e-3"), 0.0, 0.811, (7, 14)),
+        Fit("SINH", "(sinh(x)/x - 1) / z for z = x**2, |x| <= 1", _odd_tail(mp.sinh, mpf(1) / 6),
+            lambda z: z + mpf("1e-3"), 0.0, 1.001, (4, 7)),
+        Fit("ASIN", "(asin(s)/s - 1) / z for z = s**2, |s| <= 1/2", _odd_tail(mp.asin, mpf(1) / 6),
+            lambda z: z + mpf("1e-4"), 0.0, 0.2501, (5, 13)),
+        Fit("ATAN", "(atan(t)/t - 1) / z for z = t**2, |t| <= sqrt(2) - 1",
+            _odd_tail(mp.atan, -mpf(1) / 3), lambda z: z + mpf("1e-4"), 0.0, 0.1717, (5, 11)),
+        Fit("CBRT", "the cube root of m for sqrt(1/2) <= m <= sqrt(2)", mp.cbrt,
+            lambda m: 1 / mp.cbrt(m), 0.707, 1.4143, (5, 5)),
         Fit("ERF", "erf(x)/x - 1 in z = x**2, |x| <= 1", _erf_quotient,
             _one, 0.0, 1.001, (7, 13)),
     ]  # fmt: skip
@@ -237,11 +255,31 @@ def print_constants() -> None:
         print(f'    "{short}": ({spell(high, short)}, {spell(low, short)}),')
     print("}")
     print(f"LOG2_E = {spell(1 / mp.log(2), 'f64')}")
+    print("\n# log10(2), likewise in two parts.")
+    print("LOG10_2: Table = {")
+    for short, bits in (("f32", 15), ("f64", 41)):
+        high, low = parts(mp.log10(2), bits, 2)
+        print(f'    "{short}": ({spell(high, short)}, {spell(low, short)}),')
+    print("}")
+    print("\n# Numbers rounded to either format and what the rounding left over.")
+    for name, x in (
+        ("LN2_PAIR", mp.log(2)),
+        ("LOG2_E_PAIR", 1 / mp.log(2)),
+        ("LOG10_E_PAIR", 1 / mp.log(10)),
+        ("PI_PAIR", mp.pi),
+        ("PIO2_PAIR", mp.pi / 2),
+        ("PIO4_PAIR", mp.pi / 4),
+    ):
+        print(f"{name}: Table = {{")
+        for short, bits in (("f32", 24), ("f64", 53)):
+            high, low = parts(x, bits, 2)
+            print(f'    "{short}": ({spell(high, short)}, {spell(low, short)}),')
+        print("}")
     print("\n# pi/2 in four parts: n * each of the first three is exact for |n| < 2**20.")
     print(f"PIO2 = ({', '.join(spell(p, 'f64') for p in parts(mp.pi / 2, 33, 4))})")
-    print("\n# Numbers rounded to float64 and what the rounding left over.")
-    for name, x in (("PIO2_PAIR", mp.pi / 2), ("TWO_THIRDS", mpf(2) / 3)):
-        print(f"{name} = ({', '.join(spell(p, 'f64') for p in parts(x, 53, 2))})")
+    print("\n# A number rounded to float64 and what the rounding left over.")
+    thirds = parts(mpf(2) / 3, 53, 2)
+    print(f"TWO_THIRDS = ({', '.join(spell(p, 'f64') for p in thirds)})")
     print(f"TWO_OVER_PI = {spell(2 / mp.pi, 'f64')}")
     print("\n# The bits of 2/pi in words of 64, after one word of zeros.")
     print("TWO_OVER_PI_WORDS = (")

@@ -145,10 +145,10 @@ def _extremum(relation: str) -> Row:
     return emit
 
 
-def _float_row(emit_on: Callable[[Floats, Real], Real]) -> Row:
+def _float_row(emit_on: Callable[..., Real]) -> Row:
     def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
         floats = Floats(lanes.builder, lanes.target, lanes.width, dtype)
-        return emit_on(floats, floats.real(args[0])).value
+        return emit_on(floats, *map(floats.real, args)).value
 
     return emit
 
@@ -200,6 +200,7 @@ _ROWS: dict[str, Row] = {
     "div": lambda lanes, args, dtype: lanes.builder.fdiv(*args),
     "floordiv": _integer_row(integers.emit_floordiv),
     "mod": _integer_row(integers.emit_mod),
+    "fmod": _integer_row(integers.emit_fmod),
     "pow": _emit_integer_pow,
     "neg": _by_kind("fneg", "neg"),
     "abs": _emit_abs,
@@ -209,6 +210,9 @@ _ROWS: dict[str, Row] = {
     "floor": _float_row(rounding.emit_floor),
     "ceil": _float_row(rounding.emit_ceil),
     "round": _float_row(rounding.emit_round),
+    "trunc": _float_row(rounding.emit_trunc),
+    "copysign": _float_row(Floats.copy_sign),
+    "nextafter": _float_row(rounding.emit_nextafter),
     "eq": _comparison("=="),
     "ne": _comparison("!="),
     "lt": _comparison("<"),

@@ -79,6 +79,21 @@ def _erf(a: Array) -> Array:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), np.float64)
 
 
+def _sine_of_half_turns(quarter: int) -> Callable[..., Any]:
+    """Return sin(pi * (a + quarter / 2)), for which a is taken apart before anything is rounded."""
+
+    def sine(a: Array) -> Array:
+        whole = np.rint(2 * np.fmod(a, 2.0))
+        rest = np.pi * (np.fmod(a, 2.0) - whole / 2)
+        turned = (whole + quarter) % 4
+        value = np.where(turned % 2 == 0, np.sin(rest), np.cos(rest))
+        value = np.where(turned < 2, value, -value)
+        zero = np.copysign(0.0, a) if quarter == 0 else 0.0
+        return np.where(value == 0, zero, value)
+
+    return sine
+
+
 def _power(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return np.asarray(_in_double(np.power)(a, b))
@@ -115,6 +130,7 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.remainder,
+    "fmod": np.fmod,
     "neg": np.negative,
     "abs": np.abs,
     "min": _first_if(np.less),
@@ -123,6 +139,9 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,
+    "trunc": np.trunc,
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
     "exp": _in_double(np.exp),
     "expm1": _in_double(np.expm1),
     "log": _in_double(np.log),
@@ -133,6 +152,23 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "sigmoid": _in_double(_sigmoid),
     "erf": _in_double(_erf),
     "pow": _power,
+    "exp2": _in_double(np.exp2),
+    "log2": _in_double(np.log2),
+    "log10": _in_double(np.log10),
+    "tan": _in_double(np.tan),
+    "sinpi": _in_double(_sine_of_half_turns(0)),
+    "cospi": _in_double(_sine_of_half_turns(1)),
+    "asin": _in_double(np.arcsin),
+    "acos": _in_double(np.arccos),
+    "atan": _in_double(np.arctan),
+    "atan2": _in_double(np.arctan2),
+    "sinh": _in_double(np.sinh),
+    "cosh": _in_double(np.cosh),
+    "asinh": _in_double(np.arcsinh),
+    "acosh": _in_double(np.arccosh),
+    "atanh": _in_double(np.arctanh),
+    "cbrt": _in_double(np.cbrt),
+    "hypot": _in_double(np.hypot),
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,

@@ -253,6 +253,19 @@ def erf(x: Array) -> Array:
     return np.array([math.erf(value) for value in x])
 
 
+def sinpi(x: Array) -> Array:
+    """Return sin(pi * x) of a number brought to [-1/2, 1/2], where nothing is lost but by pi."""
+    within = np.fmod(x, 2.0)
+    near = np.where(np.abs(within) > 1, within - np.copysign(2.0, within), within)
+    folded = np.where(np.abs(near) > 0.5, np.copysign(1.0, near) - near, near)
+    return np.where(folded == 0, np.copysign(0.0, x), np.sin(np.pi * folded))
+
+
+def cospi(x: Array) -> Array:
+    within = np.abs(np.fmod(x, 2.0))
+    return np.where(within == 1.5, 0.0, sinpi(0.5 - np.where(within > 1, 2 - within, within)))
+
+
 def shifted_left(a: Array, b: Array) -> Array:
     bits = 8 * a.itemsize
     pairs = zip(a.tolist(), b.tolist(), strict=True)
@@ -270,13 +283,18 @@ EXACT: dict[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "neg": np.negative, "abs": np.abs,
     "min": np.minimum, "max": np.maximum, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
-    "round": np.rint, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "round": np.rint, "trunc": np.trunc, "copysign": np.copysign, "nextafter": np.nextafter,
+    "fmod": np.fmod, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "not": np.invert, "shl": shifted_left, "shr": shifted_right,
 }  # fmt: skip
 ROUNDED: dict[str, Callable[..., Array]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin,
     "cos": np.cos, "tanh": np.tanh, "sigmoid": sigmoid, "erf": erf, "pow": np.power,
+    "exp2": np.exp2, "log2": np.log2, "log10": np.log10, "tan": np.tan, "sinpi": sinpi,
+    "cospi": cospi, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "hypot": np.hypot,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""exp, expm1, tanh and sigmoid: everything built on e**x = 2**n * e**r.
+"""exp, exp2, expm1, tanh and sigmoid: everything built on e**x = 2**n * e**r.
 
 Cody-Waite reduction (1980): n is the integer nearest to x / ln(2) and r = x - n * ln(2) is
 taken in two steps, with ln(2) in two parts, so |r| <= ln(2) / 2 and the first step is exact. Then
@@ -14,6 +14,7 @@ from symgrad.codegen.llvm.math.values import Real, Word
 
 # Beyond these, e**x is infinite or rounds to 0, in both formats; n stays inside what scale takes.
 _EXP_RANGE = {"f32": (-105.0, 90.0), "f64": (-747.0, 711.0)}
+_EXP2_RANGE = {"f32": (-152.0, 129.0), "f64": (-1077.0, 1025.0)}
 # Below this, e**x - 1 rounds to -1; the upper end is where e**x is infinite.
 _EXPM1_RANGE = {"f32": (-20.0, 90.0), "f64": (-40.0, 711.0)}
 # From here on, 1 - tanh(x) is less than half a unit in the last place of 1.
@@ -36,14 +37,25 @@ def emit_exp(f: Floats, x: Real) -> Real:
     return exp_of_pair(f, x, None)
 
 
-def exp_of_pair(f: Floats, x: Real, low: Real | None) -> Real:
-    """Return e**(x + low) for a `low` that is a rounding error of `x`, or none."""
+def exp_of_pair(f: Floats, x: Real, low: Real | None, *, halvings: int = 0) -> Real:
+    """Return e**(x + low) / 2**halvings for a `low` that is a rounding error of `x`, or none."""
     x = f.clamp(x, *_EXP_RANGE[f.dtype.short])
     _, n, r = _reduce(f, x)
     if low is not None:
         r = r + low
     q = f.polynomial(r, table.EXP[f.dtype.short])
-    return f.scale(f.mul_add(r * r, q, r) + 1.0, n)
+    return f.scale(f.mul_add(r * r, q, r) + 1.0, n - halvings)
+
+
+def emit_exp2(f: Floats, x: Real) -> Real:
+    """Return 2**x within 1.5 ulp, an integer power of 2 exactly."""
+    short = f.dtype.short
+    n, n_word = f.nearest_multiple(f.clamp(x, *_EXP2_RANGE[short]), 1.0)
+    rest = f.clamp(x, *_EXP2_RANGE[short]) - n
+    high, low = table.LN2_PAIR[short]
+    r = f.mul_add(rest, high, rest * low)
+    q = f.polynomial(r, table.EXP[short])
+    return f.scale(f.mul_add(r * r, q, r) + 1.0, n_word)
 
 
 def emit_expm1(f: Floats, x: Real) -> Real:

@@ -7,13 +7,39 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from symgrad.codegen.llvm.math.error_function import emit_erf
-from symgrad.codegen.llvm.math.exponentials import emit_exp, emit_expm1, emit_sigmoid, emit_tanh
+from symgrad.codegen.llvm.math.exponentials import (
+    emit_exp,
+    emit_exp2,
+    emit_expm1,
+    emit_sigmoid,
+    emit_tanh,
+)
 from symgrad.codegen.llvm.math.floats import Floats
+from symgrad.codegen.llvm.math.hyperbolic import (
+    emit_acosh,
+    emit_asinh,
+    emit_atanh,
+    emit_cosh,
+    emit_sinh,
+)
 from symgrad.codegen.llvm.math.internal import call_internal
-from symgrad.codegen.llvm.math.logarithms import emit_log, emit_log1p
+from symgrad.codegen.llvm.math.inverse_trigonometry import (
+    emit_acos,
+    emit_asin,
+    emit_atan,
+    emit_atan2,
+)
+from symgrad.codegen.llvm.math.logarithms import emit_log, emit_log1p, emit_log2, emit_log10
 from symgrad.codegen.llvm.math.power import emit_pow
-from symgrad.codegen.llvm.math.remainder import emit_floordiv, emit_mod
-from symgrad.codegen.llvm.math.trigonometry import emit_cos, emit_sin
+from symgrad.codegen.llvm.math.remainder import emit_floordiv, emit_fmod, emit_mod
+from symgrad.codegen.llvm.math.roots import emit_cbrt, emit_hypot
+from symgrad.codegen.llvm.math.trigonometry import (
+    emit_cos,
+    emit_cospi,
+    emit_sin,
+    emit_sinpi,
+    emit_tan,
+)
 from symgrad.codegen.llvm.math.values import Real
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
@@ -45,6 +71,40 @@ ULP_BOUNDS: dict[tuple[str, str], float] = {
     ("erf", "f64"): 1.5,
     ("pow", "f32"): 0.75,
     ("pow", "f64"): 1.5,
+    ("exp2", "f32"): 1.5,
+    ("exp2", "f64"): 1.5,
+    ("log2", "f32"): 1.0,
+    ("log2", "f64"): 1.0,
+    ("log10", "f32"): 1.0,
+    ("log10", "f64"): 1.0,
+    ("tan", "f32"): 3.5,
+    ("tan", "f64"): 2.5,
+    ("sinpi", "f32"): 2.0,
+    ("sinpi", "f64"): 2.0,
+    ("cospi", "f32"): 2.0,
+    ("cospi", "f64"): 2.0,
+    ("asin", "f32"): 1.5,
+    ("asin", "f64"): 1.5,
+    ("acos", "f32"): 1.5,
+    ("acos", "f64"): 1.5,
+    ("atan", "f32"): 1.75,
+    ("atan", "f64"): 1.75,
+    ("atan2", "f32"): 2.0,
+    ("atan2", "f64"): 2.0,
+    ("sinh", "f32"): 2.25,
+    ("sinh", "f64"): 2.25,
+    ("cosh", "f32"): 2.0,
+    ("cosh", "f64"): 2.0,
+    ("asinh", "f32"): 1.75,
+    ("asinh", "f64"): 1.75,
+    ("acosh", "f32"): 2.5,
+    ("acosh", "f64"): 2.5,
+    ("atanh", "f32"): 1.75,
+    ("atanh", "f64"): 1.75,
+    ("cbrt", "f32"): 0.75,
+    ("cbrt", "f64"): 0.75,
+    ("hypot", "f32"): 1.25,
+    ("hypot", "f64"): 1.25,
 }
 
 FUNCTIONS: dict[str, Emit] = {
@@ -58,8 +118,26 @@ FUNCTIONS: dict[str, Emit] = {
     "cos": emit_cos,
     "erf": emit_erf,
     "pow": emit_pow,
+    "exp2": emit_exp2,
+    "log2": emit_log2,
+    "log10": emit_log10,
+    "tan": emit_tan,
+    "sinpi": emit_sinpi,
+    "cospi": emit_cospi,
+    "asin": emit_asin,
+    "acos": emit_acos,
+    "atan": emit_atan,
+    "atan2": emit_atan2,
+    "sinh": emit_sinh,
+    "cosh": emit_cosh,
+    "asinh": emit_asinh,
+    "acosh": emit_acosh,
+    "atanh": emit_atanh,
+    "cbrt": emit_cbrt,
+    "hypot": emit_hypot,
     "floordiv": emit_floordiv,
     "mod": emit_mod,
+    "fmod": emit_fmod,
 }
 
 

@@ -64,6 +64,12 @@ def emit_mod(a: Word, b: Word, is_signed: bool) -> Word:
     return _needs_step(remainder, safe).choose(remainder + safe, remainder)
 
 
+def emit_fmod(a: Word, b: Word, is_signed: bool) -> Word:
+    """Return a - trunc(a / b) * b, with the sign of a; it is 0 where b is 0."""
+    safe = _safe_divisor(b, is_signed)
+    return a - _divide(a, safe, is_signed) * safe
+
+
 def emit_pow(a: Word, b: Word, is_signed: bool, inline: bool) -> Word:
     """Return a**b by squaring, wrapping; a negative power gives 0 but for a = 1 and a = -1."""
 

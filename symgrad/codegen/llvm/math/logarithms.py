@@ -1,4 +1,4 @@
-"""log and log1p: x = 2**k * m with sqrt(1/2) <= m < sqrt(2), then a polynomial in m - 1.
+"""log, log1p, log2 and log10: x = 2**k * m with sqrt(1/2) <= m < sqrt(2), then a polynomial in m - 1.
 
 k * ln(2) is added in two parts, the larger exact. float32 uses log(1+f) = f - f**2/2 + f**3 R(f)
 as Cephes does; float64 the series in s = f / (2 + f) of FreeBSD's msun, which needs fewer terms
@@ -11,7 +11,7 @@ import math
 
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
-from symgrad.codegen.llvm.math.values import Real, Word
+from symgrad.codegen.llvm.math.values import LaneMask, Real, Word
 
 _INFINITY = float("inf")
 
@@ -33,18 +33,22 @@ def normalize(f: Floats, x: Real) -> tuple[Real, Word]:
     return scaled, is_small.choose(f.word(-(f.digits + 2)), f.word(0))
 
 
+def _series(f: Floats, d: Real) -> tuple[Real, Real]:
+    """Return d**2 / 2 and what log(1 + d) is beyond d - d**2 / 2."""
+    half_square = d * d * 0.5
+    if f.is_single:
+        return half_square, f.polynomial(d, table.LOG["f32"]) * d * (d * d)
+    s = d / (d + 2.0)
+    z = s * s
+    return half_square, s * f.mul_add(z, f.polynomial(z, table.LOG_QUOTIENT["f64"]), half_square)
+
+
 def _log_of_parts(f: Floats, k: Word, m: Real, low: Real | None) -> Real:
     """Return k * ln(2) + log(m) + low, where `low` is small beside m - 1 unless m is 1."""
     ln2_high, ln2_low = table.LN2[f.dtype.short]
     n = f.small_integer(k)
     d = m - 1.0
-    half_square = d * d * 0.5
-    if f.is_single:
-        tail = f.polynomial(d, table.LOG["f32"]) * d * (d * d)
-    else:
-        s = d / (d + 2.0)
-        z = s * s
-        tail = s * f.mul_add(z, f.polynomial(z, table.LOG_QUOTIENT["f64"]), half_square)
+    half_square, tail = _series(f, d)
     correction = f.mul_add(n, ln2_low, tail)
     if low is not None:
         correction = correction + low
@@ -66,6 +70,42 @@ def emit_log1p(f: Floats, x: Real) -> Real:
     result = _special_log(f, u, result)
     # -0.0, and numbers so small that the rest of the formula is +0.0.
     return (f.absolute(x) < 2.0 ** (-f.digits - 2)).choose(x, result)
+
+
+def log_of_one_plus(f: Floats, high: Real, low: Real, is_large: LaneMask) -> Real:
+    """Return log(1 + high + low) for finite high >= 0; of 2 * high in the lanes that are large."""
+    u, lost = f.two_sum(f.const(1.0), high)
+    u = is_large.choose(high, u)
+    rest = is_large.choose(f.const(0.0), (lost + low) / u)
+    k, m = split_exponent(f, u)
+    return _log_of_parts(f, is_large.choose(k + 1, k), m, rest)
+
+
+def emit_log2(f: Floats, x: Real) -> Real:
+    """Return the logarithm to base 2 within 1 ulp, of a power of 2 exactly."""
+    return _log_in_base(f, x, (1.0, 0.0), table.LOG2_E_PAIR[f.dtype.short])
+
+
+def emit_log10(f: Floats, x: Real) -> Real:
+    """Return the logarithm to base 10 within 1 ulp."""
+    short = f.dtype.short
+    return _log_in_base(f, x, table.LOG10_2[short], table.LOG10_E_PAIR[short])
+
+
+def _log_in_base(
+    f: Floats, x: Real, of_two: tuple[float, ...], of_e: tuple[float, ...]
+) -> Real:
+    """Return k * log_b(2) + log(m) * log_b(e), the product as a pair so that it rounds once."""
+    scaled, shift = normalize(f, x)
+    k, m = split_exponent(f, scaled)
+    n = f.small_integer(k + shift)
+    d = m - 1.0
+    half_square, tail = _series(f, d)
+    high, low = f.fast_two_sum(d, tail - half_square)
+    product, error = f.two_product(high, f.const(of_e[0]))
+    error = f.mul_add(high, of_e[1], f.mul_add(low, of_e[0], error))
+    total, rest = f.fast_two_sum(n * of_two[0], product)
+    return _special_log(f, x, total + (rest + f.mul_add(n, of_two[1], error)))
 
 
 def _special_log(f: Floats, x: Real, result: Real) -> Real:

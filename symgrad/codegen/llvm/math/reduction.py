@@ -201,7 +201,7 @@ def _reduce_large(f: Floats, x: ir.Value) -> ir.Value:
     is_negative = Word(builder, builder.zext(is_below.value, _I64)) ^ (bits >> 63)
     unit = f.from_bits(f.bits(unit) | (is_negative << 63))
     high, low = high * 2.0**-53 * unit, low * 2.0**-106 * unit
-    pio2_high, pio2_low = (f.const(part) for part in table.PIO2_PAIR)
+    pio2_high, pio2_low = (f.const(part) for part in table.PIO2_PAIR["f64"])
     product, error = f.two_product(high, pio2_high)
     error = f.mul_add(high, pio2_low, f.mul_add(low, pio2_high, error))
     product, error = f.fast_two_sum(product, error)

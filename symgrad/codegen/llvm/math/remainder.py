@@ -1,6 +1,6 @@
-"""mod and floordiv of floats, exactly as `numpy.remainder` and `numpy.floor_divide`.
+"""mod, fmod and floordiv of floats, exactly as NumPy's `remainder`, `fmod` and `floor_divide`.
 
-Both rest on the exact remainder of C's fmod. Where the quotient has fewer bits than a
+All rest on the exact remainder of C's fmod. Where the quotient has fewer bits than a
 significand, one division and an error-free product give it; vectors with a larger quotient
 branch to long division in integers, a lane at a time.
 """
@@ -21,14 +21,14 @@ _I64 = ir.IntType(64)
 
 def emit_mod(f: Floats, a: Real, b: Real) -> Real:
     """Return the remainder with the sign of b, exact but where fmod(a, b) + b has to be rounded."""
-    remainder = _emit_fmod(f, a, b)
+    remainder = emit_fmod(f, a, b)
     moved = _has_other_sign(remainder, b).choose(remainder + b, remainder)
     return remainder.equals(0.0).choose(f.copy_sign(remainder, b), moved)
 
 
 def emit_floordiv(f: Floats, a: Real, b: Real) -> Real:
     """Return floor(a / b) of the exact quotient as a float; a / b where b is 0."""
-    remainder = _emit_fmod(f, a, b)
+    remainder = emit_fmod(f, a, b)
     quotient = (a - remainder) / b
     quotient = _has_other_sign(remainder, b).choose(quotient - 1.0, quotient)
     # The quotient is an integer but for its rounding: floor may be one too low.
@@ -43,7 +43,7 @@ def _has_other_sign(remainder: Real, b: Real) -> LaneMask:
     return ((b < 0.0) ^ (remainder < 0.0)) & ~remainder.equals(0.0)
 
 
-def _emit_fmod(f: Floats, a: Real, b: Real) -> Real:
+def emit_fmod(f: Floats, a: Real, b: Real) -> Real:
     """Return a - trunc(a / b) * b exactly, with the sign of a."""
     builder = f.builder
     size, divisor = f.absolute(a), f.absolute(b)
@@ -89,7 +89,7 @@ def _long_remainder(f: Floats, size: Real, divisor: Real, is_long: LaneMask) -> 
         return _lane_by_lane(Floats(inside, f.target, f.width, f.dtype), params)
 
     return f.real(
-        call_internal(f.builder, "fmod_lanes", args, f.type, body, inline=False, is_cold=True)
+        call_internal(f.builder, "fmod_long_lanes", args, f.type, body, inline=False, is_cold=True)
     )
 
 
@@ -101,7 +101,9 @@ def _lane_by_lane(f: Floats, args: Sequence[ir.Value]) -> ir.Value:
         return _divide_long(scalars, *map(scalars.real, params)).value
 
     def divide_one(lane: Sequence[ir.Value]) -> ir.Value:
-        return call_internal(builder, "fmod", lane, lane[0].type, body, inline=False, is_cold=True)
+        return call_internal(
+            builder, "fmod_long", lane, lane[0].type, body, inline=False, is_cold=True
+        )
 
     if f.width == 1:
         return divide_one(args)

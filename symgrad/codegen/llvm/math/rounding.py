@@ -1,4 +1,4 @@
-"""floor, ceil, round: an instruction where there is one, and exact arithmetic where not.
+"""floor, ceil, round, trunc, and the next float: an instruction where there is one, and exact arithmetic where not.
 
 Without SSE4.1 the intrinsics would become calls of the C library. There, adding and subtracting
 2**digits rounds a smaller number to the nearest integer, ties to even, and larger ones are
@@ -54,3 +54,17 @@ def emit_trunc(f: Floats, x: Real) -> Real:
     size = f.absolute(x)
     nearest = emit_round(f, size)
     return f.copy_sign((nearest > size).choose(nearest - 1.0, nearest), x)
+
+
+def emit_nextafter(f: Floats, x: Real, y: Real) -> Real:
+    """Return the float next to x in the direction of y, y where they are equal.
+
+    Floats of one sign are in the order of their bits.
+    """
+    bits = f.bits(x)
+    is_outward = (x < y) ^ (x < 0.0)
+    moved = f.from_bits(is_outward.choose(bits + 1, bits - 1))
+    least = f.copy_sign(f.from_bits(f.word(1)), y)
+    moved = x.equals(0.0).choose(least, moved)
+    moved = x.equals(y).choose(y, moved)
+    return (x.is_nan() | y.is_nan()).choose(f.const(float("nan")), moved)
