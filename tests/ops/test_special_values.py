@@ -11,6 +11,7 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from tests.support.case import Array, Real, placeholders, widened
+from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.evaluators import EVALUATORS
 
@@ -18,10 +19,10 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, np.inf, -np.inf, np.nan, 1e30,
 
 _OF_ELEMENTS_ALONE = [
     case
-    for case in ELEMENTWISE
+    for case in (*ELEMENTWISE, *ELEMENTARY)
     if all(isinstance(given, Real) for given in case.inputs)
     and dtypes.float32 in case.dtypes
-    and case.op not in ("astype", "dim_size", "match_shape")
+    and case.op not in ("astype", "dim_size", "match_shape", "nextafter")
 ]
 
 every_evaluator = pytest.mark.parametrize("evaluator", EVALUATORS)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from tests.support.case import Case
 from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
+from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.structural_cases import STRUCTURAL
 
 CASES: tuple[Case, ...] = (
     *ELEMENTWISE,
+    *ELEMENTARY,
     *STRUCTURAL,
     *COMPOSITIONS,
     *CONTROL_CASES,

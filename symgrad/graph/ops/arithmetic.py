@@ -159,10 +159,11 @@ negative_op = elementwise(
 @public(is_standard=True, ufuncs=[np.positive])
 def positive(x: Any, /) -> Tensor:
     """Return `x`, which must be a tensor of numbers."""
-    return _number("positive", x)
+    return as_number("positive", x)
 
 
-def _number(op: str, x: Any) -> Tensor:
+def as_number(op: str, x: Any) -> Tensor:
+    """Return `x` as a tensor; raises `DTypeError` that names `op` for bools."""
     tensor = as_tensor(x)
     if tensor.dtype.is_bool:
         raise DTypeError(op, f"{tensor.type} is no number", hint="use astype", source=user_source())
@@ -172,14 +173,14 @@ def _number(op: str, x: Any) -> Tensor:
 @public(is_standard=True, ufuncs=[np.square])
 def square(x: Any, /) -> Tensor:
     """Compute `x * x`."""
-    x = _number("square", x)
+    x = as_number("square", x)
     return multiply(x, x)
 
 
 @public(is_standard=True, ufuncs=[np.absolute, np.fabs])
 def abs(x: Any, /) -> Tensor:
     """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays."""
-    x = _number("abs", x)
+    x = as_number("abs", x)
     return x if x.dtype.kind == "unsigned" else apply(abs_op, x)
 
 
@@ -227,7 +228,7 @@ sign_op = elementwise(
 @public(is_standard=True, ufuncs=[np.floor])
 def floor(x: Any, /) -> Tensor:
     """Compute the greatest integer not above `x`, in the dtype of `x`."""
-    x = _number("floor", x)
+    x = as_number("floor", x)
     return apply(floor_op, x) if x.dtype.is_float else x
 
 
@@ -243,7 +244,7 @@ floor_op = elementwise(
 @public(is_standard=True, ufuncs=[np.ceil])
 def ceil(x: Any, /) -> Tensor:
     """Compute the least integer not below `x`, in the dtype of `x`."""
-    x = _number("ceil", x)
+    x = as_number("ceil", x)
     return apply(ceil_op, x) if x.dtype.is_float else x
 
 
@@ -259,7 +260,7 @@ ceil_op = elementwise(
 @public(is_standard=True, ufuncs=[np.rint])
 def round(x: Any, /) -> Tensor:
     """Compute the nearest integer, the even one of two, in the dtype of `x`."""
-    x = _number("round", x)
+    x = as_number("round", x)
     return apply(round_op, x) if x.dtype.is_float else x
 
 

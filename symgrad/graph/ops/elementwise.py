@@ -106,6 +106,18 @@ def one_call(scalar_op: str) -> Body:
     return body
 
 
+def in_float32(body: Body) -> Body:
+    """Return `body` with 16-bit floats made float32, and rounded once, when all is computed."""
+
+    def wide(s: Scalars[ScalarExpr], *elements: ScalarExpr) -> ScalarExpr:
+        dtype = s.dtype_of(elements[0])
+        if not dtype.is_half:
+            return body(s, *elements)
+        return s.cast(body(s, *[s.cast(x, dtypes.float32) for x in elements]), dtype)
+
+    return wide
+
+
 def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
     """Convert `values` to tensors of the dtype they promote to and of one shape."""
     return broadcast_together(op, **dict(zip(_NAMES, promote_operands(op, *values), strict=True)))
@@ -143,6 +155,11 @@ def float_operand(x: Any) -> Tensor:
     """Return `x` as a tensor of floats: integers and bools become float32."""
     tensor = as_tensor(x)
     return tensor if tensor.dtype.is_float else cast(tensor, dtypes.float32)
+
+
+def float_operands(op: str, *values: Any) -> list[Tensor]:
+    """Convert `values` to tensors of one float dtype and of one shape; integers become float32."""
+    return [float_operand(x) for x in broadcast_operands(op, *values)]
 
 
 def filled(shape: Shape, value: Number, dtype: DType) -> Tensor:

@@ -20,6 +20,7 @@ from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
 from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import BY_SHORT, DType, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
+from tests.unit.codegen.math_points import HARD_ANGLES, REGIONS, Points, pair_regions
 from tests.unit.codegen.test_scalar_ops import (
     ROUNDED,
     TARGETS,
@@ -43,6 +44,23 @@ EXACT: dict[str, Callable[..., mpf]] = {
     "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
     "erf": mp.erf,
     "pow": mp.power,
+    "exp2": lambda x: mpf(2) ** x,
+    "log2": lambda x: mp.log(x) / mp.log(2),
+    "log10": mp.log10,
+    "tan": mp.tan,
+    "sinpi": mp.sinpi,
+    "cospi": mp.cospi,
+    "asin": mp.asin,
+    "acos": mp.acos,
+    "atan": mp.atan,
+    "atan2": mp.atan2,
+    "sinh": mp.sinh,
+    "cosh": mp.cosh,
+    "asinh": mp.asinh,
+    "acosh": mp.acosh,
+    "atanh": mp.atanh,
+    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
+    "hypot": mp.hypot,
 }
 
 
@@ -61,51 +79,6 @@ def evaluate(target_name: str, name: str, dtype: DType, points: list[Array]) -> 
     return loaded(target_name).call(op_kernel(name, dtype, width), *padded)[:count]
 
 
-class Points:
-    """Arguments of one dtype drawn from distributions: each method gives `count` of them."""
-
-    def __init__(self, dtype: DType, count: int, seed: int) -> None:
-        self.dtype = dtype
-        self.count = count
-        self.random = np.random.default_rng(seed)
-
-    def uniform(self, low: float, high: float) -> Array:
-        drawn: Array = self.random.uniform(low, high, self.count)
-        return drawn.astype(self.dtype.numpy)
-
-    def exponents(self, low: float, high: float) -> Array:
-        """Both signs, and sizes spread evenly over the powers of 2."""
-        size: Array = np.exp2(self.random.uniform(low, high, self.count))
-        signed: Array = size * self.random.choice([-1, 1], self.count)
-        return signed.astype(self.dtype.numpy)
-
-    def around(self, centre: float) -> Array:
-        """Return points at all distances from `centre`, down to its neighbours."""
-        distance = self.exponents(-53, -1).astype(np.float64)
-        points: Array = centre * (1 + distance)
-        return points.astype(self.dtype.numpy)
-
-    def every_exponent(self) -> Array:
-        """Bit patterns: both signs, all exponents, subnormals, without infinities and nan."""
-        bits = self.random.integers(
-            0, 2**self.dtype.bits, self.count, dtype=f"u{self.dtype.itemsize}"
-        )
-        x = bits.view(self.dtype.numpy)
-        return np.where(np.isfinite(x), x, self.dtype.numpy.type(1.5))
-
-    def multiples_of_half_pi(self, largest: float) -> Array:
-        """Return the floats closest to multiples of pi/2, where sin or cos nearly vanishes."""
-        return (np.rint(self.uniform(-largest, largest)) * (math.pi / 2)).astype(self.dtype.numpy)
-
-
-# The floats that come closest to a multiple of pi/2, and some infamous ones.
-_HARD_ANGLES = {
-    "f32": [16367173 * 2.0**72, 3.4028235e38, 2.0**100, 1e22, 2.0**20, 2.0**20 - 0.0625],
-    "f64": [6381956970095103 * 2.0**797, 1.7976931348623157e308, 2.0**1000, 1e22, 2.0**20,
-            math.nextafter(2.0**20, 0), 5.34e15 + 0.5],
-}  # fmt: skip
-
-
 def unary_regions(name: str, points: Points) -> list[Array]:
     """Return where `name` is hard: near zeros, edges of its formulas, over- and underflow."""
     least = -149 if points.dtype == float32 else -1074
@@ -116,6 +89,8 @@ def unary_regions(name: str, points: Points) -> list[Array]:
     tiny = points.exponents(least, -10)
     if name == "sqrt":
         return [np.abs(tiny), points.uniform(1, 4)]
+    if name in REGIONS:
+        return REGIONS[name](points)
     if name in ("exp", "expm1", "sigmoid"):
         edges = [points.around(c) for c in (half_ln2, -half_ln2, 1.0397, low_normal)]
         return [tiny, points.uniform(low, top), points.uniform(-2, 2), points.uniform(-40, 5),
@@ -127,7 +102,7 @@ def unary_regions(name: str, points: Points) -> list[Array]:
         return [tiny, points.uniform(-0.9, 2), points.around(-1), points.around(math.sqrt(2) - 1),
                 np.abs(points.exponents(0, 127)), points.uniform(-0.5, 0)]  # fmt: skip
     if name in ("sin", "cos"):
-        hard = np.resize(np.array(_HARD_ANGLES[points.dtype.short]), points.count)
+        hard = np.resize(np.array(HARD_ANGLES[points.dtype.short]), points.count)
         return [tiny, points.uniform(-4, 4), points.multiples_of_half_pi(100),
                 points.multiples_of_half_pi(2.0**20), points.multiples_of_half_pi(2.0**40),
                 points.exponents(17, 23), points.exponents(20, 127), points.around(math.pi / 4),
@@ -154,11 +129,23 @@ def pow_regions(points: Points) -> list[list[Array]]:
 def arguments(name: str, dtype: DType, count: int, *, seed: int = 0) -> list[Array]:
     """Return about `count` points for each argument, spread over all that is worth testing."""
     arity = SCALAR_OPS[name].arity
-    parts = 4 if name == "pow" else len(unary_regions(name, Points(dtype, 1, 0))) + 1
+    parts = 4 if arity == 2 else len(unary_regions(name, Points(dtype, 1, 0))) + 1
     points = Points(dtype, count // parts, seed)
     if arity == 2:
-        return [np.concatenate(column) for column in zip(*pow_regions(points), strict=True)]
+        pairs = pow_regions(points) if name == "pow" else pair_regions(points)
+        return [np.concatenate(column) for column in zip(*pairs, strict=True)]
     return [np.concatenate([points.every_exponent(), *unary_regions(name, points)])]
+
+
+# Where the real function has a value: elsewhere it is nan.
+_DOMAINS = {
+    "log": (0.0, math.inf), "sqrt": (0.0, math.inf), "log1p": (-1.0, math.inf),
+    "log2": (0.0, math.inf), "log10": (0.0, math.inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),
+    "acosh": (1.0, math.inf), "atanh": (-1.0, 1.0),
+}  # fmt: skip
+_POLES = {("log", 0), ("log2", 0), ("log10", 0), ("log1p", -1), ("atanh", -1), ("atanh", 1)}
+_OVERFLOW = {"exp": 800.0, "expm1": 800.0, "sigmoid": 800.0, "tanh": 800.0, "erf": 800.0,
+             "exp2": 2000.0, "sinh": 800.0, "cosh": 800.0}  # fmt: skip
 
 
 class Reference:
@@ -201,17 +188,15 @@ def reference_in_float64(name: str, points: list[Array]) -> Reference:
 
 def exact_value(name: str, args: list[float]) -> tuple[float, mpf]:
     """Return the exact result and the float nearest to it."""
-    if name in ("log", "sqrt", "log1p") and args[0] < (-1 if name == "log1p" else 0):
+    low, high = _DOMAINS.get(name, (-math.inf, math.inf))
+    if not low <= args[0] <= high:
         return math.nan, mpf(0)
-    if name in ("log", "log1p") and args[0] == (-1 if name == "log1p" else 0):
-        return -math.inf, mpf(0)
-    if name in ("exp", "expm1") and args[0] > 800:
-        return math.inf, mpf(0)
-    # Beyond, the results differ from 0, 1 or -1 by nothing a float could show, and would take
-    # mpmath numbers of as many digits as the argument is large.
-    limited = args if name in ("sin", "cos", "log", "log1p", "sqrt", "pow") else [
-        max(min(args[0], 800.0), -800.0)
-    ]  # fmt: skip
+    if (name, args[0]) in _POLES:
+        return math.copysign(math.inf, args[0] if name == "atanh" else -1), mpf(0)
+    # Beyond, the results differ from 0, 1 or -1 by nothing a float could show or overflow, and
+    # would take mpmath numbers of as many digits as the argument is large.
+    most = _OVERFLOW.get(name, math.inf)
+    limited = [max(min(args[0], most), -most), *args[1:]]
     exact = EXACT[name](*map(mpf, limited))
     return float(exact), exact
 

@@ -48,7 +48,7 @@ def exp_of_pair(f: Floats, x: Real, low: Real | None, *, halvings: int = 0) -> R
 
 
 def emit_exp2(f: Floats, x: Real) -> Real:
-    """Return 2**x within 1.5 ulp, an integer power of 2 exactly."""
+    """Return 2**x within 1.25 ulp, an integer power of 2 exactly."""
     short = f.dtype.short
     n, n_word = f.nearest_multiple(f.clamp(x, *_EXP2_RANGE[short]), 1.0)
     rest = f.clamp(x, *_EXP2_RANGE[short]) - n

@@ -1,4 +1,4 @@
-"""log, log1p, log2 and log10: x = 2**k * m with sqrt(1/2) <= m < sqrt(2), then a polynomial in m - 1.
+"""log, log1p, log2, log10: x = 2**k * m, sqrt(1/2) <= m < sqrt(2), and a polynomial in m - 1.
 
 k * ln(2) is added in two parts, the larger exact. float32 uses log(1+f) = f - f**2/2 + f**3 R(f)
 as Cephes does; float64 the series in s = f / (2 + f) of FreeBSD's msun, which needs fewer terms
@@ -92,9 +92,7 @@ def emit_log10(f: Floats, x: Real) -> Real:
     return _log_in_base(f, x, table.LOG10_2[short], table.LOG10_E_PAIR[short])
 
 
-def _log_in_base(
-    f: Floats, x: Real, of_two: tuple[float, ...], of_e: tuple[float, ...]
-) -> Real:
+def _log_in_base(f: Floats, x: Real, of_two: tuple[float, ...], of_e: tuple[float, ...]) -> Real:
     """Return k * log_b(2) + log(m) * log_b(e), the product as a pair so that it rounds once."""
     scaled, shift = normalize(f, x)
     k, m = split_exponent(f, scaled)

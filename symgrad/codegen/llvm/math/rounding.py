@@ -1,8 +1,8 @@
-"""floor, ceil, round, trunc, and the next float: an instruction where there is one, and exact arithmetic where not.
+"""floor, ceil, round, trunc: an instruction where there is one, and exact arithmetic where not.
 
 Without SSE4.1 the intrinsics would become calls of the C library. There, adding and subtracting
 2**digits rounds a smaller number to the nearest integer, ties to even, and larger ones are
-integers already.
+integers already. The next float, which rounds nothing, is next door.
 """
 
 from __future__ import annotations
