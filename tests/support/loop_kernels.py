@@ -54,7 +54,11 @@ SCRATCH_BYTES = 64  # of one part
 MOST_PARTS = 5
 # Operations whose results NumPy does not round alike for one element and for many.
 ELEMENTARY = frozenset(
-    ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow")
+    (
+        *("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "pow", "cbrt", "hypot"),
+        *("sin", "cos", "tan", "sinpi", "cospi", "asin", "acos", "atan", "atan2"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"),
+    )
 )
 _FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-05, 3e38, math.inf, -math.inf, math.nan)
 
