@@ -1,0 +1,223 @@
+"""Derive the tables of `symgrad/graph/ops/special_tables.py` and print that file.
+
+Polynomials are minimax for a weighted error, by Remez' algorithm (`tools/derive_math.py`). A
+quotient of polynomials takes the values of the function at Chebyshev's points, which is within a
+small factor of minimax; the lowest coefficient of its denominator is 1. Not part of the package:
+run `python tools/derive_special.py` (a few seconds) and compare with the file.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from mpmath import mp, mpf
+
+ROOT = Path(__file__).resolve().parents[1]
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # a script is given the folder it lies in
+
+from tools.derive_math import FORMATS, Fit, Function, print_table, remez, spell  # noqa: E402
+
+HEADER = '''"""Coefficients of special functions, by `tools/derive_special.py`.
+
+Only numbers: what they are used for, and their error, is said where they are used. Coefficients
+stand in order of rising powers; those of a quotient are its numerator and its denominator.
+"""
+
+from __future__ import annotations
+
+from symgrad.graph.formulas import Table
+'''
+
+
+# How many nodes the incomplete functions take in float32 and in float64.
+GAUSS_POINTS = (11, 26)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """A quotient of polynomials to find, in u = (x - centre) * scale for x in [low, high].
+
+    `degrees` are those of numerator and denominator, for float32 and for float64.
+    """
+
+    name: str
+    note: str
+    function: Function
+    low: float
+    high: float
+    degrees: tuple[tuple[int, int], tuple[int, int]]
+    ranges: dict[str, tuple[float, float]] | None = None  # where they differ by format
+
+
+def chebyshev(low: mpf, high: mpf, count: int) -> list[mpf]:
+    """Return `count` Chebyshev points of [low, high]."""
+    middle, half = (mpf(high) + low) / 2, (mpf(high) - low) / 2
+    return [middle + half * mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
+
+
+def interpolate(fit: Quotient, short: str) -> tuple[list[mpf], list[mpf], mpf]:
+    """Return numerator, denominator and the largest relative error."""
+    above, below = fit.degrees[FORMATS.index(short)]
+    low, high = (fit.ranges or {}).get(short, (fit.low, fit.high))
+    nodes = chebyshev(mpf(low), mpf(high), above + below + 1)
+    matrix, wanted = mp.matrix(len(nodes), len(nodes)), mp.matrix(len(nodes), 1)
+    for row, x in enumerate(nodes):
+        value = fit.function(x)
+        for power in range(above + 1):
+            matrix[row, power] = x**power / value
+        for power in range(1, below + 1):
+            matrix[row, above + power] = -(x**power)
+        wanted[row] = mpf(1)
+    found = mp.lu_solve(matrix, wanted)
+    numerator = [found[i] for i in range(above + 1)]
+    denominator = [mpf(1), *(found[above + 1 + i] for i in range(below))]
+    worst = mpf(0)
+    for x in chebyshev(mpf(low), mpf(high), 7 * len(nodes)):
+        quotient = mp.polyval(numerator[::-1], x) / mp.polyval(denominator[::-1], x)
+        worst = max(worst, abs(quotient / fit.function(x) - 1))
+    return numerator, denominator, worst
+
+
+def _digamma_zero() -> mpf:
+    return mp.findroot(mp.digamma, mpf("1.46163214496836234"))
+
+
+@cache
+def _zero_of_digamma(_digits: int) -> mpf:
+    return _digamma_zero()
+
+
+def _gammaln_middle(z: mpf) -> mpf:
+    if min(abs(z - 1), abs(z - 2)) < mpf("1e-25"):
+        z += mpf("1e-20")
+    return mp.loggamma(z) / ((z - 1) * (z - 2))
+
+
+def _gammaln_tail(t: mpf) -> mpf:
+    if t < mpf("1e-12"):
+        return mpf(1) / 12 - t / 360
+    x = 1 / mp.sqrt(t)
+    return x * (mp.loggamma(x) - (x - mpf(1) / 2) * mp.log(x) + x - mp.log(2 * mp.pi) / 2)
+
+
+def _digamma_middle(z: mpf) -> mpf:
+    return mp.digamma(z) / (z - _zero_of_digamma(mp.dps))
+
+
+def _digamma_tail(t: mpf) -> mpf:
+    if t < mpf("1e-12"):
+        return mpf(1) / 12 - t / 120
+    x = 1 / mp.sqrt(t)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) * x * x
+
+
+def _sin_pi(z: mpf) -> mpf:
+    return mp.sin(mp.pi * mp.sqrt(z)) / mp.sqrt(z) if z > mpf("1e-30") else mp.pi
+
+
+def _cos_pi(z: mpf) -> mpf:
+    return mp.cos(mp.pi * mp.sqrt(z))
+
+
+def _one(_: mpf) -> mpf:
+    return mpf(1)
+
+
+def _exp_tail(v: mpf) -> mpf:
+    return (mp.expm1(v) - v) / v**2 if abs(v) > mpf("1e-15") else mpf(1) / 2 + v / 6
+
+
+def _atanh_tail(z: mpf) -> mpf:
+    s = mp.sqrt(z)
+    return 2 * (mp.atanh(s) / s - 1) / z if z > mpf("1e-15") else mpf(2) / 3 + 2 * z / 5
+
+
+def polynomials() -> list[Fit]:
+    """Return every polynomial of the tables."""
+    return [
+        Fit("GAMMALN_TAIL", "x * (Binet's function of x) in 1/x**2, x >= 3",
+            _gammaln_tail, lambda _: mpf(12), 0.0, 1 / 9, (4, 11)),
+        Fit("DIGAMMA_TAIL", "x**2 * (log(x) - 1/(2*x) - digamma(x)) in 1/x**2",
+            _digamma_tail, lambda _: mpf(12), 0.0, 1 / 9, (5, 11)),
+        Fit("SIN_PI", "sin(pi*r)/r in r**2 for |r| <= 1/2", _sin_pi,
+            lambda _: 1 / mp.pi, 0.0, 0.25, (5, 9)),
+        Fit("EXP_TAIL", "(e**v - 1 - v) / v**2 for |v| <= 0.4", _exp_tail,
+            lambda _: mpf(2), -0.4, 0.4, (6, 11)),
+        Fit("ATANH_TAIL", "2 * (atanh(s)/s - 1) / s**2 in s**2 for |s| <= 0.2", _atanh_tail,
+            lambda _: mpf(1.5), 0.0, 0.0401, (4, 9)),
+        Fit("COS_PI", "cos(pi*r) in r**2 for |r| <= 1/2", _cos_pi, _one, 0.0, 0.25, (6, 10)),
+    ]  # fmt: skip
+
+
+def quotients() -> list[Quotient]:
+    """Return every quotient of polynomials of the tables."""
+    return [
+        Quotient("GAMMALN_MIDDLE", "gammaln(z) / ((z-1)*(z-2)) for 0.7 <= z <= 3",
+                 _gammaln_middle, 0.7, 3.0, ((5, 5), (10, 10))),
+        Quotient("DIGAMMA_MIDDLE", "digamma(z) / (z - its zero) for 0.5 <= z <= 3",
+                 _digamma_middle, 0.5, 3.0, ((4, 4), (8, 8))),
+    ]  # fmt: skip
+
+
+def _bits(error: mpf) -> str:
+    return f"2**{float(mp.log(error, 2)):.1f}"
+
+
+def print_polynomials() -> None:
+    """Print the polynomials, each with the errors reached."""
+    for fit in polynomials():
+        rows, notes = {}, []
+        for short, terms in zip(FORMATS, fit.terms, strict=True):
+            coefficients, worst = remez(fit, terms)
+            rows[short] = [spell(c, short) for c in coefficients]
+            notes.append(_bits(worst))
+        print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
+
+
+def print_quotients() -> None:
+    """Print the quotients, each with the relative errors reached."""
+    for fit in quotients():
+        above, below, notes = {}, {}, []
+        for short in FORMATS:
+            numerator, denominator, worst = interpolate(fit, short)
+            above[short] = [spell(c, short) for c in numerator]
+            below[short] = [spell(c, short) for c in denominator]
+            notes.append(_bits(worst))
+        print_table(fit.name, f"{fit.note}; error {', '.join(notes)}.", above)
+        print_table(f"{fit.name}_BELOW", "The denominator.", below)
+
+
+def _root_of_legendre(degree: int, guess: mpf) -> mpf:
+    return mp.findroot(lambda x: mp.legendre(degree, x), (guess, guess + mpf("1e-4")))
+
+
+def print_gauss() -> None:
+    """Print the nodes and weights of Gauss' quadrature on [0, 1] (DLMF 3.5.15)."""
+    nodes, weights = {}, {}
+    for short, count in zip(FORMATS, GAUSS_POINTS, strict=True):
+        guesses = [mp.cos(mp.pi * (i + mpf(3) / 4) / (count + mpf(1) / 2)) for i in range(count)]
+        roots = [_root_of_legendre(count, guess) for guess in guesses]
+        slopes = [count * mp.legendre(count - 1, x) / (1 - x * x) for x in roots]
+        nodes[short] = [spell((1 - x) / 2, short) for x in roots]
+        weights[short] = [
+            spell(1 / ((1 - x * x) * d * d), short) for x, d in zip(roots, slopes, strict=True)
+        ]
+    print_table("GAUSS_NODES", "Nodes of Gauss-Legendre quadrature on [0, 1].", nodes)
+    print_table("GAUSS_WEIGHTS", "The weights of these nodes.", weights)
+
+
+def main() -> None:
+    """Print the module."""
+    mp.dps = 60
+    print(HEADER, end="")
+    print_polynomials()
+    print_quotients()
+    print_gauss()
+
+
+if __name__ == "__main__":
+    main()
