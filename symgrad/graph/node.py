@@ -24,8 +24,7 @@ from symgrad.graph.structures import (
     Map,
     Place,
     Reshape,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     View,
 )
 from symgrad.graph.types import (
@@ -117,7 +116,7 @@ class OpDef:
     @property
     def can_fail(self) -> bool:
         """Whether a value of an operand, an index out of range, can stop a program."""
-        return self.structure in (Gather, ScatterAdd, ScatterSet)
+        return self.structure in (Gather, Scatter)
 
     def __repr__(self) -> str:
         return f"OpDef({self.name})"

@@ -11,8 +11,7 @@ affine maps between the axes of the operands and of the result:
     Reduce     result[i] = combine over j of item(operand[i, j])
     Contract   result[o] = sum over the labels not in o of lhs[l] * rhs[r]
     Gather     result[a, j, b] = operand[a, indices...[j], b]
-    ScatterAdd result = base;  result[a, indices...[j], b] += updates[a, j, b]
-    ScatterSet result = base;  result[a, indices...[j], b] = updates[a, j, b]
+    Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
 
 Every structure has one lowering. Shapes are static when a spec is made. What passes ask of a
 structure are its `Traits`: they list no classes, so that a new member of `KernelSpec` is known to
@@ -220,9 +219,18 @@ class Contract:
     accumulate: DType
 
 
+# What becomes of an index that is data: "wrap" counts a negative one from the end and "strict" does
+# not, and then one outside of its axis stops the program; "clamp" takes the nearest one inside.
+Bound = Literal["wrap", "strict", "clamp"]
+
+
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Operands: x, then `count` index tensors of one shape, for axes `axis, axis+1, ...` of x."""
+    """Operands: x, then `count` index tensors of one shape, for axes `axis, axis+1, ...` of x.
+
+    With a `window`, one size for each of these axes, an index is where a block of that size begins,
+    and the axes of the block follow those of the index tensors.
+    """
 
     traits: ClassVar = Traits(
         home="users", reads="many", operands="first", writes="once", is_free=False
@@ -230,11 +238,17 @@ class Gather:
 
     axis: int
     count: int
+    window: tuple[int, ...] | None = None
+    bound: Bound = "wrap"
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterAdd:
-    """Operands: base, updates, then `count` index tensors; rows that meet are added in order."""
+class Scatter:
+    """Operands: base, updates, then `count` index tensors; they say where, as in a `Gather`.
+
+    `combine(s, old, update)` gives the new element, None that it is the update. Updates that meet
+    are combined one after another, in row-major order: without `combine` the last one stays.
+    """
 
     traits: ClassVar = Traits(
         home="kernel", reads="many", operands="values", writes="rows", is_free=False
@@ -242,18 +256,9 @@ class ScatterAdd:
 
     axis: int
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScatterSet:
-    """Operands: base, updates, then `count` index tensors; of rows that meet the last one stays."""
-
-    traits: ClassVar = Traits(
-        home="kernel", reads="many", operands="values", writes="rows", is_free=False
-    )
-
-    axis: int
-    count: int
+    combine: Callable[[Scalars[ScalarExpr], ScalarExpr, ScalarExpr], ScalarExpr] | None
+    window: tuple[int, ...] | None = None
+    bound: Bound = "wrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +327,6 @@ class Call:
 
 
 Nested = Switch | While | Scan | Call
-Scatter = ScatterAdd | ScatterSet
 KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | Scatter | Nested
 
 # What an input, a constant or a variable is: it has no structure.
@@ -345,8 +349,8 @@ def checked_axes(spec: KernelSpec | None) -> range:
     match spec:
         case None | Map() | Iota() | View() | Reshape() | Place() | Reduce() | Contract():
             return _NONE
-        case Gather(axis, count) | ScatterAdd(axis, count) | ScatterSet(axis, count):
-            return range(axis, axis + count)
+        case Gather(axis, count) | Scatter(axis, count):
+            return _NONE if spec.bound == "clamp" else range(axis, axis + count)
         case Switch() | While() | Scan() | Call():
             return _NONE
         case _:

@@ -34,8 +34,7 @@ from symgrad.graph.structures import (
     Reduce,
     Reshape,
     Scan,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     Switch,
     View,
     While,
@@ -80,7 +79,7 @@ def picoseconds(node: Node) -> int:
         case Contract():
             read = sum(map(bytes_of, node.inputs))
             return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
-        case Place() | Gather() | ScatterAdd() | ScatterSet():  # what moves elements about
+        case Place() | Gather() | Scatter():  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
         case Switch() | While() | Scan() | Call():
             raise AssertionError(f"{node!r} has no graphs of its own")

@@ -96,8 +96,15 @@ def _emit_check(scope: KernelScope, check: Check) -> None:
     builder = scope.builder
     given = emit_atom(scope, check.value, 1)
     is_negative = builder.icmp_signed("<", given, _I64(0))
-    from_start = builder.add(given, _I64(check.extent))
-    index = builder.select(is_negative, from_start, given)
+    if not check.can_fail:
+        low, last = builder.select(is_negative, _I64(0), given), _I64(check.extent - 1)
+        is_inside = builder.icmp_signed("<", low, last)
+        scope.indices[check.name] = builder.select(is_inside, low, last)
+        return
+    index = given
+    if check.bound == "wrap":
+        from_start = builder.add(given, _I64(check.extent))
+        index = builder.select(is_negative, from_start, given)
     fits = builder.icmp_unsigned("<", index, _I64(check.extent))
     passed = scope.function.append_basic_block("checked")
     failed = scope.function.append_basic_block("out_of_range")

@@ -26,7 +26,9 @@ MAX_LANES = 1024
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
 # Words that begin or end a statement, or are constants.
-_KEYWORDS = frozenset(("for", "fold", "check", "product", "yield", "true", "false", "inf", "nan"))
+_KEYWORDS = frozenset(
+    ("for", "fold", "check", "clamp", "product", "yield", "true", "false", "inf", "nan")
+)
 
 
 def verify_name(name: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.graph.dtypes import DType
+from symgrad.graph.structures import Bound
 
 Number = bool | int | float
 
@@ -147,14 +148,20 @@ class Store:
 class Check:
     """`check r = t4 in 10 else 3`: bind the index r to an int64 value that must lie in -10..9.
 
-    A negative value counts from the end. Outside of the range the kernel stops with status 3 and
-    the value is reported.
+    A negative value counts from the end, but not if `bound` is "strict": `check r = t4 in 0..10
+    else 3`. Outside of the range the kernel stops with status 3 and the value is reported. With
+    "clamp", `clamp r = t4 in 10`, r is the nearest of 0..9 instead, and there is no status (0).
     """
 
     name: str
     value: Atom
     extent: int
     status: int
+    bound: Bound = "wrap"
+
+    @property
+    def can_fail(self) -> bool:
+        return self.bound != "clamp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,5 +345,8 @@ class Kernel:
 
 
 def has_check(body: tuple[Stmt, ...]) -> bool:
-    """Return whether a statement, at any depth, is a `Check`."""
-    return any(isinstance(s, Check) or (isinstance(s, Loop) and has_check(s.body)) for s in body)
+    """Return whether a statement, at any depth, is a `Check` that can fail."""
+    return any(
+        s.can_fail if isinstance(s, Check) else isinstance(s, Loop) and has_check(s.body)
+        for s in body
+    )

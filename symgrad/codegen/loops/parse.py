@@ -155,6 +155,7 @@ class _Parser(TokenReader):
         readers: dict[str, Callable[[], Stmt]] = {
             "for": self._for,
             "check": self._check,
+            "clamp": self._clamp,
             "fold": self._fold,
             "product": self._product,
         }
@@ -182,8 +183,17 @@ class _Parser(TokenReader):
         value = self._atom(int64)
         self.take("in")
         extent = self.integer()
+        is_strict = extent == 0 and self.accept("..")
+        extent = self.integer() if is_strict else extent
         self.take("else")
-        return Check(name, value, extent, self.integer())
+        return Check(name, value, extent, self.integer(), "strict" if is_strict else "wrap")
+
+    def _clamp(self) -> Check:
+        name = self.name()
+        self.take("=")
+        value = self._atom(int64)
+        self.take("in")
+        return Check(name, value, self.integer(), 0, "clamp")
 
     def _marked_number(self, word: str) -> int:
         """Take `word(8)`, or nothing, which means 1."""

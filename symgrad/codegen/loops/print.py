@@ -153,8 +153,11 @@ class _Printer:
             case Store(buffer, index, value):
                 text = _print_atom(value, self.buffers.get(buffer))
                 self.line(f"{buffer}[{print_index(index)}] = {text}")
-            case Check(name, value, extent, status):
-                self.line(f"check {name} = {_print_atom(value, int64)} in {extent} else {status}")
+            case Check(name, value, extent, status, bound):
+                text = f"{name} = {_print_atom(value, int64)} in"
+                least = "0.." if bound == "strict" else ""
+                checked = f"check {text} {least}{extent} else {status}"
+                self.line(checked if statement.can_fail else f"clamp {text} {extent}")
             case For():
                 self._print_for(statement)
             case Fold():
@@ -301,9 +304,9 @@ class _Renamer:
                 return self._let(statement)
             case Store(buffer, index, value):
                 return Store(self._buffers[buffer], self._index(index), self._atom(value))
-            case Check(name, value, extent, status):
+            case Check(name, value):
                 renamed = self._atom(value)
-                return Check(self._bind_var(name), renamed, extent, status)
+                return replace(statement, name=self._bind_var(name), value=renamed)
             case For(var):
                 renamed_var = self._bind_var(var)
                 return replace(statement, var=renamed_var, body=self._body(statement.body))

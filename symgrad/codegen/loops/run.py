@@ -156,7 +156,10 @@ class _Interpreter:
 
     def _check(self, check: Check) -> None:
         value = int(self._atom(check.value))
-        if not -check.extent <= value < check.extent:
+        if not check.can_fail:
+            value = min(max(value, 0), check.extent - 1)
+        least = -check.extent if check.bound == "wrap" else 0
+        if not least <= value < check.extent:
             raise _CheckFailed(check.status)
         self._positions[check.name] = value if value >= 0 else value + check.extent
 

@@ -250,7 +250,9 @@ class _Verifier:
         varies = self._atom(check.value, scope, int64, "an index to check")
         assert not varies, f"{check.name} differs between the lanes of {scope.lane}"
         assert check.extent >= 0, f"{check.name} is checked against {check.extent}"
-        assert check.status > 0, f"status {check.status} does not say that a check failed"
+        says_failure = check.status > 0 if check.can_fail else check.status == 0
+        assert says_failure, f"status {check.status} does not say whether a check failed"
+        assert check.extent or check.can_fail, f"{check.name} is clamped to nothing"
         self._free(check.name, scope)
         scope.extents[check.name] = check.extent
         # No index is in an empty range, so the kernel never passes.

@@ -45,8 +45,6 @@ from symgrad.graph.structures import (
     Reshape,
     Scan,
     Scatter,
-    ScatterAdd,
-    ScatterSet,
     Switch,
     View,
     While,
@@ -109,7 +107,7 @@ class _Lowering:
                 return self._fold_group(anchor, spec)
             case Place():
                 return self._place_group(anchor, spec)
-            case ScatterAdd() | ScatterSet():
+            case Scatter():
                 return self._scatter_group(anchor, spec)
             case None | Map() | Iota() | View() | Reshape() | Gather():
                 raise AssertionError(f"{anchor!r} is no anchor")
@@ -340,25 +338,22 @@ class _Lowering:
         _base, updates, *indices = anchor.inputs
         output = anchor.output
         shape = output.type.static_shape
-        rank = indices[0].ndim
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
-            start, stop = spec.axis, spec.axis + rank
-            rows = self.values.checked(scope, anchor, output, spec.axis, indices, index[start:stop])
-            place = (*index[:start], *rows, *index[stop:])
+            place = self.values.indexed(scope, anchor, spec, output, indices, index)
             item = self.values.value(scope, updates, index)
             offset = self.values.linear(place, shape)
             for name in self.values.destinations(output):
-                if isinstance(spec, ScatterSet):
+                if spec.combine is None:
                     scope.statements.append(Store(name, offset, item))
                     continue
-                # Not `scope.load`: what was loaded before another row was added is out of date.
+                # Not `scope.load`: what was loaded before another row was written is out of date.
                 old = Ref(scope.names.value(), output.dtype)
                 scope.statements.append(Let(old.name, Load(name, offset, output.dtype)))
-                scope.statements.append(Store(name, offset, scope.call("add", old, item)))
+                scope.statements.append(Store(name, offset, spec.combine(scope, old, item)))
 
         # Rows may meet, so they are written one after another.
-        rows = range(spec.axis, spec.axis + rank)
+        rows = range(spec.axis, spec.axis + indices[0].ndim)
         body = self.nest(updates.type.static_shape, write, ordered=rows)
         return (*self._copy_of_base(anchor), *body)
 

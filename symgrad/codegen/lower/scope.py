@@ -28,6 +28,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.graph.structures import Bound
 
 ValueKey = tuple[Tensor, tuple[Index, ...]]
 
@@ -97,10 +98,10 @@ class Scope:
             return Const(index.const, dtypes.int64)
         return self.let(IndexValue(index, dtypes.int64))
 
-    def check(self, value: Atom, extent: int, status: int) -> Index:
+    def check(self, value: Atom, extent: int, status: int, bound: Bound = "wrap") -> Index:
         """Bind an index that is data, after a check that it lies in an axis of `extent`."""
         name = self.names.value()
-        self.statements.append(Check(name, value, extent, status))
+        self.statements.append(Check(name, value, extent, status, bound))
         return Index(0, ((name, 1),))
 
     # ------------------------------------------------------------------ the Scalars protocol

@@ -14,6 +14,7 @@ from symgrad.codegen.loops.index_arithmetic import bounds, modulus, quotient, sc
 from symgrad.codegen.loops.language import (
     Atom,
     Check,
+    Const,
     Fold,
     For,
     Index,
@@ -40,8 +41,7 @@ from symgrad.graph.structures import (
     Reduce,
     Reshape,
     Scan,
-    ScatterAdd,
-    ScatterSet,
+    Scatter,
     Switch,
     View,
     While,
@@ -171,7 +171,7 @@ class GroupValues:
                 indices = node.inputs[1:]
                 rows = index[axis : axis + indices[0].ndim]
                 return [(t, rows) for t in indices if self._affine(t, rows) is None]
-            case None | Iota() | Place() | Reduce() | Contract() | ScatterAdd() | ScatterSet():
+            case None | Iota() | Place() | Reduce() | Contract() | Scatter():
                 return []
             case Switch() | While() | Scan() | Call():
                 return []
@@ -189,13 +189,13 @@ class GroupValues:
                 return operands[0]
             case Iota(axis):
                 return scope.cast(scope.index_value(index[axis]), tensor.dtype)
-            case Gather(axis, _):
-                return self._gather(scope, tensor.node, axis, index)
+            case Gather():
+                return self._gather(scope, tensor.node, spec, index)
             case None:
                 return self._element(scope, tensor, index)
             case Reduce() | Contract():
                 raise AssertionError(f"{tensor!r}: the loops of its group remember its value")
-            case Place() | ScatterAdd() | ScatterSet() | Switch() | While() | Scan() | Call():
+            case Place() | Scatter() | Switch() | While() | Scan() | Call():
                 raise AssertionError(f"{tensor!r} is read while its group still makes it")
             case _:
                 assert_never(spec)
@@ -211,14 +211,33 @@ class GroupValues:
 
     # --------------------------------------------------------------- indices that are data
 
-    def _gather(self, scope: Scope, node: Node, axis: int, index: tuple[Index, ...]) -> Atom:
+    def _gather(self, scope: Scope, node: Node, spec: Gather, index: tuple[Index, ...]) -> Atom:
         operand, *indices = node.inputs
-        rank = indices[0].ndim
-        rows = index[axis : axis + rank]
-        found = self.checked(scope, node, operand, axis, indices, rows)
-        place = (*index[:axis], *found, *index[axis + rank :])
+        place = self.indexed(scope, node, spec, operand, indices, index)
         tensor, place = self.through_views(operand, place)
         return self._element(scope, tensor, place)
+
+    def indexed(
+        self,
+        scope: Scope,
+        node: Node,
+        spec: Gather | Scatter,
+        operand: Tensor,
+        indices: Sequence[Tensor],
+        index: tuple[Index, ...],
+    ) -> tuple[Index, ...]:
+        """Return where in `operand` lies what `indices` put at `index`, those that are data checked.
+
+        Of a window it is as far behind its begin as the axes behind those of the indices say.
+        """
+        axis, behind = spec.axis, spec.axis + indices[0].ndim
+        found = self._checked(scope, node, spec, operand, indices, index[axis:behind])
+        if spec.window is not None:
+            inside = index[behind : behind + spec.count]
+            pairs = zip(found, inside, strict=True)
+            found = tuple(scaled_sum([(begin, 1), (offset, 1)]) for begin, offset in pairs)
+            behind += spec.count
+        return (*index[:axis], *found, *index[behind:])
 
     def through_views(
         self, tensor: Tensor, index: tuple[Index, ...]
@@ -229,12 +248,12 @@ class GroupValues:
             tensor, index = operand, self.mapped(view.index, index)
         return tensor, index
 
-    def checked(
+    def _checked(
         self,
         scope: Scope,
         node: Node,
+        spec: Gather | Scatter,
         operand: Tensor,
-        axis: int,
         indices: Sequence[Tensor],
         rows: tuple[Index, ...],
     ) -> tuple[Index, ...]:
@@ -244,11 +263,16 @@ class GroupValues:
         """
         found = []
         for i, tensor in enumerate(indices):
-            extent = operand.type.static_shape[axis + i]
+            taken = 1 if spec.window is None else spec.window[i]
+            extent = operand.type.static_shape[spec.axis + i] - taken + 1
             position = self._affine(tensor, rows)
             if position is None or not self._is_within(position, extent):
                 value = self.value(scope, tensor, rows)
-                position = scope.check(value, extent, self.status(node))
+                if isinstance(value, Const) and 0 <= value.value < extent:
+                    found.append(Index(int(value.value)))
+                    continue
+                status = 0 if spec.bound == "clamp" else self.status(node)
+                position = scope.check(value, extent, status, spec.bound)
                 ((name, _),) = position.terms
                 assert isinstance(name, str), "a check binds a name"
                 self.extents[name] = extent

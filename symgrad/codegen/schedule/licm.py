@@ -30,6 +30,7 @@ from symgrad.codegen.loops.language import (
     Product,
     Stmt,
     Store,
+    has_check,
 )
 
 
@@ -69,22 +70,27 @@ def _runs(loop: Loop) -> bool:
 def _split(
     body: Sequence[Stmt], varying: set[str], constant: frozenset[str]
 ) -> tuple[list[Stmt], tuple[Stmt, ...]]:
-    """Return the values of `body` that depend on nothing in `varying`, and the rest."""
+    """Return the values of `body` that depend on nothing in `varying`, and the rest.
+
+    A check goes with them, if none that is left comes before it: the first to fail stays the first.
+    """
     moved: list[Stmt] = []
     kept: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, Let) and _is_uniform(statement, varying, constant):
-            moved.append(statement)
-            continue
+        is_late = isinstance(statement, Check) and has_check(tuple(kept))
+        if isinstance(statement, Let | Check) and not is_late:
+            if _is_uniform(statement, varying, constant):
+                moved.append(statement)
+                continue
         varying |= _binds(statement)
         kept.append(statement)
     return moved, tuple(kept)
 
 
-def _is_uniform(let: Let, varying: set[str], constant: frozenset[str]) -> bool:
-    if isinstance(let.value, Load) and let.value.buffer not in constant:
+def _is_uniform(of: Let | Check, varying: set[str], constant: frozenset[str]) -> bool:
+    if isinstance(of.value, Load) and of.value.buffer not in constant:
         return False
-    return varying.isdisjoint(names_used(let.value))
+    return varying.isdisjoint(names_used(of.value))
 
 
 def _binds(statement: Stmt) -> set[str]:

@@ -42,8 +42,8 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
 def _nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
     """Return loops around each other, with at most values between them, and the innermost body."""
     loops = [loop]
-    while sum(not isinstance(s, Let) for s in loops[-1].body) == 1:
-        inner = next(s for s in loops[-1].body if not isinstance(s, Let))
+    while sum(not isinstance(s, Let | Check) for s in loops[-1].body) == 1:
+        inner = next(s for s in loops[-1].body if not isinstance(s, Let | Check))
         if not isinstance(inner, For):
             break
         loops.append(inner)

@@ -56,7 +56,7 @@ def unmoved(kernel: Kernel) -> Relocated:
 
 def statuses_of(kernel: Kernel) -> int:
     """Return the largest status of the checks of `kernel`, 0 if it has none."""
-    checks = (s for s in statements(kernel.body) if isinstance(s, Check))
+    checks = (s for s in statements(kernel.body) if isinstance(s, Check) and s.can_fail)
     return max((check.status for check in checks), default=0)
 
 
@@ -93,7 +93,7 @@ class _Touched:
                     self._touch(buffer, index)
                 case Check():
                     self._extents[statement.name] = statement.extent
-                    self.statuses.append(statement.status)
+                    self.statuses.extend([statement.status] if statement.can_fail else [])
                 case For() | Fold():
                     self._extents[statement.var] = statement.extent
                     self.visit(statement.body)
@@ -139,7 +139,7 @@ def _moved(
             case Store(buffer, index, value):
                 result.append(Store(buffer, move(buffer, index), value))
             case Check():
-                result.append(replace(statement, status=numbers[statement.status]))
+                result.append(replace(statement, status=numbers.get(statement.status, 0)))
             case For() | Fold():
                 result.append(replace(statement, body=_moved(statement.body, starts, numbers)))
             case Product(lhs=lhs, rhs=rhs):

@@ -22,7 +22,7 @@ from symgrad.graph.ops.comparison import equal, logical_and, where
 from symgrad.graph.ops.elementwise import filled, filled_like, tangents_or_zeros
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import moveaxis
-from symgrad.graph.structures import Gather, Iota, ScatterAdd, ScatterSet
+from symgrad.graph.structures import Gather, Iota, Scatter
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 
@@ -89,10 +89,10 @@ def _places(op: str, x: TensorType, indices: Sequence[TensorType], axis: int) ->
 
 
 def _gather_reference(x: Array, *indices: Array, axis: int) -> Array:
-    return np.array(x[(slice(None),) * axis + _within("gather", x, indices, axis)])
+    return np.array(x[(slice(None),) * axis + within("gather", x, indices, axis)])
 
 
-def _within(op: str, x: Array, indices: Sequence[Array], axis: int) -> tuple[Array, ...]:
+def within(op: str, x: Array, indices: Sequence[Array], axis: int) -> tuple[Array, ...]:
     """Return `indices` counted from the start; raises `IndexOutOfRangeError`."""
     counted = []
     for offset, index in enumerate(indices):
@@ -121,13 +121,13 @@ def _gather_batch(operands: Operands, *, axis: int) -> Tensor:
         return operands.apply(*operands.tensors, axis=axis + 1)
     places = [operands.lift(entry) for entry in indices]
     if x.is_batched:
-        rows, places = _beside(x.tensor, places, axis)
+        rows, places = beside(x.tensor, places, axis)
     else:
         rows = x.tensor
     return moveaxis(operands.apply(rows, *places, axis=axis), axis, 0)
 
 
-def _beside(x: Tensor, places: Sequence[Tensor], axis: int) -> tuple[Tensor, list[Tensor]]:
+def beside(x: Tensor, places: Sequence[Tensor], axis: int) -> tuple[Tensor, list[Tensor]]:
     """Put the axis of `x` before `axis`, to be indexed with its own number."""
     return moveaxis(x, 0, axis), [iota(places[0].shape, 0), *places]
 
@@ -155,11 +155,11 @@ def _scatter_add_infer(
 ) -> TensorType:
     if base.dtype.is_bool or updates.dtype != base.dtype:
         raise DTypeError("scatter_add", f"updates: {updates} are not added to base: {base}")
-    _check_updates("scatter_add", base, updates, indices, axis)
+    check_updates("scatter_add", base, updates, indices, axis)
     return base
 
 
-def _check_updates(
+def check_updates(
     op: str, base: TensorType, updates: TensorType, indices: Sequence[TensorType], axis: int
 ) -> None:
     places = _places(op, base, indices, axis)
@@ -169,7 +169,7 @@ def _check_updates(
 
 def _scatter_add_reference(base: Array, updates: Array, *indices: Array, axis: int) -> Array:
     result = np.array(base)
-    places = (slice(None),) * axis + _within("scatter_add", base, indices, axis)
+    places = (slice(None),) * axis + within("scatter_add", base, indices, axis)
     with np.errstate(all="ignore"):
         # NumPy's annotation leaves out the slices that its documentation allows.
         np.add.at(result, places, updates)  # type: ignore[arg-type]
@@ -183,16 +183,16 @@ def _scatter_add_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
 
 def _scatter_add_kernel(
     _base: TensorType, _updates: TensorType, *indices: TensorType, axis: int
-) -> ScatterAdd:
-    return ScatterAdd(axis, len(indices))
+) -> Scatter:
+    return Scatter(axis, len(indices), lambda s, old, update: s.call("add", old, update))
 
 
-def _scatter_batch(operands: Operands, *, axis: int) -> Tensor:
+def scatter_batch(operands: Operands, *, axis: int) -> Tensor:
     base, updates, *indices = operands.entries
     into, added = operands.lift(base), operands.lift(updates)
     if not any(entry.is_batched for entry in indices):
         return operands.apply(into, added, *(e.tensor for e in indices), axis=axis + 1)
-    rows, places = _beside(into, [operands.lift(entry) for entry in indices], axis)
+    rows, places = beside(into, [operands.lift(entry) for entry in indices], axis)
     result = operands.apply(rows, moveaxis(added, 0, axis), *places, axis=axis)
     return moveaxis(result, axis, 0)
 
@@ -214,7 +214,7 @@ scatter_add_op = define(
     reference=_scatter_add_reference,
     grad=_scatter_add_grad,
     kernel=_scatter_add_kernel,
-    batch=_scatter_batch,
+    batch=scatter_batch,
     tangent=_scatter_add_tangent,
 )
 
@@ -232,13 +232,13 @@ def _scatter_set_infer(
 ) -> TensorType:
     if updates.dtype != base.dtype:
         raise DTypeError("scatter_set", f"updates: {updates} are not written to base: {base}")
-    _check_updates("scatter_set", base, updates, indices, axis)
+    check_updates("scatter_set", base, updates, indices, axis)
     return base
 
 
 def _scatter_set_reference(base: Array, updates: Array, *indices: Array, axis: int) -> Array:
     result = np.array(base)
-    places = _within("scatter_set", base, indices, axis)
+    places = within("scatter_set", base, indices, axis)
     # One at a time: which of several values an assignment leaves is not promised for all indices.
     rows = np.moveaxis(result, range(axis), range(-axis, 0))
     given = np.moveaxis(updates, range(axis), range(-axis, 0))
@@ -271,8 +271,8 @@ def _stays(base: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
 
 def _scatter_set_kernel(
     _base: TensorType, _updates: TensorType, *indices: TensorType, axis: int
-) -> ScatterSet:
-    return ScatterSet(axis, len(indices))
+) -> Scatter:
+    return Scatter(axis, len(indices), None)
 
 
 scatter_set_op = define(
@@ -281,5 +281,5 @@ scatter_set_op = define(
     reference=_scatter_set_reference,
     grad=_scatter_set_grad,
     kernel=_scatter_set_kernel,
-    batch=_scatter_batch,
+    batch=scatter_batch,
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import checked_axes, traits_of
+from symgrad.graph.structures import Gather, KernelSpec, Scatter, checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
 from symgrad.passes.fusion.draft import Draft, Drafts
@@ -206,20 +206,25 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
     scatter to where something was gathered before finds its indices in range.
     """
     before = [n for n in before if not traits_of(specs[n]).writes_rows]
-    gathered = {_place(n, axes) for n in before if (axes := checked_axes(specs[n]))}
+    gathered = {_place(n, specs[n]) for n in before if checked_axes(specs[n])}
     for node in nodes:
         traits, axes = traits_of(specs[node]), checked_axes(specs[node])
-        if traits.writes_rows and _place(node, axes) in gathered:
+        if traits.writes_rows and _place(node, specs[node]) in gathered:
             continue
         if traits.is_nested or axes:
             return True
     return False
 
 
-def _place(node: Node, axes: range) -> tuple[object, ...]:
-    """Return what decides whether indices are in range: the indices and the sizes of their axes."""
+def _place(node: Node, spec: KernelSpec | None) -> tuple[object, ...]:
+    """Return what decides whether indices are in range: the indices and the sizes of their axes.
+
+    And those of the blocks that begin there, where a block does.
+    """
+    axes = checked_axes(spec)
     shape = node.inputs[0].shape[axes.start : axes.stop]
-    return (*node.inputs[-len(axes) :], *shape)
+    window = spec.window if isinstance(spec, Gather | Scatter) else None
+    return (window, *node.inputs[-len(axes) :], *shape)
 
 
 def state_of(node: Node) -> State | None:
