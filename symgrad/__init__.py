@@ -165,6 +165,14 @@ from symgrad.graph.ops.reduction import mean as mean
 from symgrad.graph.ops.reduction import min as min
 from symgrad.graph.ops.reduction import prod as prod
 from symgrad.graph.ops.reduction import sum as sum
+from symgrad.graph.ops.segments import gather_nd as gather_nd
+from symgrad.graph.ops.segments import put_along_axis as put_along_axis
+from symgrad.graph.ops.segments import scatter_nd as scatter_nd
+from symgrad.graph.ops.segments import segment_max as segment_max
+from symgrad.graph.ops.segments import segment_mean as segment_mean
+from symgrad.graph.ops.segments import segment_min as segment_min
+from symgrad.graph.ops.segments import segment_prod as segment_prod
+from symgrad.graph.ops.segments import segment_sum as segment_sum
 from symgrad.graph.ops.slicing import concat as concat
 from symgrad.graph.ops.slicing import flip as flip
 from symgrad.graph.ops.slicing import pad as pad
@@ -205,6 +213,8 @@ from symgrad.graph.ops.views import split as split
 from symgrad.graph.ops.views import swapaxes as swapaxes
 from symgrad.graph.ops.views import tile as tile
 from symgrad.graph.ops.views import unstack as unstack
+from symgrad.graph.ops.windows import dynamic_slice as dynamic_slice
+from symgrad.graph.ops.windows import dynamic_update_slice as dynamic_update_slice
 from symgrad.passes.gradients.aggregate import AggregationMethod as AggregationMethod
 from symgrad.passes.gradients.arguments import UnconnectedGradients as UnconnectedGradients
 from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_gradient

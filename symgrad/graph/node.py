@@ -323,6 +323,11 @@ class Tensor(Operators["Tensor"], Immutable):
     def __getitem__(self, key: Any) -> Tensor:
         return self._call("getitem", key)
 
+    @property
+    def at(self) -> Any:
+        """What is chosen of it to be written: `x.at[key].set(v)`, `.add`, `.multiply`, ..."""
+        return provided("at")(self)
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return provided("array_namespace")(api_version)
 

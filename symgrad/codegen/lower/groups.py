@@ -6,7 +6,7 @@ fold a reduced axis, in the order of the axes; `schedule/vectorize.py` makes it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -151,7 +151,7 @@ class _Lowering:
         write: Callable[[Scope, tuple[Index, ...]], None],
         *,
         outer: Scope | None = None,
-        ordered: range = range(0),
+        ordered: Container[int] = (),
     ) -> tuple[Stmt, ...]:
         """Return loops over `shape` around what `write` puts into their innermost body.
 
@@ -339,8 +339,12 @@ class _Lowering:
         output = anchor.output
         shape = output.type.static_shape
 
+        # Rows may meet, so they are written one after another.
+        ordered = set(range(spec.axis, spec.axis + indices[0].ndim))
+
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
             place = self.values.indexed(scope, anchor, spec, output, indices, index)
+            ordered.difference_update(_apart(index, place[spec.axis : spec.axis + spec.count]))
             item = self.values.value(scope, updates, index)
             offset = self.values.linear(place, shape)
             for name in self.values.destinations(output):
@@ -352,9 +356,7 @@ class _Lowering:
                 scope.statements.append(Let(old.name, Load(name, offset, output.dtype)))
                 scope.statements.append(Store(name, offset, spec.combine(scope, old, item)))
 
-        # Rows may meet, so they are written one after another.
-        rows = range(spec.axis, spec.axis + indices[0].ndim)
-        body = self.nest(updates.type.static_shape, write, ordered=rows)
+        body = self.nest(updates.type.static_shape, write, ordered=ordered)
         return (*self._copy_of_base(anchor), *body)
 
     def _copy_of_base(self, anchor: Node) -> tuple[Stmt, ...]:
@@ -380,6 +382,12 @@ def _index(axes: Sequence[tuple[str, int]]) -> tuple[Index, ...]:
     So it is what dividing out the position of an element gives, see `Values.reshaped`.
     """
     return tuple(Index() if extent == 1 else _of(variable) for variable, extent in axes)
+
+
+def _apart(index: Sequence[Index], place: Sequence[Index]) -> list[int]:
+    """Return the axes along which no two elements meet: an index is their position and no more."""
+    moving = {p.terms[0][0] for p in place if len(p.terms) == 1}
+    return [axis for axis, i in enumerate(index) if i.terms and i.terms[0][0] in moving]
 
 
 def _of(variable: str) -> Index:

@@ -226,9 +226,10 @@ class GroupValues:
         indices: Sequence[Tensor],
         index: tuple[Index, ...],
     ) -> tuple[Index, ...]:
-        """Return where in `operand` lies what `indices` put at `index`, those that are data checked.
+        """Return where in `operand` the element at `index` is that `indices` choose.
 
-        Of a window it is as far behind its begin as the axes behind those of the indices say.
+        Those that are data are checked. In a window it is as far behind where that begins as the
+        axes behind those of the indices say.
         """
         axis, behind = spec.axis, spec.axis + indices[0].ndim
         found = self._checked(scope, node, spec, operand, indices, index[axis:behind])

@@ -78,16 +78,17 @@ def _split(
     kept: list[Stmt] = []
     for statement in body:
         is_late = isinstance(statement, Check) and has_check(tuple(kept))
-        if isinstance(statement, Let | Check) and not is_late:
-            if _is_uniform(statement, varying, constant):
-                moved.append(statement)
-                continue
+        if not is_late and _is_uniform(statement, varying, constant):
+            moved.append(statement)
+            continue
         varying |= _binds(statement)
         kept.append(statement)
     return moved, tuple(kept)
 
 
-def _is_uniform(of: Let | Check, varying: set[str], constant: frozenset[str]) -> bool:
+def _is_uniform(of: Stmt, varying: set[str], constant: frozenset[str]) -> bool:
+    if not isinstance(of, Let | Check):
+        return False
     if isinstance(of.value, Load) and of.value.buffer not in constant:
         return False
     return varying.isdisjoint(names_used(of.value))

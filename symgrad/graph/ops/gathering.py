@@ -162,6 +162,7 @@ def _scatter_add_infer(
 def check_updates(
     op: str, base: TensorType, updates: TensorType, indices: Sequence[TensorType], axis: int
 ) -> None:
+    """Raise an error if `updates` do not have the shape that a gather of `base` would have."""
     places = _places(op, base, indices, axis)
     wanted = (*base.shape[:axis], *places, *base.shape[axis + len(indices) :])
     meet_shapes(op, "updates", updates, "the elements chosen", base.with_shape(wanted))
@@ -188,6 +189,7 @@ def _scatter_add_kernel(
 
 
 def scatter_batch(operands: Operands, *, axis: int) -> Tensor:
+    """Give a scatter one more axis: where indices have it too, it is indexed with its number."""
     base, updates, *indices = operands.entries
     into, added = operands.lift(base), operands.lift(updates)
     if not any(entry.is_batched for entry in indices):

@@ -11,28 +11,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.errors import DTypeError
+from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Grads, Infer, KernelRule, Node, OpDef, Reference, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import cast
-from symgrad.graph.ops.arithmetic import divide, multiply
+from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.comparison import equal, isnan, logical_or, where
 from symgrad.graph.ops.conversion import size_of
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import (
     check_updates,
     gather,
+    iota,
     scatter_batch,
-    scatter_rows,
     set_rows,
     within,
 )
 from symgrad.graph.ops.scan import scan_loop
-from symgrad.graph.ops.structure import accumulator_dtype, reshape
+from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.structures import Scatter
 from symgrad.graph.types import Array, TensorType
+
+_NO_UPDATE = np.iinfo(np.int64).max
 
 
 def multiply_rows(base: Tensor, updates: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
@@ -49,15 +51,13 @@ def extreme_rows(
     """Return `base` with the extremes of the elements a gather would read and of `updates`.
 
     `definition` says which, `scatter_min_op` or `scatter_max_op`. A nan is taken wherever there is
-    one. The base and the updates that are the extreme share its gradient evenly.
+    one. Of equals the base has the gradient, or else the first of the updates.
     """
     return apply(definition, base, updates, *indices, axis=axis)
 
 
 def _infer(op: str) -> Infer:
-    def infer(
-        base: TensorType, updates: TensorType, *indices: TensorType, axis: int
-    ) -> TensorType:
+    def infer(base: TensorType, updates: TensorType, *indices: TensorType, axis: int) -> TensorType:
         if base.dtype.is_bool or updates.dtype != base.dtype:
             raise DTypeError(op, f"updates: {updates} are not combined with base: {base}")
         check_updates(op, base, updates, indices, axis)
@@ -79,9 +79,7 @@ def _reference(op: str, ufunc: np.ufunc) -> Reference:
 
 
 def _kernel(scalar_op: str) -> KernelRule:
-    def kernel(
-        _base: TensorType, _updates: TensorType, *indices: TensorType, axis: int
-    ) -> Scatter:
+    def kernel(_base: TensorType, _updates: TensorType, *indices: TensorType, axis: int) -> Scatter:
         return Scatter(axis, len(indices), lambda s, old, update: s.call(scalar_op, old, update))
 
     return kernel
@@ -128,13 +126,18 @@ def _found_rows(
 def _extreme_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
     base, updates, *indices = node.inputs
     of_base = _is_extreme(base, node.output)
+    # The number of the first update that is the extreme of its place, -1 where the base is.
+    places, rest = indices[0].shape, updates.ndim - axis - indices[0].ndim
+    numbers = reshape(iota((indices[0].type.size,), 0), (*(1,) * axis, *places, *(1,) * rest))
+    number = broadcast_to(numbers, updates.shape)
+    none = filled(updates.shape, _NO_UPDATE, dtypes.int64)
     of_updates = _is_extreme(updates, gather(node.output, indices, axis))
-    wide = accumulator_dtype(base.dtype)
-    count = scatter_rows(cast(of_base, wide), cast(of_updates, wide), indices, axis)
-    share = divide(g, cast(count, g.dtype))
+    start = where(of_base, -1, filled(base.shape, _NO_UPDATE, dtypes.int64))
+    first = extreme_rows(scatter_min_op, start, where(of_updates, number, none), indices, axis)
+    is_first = equal(gather(first, indices, axis), number)
     return (
-        where(of_base, share, filled_like(base, 0)),
-        where(of_updates, gather(share, indices, axis), filled_like(updates, 0)),
+        where(of_base, g, filled_like(base, 0)),
+        where(is_first, gather(g, indices, axis), filled_like(updates, 0)),
         *(None for _ in indices),
     )
 

@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
+from symgrad.graph import dtypes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import gather_axes, index_tensor
+from symgrad.graph.ops.slice_bounds import TensorBounds, tensor_bounds
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.windows import read_window
 from symgrad.graph.sizes import Dim, Size, at_least, at_most, divide
 from symgrad.graph.types import Shape
 
@@ -31,23 +34,49 @@ _OP = "getitem"
 def getitem(x: Any, key: Any, /) -> Tensor:
     """Return `x[key]` as NumPy does: ints, slices, `...`, None, integer arrays and tensors.
 
-    A boolean array stands for the integer arrays of its true places. Raises
+    A boolean array stands for the integer arrays of its true places. A slice may be bounded by
+    integer scalars if it is seen to be of a static length, as in `x[i : i + 3]`. All of it must
+    then lie within `x`: what NumPy would cut off, or count from the end, is out of range. Raises
     `IndexOutOfRangeError`, `ShapeError` for too many indices, and `DTypeError` for what is no
     index, such as a boolean tensor: the shape of the result would depend on data.
     """
     x = as_tensor(x)
-    items = _with_all_axes(x, _without_masks(x, key if isinstance(key, tuple) else (key,)))
-    cuts = _cuts(x, items)
+    x, items = _windowed(x, items_of(x, key))
+    cuts = cuts_of(x, items)
     sliced = slice_axes(x, [c.start for c in cuts], [c.size for c in cuts], [c.step for c in cuts])
     kept = reshape(sliced, tuple(n for n, c in zip(sliced.shape, cuts, strict=True) if not c.drops))
-    arrays = [item for item in items if _is_array(item)]
+    arrays = [item for item in items if is_array(item)]
     if not arrays:
         return _with_new_axes(kept, items, (), 0)
     return _gathered(kept, items, arrays)
 
 
+def items_of(x: Tensor, key: Any) -> list[Any]:
+    """Return the items of a key, with masks as integer arrays and a slice for what is missing."""
+    return _with_all_axes(x, _without_masks(x, key if isinstance(key, tuple) else (key,)))
+
+
+def _windowed(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
+    """Return what slices bounded by tensors leave of `x`, and the items with slices of all that."""
+    on_axes = [item for item in items if item is not None and item is not Ellipsis]
+    bounds = {a: found for a, i in enumerate(on_axes) if (found := bounds_of(i)) is not None}
+    if not bounds:
+        return x, items
+    first, last = min(bounds), max(bounds)
+    axes = range(first, last + 1)
+    starts = [bounds[a].start if a in bounds else as_tensor(0, dtypes.int64) for a in axes]
+    sizes = [bounds[a].length if a in bounds else x.shape[a] for a in axes]
+    taken = read_window(x, starts, sizes, first, clamps=False)
+    return taken, [i if (b := bounds_of(i)) is None else slice(None, None, b.step) for i in items]
+
+
+def bounds_of(item: Any) -> TensorBounds | None:
+    """Return what a slice that tensors bound takes, None for any other item of a key."""
+    return tensor_bounds(item) if isinstance(item, slice) else None
+
+
 @dataclass(frozen=True, slots=True)
-class _AxisPart:
+class AxisPart:
     """What a key takes of one axis; `drops` if the axis then disappears."""
 
     start: Dim
@@ -56,7 +85,8 @@ class _AxisPart:
     drops: bool = False
 
 
-def _is_array(item: Any) -> bool:
+def is_array(item: Any) -> bool:
+    """Return whether an item of a key is an array or a tensor."""
     return isinstance(item, Tensor | np.ndarray)
 
 
@@ -66,7 +96,7 @@ def _without_masks(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
     items: list[Any] = []
     axis = 0
     for place, item in enumerate(given):
-        if _is_mask(item):
+        if is_mask(item):
             _check_mask(x, item, axis)
             items.extend(np.nonzero(item))
         else:
@@ -85,7 +115,8 @@ def _as_item(item: Any) -> Any:
     return np.asarray(item) if isinstance(item, list | range) else item
 
 
-def _is_mask(item: Any) -> bool:
+def is_mask(item: Any) -> bool:
+    """Return whether an item of a key is an array of bools."""
     return isinstance(item, np.ndarray) and item.dtype == np.bool_ and item.ndim > 0
 
 
@@ -120,7 +151,7 @@ def _check_item(item: Any) -> None:
 def _axes_taken(item: Any) -> int:
     if item is None or item is Ellipsis:
         return 0
-    return int(item.ndim) if _is_mask(item) else 1
+    return int(item.ndim) if is_mask(item) else 1
 
 
 def _with_all_axes(x: Tensor, items: list[Any]) -> list[Any]:
@@ -139,8 +170,9 @@ def _with_all_axes(x: Tensor, items: list[Any]) -> list[Any]:
     return [*items[: dots[0] + 1], *rest, *items[dots[0] + 1 :]]
 
 
-def _cuts(x: Tensor, items: list[Any]) -> list[_AxisPart]:
-    cuts: list[_AxisPart] = []
+def cuts_of(x: Tensor, items: list[Any]) -> list[AxisPart]:
+    """Return what the slices and ints of a key take of each axis, all of one that has an array."""
+    cuts: list[AxisPart] = []
     for item in items:
         if item is None or item is Ellipsis:
             continue
@@ -148,29 +180,29 @@ def _cuts(x: Tensor, items: list[Any]) -> list[_AxisPart]:
         size = x.shape[axis]
         if isinstance(item, slice):
             cuts.append(_cut_of_slice(item, size))
-        elif _is_array(item):
-            cuts.append(_AxisPart(0, size, 1))
+        elif is_array(item):
+            cuts.append(AxisPart(0, size, 1))
         else:
             cuts.append(_cut_of_int(int(item), size, axis))
     return cuts
 
 
-def _cut_of_int(index: int, size: Dim, axis: int) -> _AxisPart:
+def _cut_of_int(index: int, size: Dim, axis: int) -> AxisPart:
     if isinstance(size, int) and not -size <= index < size:
         raise IndexOutOfRangeError(
             _OP, f"index {index} is outside of axis {axis} of size {size}", source=user_source()
         )
-    return _AxisPart(index if index >= 0 else size + index, 1, 1, drops=True)
+    return AxisPart(index if index >= 0 else size + index, 1, 1, drops=True)
 
 
-def _cut_of_slice(item: slice, size: Dim) -> _AxisPart:
+def _cut_of_slice(item: slice, size: Dim) -> AxisPart:
     start, stop, step = (_bound(b) for b in (item.start, item.stop, item.step))
     stride = 1 if step is None else step
     if not isinstance(stride, int) or stride == 0:
         raise ShapeError(_OP, f"{stride} is no step of a slice", source=user_source())
     if isinstance(size, int) and not isinstance(start, Size) and not isinstance(stop, Size):
         places = range(*slice(start, stop, stride).indices(size))
-        return _AxisPart(places.start if places else 0, len(places), stride)
+        return AxisPart(places.start if places else 0, len(places), stride)
     if stride > 0:
         return _forward_cut(start, stop, stride, size)
     return _backward_cut(start, stop, stride, size)
@@ -179,34 +211,27 @@ def _cut_of_slice(item: slice, size: Dim) -> _AxisPart:
 def _bound(bound: Any) -> Dim | None:
     if bound is None or isinstance(bound, Size):
         return bound
-    if isinstance(bound, Tensor):
-        raise DTypeError(
-            _OP,
-            "a tensor cannot bound a slice: the shape of the result would depend on data",
-            hint="use sg.take with start + sg.arange(size)",
-            source=user_source(),
-        )
     try:
         return operator.index(bound)
     except TypeError as error:
         raise DTypeError(_OP, f"{bound!r} does not bound a slice", source=user_source()) from error
 
 
-def _forward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _AxisPart:
+def _forward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> AxisPart:
     if stop is None and step == 1 and isinstance(start, int) and start < 0:
         count = at_most(-start, size)
-        return _AxisPart(size - count, count, 1)
+        return AxisPart(size - count, count, 1)
     low = 0 if start is None else start if _is_from_start(start) else at_least(size + start, 0)
     high = size if stop is None else _place(stop, size, 0, size)
     # A start beyond the end leaves nothing, so it needs no clipping: x[1:] has the same size as
     # x[:-1], and the two are seen to be equal.
-    return _AxisPart(low, at_least(divide(high - low + (step - 1), step), 0), step)
+    return AxisPart(low, at_least(divide(high - low + (step - 1), step), 0), step)
 
 
-def _backward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> _AxisPart:
+def _backward_cut(start: Dim | None, stop: Dim | None, step: int, size: Dim) -> AxisPart:
     high = size - 1 if start is None else _place(start, size, -1, size - 1)
     low = -1 if stop is None else _place(stop, size, -1, size - 1)
-    return _AxisPart(high, at_least(divide(high - low + (-step - 1), -step), 0), step)
+    return AxisPart(high, at_least(divide(high - low + (-step - 1), -step), 0), step)
 
 
 def _is_from_start(bound: Dim) -> bool:
@@ -220,7 +245,7 @@ def _place(bound: Dim, size: Dim, least: Dim, most: Dim) -> Dim:
 
 def _gathered(x: Tensor, items: list[Any], arrays: list[Any]) -> Tensor:
     """Index `x`, from which the axes of ints are gone, with the arrays among the items."""
-    axes = [a for a, item in enumerate(_on_axes(items)) if _is_array(item)]
+    axes = [a for a, item in enumerate(_on_axes(items)) if is_array(item)]
     pairs = zip(axes, arrays, strict=True)
     indices = [index_tensor(_OP, array, x.shape[axis], axis) for axis, array in pairs]
     names = {f"index {place}": index for place, index in enumerate(indices)}
@@ -237,7 +262,7 @@ def _gathered(x: Tensor, items: list[Any], arrays: list[Any]) -> Tensor:
 
 def _on_axes(items: list[Any]) -> list[Any]:
     """Return the items that stand for an axis which is still there."""
-    return [item for item in items if isinstance(item, slice) or _is_array(item)]
+    return [item for item in items if isinstance(item, slice) or is_array(item)]
 
 
 def _with_new_axes(x: Tensor, items: list[Any], block: Shape, place: int) -> Tensor:

@@ -17,7 +17,7 @@ from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, cast, meet_shapes, promote_operands
+from symgrad.graph.operands import as_tensor, meet_shapes, promote_operands
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.indexing import as_int64

@@ -1,0 +1,411 @@
+"""Indexed updates: `x.at[key].set(v)`, which gives `x` with the elements at `key` written anew.
+
+Nothing changes: the result is another tensor, for which a compiler may use the memory of `x`. What
+stands between the brackets is as in `subscript`. A block of slices becomes one window, index arrays
+become one scatter and a mask becomes a where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.late_binding import provide
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor
+from symgrad.graph.ops.arithmetic import add, divide, maximum, minimum, multiply, negative
+from symgrad.graph.ops.comparison import where
+from symgrad.graph.ops.elementwise import (
+    broadcast_target,
+    broadcast_together,
+    common_shape,
+    filled_like,
+)
+from symgrad.graph.ops.gathering import iota, scatter_rows, set_rows
+from symgrad.graph.ops.indexing import index_tensor
+from symgrad.graph.ops.scattering import (
+    extreme_rows,
+    multiply_rows,
+    scatter_max_op,
+    scatter_min_op,
+)
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.subscript import AxisPart, bounds_of, cuts_of, getitem, is_array, items_of
+from symgrad.graph.ops.views import moveaxis
+from symgrad.graph.ops.windows import update_like, write_window
+from symgrad.graph.sizes import Dim
+
+Rows = Callable[[Tensor, Tensor, Sequence[Tensor], int], Tensor]
+_OP = "at"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """A way to write: `combined(old, new)` gives an element, `rows` is its scatter."""
+
+    name: str
+    combined: Callable[[Tensor, Tensor], Tensor]
+    rows: Rows
+
+
+def _divide_rows(x: Tensor, updates: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:
+    return divide(x, multiply_rows(filled_like(x, 1), updates, indices, axis))
+
+
+_SET = _Mode("set", lambda old, new: new, set_rows)
+_ADD = _Mode("add", add, scatter_rows)
+_MULTIPLY = _Mode("multiply", multiply, multiply_rows)
+_DIVIDE = _Mode("divide", divide, _divide_rows)
+_MIN = _Mode("min", minimum, lambda x, v, i, a: extreme_rows(scatter_min_op, x, v, i, a))
+_MAX = _Mode("max", maximum, lambda x, v, i, a: extreme_rows(scatter_max_op, x, v, i, a))
+
+
+@provide
+def at(x: Tensor) -> At:
+    """Return what is chosen from by `x.at[key]`."""
+    return At(x)
+
+
+class At:
+    """The elements of `x`, to be chosen: `x.at[key]`."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
+
+    def __getitem__(self, key: Any) -> Chosen:
+        return Chosen(self._x, key)
+
+
+class Chosen:
+    """Indexed update: the elements of `x` at `key`, and what `x` is when they are written.
+
+    A key is what indexing takes, and out of range is what is for indexing: an error, when the
+    program runs if the index is a tensor. A bool tensor may be a key as well, and an array of bools
+    need not be as large as the axes it faces if it broadcasts to them.
+
+    Each method returns a tensor of the type of `x`. `v` broadcasts to `x[key]`, and its dtype must
+    promote to that of `x`: a Python scalar is weak, and what would lose its kind or its width is a
+    `DTypeError`. With a mask, `v` broadcasts to what one true element stands for.
+
+    Where a key names an element several times, `set` leaves the last `v` in row-major order, and
+    the gradient is that one's; the other methods combine them all, one after another.
+
+        >>> x = sg.placeholder((4,))
+        >>> y = x.at[[0, 2, 2]].add(1.0)
+        >>> sg.compile([x], y)(np.zeros(4, "float32"))
+        array([1., 0., 2., 0.], dtype=float32)
+
+    If nothing else reads `x`, a variable that is updated or a loop variable whose next value this
+    is, only what is chosen is written.
+    """
+
+    __slots__ = ("_key", "_x")
+
+    def __init__(self, x: Tensor, key: Any) -> None:
+        self._x = x
+        self._key = key if isinstance(key, tuple) else (key,)
+
+    def get(self) -> Tensor:
+        """Return `x[key]`."""
+        return getitem(self._x, self._key)
+
+    def set(self, v: Any) -> Tensor:
+        """Return `x` with `v` at the key; of what meets there the last stays."""
+        return _written(self._x, self._key, v, _SET)
+
+    def add(self, v: Any) -> Tensor:
+        """Return `x` with `v` added at the key."""
+        return _written(self._x, self._key, v, _ADD)
+
+    def subtract(self, v: Any) -> Tensor:
+        """Return `x` with `v` subtracted at the key."""
+        return _written(self._x, self._key, negative(update_like(_OP, self._x, v)), _ADD)
+
+    def multiply(self, v: Any) -> Tensor:
+        """Return `x` multiplied by `v` at the key. The gradient is exact where factors are 0."""
+        return _written(self._x, self._key, v, _MULTIPLY)
+
+    def divide(self, v: Any) -> Tensor:
+        """Return `x` divided by `v` at the key, by the product of what meets. Floats only."""
+        if not self._x.dtype.is_float:
+            raise DTypeError(
+                _OP, f"the quotients of x: {self._x.type} are floats", source=user_source()
+            )
+        return _written(self._x, self._key, v, _DIVIDE)
+
+    def min(self, v: Any) -> Tensor:
+        """Return `x` with the least of it and `v` at the key, nan if one of them is.
+
+        Of equals `x` has the gradient, or else the first of `v`.
+        """
+        return _written(self._x, self._key, v, _MIN)
+
+    def max(self, v: Any) -> Tensor:
+        """Return `x` with the greatest of it and `v` at the key, nan if one of them is.
+
+        Of equals `x` has the gradient, or else the first of `v`.
+        """
+        return _written(self._x, self._key, v, _MAX)
+
+
+def _written(x: Tensor, key: tuple[Any, ...], v: Any, mode: _Mode) -> Tensor:
+    value = update_like(_OP, x, v)
+    masks = [place for place, item in enumerate(key) if _is_mask(item)]
+    if masks and (written := _masked(x, key, masks, value, mode)) is not None:
+        return written
+    items = items_of(x, key)
+    if any(bounds_of(item) is not None for item in items):
+        return _windowed(x, items, value, mode)
+    cuts = cuts_of(x, items)
+    if any(map(is_array, items)) or any(cut.step != 1 for cut in cuts):
+        return _scattered(x, items, cuts, value, mode)
+    starts = [cut.start for cut in cuts]
+    return _placed(x, items, starts, [cut.size for cut in cuts], value, mode)
+
+
+# ------------------------------------------------------------------------------------ windows
+
+
+def _placed(
+    x: Tensor,
+    items: list[Any],
+    starts: Sequence[Dim | Tensor],
+    sizes: Sequence[Dim],
+    value: Tensor,
+    mode: _Mode,
+) -> Tensor:
+    """Write a block: each element once, so that what was there can be read before."""
+    old = getitem(x, tuple(items))
+    new = mode.combined(old, _like(value, old))
+    pairs = enumerate(zip(starts, sizes, strict=True))
+    moved = [
+        a for a, (start, n) in pairs if isinstance(start, Tensor) or (start, n) != (0, x.shape[a])
+    ]
+    if not moved:
+        return reshape(new, x.shape)
+    first, last = min(moved), max(moved)
+    begins = [as_tensor(start, dtypes.int64) for start in starts[first : last + 1]]
+    clamps = not any(isinstance(start, Tensor) for start in starts)
+    return write_window(x, reshape(new, tuple(sizes)), begins, first, clamps)
+
+
+def _like(value: Tensor, wanted: Tensor) -> Tensor:
+    """Broadcast `value` to the shape of what is chosen."""
+    given = value.type
+    lead = value.ndim - wanted.ndim
+    if lead > 0 and all(n == 1 for n in value.shape[:lead]):
+        value = reshape(value, value.shape[lead:])
+    if value.ndim <= wanted.ndim:
+        shape = common_shape(_OP, v=value.type, chosen=wanted.type)
+        if len(shape) == wanted.ndim and all(
+            n != 1 or m == 1 for n, m in zip(wanted.shape, shape, strict=True)
+        ):
+            return broadcast_to(value, broadcast_target(value.type, wanted.shape))
+    raise ShapeError(
+        _OP, f"v: {given} does not broadcast to what is chosen: {wanted.type}", source=user_source()
+    )
+
+
+def _windowed(x: Tensor, items: list[Any], value: Tensor, mode: _Mode) -> Tensor:
+    """Write to what slices bounded by tensors choose, and other items perhaps of that."""
+    on_axes = [item for item in items if item is not None and item is not Ellipsis]
+    bounds = [bounds_of(item) for item in on_axes]
+    plain = [slice(None) if b is not None else i for b, i in zip(bounds, on_axes, strict=True)]
+    rest = [
+        slice(None, None, b.step) if (b := bounds_of(item)) is not None else item for item in items
+    ]
+    is_block = not any(map(is_array, plain)) and all(b is None or b.step == 1 for b in bounds)
+    cuts = cuts_of(x, plain) if is_block else []
+    if is_block and all(cut.step == 1 for cut in cuts):
+        pairs = list(zip(bounds, cuts, strict=True))
+        starts = [cut.start if b is None else b.start for b, cut in pairs]
+        sizes = [cut.size if b is None else b.length for b, cut in pairs]
+        return _placed(x, items, starts, sizes, value, mode)
+    outer = tuple(slice(None) if b is None else i for b, i in zip(bounds, on_axes, strict=True))
+    inner = _written(getitem(x, outer), tuple(rest), value, mode)
+    return _written(x, outer, inner, _SET)
+
+
+# ----------------------------------------------------------------------------------- scatters
+
+
+def _scattered(
+    x: Tensor, items: list[Any], cuts: list[AxisPart], value: Tensor, mode: _Mode
+) -> Tensor:
+    """Write where arrays say, among slices of which the elements count as indices too."""
+    grid = _Grid(x, items, cuts)
+    indices = grid.indices()
+    chosen = _like(value, getitem(x, tuple(items)))
+    updates = grid.in_order(chosen)
+    if mode is not _SET and mode is not _ADD and not grid.can_meet:
+        old = grid.in_order(getitem(x, tuple(items)))
+        return set_rows(x, mode.combined(old, updates), indices, grid.first)
+    return mode.rows(x, updates, indices, grid.first)
+
+
+class _Grid:
+    """The axes of `x` from the first to the last that a key does not take as a whole.
+
+    Each has an index tensor: that of an array, or the positions that a slice or an int takes. What
+    they have in common as a shape is that of the arrays, with an axis for each slice.
+    """
+
+    def __init__(self, x: Tensor, items: list[Any], cuts: list[AxisPart]) -> None:
+        self._x = x
+        self._cuts = cuts
+        self._items = [item for item in items if item is not None and item is not Ellipsis]
+        partial = [a for a in range(x.ndim) if not self._is_whole(a)]
+        self.first, self._last = min(partial), max(partial)
+        self._arrays = self._index_arrays()
+        block = next(iter(self._arrays.values())).shape if self._arrays else ()
+        self._block = block
+        self.can_meet = any(n != 1 for n in block)
+        # NumPy: among arrays an int counts as one, and what stands between them puts theirs first.
+        others = (slice, type(None), type(Ellipsis))
+        places = [p for p, item in enumerate(items) if not isinstance(item, others)]
+        self._is_apart = bool(self._arrays) and places != list(range(places[0], places[-1] + 1))
+        self._before = 0  # the axes of slices before those of the arrays
+        if self._arrays and not self._is_apart:
+            before = self._items[self.first : min(self._arrays)]
+            self._before = sum(isinstance(item, slice) for item in before)
+
+    def _is_whole(self, axis: int) -> bool:
+        cut, item = self._cuts[axis], self._items[axis]
+        is_slice = isinstance(item, slice)
+        return is_slice and cut.start == 0 and cut.size == self._x.shape[axis] and cut.step == 1
+
+    def _index_arrays(self) -> dict[int, Tensor]:
+        """Return the index arrays by their axes, as int64 tensors of one shape."""
+        found = {
+            axis: index_tensor("getitem", item, self._x.shape[axis], axis)
+            for axis, item in enumerate(self._items)
+            if is_array(item)
+        }
+        names = {f"index {axis}": index for axis, index in found.items()}
+        together = broadcast_together("getitem", **names) if names else []
+        return dict(zip(found, together, strict=True))
+
+    def indices(self) -> list[Tensor]:
+        """Return the index tensor of each axis, all of one shape."""
+        axes = range(self.first, self._last + 1)
+        sizes = [self._cuts[a].size for a in axes if isinstance(self._items[a], slice)]
+        before = self._before
+        shape = (*sizes[:before], *self._block, *sizes[before:])
+        indices, slices = [], 0
+        for axis in axes:
+            cut = self._cuts[axis]
+            if axis in self._arrays:
+                behind = len(sizes) - before
+                index = reshape(self._arrays[axis], (*self._block, *(1,) * behind))
+            elif isinstance(self._items[axis], slice):
+                place = slices if slices < before else slices + len(self._block)
+                taken = slice_axes(
+                    iota((self._x.shape[axis],), 0), [cut.start], [cut.size], [cut.step]
+                )
+                index = reshape(taken, (cut.size, *(1,) * (len(shape) - place - 1)))
+                slices += 1
+            else:
+                index = as_tensor(cut.start, dtypes.int64)
+            indices.append(broadcast_to(index, shape))
+        return indices
+
+    def in_order(self, chosen: Tensor) -> Tensor:
+        """Return what is of the shape of `x[key]` with its axes in the order of the scatter.
+
+        Those of `x` before the block come first; an axis of size 1 for None goes.
+        """
+        is_slice = [isinstance(item, slice) for item in self._items]
+        sizes = [cut.size for cut, kept in zip(self._cuts, is_slice, strict=True) if kept]
+        lead = sum(is_slice[: self.first])
+        front = 0 if self._is_apart else lead + self._before
+        plain = reshape(chosen, (*sizes[:front], *self._block, *sizes[front:]))
+        if not self._is_apart or not lead or not self._block:
+            return plain
+        rank = len(self._block)
+        return moveaxis(plain, tuple(range(rank)), tuple(range(lead, lead + rank)))
+
+
+# -------------------------------------------------------------------------------------- masks
+
+
+def _is_mask(item: Any) -> bool:
+    if isinstance(item, Tensor | np.ndarray):
+        return bool(item.dtype == dtypes.bool_ if isinstance(item, Tensor) else item.dtype == bool)
+    return isinstance(item, list) and np.asarray(item).dtype == bool and np.asarray(item).ndim > 0
+
+
+def _masked(
+    x: Tensor, key: tuple[Any, ...], places: Sequence[int], value: Tensor, mode: _Mode
+) -> Tensor | None:
+    """Write where a mask is true; None for an array of bools that is better taken as indices.
+
+    That is one beside arrays, or with a value for each true element.
+    """
+    items = list(key)
+    mask = as_tensor(items[places[0]])
+    is_known = not isinstance(items[places[0]], Tensor)
+    has_arrays = any(
+        is_array(i) or isinstance(i, list) for p, i in enumerate(items) if p not in places
+    )
+    if len(places) > 1 or has_arrays:
+        if is_known and len(places) == sum(not isinstance(items[p], Tensor) for p in places):
+            return None
+        raise DTypeError(
+            _OP,
+            f"mask: {mask.type} stands beside arrays",
+            hint="use sg.where",
+            source=user_source(),
+        )
+    others = items[: places[0]] + [slice(None)] * mask.ndim + items[places[0] + 1 :]
+    if not all(isinstance(i, type(Ellipsis)) or i == slice(None) for i in others):
+        part = getitem(x, tuple(others))
+        # An axis is gone for each int, and there is one more for each None.
+        inside = [i if i is Ellipsis else slice(None) for i in others if _stays(i)]
+        at = sum(_stays(i) for i in others[: places[0]])
+        inner = (*inside[:at], items[places[0]], *inside[at + mask.ndim :])
+        return _written(x, tuple(others), _written(part, inner, value, mode), _SET)
+    before = items[: places[0]]
+    axis = len(before)
+    if Ellipsis in before:
+        axis = x.ndim - mask.ndim - (len(items) - places[0] - 1)
+    rest = x.ndim - axis - mask.ndim
+    if axis < 0 or rest < 0:
+        raise ShapeError(
+            _OP,
+            f"mask: {mask.type} has more axes than it faces in x: {x.type}",
+            source=user_source(),
+        )
+    if is_known and value.ndim > rest:
+        return None
+    return _where(x, mask, axis, value, mode)
+
+
+def _stays(item: Any) -> bool:
+    return item is None or item is Ellipsis or isinstance(item, slice)
+
+
+def _where(x: Tensor, mask: Tensor, axis: int, value: Tensor, mode: _Mode) -> Tensor:
+    """Write where `mask`, which faces the axes from `axis` on, is true."""
+    rest = x.ndim - axis - mask.ndim
+    over = value.ndim - rest
+    # Of the shape of x[..., mask, ...] the axis that counts true elements can only be 1.
+    if over > 0 and (over > axis + 1 or value.shape[over - 1] != 1):
+        raise ShapeError(
+            _OP,
+            f"v: {value.type} has a value for each true element of mask: {mask.type}",
+            hint="use sg.where(mask, v, x) with a v of the shape of x",
+            source=user_source(),
+        )
+    if over > 0:
+        shape = (*value.shape[: over - 1], *(1,) * mask.ndim, *value.shape[over:])
+        value = reshape(value, shape)
+    wide = reshape(mask, (*mask.shape, *(1,) * rest))
+    return where(_like(wide, x), mode.combined(x, _like(value, x)), x)
