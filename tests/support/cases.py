@@ -8,6 +8,7 @@ from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.structural_cases import STRUCTURAL
+from tests.support.writing_cases import WRITING
 
 CASES: tuple[Case, ...] = (
     *ELEMENTWISE,
@@ -15,4 +16,5 @@ CASES: tuple[Case, ...] = (
     *STRUCTURAL,
     *COMPOSITIONS,
     *CONTROL_CASES,
+    *WRITING,
 )

@@ -90,11 +90,12 @@ def update_like(op: str, x: Tensor, update: Any) -> Tensor:
     both, converted = promote_operands(op, x, update)
     if both.dtype == x.dtype:
         return converted
-    given = update.type if isinstance(update, Tensor) else repr(update)
+    is_number = isinstance(update, bool | int | float)
+    given = repr(update) if is_number else str(as_tensor(update).type)
     raise DTypeError(
         op,
-        f"{given} is not written to x: {x.type}, the two are {both.dtype.name} together",
-        hint=f"convert it with astype({x.dtype.name!r})",
+        f"{given} is not written to x: {x.type}: the two are {both.dtype.name} together",
+        hint=None if is_number else f"convert it with sg.astype(v, {x.dtype.name!r})",
         source=user_source(),
     )
 
@@ -105,8 +106,10 @@ def starts_of(op: str, starts: Any, x: Tensor) -> list[Tensor]:
         vector = as_tensor(starts)
         if vector.ndim != 1:
             raise ShapeError(op, f"starts: {vector.type} is no vector", source=user_source())
-        count = static(vector.shape[0]) if isinstance(vector.shape[0], int) else -1
-        parts = [reshape(narrow(vector, 0, i, 1), ()) for i in range(max(count, 0))]
+        size = vector.shape[0]
+        count = size if isinstance(size, int) else x.ndim
+        known = reshape(vector, (count,))  # checked when the size is known
+        parts = [reshape(narrow(known, 0, i, 1), ()) for i in range(count)]
     else:
         parts = [as_tensor(start) for start in starts]
         count = len(parts)

@@ -157,6 +157,8 @@ class Chosen:
 
 
 def _written(x: Tensor, key: tuple[Any, ...], v: Any, mode: _Mode) -> Tensor:
+    if x.dtype.is_bool and mode is not _SET:
+        raise DTypeError(_OP, f"{mode.name}: x: {x.type} is no number", source=user_source())
     value = update_like(_OP, x, v)
     masks = [place for place, item in enumerate(key) if _is_mask(item)]
     if masks and (written := _masked(x, key, masks, value, mode)) is not None:
@@ -197,20 +199,22 @@ def _placed(
     return write_window(x, reshape(new, tuple(sizes)), begins, first, clamps)
 
 
-def _like(value: Tensor, wanted: Tensor) -> Tensor:
+def _like(value: Tensor, wanted: Tensor, name: str = "v") -> Tensor:
     """Broadcast `value` to the shape of what is chosen."""
     given = value.type
     lead = value.ndim - wanted.ndim
     if lead > 0 and all(n == 1 for n in value.shape[:lead]):
         value = reshape(value, value.shape[lead:])
     if value.ndim <= wanted.ndim:
-        shape = common_shape(_OP, v=value.type, chosen=wanted.type)
+        shape = common_shape(_OP, **{name: value.type, "what is chosen": wanted.type})
         if len(shape) == wanted.ndim and all(
             n != 1 or m == 1 for n, m in zip(wanted.shape, shape, strict=True)
         ):
             return broadcast_to(value, broadcast_target(value.type, wanted.shape))
     raise ShapeError(
-        _OP, f"v: {given} does not broadcast to what is chosen: {wanted.type}", source=user_source()
+        _OP,
+        f"{name}: {given} does not broadcast to what is chosen: {wanted.type}",
+        source=user_source(),
     )
 
 
@@ -229,7 +233,8 @@ def _windowed(x: Tensor, items: list[Any], value: Tensor, mode: _Mode) -> Tensor
         starts = [cut.start if b is None else b.start for b, cut in pairs]
         sizes = [cut.size if b is None else b.length for b, cut in pairs]
         return _placed(x, items, starts, sizes, value, mode)
-    outer = tuple(slice(None) if b is None else i for b, i in zip(bounds, on_axes, strict=True))
+    pairs_on_axes = zip(bounds, on_axes, strict=True)
+    outer = tuple(slice(None) if b is None else slice(i.start, i.stop) for b, i in pairs_on_axes)
     inner = _written(getitem(x, outer), tuple(rest), value, mode)
     return _written(x, outer, inner, _SET)
 
@@ -408,4 +413,4 @@ def _where(x: Tensor, mask: Tensor, axis: int, value: Tensor, mode: _Mode) -> Te
         shape = (*value.shape[: over - 1], *(1,) * mask.ndim, *value.shape[over:])
         value = reshape(value, shape)
     wide = reshape(mask, (*mask.shape, *(1,) * rest))
-    return where(_like(wide, x), mode.combined(x, _like(value, x)), x)
+    return where(_like(wide, x, "mask"), mode.combined(x, _like(value, x)), x)
