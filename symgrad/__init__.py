@@ -143,6 +143,11 @@ from symgrad.graph.ops.hyperbolic import asinh as asinh
 from symgrad.graph.ops.hyperbolic import atanh as atanh
 from symgrad.graph.ops.hyperbolic import cosh as cosh
 from symgrad.graph.ops.hyperbolic import sinh as sinh
+from symgrad.graph.ops.cumulative import cumprod as cumprod
+from symgrad.graph.ops.cumulative import cumsum as cumsum
+from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod
+from symgrad.graph.ops.cumulative import cumulative_sum as cumulative_sum
+from symgrad.graph.ops.exponential_scans import logcumsumexp as logcumsumexp
 from symgrad.graph.ops.indexing import one_hot as one_hot
 from symgrad.graph.ops.indexing import scatter_add as scatter_add
 from symgrad.graph.ops.indexing import take as take
@@ -173,6 +178,8 @@ from symgrad.graph.ops.segments import segment_mean as segment_mean
 from symgrad.graph.ops.segments import segment_min as segment_min
 from symgrad.graph.ops.segments import segment_prod as segment_prod
 from symgrad.graph.ops.segments import segment_sum as segment_sum
+from symgrad.graph.ops.running_extremes import cummax as cummax
+from symgrad.graph.ops.running_extremes import cummin as cummin
 from symgrad.graph.ops.slicing import concat as concat
 from symgrad.graph.ops.slicing import flip as flip
 from symgrad.graph.ops.slicing import pad as pad

@@ -14,9 +14,11 @@ from symgrad.codegen.loops.language import (
     Load,
     Op,
     Parallel,
+    Prefix,
     Product,
     Stmt,
     Store,
+    inside,
 )
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.cost_model import BYTES_A_CYCLE, FLOPS_A_CYCLE, FLOPS_OF_MULTIPLY_ADD
@@ -40,8 +42,8 @@ def _flops(body: Sequence[Stmt]) -> int:
                 total += SCALAR_OPS[name].flops
             case For():
                 total += statement.extent * _flops(statement.body)
-            case Fold():
-                step = _flops(statement.body) + _flops(statement.combine)
+            case Fold() | Prefix():
+                step = _flops(inside(statement)) + _flops(statement.combine)
                 total += statement.extent * step
             case Product():
                 results = statement.rows[1] * statement.columns[1]
@@ -64,8 +66,8 @@ def statement_cycles(statement: Stmt) -> float:
             return statement.value.dtype.itemsize / BYTES_A_CYCLE
         case For():
             return statement.extent * _cycles(statement.body)
-        case Fold():
-            return statement.extent * (_cycles(statement.body) + _cycles(statement.combine))
+        case Fold() | Prefix():
+            return statement.extent * (_cycles(inside(statement)) + _cycles(statement.combine))
         case Product():
             results = statement.rows[1] * statement.columns[1]
             flops = FLOPS_OF_MULTIPLY_ADD * statement.inner[1]
@@ -113,8 +115,8 @@ def _count_accesses(
                 reads[buffer] += times
             case Store(buffer, _, _):
                 writes[buffer] += times
-            case For() | Fold():
-                _count_accesses(statement.body, times * statement.extent, reads, writes)
+            case For() | Fold() | Prefix():
+                _count_accesses(inside(statement), times * statement.extent, reads, writes)
             case Product(lhs=lhs, rhs=rhs):
                 rows, columns, inner = statement.rows[1], statement.columns[1], statement.inner[1]
                 reads[lhs.buffer] += times * rows * inner
@@ -140,6 +142,9 @@ def _loops(statement: Stmt) -> str:
             inner = " ".join(text for s in statement.body if (text := _loops(s)))
             lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""
             return f"fold {statement.extent}{lanes} {inner}".rstrip()
+        case Prefix():
+            lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""
+            return f"prefix {statement.extent}{lanes}"
         case Product():
             sizes = "x".join(str(axis[1]) for axis in (statement.rows, statement.columns))
             tile = "x".join(map(str, statement.blocking.tile))

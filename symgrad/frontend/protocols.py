@@ -9,6 +9,7 @@ a function here does not have. The text and the views of graphs are bound to the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +32,7 @@ from symgrad.graph.ops import (
     summation,
     views,
 )
-from symgrad.graph.public_ops import FUNCTIONS, REDUCTIONS, UFUNCS
+from symgrad.graph.public_ops import ACCUMULATIONS, FUNCTIONS, REDUCTIONS, UFUNCS
 from symgrad.graph.text.parse import parse_graph
 from symgrad.graph.text.print import print_graph
 
@@ -60,6 +61,8 @@ def array_ufunc(
         return UFUNCS[ufunc].function(*inputs)
     if method == "reduce" and ufunc in REDUCTIONS:
         return _reduce(REDUCTIONS[ufunc].function, inputs, options)
+    if method == "accumulate" and ufunc in ACCUMULATIONS:
+        return _accumulate(ACCUMULATIONS[ufunc].function, inputs, options)
     if method == "outer" and ufunc is np.multiply and not options:
         return contraction.tensordot(*inputs, axes=0)
     return NotImplemented
@@ -73,6 +76,14 @@ def _reduce(
         return NotImplemented
     # A ufunc reduces the first axis if none is named, where a function reduces all.
     return function(*inputs, **({"axis": 0} | given))
+
+
+def _accumulate(
+    function: Callable[..., Tensor], inputs: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
+    given = {key: value for key, value in options.items() if value is not None}
+    takes = signature(function).parameters.keys()
+    return function(*inputs, **({"axis": 0} | given)) if given.keys() <= takes else NotImplemented
 
 
 @_adapts("moveaxis", np.moveaxis)

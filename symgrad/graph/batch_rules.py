@@ -15,7 +15,7 @@ from symgrad.graph.build import apply, apply_node
 from symgrad.graph.node import Batch, Node, Tensor
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim
-from symgrad.graph.structures import Reduce
+from symgrad.graph.structures import PrefixScan, Reduce
 from symgrad.graph.types import Attr, Shape, is_unbounded
 
 
@@ -71,6 +71,8 @@ def rule_of(node: Node) -> Batch | None:
         return op.batch
     if op.is_elementwise:
         return _batch_elementwise
+    if op.structure is PrefixScan and node.attrs.keys() <= {"axis", "reverse", "exclusive"}:
+        return _batch_scan
     return _batch_reduction if op.structure is Reduce and node.attrs.keys() == {"axes"} else None
 
 
@@ -80,6 +82,11 @@ def _batch_elementwise(operands: Operands, **attrs: Attr) -> Tensor:
 
 def _batch_reduction(operands: Operands, *, axes: tuple[int, ...]) -> Tensor:
     return operands.apply(*operands.tensors, axes=tuple(a + 1 for a in axes))
+
+
+def _batch_scan(operands: Operands, *, axis: int, **attrs: Attr) -> Tensor:
+    # All operands have the shape of the result.
+    return operands.apply(*operands.lifted(), axis=axis + 1, **attrs)
 
 
 def batch_to_shape(operands: Operands, *, shape: Shape) -> Tensor:

@@ -24,20 +24,22 @@ class PublicOp:
     """A function that users know as an op.
 
     One that `is_standard` is in the Array API under its name. On tensors it stands for each of
-    `ufuncs`, for the method `reduce` of `reduces`, and for each of NumPy's `functions`, whose
-    arguments it takes as they are.
+    `ufuncs`, for the methods `reduce` of `reduces` and `accumulate` of `accumulates`, and for each
+    of NumPy's `functions`, whose arguments it takes as they are.
     """
 
     function: Callable[..., Any]
     is_standard: bool
     ufuncs: Sequence[np.ufunc]
     reduces: np.ufunc | None
+    accumulates: np.ufunc | None
     functions: Sequence[Callable[..., Any]]
 
 
 PUBLIC_OPS: dict[str, PublicOp] = {}
 UFUNCS: dict[np.ufunc, PublicOp] = {}
 REDUCTIONS: dict[np.ufunc, PublicOp] = {}
+ACCUMULATIONS: dict[np.ufunc, PublicOp] = {}
 FUNCTIONS: dict[Callable[..., Any], PublicOp] = {}
 
 
@@ -46,15 +48,17 @@ def public(
     is_standard: bool = False,
     ufuncs: Sequence[np.ufunc] = (),
     reduces: np.ufunc | None = None,
+    accumulates: np.ufunc | None = None,
     functions: Sequence[Callable[..., Any]] = (),
 ) -> Callable[[BoundFunction], BoundFunction]:
     """Declare a function to be an op that users know by its name; see `PublicOp`."""
 
     def declare(function: BoundFunction) -> BoundFunction:
-        made = PublicOp(provide(function), is_standard, ufuncs, reduces, functions)
+        made = PublicOp(provide(function), is_standard, ufuncs, reduces, accumulates, functions)
         PUBLIC_OPS[function.__name__] = made
         _enter(UFUNCS, ufuncs, made)
         _enter(REDUCTIONS, () if reduces is None else [reduces], made)
+        _enter(ACCUMULATIONS, () if accumulates is None else [accumulates], made)
         _enter(FUNCTIONS, functions, made)
         return function
 

@@ -9,6 +9,7 @@ affine maps between the axes of the operands and of the result:
     Reshape    result[i] = operand at the same position in row-major order
     Place      result = fill;  result[affine_p(j)] = operand_p[j]   for each operand p
     Reduce     result[i] = combine over j of item(operand[i, j])
+    PrefixScan result[i, j] = combine over k <= j of item(operands[i, k])
     Contract   result[o] = sum over the labels not in o of lhs[l] * rhs[r]
     Gather     result[a, j, b] = operand[a, indices...[j], b]
     Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
@@ -202,6 +203,32 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixScan:
+    """Fold the elements up to each along `axis`, from its end with `reverse`.
+
+    The operands and the result have one shape. `item(s, *elements)` gives what the elements at a
+    place contribute; `combine(s, a, b)`, of what comes first and what comes after it, is
+    associative up to rounding; `identity` and `dtypes` describe the accumulators. The result is
+    `finish(s, accumulators, *elements)` of all up to the place, which `exclusive` leaves out.
+    `in_order` says that no order but one element after another will do.
+    """
+
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="values", writes="once", is_free=False
+    )
+
+    axis: int
+    reverse: bool
+    exclusive: bool
+    dtypes: tuple[DType, ...]
+    identity: tuple[Number, ...]
+    item: Callable[..., Accumulators]
+    combine: Callable[[Scalars[ScalarExpr], Accumulators, Accumulators], Accumulators]
+    finish: Callable[..., ScalarExpr]
+    in_order: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """A product of two operands summed over the labels the result does not have.
 
@@ -327,7 +354,8 @@ class Call:
 
 
 Nested = Switch | While | Scan | Call
-KernelSpec = Map | Iota | View | Reshape | Place | Reduce | Contract | Gather | Scatter | Nested
+Folding = Reduce | PrefixScan
+KernelSpec = Map | Iota | View | Reshape | Place | Folding | Contract | Gather | Scatter | Nested
 
 # What an input, a constant or a variable is: it has no structure.
 _LEAF = Traits(home="memory", reads="none", operands="values", writes="once", is_free=True)
@@ -347,7 +375,9 @@ def checked_axes(spec: KernelSpec | None) -> range:
     The last operands are those indices, one for each axis.
     """
     match spec:
-        case None | Map() | Iota() | View() | Reshape() | Place() | Reduce() | Contract():
+        case None | Map() | Iota() | View() | Reshape() | Place():
+            return _NONE
+        case Reduce() | PrefixScan() | Contract():
             return _NONE
         case Gather(axis, count) | Scatter(axis, count):
             return _NONE if spec.bound == "clamp" else range(axis, axis + count)

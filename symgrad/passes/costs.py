@@ -31,6 +31,7 @@ from symgrad.graph.structures import (
     KernelSpec,
     Map,
     Place,
+    PrefixScan,
     Reduce,
     Reshape,
     Scan,
@@ -76,6 +77,8 @@ def picoseconds(node: Node) -> int:
             return PER_FLOP * flops_per_element(node, spec) * node.output.type.count
         case Reduce():
             return PER_ELEMENT_REDUCED * node.inputs[0].type.count
+        case PrefixScan():
+            return (PER_ELEMENT_REDUCED + PER_FLOP * _flops_of_scan(spec)) * node.output.type.count
         case Contract():
             read = sum(map(bytes_of, node.inputs))
             return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
@@ -85,6 +88,11 @@ def picoseconds(node: Node) -> int:
             raise AssertionError(f"{node!r} has no graphs of its own")
         case _:
             assert_never(spec)
+
+
+def _flops_of_scan(spec: PrefixScan) -> int:
+    """Return the flops of combining one more element."""
+    return flops_of_body(lambda s: spec.combine(s, spec.dtypes, spec.dtypes), [])
 
 
 def _picoseconds_of_nested(node: Node, nested: Sequence[Graph]) -> int:

@@ -170,6 +170,11 @@ def emit_store(scope: KernelScope, store: Store) -> None:
         return
     assert stride != 0, f"lanes of {store.buffer} are stored to one element"
     value = emit_atom(scope, store.value, width)
+    if stride == -1:
+        pointer = emit_pointer(scope, store.buffer, store.index, width - 1)
+        backwards = shuffled(scope.builder, [value], range(width)[::-1])
+        scope.lanes(width).store(backwards, pointer, dtype, dtype.itemsize)
+        return
     single = scope.lanes(1)
     for lane in range(width):
         element = scope.builder.extract_element(value, _I32(lane))

@@ -28,7 +28,9 @@ from symgrad.codegen.loops.language import (
     For,
     Kernel,
     Let,
+    Prefix,
     Product,
+    Reduction,
     Stmt,
     Store,
     has_check,
@@ -85,6 +87,8 @@ def _emit_statement(scope: KernelScope, statement: Stmt) -> None:
             _emit_for(scope, statement)
         case Fold():
             _emit_fold(scope, statement)
+        case Prefix():
+            _emit_prefix(scope, statement)
         case Product():
             _emit_product(scope, statement)
 
@@ -289,8 +293,8 @@ def _emit_fold(scope: KernelScope, fold: Fold) -> None:
         scope.values[accumulator.name] = (total, width)
 
 
-def _identities(scope: KernelScope, fold: Fold, width: int) -> list[ir.Value]:
-    return [emit_atom(scope, a.identity, width) for a in fold.accumulators]
+def _identities(scope: KernelScope, loop: Reduction, width: int) -> list[ir.Value]:
+    return [emit_atom(scope, a.identity, width) for a in loop.accumulators]
 
 
 def _fold_step(fold: Fold, scope: KernelScope, carried: Sequence[ir.Value]) -> list[ir.Value]:
@@ -301,12 +305,16 @@ def _fold_step(fold: Fold, scope: KernelScope, carried: Sequence[ir.Value]) -> l
 
 
 def _combine(
-    scope: KernelScope, fold: Fold, left: Sequence[ir.Value], right: Sequence[ir.Value], width: int
+    scope: KernelScope,
+    loop: Reduction,
+    left: Sequence[ir.Value],
+    right: Sequence[ir.Value],
+    width: int,
 ) -> list[ir.Value]:
-    names = zip((*fold.left, *fold.right), (*left, *right), strict=True)
+    names = zip((*loop.left, *loop.right), (*left, *right), strict=True)
     bound = {name: (value, width) for name, value in names}
-    done = emit_body(replace(scope, values={**scope.values, **bound}), fold.combine)
-    return [emit_atom(done, c, width) for c in fold.combined]
+    done = emit_body(replace(scope, values={**scope.values, **bound}), loop.combine)
+    return [emit_atom(done, c, width) for c in loop.combined]
 
 
 def _fold_in_lanes(scope: KernelScope, fold: Fold, whole: int) -> list[ir.Value]:
@@ -328,6 +336,67 @@ def _part_of(builder: ir.IRBuilder, vector: ir.Value, start: int, width: int) ->
     if width == 1:
         return builder.extract_element(vector, _I32(start))
     return shuffled(builder, [vector], range(start, start + width))
+
+
+# ------------------------------------------------------------------------------------ prefix scans
+
+
+def _emit_prefix(scope: KernelScope, prefix: Prefix) -> None:
+    """Emit the blocks of each size; all lanes carry what the blocks before have come to."""
+    blocks = list(prefix.blocks)
+    around = scope.vector.width
+    totals = _identities(scope, prefix, max(around, prefix.lanes))
+    for start, stop, size in blocks:
+        if prefix.lanes > 1:
+            totals = [_part_of(scope.builder, total, 0, size) for total in totals]
+        inside = replace(scope, vector=Vector(prefix.var, size)) if size > 1 else scope
+        step = partial(_prefix_step, prefix)
+        totals = list(_carry(inside, prefix.var, (start, stop, size), totals, step))
+
+
+def _prefix_step(
+    prefix: Prefix, scope: KernelScope, totals: Sequence[ir.Value]
+) -> Sequence[ir.Value]:
+    width = scope.vector.width
+    done = emit_body(scope, prefix.body)
+    local = [emit_atom(done, item, width) for item in prefix.items]
+    is_block = scope.vector.variable == prefix.var
+    distance = 1
+    while is_block and distance < width:
+        moved = _lanes_moved(done, prefix, local, distance)
+        local = _combine(done, prefix, moved, local, width)
+        distance *= 2
+    ends = [_last_of(scope.builder, lanes) for lanes in local] if is_block else local
+    following = _combine(done, prefix, totals, ends, width)
+    running: Sequence[ir.Value] = following
+    if prefix.exclusive:
+        running = totals
+    if is_block:
+        added = _lanes_moved(done, prefix, local, 1) if prefix.exclusive else local
+        running = _combine(done, prefix, totals, added, width)
+    names = (a.name for a in prefix.accumulators)
+    bound = {name: (value, width) for name, value in zip(names, running, strict=True)}
+    emit_body(replace(done, values={**done.values, **bound}), prefix.each)
+    return following
+
+
+def _lanes_moved(
+    scope: KernelScope, prefix: Prefix, blocks: Sequence[ir.Value], distance: int
+) -> list[ir.Value]:
+    """Return blocks with each lane moved to a later one, identities coming in."""
+    width = scope.vector.width
+    order = [*range(width - distance, width), *range(width, 2 * width - distance)]
+    identities = _identities(scope, prefix, width)
+    return [
+        shuffled(scope.builder, [identity, lanes], order)
+        for identity, lanes in zip(identities, blocks, strict=True)
+    ]
+
+
+def _last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the last lane in every lane."""
+    width = lanes.type.count
+    return shuffled(builder, [lanes], [width - 1] * width)
 
 
 # ---------------------------------------------------------------------------------------- products

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.register_file import RegisterFile
-from symgrad.codegen.loops.language import Kernel, Let, Loop, Op, Param, Stmt
+from symgrad.codegen.loops.language import Kernel, Let, Loop, Op, Param, Prefix, Stmt, inside
 from symgrad.codegen.target import Target
 from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
 from symgrad.graph.scalars import SCALAR_OPS
@@ -113,5 +113,8 @@ def _count_calls(body: Sequence[Stmt]) -> int:
         if isinstance(statement, Let) and isinstance(statement.value, Op):
             total += SCALAR_OPS[statement.value.name].flops >= COSTLY_FLOPS
         elif isinstance(statement, Loop):
-            total += _count_calls(statement.body)
+            total += _count_calls(inside(statement))
+        if isinstance(statement, Prefix):
+            steps = sum(size.bit_length() + 1 for _, _, size in statement.blocks)
+            total += steps * _count_calls(statement.combine)
     return total

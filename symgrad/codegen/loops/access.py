@@ -14,14 +14,17 @@ from symgrad.codegen.loops.language import (
     Fold,
     For,
     Index,
-    Indexed,
     IndexValue,
+    Indexed,
     Let,
     Load,
+    Prefix,
     Product,
+    Reduction,
     Ref,
     Stmt,
     Store,
+    inside,
 )
 from symgrad.codegen.loops.rewrite import arguments, index_names, mentions, substitute_variable
 from symgrad.cost_model import (
@@ -61,6 +64,10 @@ class Accesses:
                     self._sizes.update(a.identity.dtype.itemsize for a in statement.accumulators)
                     self._operations += len(statement.combine)
                     self._collect(statement.body)
+                case Prefix():
+                    self._sizes.update(a.identity.dtype.itemsize for a in statement.accumulators)
+                    self._operations += len(statement.combine)
+                    self._collect(inside(statement))
                 case For() | Product():
                     self._collect(statement.body)
                 case Check():
@@ -103,15 +110,23 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
                     found.add(name)
             case Check(name, Ref(used, _), _, _):
                 found.update({name} if used in found else ())
-            case Fold():
-                _spread(statement.body, found)
-                items = {a.name for a in statement.items if isinstance(a, Ref)}
-                if items & found:
-                    found.update(a.name for a in statement.accumulators)
+            case Fold() | Prefix():
+                _spread_reduction(statement, found)
             case For() | Product():
                 _spread(statement.body, found)
             case Store() | Check():
                 pass
+
+
+def _spread_reduction(loop: Reduction, found: set[str]) -> None:
+    _spread(loop.body, found)
+    deciding = {a.name for a in loop.items if isinstance(a, Ref)}
+    if isinstance(loop, Prefix):
+        deciding.add(loop.var)  # how many elements it is of differs, if nothing else does
+    if deciding & found:
+        found.update(a.name for a in loop.accumulators)
+    if isinstance(loop, Prefix):
+        _spread(loop.each, found)
 
 
 def names_used(value: Expr) -> set[str]:

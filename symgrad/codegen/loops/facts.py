@@ -10,14 +10,15 @@ import re
 from symgrad.codegen.loops.language import (
     Blocking,
     Const,
-    Fold,
     For,
     Index,
     Loop,
     Param,
     Product,
+    Reduction,
     Stmt,
     Store,
+    inside,
 )
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Takes
@@ -27,7 +28,10 @@ MAX_LANES = 1024
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
 # Words that begin or end a statement, or are constants.
 _KEYWORDS = frozenset(
-    ("for", "fold", "check", "clamp", "product", "yield", "true", "false", "inf", "nan")
+    (
+        *("for", "fold", "prefix", "check", "clamp", "product", "yield"),
+        *("true", "false", "inf", "nan"),
+    )
 )
 
 
@@ -60,10 +64,10 @@ def verify_power(what: str, number: int) -> None:
     assert number <= MAX_LANES, f"{what}({number}) is above {MAX_LANES}"
 
 
-def verify_counts(fold: Fold) -> None:
-    """Verify that a fold has as many items, sides and results as accumulators."""
+def verify_counts(fold: Reduction) -> None:
+    """Verify that a reduction has as many items, sides and results as accumulators."""
     count = len(fold.accumulators)
-    assert count > 0, "a fold has no accumulator"
+    assert count > 0, "a reduction has no accumulator"
     lengths = [len(part) for part in (fold.items, fold.left, fold.right, fold.combined)]
     assert lengths == [count] * 4, f"{count} accumulators, but {lengths} items, sides and results"
 
@@ -124,6 +128,6 @@ def stores_to(buffer: str, body: tuple[Stmt, ...]) -> bool:
     """Return whether a statement, at any depth, stores to `buffer`."""
     return any(
         (isinstance(s, Store) and s.buffer == buffer)
-        or (isinstance(s, Loop) and stores_to(buffer, s.body))
+        or (isinstance(s, Loop) and stores_to(buffer, inside(s)))
         for s in body
     )

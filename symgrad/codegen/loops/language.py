@@ -9,6 +9,7 @@ neither tensors nor machines: a schedule is written in it as `vector(16)`, `lane
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -228,6 +229,57 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """A prefix scan: a reduction of the elements up to each, and what is done with it.
+
+        prefix s: f32 = -0.0 for k in 0..784 lanes(16) {
+          t1: f32 = x[784*i + k]
+          yield t1
+        } combine (a0) (b0) {
+          c0: f32 = add(a0, b0)
+          yield c0
+        } each {
+          y[784*i + k] = s
+        }
+
+    `each` is run for every k, where the names of the accumulators are the running results: those of
+    the elements 0 to k, or with `exclusive` (printed as a mark) those before k.
+
+    With `lanes(n)`, n a power of two, elements are taken in blocks of n while so many are left,
+    then of n/2, and so on. In a block, each item is combined with the one 1 before it (the identity
+    if that is outside of the block), what comes of it with that 2 before, then 4, up to half a
+    block; and then what the blocks before have come to with each, or if exclusive with the one
+    before each, but that a block of one element takes it as it is. The order is thereby fixed,
+    whatever the machine's vectors are. One that is `ordered` (a mark too) has no lanes: its
+    elements are combined one after another.
+    """
+
+    accumulators: tuple[Accumulator, ...]
+    var: str
+    extent: int
+    lanes: int
+    body: tuple[Stmt, ...]
+    items: tuple[Atom, ...]
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    combine: tuple[Let, ...]
+    combined: tuple[Atom, ...]
+    each: tuple[Stmt, ...]
+    exclusive: bool = False
+    ordered: bool = False
+
+    @property
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        """The blocks of one size: their first element, the one behind their last, and the size."""
+        start, size = 0, self.lanes
+        while size:
+            stop = start + (self.extent - start) // size * size
+            if stop > start:
+                yield start, stop, size
+            start, size = stop, size // 2
+
+
+@dataclass(frozen=True, slots=True)
 class StridedOperand:
     """`a[784*i + k] by (m: 784, k: 1)`: a matrix in a buffer, its first element and strides.
 
@@ -311,7 +363,8 @@ class Product:
 
 # What has iterations that threads may share, and what has a body that runs again and again.
 Parallel = For | Product
-Loop = Parallel | Fold
+Reduction = Fold | Prefix
+Loop = Parallel | Reduction
 Stmt = Let | Store | Check | Loop
 
 
@@ -347,6 +400,11 @@ class Kernel:
 def has_check(body: tuple[Stmt, ...]) -> bool:
     """Return whether a statement, at any depth, is a `Check` that can fail."""
     return any(
-        s.can_fail if isinstance(s, Check) else isinstance(s, Loop) and has_check(s.body)
+        s.can_fail if isinstance(s, Check) else isinstance(s, Loop) and has_check(inside(s))
         for s in body
     )
+
+
+def inside(loop: Loop) -> tuple[Stmt, ...]:
+    """Return the statements of a loop that run again and again, but for those that combine."""
+    return (*loop.body, *loop.each) if isinstance(loop, Prefix) else loop.body

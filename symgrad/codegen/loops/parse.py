@@ -7,7 +7,7 @@ The text is read for its form and for the dtypes of names. Whether the kernel ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from symgrad.codegen.loops.language import (
@@ -28,6 +28,7 @@ from symgrad.codegen.loops.language import (
     Number,
     Op,
     Param,
+    Prefix,
     Product,
     Ref,
     Select,
@@ -43,6 +44,12 @@ from symgrad.graph.scalars import SCALAR_OPS
 
 _WORDS: dict[str, Number] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
 _MODES: tuple[Mode, ...] = ("in", "out", "inout", "scratch")
+
+
+_Names = tuple[str, ...]
+_Combining = tuple[
+    tuple[Stmt, ...], tuple[Atom, ...], _Names, _Names, tuple[Let, ...], tuple[Atom, ...]
+]
 
 
 def parse_kernel(text: str, first_line: int = 1) -> Kernel:
@@ -157,6 +164,7 @@ class _Parser(TokenReader):
             "check": self._check,
             "clamp": self._clamp,
             "fold": self._fold,
+            "prefix": self._prefix,
             "product": self._product,
         }
         if self.token not in readers:
@@ -235,13 +243,49 @@ class _Parser(TokenReader):
         return tuple(names)
 
     def _fold(self) -> Fold:
+        accumulators, var, extent = self._head()
+        lanes = self._marked_number("lanes")
+        combining = self._combining(accumulators)
+        self._bind(accumulators)
+        return Fold(accumulators, var, extent, lanes, *combining)
+
+    def _prefix(self) -> Prefix:
+        accumulators, var, extent = self._head()
+        lanes = self._marked_number("lanes")
+        is_exclusive, is_ordered = self.accept("exclusive"), self.accept("ordered")
+        body, items, left, right, combine, combined = self._combining(accumulators)
+        self.take("each")
+        self._bind(accumulators)
+        return Prefix(
+            accumulators=accumulators,
+            var=var,
+            extent=extent,
+            lanes=lanes,
+            body=body,
+            items=items,
+            left=left,
+            right=right,
+            combine=combine,
+            combined=combined,
+            each=self._block(),
+            exclusive=is_exclusive,
+            ordered=is_ordered,
+        )
+
+    def _bind(self, accumulators: Sequence[Accumulator]) -> None:
+        self._values.update((a.name, a.identity.dtype) for a in accumulators)
+
+    def _head(self) -> tuple[tuple[Accumulator, ...], str, int]:
+        """Take the accumulators of a reduction, its variable and its extent."""
         accumulators = [self._accumulator()]
         while self.accept(","):
             accumulators.append(self._accumulator())
-        dtypes: list[DType | None] = [a.identity.dtype for a in accumulators]
         self.take("for")
-        var, extent = self.range()
-        lanes = self._marked_number("lanes")
+        return tuple(accumulators), *self.range()
+
+    def _combining(self, accumulators: Sequence[Accumulator]) -> _Combining:
+        """Take the body of a reduction with its items, and how they are combined."""
+        dtypes: list[DType | None] = [a.identity.dtype for a in accumulators]
         self.take("{")
         body, items = self._body(), self._yield(dtypes)
         self.take("combine")
@@ -250,20 +294,7 @@ class _Parser(TokenReader):
         combine: list[Let] = []
         while not self.next_is("yield"):
             combine.append(self._let())
-        combined = self._yield(dtypes)
-        self._values.update((a.name, a.identity.dtype) for a in accumulators)
-        return Fold(
-            accumulators=tuple(accumulators),
-            var=var,
-            extent=extent,
-            lanes=lanes,
-            body=body,
-            items=items,
-            left=left,
-            right=right,
-            combine=tuple(combine),
-            combined=combined,
-        )
+        return body, items, left, right, tuple(combine), self._yield(dtypes)
 
     def _operand(self) -> StridedOperand:
         buffer, index = self._buffer(), self.bracketed_index()

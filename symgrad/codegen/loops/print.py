@@ -29,8 +29,10 @@ from symgrad.codegen.loops.language import (
     Modulus,
     Op,
     Param,
+    Prefix,
     Product,
     Quotient,
+    Reduction,
     Ref,
     Select,
     Stmt,
@@ -160,8 +162,8 @@ class _Printer:
                 self.line(checked if statement.can_fail else f"clamp {text} {extent}")
             case For():
                 self._print_for(statement)
-            case Fold():
-                self._print_fold(statement)
+            case Fold() | Prefix():
+                self._print_reduction(statement)
             case Product():
                 self._print_product(statement)
             case _:
@@ -175,16 +177,22 @@ class _Printer:
         self.block(loop.body)
         self.line("}")
 
-    def _print_fold(self, fold: Fold) -> None:
-        dtypes = [accumulator.identity.dtype for accumulator in fold.accumulators]
+    def _print_reduction(self, loop: Reduction) -> None:
+        dtypes = [accumulator.identity.dtype for accumulator in loop.accumulators]
         heads = ", ".join(
-            f"{a.name}: {a.identity.dtype} = {_print_number(a.identity)}" for a in fold.accumulators
+            f"{a.name}: {a.identity.dtype} = {_print_number(a.identity)}" for a in loop.accumulators
         )
-        lanes = f" lanes({fold.lanes})" if fold.lanes != 1 else ""
-        self.line(f"fold {heads} for {fold.var} in 0..{fold.extent}{lanes} {{")
-        self.block(fold.body, _print_results(fold.items, dtypes))
-        self.line(f"}} combine ({', '.join(fold.left)}) ({', '.join(fold.right)}) {{")
-        self.block(fold.combine, _print_results(fold.combined, dtypes))
+        word = "prefix" if isinstance(loop, Prefix) else "fold"
+        lanes = f" lanes({loop.lanes})" if loop.lanes != 1 else ""
+        self.line(
+            f"{word} {heads} for {loop.var} in 0..{loop.extent}{lanes}{_print_marks(loop)} {{"
+        )
+        self.block(loop.body, _print_results(loop.items, dtypes))
+        self.line(f"}} combine ({', '.join(loop.left)}) ({', '.join(loop.right)}) {{")
+        self.block(loop.combine, _print_results(loop.combined, dtypes))
+        if isinstance(loop, Prefix):
+            self.line("} each {")
+            self.block(loop.each)
         self.line("}")
 
     def _print_product(self, product: Product) -> None:
@@ -195,6 +203,12 @@ class _Printer:
         self.line(f"    {operands} {_print_blocking(product)} {{")
         self.block(product.body)
         self.line("}")
+
+
+def _print_marks(loop: Reduction) -> str:
+    if not isinstance(loop, Prefix):
+        return ""
+    return " exclusive" * loop.exclusive + " ordered" * loop.ordered
 
 
 def _print_results(atoms: tuple[Atom, ...], dtypes: list[DType]) -> str:
@@ -312,6 +326,8 @@ class _Renamer:
                 return replace(statement, var=renamed_var, body=self._body(statement.body))
             case Fold():
                 return self._fold(statement)
+            case Prefix():
+                return self._prefix(statement)
             case Product():
                 return self._product(statement)
             case _:
@@ -345,6 +361,32 @@ class _Renamer:
             right=right,
             combine=combine,
             combined=combined,
+        )
+
+    def _prefix(self, prefix: Prefix) -> Prefix:
+        var = self._bind_var(prefix.var)
+        body = self._body(prefix.body)
+        items = self._atoms(prefix.items)
+        left = tuple(self._bind_value(name) for name in prefix.left)
+        right = tuple(self._bind_value(name) for name in prefix.right)
+        combine = tuple(self._let(let) for let in prefix.combine)
+        combined = self._atoms(prefix.combined)
+        names = (self._bind_value(a.name) for a in prefix.accumulators)
+        identities = (a.identity for a in prefix.accumulators)
+        return Prefix(
+            accumulators=tuple(map(Accumulator, names, identities)),
+            var=var,
+            extent=prefix.extent,
+            lanes=prefix.lanes,
+            body=body,
+            items=items,
+            left=left,
+            right=right,
+            combine=combine,
+            combined=combined,
+            each=self._body(prefix.each),
+            exclusive=prefix.exclusive,
+            ordered=prefix.ordered,
         )
 
     def _operand(self, operand: StridedOperand) -> StridedOperand:

@@ -16,19 +16,22 @@ from symgrad.codegen.loops.language import (
     For,
     Index,
     IndexAtom,
-    Indexed,
     IndexValue,
+    Indexed,
     Let,
     Load,
     Loop,
     Modulus,
     Op,
+    Prefix,
     Product,
     Quotient,
+    Reduction,
     Ref,
     Select,
     Stmt,
     Store,
+    inside,
 )
 
 ReplaceIndex = Callable[[Index], Index]
@@ -74,6 +77,9 @@ def _map_statement(statement: Stmt, change: ReplaceIndex) -> Stmt:
             return replace(statement, index=change(statement.index))
         case For() | Fold():
             return replace(statement, body=map_indices(statement.body, change))
+        case Prefix():
+            body, each = (map_indices(part, change) for part in (statement.body, statement.each))
+            return replace(statement, body=body, each=each)
         case Product(lhs=lhs, rhs=rhs):
             return replace(
                 statement,
@@ -93,8 +99,8 @@ def indices(body: Sequence[Stmt]) -> Iterator[Index]:
                 yield value.index
             case Store():
                 yield statement.index
-            case For() | Fold():
-                yield from indices(statement.body)
+            case For() | Fold() | Prefix():
+                yield from indices(inside(statement))
             case Product():
                 yield statement.lhs.index
                 yield statement.rhs.index
@@ -148,9 +154,9 @@ def _bound_values(body: Sequence[Stmt]) -> Iterator[str]:
                 yield statement.name
             case For():
                 yield from _bound_values(statement.body)
-            case Fold():
+            case Fold() | Prefix():
                 yield from (a.name for a in statement.accumulators)
-                yield from _bound_values(statement.body)
+                yield from _bound_values(inside(statement))
             case Product():
                 yield statement.name
                 yield from _bound_values(statement.body)
@@ -161,9 +167,9 @@ def _bound_values(body: Sequence[Stmt]) -> Iterator[str]:
 def _bound_indices(body: Sequence[Stmt]) -> Iterator[str]:
     for statement in body:
         match statement:
-            case For() | Fold():
+            case For() | Fold() | Prefix():
                 yield statement.var
-                yield from _bound_indices(statement.body)
+                yield from _bound_indices(inside(statement))
             case Product():
                 yield from (var for var, _ in (statement.rows, statement.columns, statement.inner))
                 yield from _bound_indices(statement.body)
@@ -195,15 +201,21 @@ def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
             case Check(_, value, _, _):
                 needed.update({value.name} if isinstance(value, Ref) else ())
                 kept.append(statement)
-            case Fold():
-                needed.update(a.name for a in statement.items if isinstance(a, Ref))
-                kept.append(replace(statement, body=drop_unused(statement.body, needed)))
+            case Fold() | Prefix():
+                kept.append(_without_unused(statement, needed))
             case For() | Product():
                 if isinstance(statement, Product):
                     needed.update(index_names(statement.lhs.index))
                     needed.update(index_names(statement.rhs.index))
                 kept.append(replace(statement, body=drop_unused(statement.body, needed)))
     return tuple(reversed(kept))
+
+
+def _without_unused(loop: Reduction, needed: set[str]) -> Reduction:
+    if isinstance(loop, Prefix):
+        loop = replace(loop, each=drop_unused(loop.each, needed))
+    needed.update(a.name for a in loop.items if isinstance(a, Ref))
+    return replace(loop, body=drop_unused(loop.body, needed))
 
 
 def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -213,4 +225,4 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
         statement = pending.pop()
         yield statement
         if isinstance(statement, Loop):
-            pending.extend(reversed(statement.body))
+            pending.extend(reversed(inside(statement)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -34,6 +35,7 @@ from symgrad.codegen.loops.language import (
     Loop,
     Op,
     Param,
+    Prefix,
     Product,
     Quotient,
     Ref,
@@ -41,6 +43,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
+    inside,
 )
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
 
@@ -149,6 +152,8 @@ class _Interpreter:
                     self._for(statement)
                 case Fold():
                     self._fold(statement)
+                case Prefix():
+                    self._prefix(statement)
                 case Product():
                     self._product(statement)
                 case _:
@@ -259,6 +264,79 @@ class _Interpreter:
         self.body(fold.combine)
         return [self._rows(self._atom(atom), len(left[0])) for atom in fold.combined]
 
+    # ---------------------------------------------------------------------------- prefix scans
+
+    def _prefix(self, prefix: Prefix) -> None:
+        totals = [self._rows(constant_array(a.identity), 1)[0] for a in prefix.accumulators]
+        if _is_free(inside(prefix), Check):
+            for start, stop in self._parts(prefix.extent, prefix.lanes):
+                with self._axis(prefix.var, start, stop):
+                    self.body(prefix.body)
+                items = [self._rows(self._atom(item), stop - start) for item in prefix.items]
+                running, totals = self._running(prefix, totals, items)
+                self._bind(prefix, running)
+                with self._axis(prefix.var, start, stop):
+                    self.body(prefix.each)
+            return
+        for k in range(prefix.extent):
+            self._positions[prefix.var] = k
+            self.body(prefix.body)
+            items = [self._rows(self._atom(item), 1) for item in prefix.items]
+            running, totals = self._running(prefix, totals, items)
+            self._bind(prefix, [values[0] for values in running])
+            self.body(prefix.each)
+
+    def _bind(self, prefix: Prefix, running: list[Array]) -> None:
+        self._values.update((a.name, r) for a, r in zip(prefix.accumulators, running, strict=True))
+
+    def _running(
+        self, prefix: Prefix, totals: list[Array], items: list[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """Return the running results of items after `totals`, and what they all come to."""
+        results: list[list[Array]] = []
+        for start, stop, size in replace(prefix, extent=len(items[0])).blocks:
+            local = [item[start:stop].reshape(-1, size, *item.shape[1:]) for item in items]
+            distance = 1
+            while distance < size:
+                local = self._joined(prefix, self._moved(prefix, local, distance), local)
+                distance *= 2
+            before, totals = self._before(prefix, totals, [lanes[:, -1] for lanes in local])
+            if not prefix.exclusive:
+                local = self._joined(prefix, before, local)
+            elif size > 1:
+                local = self._joined(prefix, before, self._moved(prefix, local, 1))
+            else:
+                local = before
+            results.append([lanes.reshape(-1, *lanes.shape[2:]) for lanes in local])
+        return [np.concatenate(column) for column in zip(*results, strict=True)], totals
+
+    def _moved(self, prefix: Prefix, blocks: list[Array], distance: int) -> list[Array]:
+        """Return blocks with each lane moved to a later one, identities coming in."""
+        moved = []
+        for accumulator, lanes in zip(prefix.accumulators, blocks, strict=True):
+            shifted = np.roll(lanes, distance, axis=1)
+            shifted[:, :distance] = constant_array(accumulator.identity)
+            moved.append(shifted)
+        return moved
+
+    def _before(
+        self, prefix: Prefix, totals: list[Array], last: list[Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """Return what comes before each block, an axis for lanes included, and after them all."""
+        before = []
+        for number in range(len(last[0])):
+            before.append(totals)
+            totals = self._joined(prefix, totals, [lane[number] for lane in last])
+        stacked = (np.stack(np.broadcast_arrays(*c)) for c in zip(*before, strict=True))
+        return [column[:, np.newaxis] for column in stacked], totals
+
+    def _joined(self, prefix: Prefix, left: list[Array], right: list[Array]) -> list[Array]:
+        self._values.update(zip(prefix.left, left, strict=True))
+        self._values.update(zip(prefix.right, right, strict=True))
+        self.body(prefix.combine)
+        shape = np.broadcast_shapes(*(side.shape for side in (*left, *right)))
+        return [np.broadcast_to(self._atom(atom), shape) for atom in prefix.combined]
+
     # --------------------------------------------------------------------------------- product
 
     def _product(self, product: Product) -> None:
@@ -295,5 +373,5 @@ class _Interpreter:
 def _is_free(body: Sequence[Stmt], of: Any) -> bool:
     """Return whether no statement, however deep, is one of the classes `of`."""
     return not any(
-        isinstance(s, of) or (isinstance(s, Loop) and not _is_free(s.body, of)) for s in body
+        isinstance(s, of) or (isinstance(s, Loop) and not _is_free(inside(s), of)) for s in body
     )

@@ -40,14 +40,18 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
+    Loop,
     Op,
     Param,
+    Prefix,
     Product,
+    Reduction,
     Ref,
     Select,
     Stmt,
     Store,
     StridedOperand,
+    has_check,
 )
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.graph.dtypes import DType, bool_, int64
@@ -228,6 +232,8 @@ class _Verifier:
                     self._for(statement, scope)
                 case Fold():
                     self._fold(statement, scope)
+                case Prefix():
+                    self._prefix(statement, scope)
                 case Product():
                     self._product(statement, scope)
                 case _:
@@ -282,24 +288,47 @@ class _Verifier:
         return replace(inside, parts=parts)
 
     def _fold(self, fold: Fold, scope: _Scope) -> None:
-        self._loop(fold.var, fold.extent, scope)
-        verify_power("lanes", fold.lanes)
-        in_lanes = fold.lanes > 1
-        assert not (in_lanes and scope.lane), f"lanes within the vector of {scope.lane}"
-        verify_counts(fold)
-        dtypes = [accumulator.identity.dtype for accumulator in fold.accumulators]
-        for accumulator in fold.accumulators:
-            verify_const(accumulator.identity)
-        inside = scope.inside(fold.var, fold.extent, ordered=not in_lanes, in_lanes=in_lanes)
-        self._body(fold.body, replace(inside, is_fold=True))
-        self.statement = fold
-        items = [(item, dtype, "an item") for item, dtype in zip(fold.items, dtypes, strict=True)]
-        varies = self._atoms(items, inside)
-        self._combine(fold, dtypes, scope)
+        _, dtypes, varies = self._items(fold, scope)
         for accumulator, dtype in zip(fold.accumulators, dtypes, strict=True):
             self._bind(accumulator.name, dtype, scope, varies=varies and scope.lane is not None)
 
-    def _combine(self, fold: Fold, dtypes: list[DType], around: _Scope) -> None:
+    def _prefix(self, prefix: Prefix, scope: _Scope) -> None:
+        inside, dtypes, _ = self._items(prefix, scope)
+        assert not (prefix.ordered and prefix.lanes > 1), f"{prefix.var} is both ordered and lanes"
+        only_loads = all(isinstance(s, Let | Check) for s in prefix.body)
+        assert only_loads, f"the items over {prefix.var} are computed without loops and stores"
+        has_loops = any(isinstance(s, Loop) for s in prefix.each)
+        assert not has_loops, f"each element over {prefix.var} has a loop"
+        can_fail = prefix.lanes > 1 and has_check((prefix,))
+        assert not can_fail, f"an index is checked in the lanes of {prefix.var}"
+        for accumulator, dtype in zip(prefix.accumulators, dtypes, strict=True):
+            self._free(accumulator.name, scope)
+            self._bind(accumulator.name, dtype, inside, varies=inside.lane is not None)
+        self._body(prefix.each, inside)
+
+    def _items(self, loop: Reduction, scope: _Scope) -> tuple[_Scope, list[DType], bool]:
+        """Verify a reduction but for what becomes of its results.
+
+        Return the scope of its body, the dtypes of its accumulators and whether items vary.
+        """
+        self._loop(loop.var, loop.extent, scope)
+        verify_power("lanes", loop.lanes)
+        in_lanes = loop.lanes > 1
+        assert not (in_lanes and scope.lane), f"lanes within the vector of {scope.lane}"
+        verify_counts(loop)
+        dtypes = [accumulator.identity.dtype for accumulator in loop.accumulators]
+        for accumulator in loop.accumulators:
+            verify_const(accumulator.identity)
+        inside = scope.inside(loop.var, loop.extent, ordered=not in_lanes, in_lanes=in_lanes)
+        inside = replace(inside, is_fold=True)
+        self._body(loop.body, inside)
+        self.statement = loop
+        items = [(item, dtype, "an item") for item, dtype in zip(loop.items, dtypes, strict=True)]
+        varies = self._atoms(items, inside)
+        self._combine(loop, dtypes, scope)
+        return inside, dtypes, varies
+
+    def _combine(self, fold: Reduction, dtypes: list[DType], around: _Scope) -> None:
         """Verify that partial results are combined from themselves and constants alone."""
         scope = _Scope()
         for sides in (fold.left, fold.right):

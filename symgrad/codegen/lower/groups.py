@@ -29,6 +29,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
+from symgrad.codegen.lower.folding import lower_combination, lower_prefix
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
 from symgrad.codegen.lower.values import GroupValues
@@ -41,6 +42,7 @@ from symgrad.graph.structures import (
     Iota,
     Map,
     Place,
+    PrefixScan,
     Reduce,
     Reshape,
     Scan,
@@ -105,6 +107,9 @@ class _Lowering:
         match spec:
             case Reduce() | Contract():
                 return self._fold_group(anchor, spec)
+            case PrefixScan():
+                store = partial(self._store_outputs, anchor.output.type.static_shape)
+                return lower_prefix(self.values, self.names, anchor, spec, store)
             case Place():
                 return self._place_group(anchor, spec)
             case Scatter():
@@ -288,24 +293,8 @@ class _Lowering:
         combine: Callable[..., tuple[Atom, ...]],
     ) -> Fold:
         accumulators = tuple(Accumulator(self.names.value(), c) for c in identity)
-        left = tuple(Ref(self.names.value(), c.dtype) for c in identity)
-        right = tuple(Ref(self.names.value(), c.dtype) for c in identity)
-        scope = Scope(self.names)
-        combined = combine(scope, left, right)
-        lets = tuple(s for s in scope.statements if isinstance(s, Let))
-        assert len(lets) == len(scope.statements), "combining takes scalar operations only"
-        return Fold(
-            accumulators,
-            variable,
-            extent,
-            1,
-            body,
-            items,
-            tuple(r.name for r in left),
-            tuple(r.name for r in right),
-            lets,
-            combined,
-        )
+        combination = lower_combination(self.names, identity, combine)
+        return Fold(accumulators, variable, extent, 1, body, items, *combination)
 
     # ----------------------------------------------------------------- Place, Scatter
 

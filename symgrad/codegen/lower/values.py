@@ -22,6 +22,7 @@ from symgrad.codegen.loops.language import (
     Load,
     Mode,
     Param,
+    Prefix,
     Product,
     Stmt,
     Store,
@@ -38,6 +39,7 @@ from symgrad.graph.structures import (
     KernelSpec,
     Map,
     Place,
+    PrefixScan,
     Reduce,
     Reshape,
     Scan,
@@ -171,7 +173,7 @@ class GroupValues:
                 indices = node.inputs[1:]
                 rows = index[axis : axis + indices[0].ndim]
                 return [(t, rows) for t in indices if self._affine(t, rows) is None]
-            case None | Iota() | Place() | Reduce() | Contract() | Scatter():
+            case None | Iota() | Place() | Reduce() | PrefixScan() | Contract() | Scatter():
                 return []
             case Switch() | While() | Scan() | Call():
                 return []
@@ -193,7 +195,7 @@ class GroupValues:
                 return self._gather(scope, tensor.node, spec, index)
             case None:
                 return self._element(scope, tensor, index)
-            case Reduce() | Contract():
+            case Reduce() | PrefixScan() | Contract():
                 raise AssertionError(f"{tensor!r}: the loops of its group remember its value")
             case Place() | Scatter() | Switch() | While() | Scan() | Call():
                 raise AssertionError(f"{tensor!r} is read while its group still makes it")
@@ -307,6 +309,6 @@ def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
                 stored.add(buffer)
             case Product():
                 loaded |= {statement.lhs.buffer, statement.rhs.buffer}
-            case Let() | Check() | For() | Fold():
+            case Let() | Check() | For() | Fold() | Prefix():
                 pass
     return loaded, stored

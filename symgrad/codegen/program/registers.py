@@ -30,9 +30,11 @@ from symgrad.codegen.loops.language import (
     Let,
     Load,
     Op,
+    Prefix,
     Product,
     Stmt,
     Store,
+    inside,
 )
 from symgrad.codegen.loops.rewrite import index_names, mentions
 from symgrad.codegen.program.equal_loops import canonical_text
@@ -253,8 +255,8 @@ def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]
             case Let(_, Load(buffer, index, _)) | Store(buffer, index, _):
                 if not checked.isdisjoint(index_names(index)):
                     yield buffer
-            case For() | Fold() | Product():
-                yield from _indexed_by_values(statement.body, checked)
+            case For() | Fold() | Prefix() | Product():
+                yield from _indexed_by_values(inside(statement), checked)
             case Let():
                 pass
 
@@ -334,17 +336,23 @@ def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
         case Check():
             return 1
         case For():
-            many, rest = divmod(statement.extent, statement.vector)
-            side_by_side = lanes
-            if statement.vector > 1:
-                side_by_side = replace(lanes, variable=statement.var, width=statement.vector)
-            inside = _instructions(statement.body, side_by_side) if many else 0
-            single = _instructions(statement.body, lanes) if rest else 0
-            return many * inside + rest * single
+            return _of_for(statement, lanes)
         case Fold():
             return _of_fold(statement, lanes)
+        case Prefix():
+            return _of_prefix(statement, lanes)
         case Product():
             return float("inf")
+
+
+def _of_for(loop: For, lanes: _Lanes) -> float:
+    many, rest = divmod(loop.extent, loop.vector)
+    side_by_side = lanes
+    if loop.vector > 1:
+        side_by_side = replace(lanes, variable=loop.var, width=loop.vector)
+    whole = _instructions(loop.body, side_by_side) if many else 0
+    single = _instructions(loop.body, lanes) if rest else 0
+    return many * whole + rest * single
 
 
 def _of_fold(fold: Fold, lanes: _Lanes) -> float:
@@ -355,4 +363,15 @@ def _of_fold(fold: Fold, lanes: _Lanes) -> float:
         side_by_side = replace(lanes, variable=fold.var, width=fold.lanes)
         halves = fold.lanes.bit_length() * _instructions(fold.combine, side_by_side)
         total += many * _instructions(instr, side_by_side) + halves
+    return total
+
+
+def _of_prefix(prefix: Prefix, lanes: _Lanes) -> float:
+    total = 0.0
+    for start, stop, size in prefix.blocks:
+        side_by_side = lanes if size == 1 else replace(lanes, variable=prefix.var, width=size)
+        steps = size.bit_length() + (size > 1)
+        block = _instructions(inside(prefix), side_by_side)
+        block += steps * (1 + _instructions(prefix.combine, side_by_side))
+        total += (stop - start) // size * block
     return total

@@ -27,6 +27,7 @@ from symgrad.codegen.loops.language import (
     Let,
     Load,
     Loop,
+    Prefix,
     Product,
     Stmt,
     Store,
@@ -50,8 +51,21 @@ def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]
                 result += moved
                 inner = kept
             statement = replace(statement, body=inner)
+            if isinstance(statement, Prefix):
+                moved, statement = _out_of_each(statement, constant)
+                result += moved
         result.append(statement)
     return tuple(result)
+
+
+def _out_of_each(prefix: Prefix, constant: frozenset[str]) -> tuple[list[Stmt], Prefix]:
+    """Return what no iteration changes of what a prefix scan does with its running results."""
+    if prefix.extent == 0:
+        return [], prefix
+    varying = {prefix.var, *(a.name for a in prefix.accumulators)}
+    varying = varying.union(*map(_binds, prefix.body))
+    moved, each = _split(prefix.each, varying, constant)
+    return moved, replace(prefix, each=each)
 
 
 def _bound_by(loop: Loop) -> set[str]:
@@ -101,5 +115,5 @@ def _binds(statement: Stmt) -> set[str]:
             return {statement.name}
         case Fold():
             return {a.name for a in statement.accumulators}
-        case For() | Product() | Store():
+        case For() | Product() | Store() | Prefix():
             return set()

@@ -10,7 +10,18 @@ from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.kernel_costs import statement_cycles
-from symgrad.codegen.loops.language import Check, Fold, For, Kernel, Let, Product, Stmt, Store
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Kernel,
+    Let,
+    Prefix,
+    Product,
+    Stmt,
+    Store,
+    has_check,
+)
 from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
 from symgrad.codegen.target import Target
 from symgrad.cost_model import SHARING_CYCLES
@@ -32,6 +43,8 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 yield from _reasons([s for s in inner if not isinstance(s, For)], target)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
+            case Prefix():
+                yield _prefix_reason(statement)
             case Product():
                 yield from _shared(statement)
                 yield _product_reason(statement, target)
@@ -79,6 +92,20 @@ def _fold_reason(fold: Fold) -> str:
     if checks_depend(fold.body, fold.var):
         return f"{fold.var} one by one: an index that is data depends on it"
     return f"{fold.var} one by one: its loop has the vectors, or {fold.extent} elements are few"
+
+
+def _prefix_reason(prefix: Prefix) -> str:
+    if prefix.lanes > 1:
+        dtype = prefix.accumulators[0].identity.dtype
+        return (
+            f"blocks of {prefix.lanes} along {prefix.var}: a vector of {dtype.name}, whatever the "
+            f"machine, is scanned in {prefix.lanes.bit_length() - 1} steps"
+        )
+    if prefix.ordered:
+        return f"{prefix.var} one by one: its elements are combined in their order only"
+    if has_check((prefix,)):
+        return f"{prefix.var} one by one: an index that is data is checked in it"
+    return f"{prefix.var} one by one: a loop around has the vectors, or {prefix.extent} are few"
 
 
 def _product_reason(product: Product, target: Target) -> str:

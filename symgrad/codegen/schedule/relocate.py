@@ -28,10 +28,12 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
+    Prefix,
     Product,
     Stmt,
     Store,
     StridedOperand,
+    inside,
 )
 from symgrad.codegen.loops.rewrite import statements
 
@@ -94,9 +96,9 @@ class _Touched:
                 case Check():
                     self._extents[statement.name] = statement.extent
                     self.statuses.extend([statement.status] if statement.can_fail else [])
-                case For() | Fold():
+                case For() | Fold() | Prefix():
                     self._extents[statement.var] = statement.extent
-                    self.visit(statement.body)
+                    self.visit(inside(statement))
                 case Product():
                     self._product(statement)
                 case Let():
@@ -128,9 +130,6 @@ def _moved(
     def move(buffer: str, index: Index) -> Index:
         return Index(index.const - starts[buffer], index.terms)
 
-    def move_operand(operand: StridedOperand) -> StridedOperand:
-        return replace(operand, index=move(operand.buffer, operand.index))
-
     result: list[Stmt] = []
     for statement in body:
         match statement:
@@ -142,10 +141,18 @@ def _moved(
                 result.append(replace(statement, status=numbers.get(statement.status, 0)))
             case For() | Fold():
                 result.append(replace(statement, body=_moved(statement.body, starts, numbers)))
-            case Product(lhs=lhs, rhs=rhs):
-                inside = _moved(statement.body, starts, numbers)
-                lhs, rhs = move_operand(lhs), move_operand(rhs)
-                result.append(replace(statement, lhs=lhs, rhs=rhs, body=inside))
+            case Prefix():
+                own, each = (_moved(p, starts, numbers) for p in (statement.body, statement.each))
+                result.append(replace(statement, body=own, each=each))
+            case Product():
+                own = _moved(statement.body, starts, numbers)
+                lhs, rhs = (_moved_operand(o, starts) for o in (statement.lhs, statement.rhs))
+                result.append(replace(statement, lhs=lhs, rhs=rhs, body=own))
             case Let():
                 result.append(statement)
     return tuple(result)
+
+
+def _moved_operand(operand: StridedOperand, starts: Mapping[str, int]) -> StridedOperand:
+    index = Index(operand.index.const - starts[operand.buffer], operand.index.terms)
+    return replace(operand, index=index)

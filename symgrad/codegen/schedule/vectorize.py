@@ -19,9 +19,13 @@ from symgrad.codegen.loops.language import (
     Index,
     Kernel,
     Loop,
+    Prefix,
     Product,
+    Reduction,
     Ref,
     Stmt,
+    has_check,
+    inside,
 )
 from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
 from symgrad.cost_model import LANE_BYTES, OUTER_VECTORS, VECTOR_BYTES
@@ -52,8 +56,8 @@ def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
 
 
 def _vectorized(statement: Stmt, vector_bytes: int) -> Stmt:
-    if isinstance(statement, Fold):
-        return _with_lanes(statement)
+    if isinstance(statement, Reduction):
+        return _in_lanes(statement)
     if not isinstance(statement, For):
         return statement
     return _vectorized_nest(*perfect_nest(statement), vector_bytes)
@@ -173,41 +177,44 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
         return nested(loops, body)
     accesses = Accesses(body)
     width = vector_bytes // accesses.itemsize
-    folds = [s for s in body if isinstance(s, Fold)]
+    reductions = [s for s in body if isinstance(s, Reduction)]
     choices = [(element_cost(body, None, 1), -1, 1)]  # cost an element, loop, width
     for number, loop in enumerate(loops):
         here = min(width, _power_of_two_below(loop.extent))
         if not loop.ordered and here > 1 and not checks_depend(body, loop.var):
             choices.append((element_cost(body, loop.var, here), number, here))
     cost, number, chosen = min(choices)
-    if folds and _fold_cost(folds, body) <= cost:
-        return nested(loops, tuple(_with_lanes(s) if isinstance(s, Fold) else s for s in body))
+    if reductions and _cost_in_lanes(reductions, body) <= cost:
+        return nested(loops, tuple(_in_lanes(s) if isinstance(s, Reduction) else s for s in body))
     if number < 0:
         return nested(loops, body)
     loop = loops.pop(number)
-    if folds:
+    if reductions:
         chosen = min(chosen * OUTER_VECTORS, _power_of_two_below(loop.extent))
     return nested([*loops, replace(loop, vector=chosen)], body)
 
 
 def element_cost(body: Sequence[Stmt], variable: str | None, width: int) -> float:
-    """Return what an element costs, its folds from end to end, with vectors along `variable`."""
-    rest = [s for s in body if not isinstance(s, Fold)]
+    """Return what an element costs, its reductions from end to end, with vectors of `variable`."""
+    rest = [s for s in body if not isinstance(s, Reduction)]
     total = Accesses(rest).cost(variable, width)
-    for fold in (s for s in body if isinstance(s, Fold)):
-        total += _iterations(fold) * Accesses([fold]).cost(variable, width)
+    for loop in (s for s in body if isinstance(s, Reduction)):
+        total += _iterations(loop) * Accesses([loop]).cost(variable, width)
     return total / width
 
 
-def _iterations(fold: Fold) -> int:
-    return math.prod(f.extent for f in fold_nest(fold))
+def _iterations(loop: Reduction) -> int:
+    return loop.extent if isinstance(loop, Prefix) else math.prod(f.extent for f in fold_nest(loop))
 
 
-def _fold_cost(folds: Sequence[Fold], body: tuple[Stmt, ...]) -> float:
-    """Return what an element costs with lanes along the innermost folds."""
-    total = Accesses([s for s in body if not isinstance(s, Fold)]).cost(None, 1)
-    for fold in folds:
-        innermost = fold_nest(fold)[-1]
+def _cost_in_lanes(reductions: Sequence[Reduction], body: tuple[Stmt, ...]) -> float:
+    """Return what an element costs with lanes along the innermost of the reductions."""
+    total = Accesses([s for s in body if not isinstance(s, Reduction)]).cost(None, 1)
+    for loop in reductions:
+        if isinstance(loop, Prefix):
+            total += prefix_cost(loop, _lanes_of_prefix(loop))
+            continue
+        innermost = fold_nest(loop)[-1]
         lanes = _lanes(innermost)
         if lanes == 1 or checks_depend(body, innermost.var):
             return float("inf")
@@ -216,8 +223,39 @@ def _fold_cost(folds: Sequence[Fold], body: tuple[Stmt, ...]) -> float:
         width = min(lanes, 8)
         tail = innermost.extent % lanes + 2 * lanes.bit_length()
         each = accesses.cost(innermost.var, width) / width * (1 + tail / innermost.extent)
-        total += _iterations(fold) * each
+        total += _iterations(loop) * each
     return total
+
+
+def prefix_cost(prefix: Prefix, lanes: int) -> float:
+    """Return what a prefix scan from end to end costs with so many lanes.
+
+    A step of a block moves its lanes and combines them, and so does bringing in what came before.
+    """
+    if lanes == 1:
+        return prefix.extent * Accesses([prefix]).cost(None, 1)
+    step = len(prefix.accumulators) + len(prefix.combine)
+    total = 0.0
+    for start, stop, size in replace(prefix, lanes=lanes).blocks:
+        block = Accesses([prefix]).cost(prefix.var, size) + step * size.bit_length()
+        total += (stop - start) // size * block
+    return total
+
+
+def _in_lanes(loop: Reduction) -> Reduction:
+    """Give a reduction lanes, as many as are best for its shape."""
+    if isinstance(loop, Prefix):
+        return replace(loop, lanes=_lanes_of_prefix(loop))
+    return _with_lanes(loop)
+
+
+def _lanes_of_prefix(prefix: Prefix) -> int:
+    """Return how many elements a block of a prefix scan has: a function of its shape and dtypes."""
+    if prefix.ordered or has_check((prefix,)):
+        return 1
+    itemsize = max(a.identity.dtype.itemsize for a in prefix.accumulators)
+    most = min(VECTOR_BYTES // itemsize, _power_of_two_below(prefix.extent))
+    return min((1, most), key=lambda lanes: prefix_cost(prefix, lanes))
 
 
 def _with_lanes(fold: Fold) -> Fold:
@@ -273,5 +311,5 @@ def _flat(body: Sequence[Stmt]) -> list[Stmt]:
     for statement in body:
         found.append(statement)
         if isinstance(statement, Loop):
-            found += _flat(statement.body)
+            found += _flat(inside(statement))
     return found

@@ -56,7 +56,7 @@ def _count(x: Tensor, axes: Axes) -> Dim:
     return x.type.with_shape(tuple(x.shape[a] for a in axes)).size
 
 
-def _summable(x: Any, dtype: DTypeLike | None) -> Tensor:
+def summable(x: Any, dtype: DTypeLike | None) -> Tensor:
     """Return `x` in the dtype it is summed in: small integers and bools are made 64 bits wide."""
     tensor = as_tensor(x)
     if dtype is not None:
@@ -71,7 +71,7 @@ def sum(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """Sum over `axis`, in `dtype` if given; small integers are summed in 64 bits."""
-    x = _summable(x, dtype)
+    x = summable(x, dtype)
     axes = normalize_axes("sum", axis, x.ndim)
     return _kept(reduce_sum(x, axes), x, axes, keepdims)
 
@@ -127,10 +127,10 @@ def _fold(scalar_op: str, identity: dict[str, Number]) -> KernelRule:
     return kernel
 
 
-_LEAST: dict[str, Number] = {
+LEAST: dict[str, Number] = {
     d.name: int(np.iinfo(d.numpy).min) for d in dtypes.ALL if d.is_integer
 } | {"any": -np.inf}
-_GREATEST: dict[str, Number] = {
+GREATEST: dict[str, Number] = {
     d.name: int(np.iinfo(d.numpy).max) for d in dtypes.ALL if d.is_integer
 } | {"any": np.inf}
 
@@ -175,7 +175,7 @@ max_op = define(
     infer=_infer_reduced("max", is_number, needs_elements=True),
     reference=_reference(np.maximum),
     grad=_extreme_grad,
-    kernel=_fold("max", _LEAST),
+    kernel=_fold("max", LEAST),
 )
 
 min_op = define(
@@ -183,7 +183,7 @@ min_op = define(
     infer=_infer_reduced("min", is_number, needs_elements=True),
     reference=_reference(np.minimum),
     grad=_extreme_grad,
-    kernel=_fold("min", _GREATEST),
+    kernel=_fold("min", GREATEST),
 )
 
 
@@ -230,7 +230,7 @@ def prod(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
     """Multiply over `axis`, in `dtype` if given; small integers are multiplied in 64 bits."""
-    x = _summable(x, dtype)
+    x = summable(x, dtype)
     axes = normalize_axes("prod", axis, x.ndim)
     return _kept(apply(prod_op, x, axes=axes), x, axes, keepdims) if axes else x
 
@@ -396,7 +396,7 @@ argmax_op = define(
     infer=_arg_infer("argmax"),
     reference=_arg_reference(np.argmax),
     grad="none",
-    kernel=_arg_kernel("gt", _LEAST),
+    kernel=_arg_kernel("gt", LEAST),
 )
 
 argmin_op = define(
@@ -404,5 +404,5 @@ argmin_op = define(
     infer=_arg_infer("argmin"),
     reference=_arg_reference(np.argmin),
     grad="none",
-    kernel=_arg_kernel("lt", _GREATEST),
+    kernel=_arg_kernel("lt", GREATEST),
 )
