@@ -7,6 +7,7 @@ from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
+from tests.support.prefix_cases import PREFIX_SCANS
 from tests.support.structural_cases import STRUCTURAL
 from tests.support.writing_cases import WRITING
 
@@ -17,4 +18,5 @@ CASES: tuple[Case, ...] = (
     *COMPOSITIONS,
     *CONTROL_CASES,
     *WRITING,
+    *PREFIX_SCANS,
 )

@@ -7,7 +7,7 @@ kernel says: nothing is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.products import emit_prefetch, loads_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
+from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
@@ -59,10 +60,6 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     else:
         builder.ret_void()
     return function
-
-
-# What a body of a loop becomes: it is given its scope and what is carried, and gives the next.
-Carry = Callable[[KernelScope, Sequence[ir.Value]], Sequence[ir.Value]]
 
 
 def emit_body(scope: KernelScope, body: Sequence[Stmt]) -> KernelScope:
@@ -224,58 +221,7 @@ def _count(scope: KernelScope, loop: For, bounds: tuple[int, int, int]) -> None:
         emit_body(inside, loop.body)
         return ()
 
-    _carry(scope, loop.var, bounds, (), carry)
-
-
-def _carry(
-    scope: KernelScope,
-    variable: str,
-    bounds: tuple[int, int, int],
-    initial: Sequence[ir.Value],
-    body: Carry,
-) -> Sequence[ir.Value]:
-    """Emit a loop that carries values from iteration to iteration; return the last ones."""
-    if scope.written_out is not None:
-        return _unroll(scope, variable, bounds, initial, body)
-    start, stop, step = bounds
-    if start >= stop:
-        return initial
-    if start + step >= stop:
-        return body(scope.inside(variable, _I64(start)), initial)
-    builder = scope.builder
-    before = builder.block
-    head = scope.function.append_basic_block(f"for.{variable}")
-    after = scope.function.append_basic_block(f"end.{variable}")
-    builder.branch(head)
-    builder.position_at_end(head)
-    counter = builder.phi(_I64, variable)
-    counter.add_incoming(_I64(start), before)
-    carried = [builder.phi(v.type) for v in initial]
-    for phi, value in zip(carried, initial, strict=True):
-        phi.add_incoming(value, before)
-    results = body(scope.inside(variable, counter), carried)
-    following = builder.add(counter, _I64(step), flags=("nuw", "nsw"))
-    counter.add_incoming(following, builder.block)
-    for phi, value in zip(carried, results, strict=True):
-        phi.add_incoming(value, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, _I64(stop)), head, after)
-    builder.position_at_end(after)
-    return results
-
-
-def _unroll(
-    scope: KernelScope,
-    variable: str,
-    bounds: tuple[int, int, int],
-    initial: Sequence[ir.Value],
-    body: Carry,
-) -> Sequence[ir.Value]:
-    """Emit the iterations of a loop one after another, each with the number that it has."""
-    values = initial
-    for number in range(*bounds):
-        known = replace(scope, numbers={**scope.numbers, variable: number})
-        values = body(known.inside(variable, _I64(number)), values)
-    return values
+    emit_carrying(scope, loop.var, bounds, (), carry)
 
 
 # ------------------------------------------------------------------------------------------- folds
@@ -288,7 +234,9 @@ def _emit_fold(scope: KernelScope, fold: Fold) -> None:
     if whole:
         assert width == 1, "the lanes of a fold and of a loop around it exclude each other"
         totals = _fold_in_lanes(scope, fold, whole)
-    totals = _carry(scope, fold.var, (whole, fold.extent, 1), totals, partial(_fold_step, fold))
+    totals = emit_carrying(
+        scope, fold.var, (whole, fold.extent, 1), totals, partial(_fold_step, fold)
+    )
     for accumulator, total in zip(fold.accumulators, totals, strict=True):
         scope.values[accumulator.name] = (total, width)
 
@@ -323,7 +271,7 @@ def _fold_in_lanes(scope: KernelScope, fold: Fold, whole: int) -> list[ir.Value]
     side_by_side = replace(scope, vector=Vector(fold.var, width))
     initial = _identities(side_by_side, fold, width)
     step = partial(_fold_step, fold)
-    totals = list(_carry(side_by_side, fold.var, (0, whole, width), initial, step))
+    totals = list(emit_carrying(side_by_side, fold.var, (0, whole, width), initial, step))
     while width > 1:
         width //= 2
         low = [_part_of(scope.builder, t, 0, width) for t in totals]
@@ -351,7 +299,7 @@ def _emit_prefix(scope: KernelScope, prefix: Prefix) -> None:
             totals = [_part_of(scope.builder, total, 0, size) for total in totals]
         inside = replace(scope, vector=Vector(prefix.var, size)) if size > 1 else scope
         step = partial(_prefix_step, prefix)
-        totals = list(_carry(inside, prefix.var, (start, stop, size), totals, step))
+        totals = list(emit_carrying(inside, prefix.var, (start, stop, size), totals, step))
 
 
 def _prefix_step(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.loops.print import canonical, print_kernel
+from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, RELOCATE, Machine
 from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
 from symgrad.passes.table import PassRunner

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from symgrad.codegen.loops import run as loops_run
+from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.parse import parse_kernel
-from symgrad.codegen.loops.print import canonical
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.scalars import NUMPY_OPS
 from symgrad.codegen.loops.verify import verify_kernel

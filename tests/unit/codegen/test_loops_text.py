@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Const,
@@ -28,7 +29,7 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.parse import parse_kernel
-from symgrad.codegen.loops.print import canonical, print_index, print_kernel, print_statement
+from symgrad.codegen.loops.print import print_index, print_kernel, print_statement
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import ALL, bool_, float32, float64, int64
