@@ -35,6 +35,7 @@ from symgrad.errors import ShapeError as ShapeError
 from symgrad.errors import SymgradError as SymgradError
 from symgrad.errors import TapeError as TapeError
 from symgrad.frontend import protocols as protocols  # binds the methods of tensors and graphs
+from symgrad.frontend.associative_scan import associative_scan as associative_scan
 from symgrad.frontend.container import Container as Container
 from symgrad.frontend.container import publish as _publish
 from symgrad.frontend.control import cond as cond

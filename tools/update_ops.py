@@ -104,6 +104,8 @@ def _of_numpy(op: PublicOp) -> Iterator[str]:
         yield f"np.{function.__name__}"
     if op.reduces is not None:
         yield f"np.{op.reduces.__name__}.reduce"
+    if op.accumulates is not None:
+        yield f"np.{op.accumulates.__name__}.accumulate"
 
 
 def main() -> None:

@@ -113,7 +113,7 @@ def _exponential_sums(w: Array, x: Array, z: Array, *, reverse: bool) -> Array:
     is_taken = (
         np.less_equal.outer(places, places) if reverse else np.greater_equal.outer(places, places)
     )
-    return np.where(is_taken, terms, 0).sum(2)
+    return np.asarray(np.where(is_taken, terms, 0).sum(2))
 
 
 def _adjoints(reverse: bool) -> tuple[Case, ...]:

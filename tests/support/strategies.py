@@ -22,12 +22,15 @@ from symgrad.graph.ops import (
     comparison,
     contraction,
     conversion,
+    cumulative,
+    exponential_scans,
     float_parts,
     gathering,
     hyperbolic,
     indexing,
     powers,
     reduction,
+    running_extremes,
     slicing,
     structure,
     transcendental,
@@ -162,6 +165,19 @@ def _reduce(function: Callable[..., Tensor]) -> Recipe:
     return recipe
 
 
+def _scan(function: Callable[..., Tensor]) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        axis = pool.axis(x)
+        if pool.integer(0, 1):
+            result = slicing.flip(function(slicing.flip(x, axis=axis), axis=axis), axis=axis)
+        else:
+            result = function(x, axis=axis)
+        return conversion.astype(result, pool.dtype)  # small integers are added up in 64 bits
+
+    return recipe
+
+
 def _unary(function: Callable[[Tensor], Tensor]) -> Recipe:
     return lambda pool: function(pool.any())
 
@@ -196,6 +212,10 @@ TABLE = (
     _number("min", _reduce(reduction.min)),
     _number("any", _reduce(reduction.any), is_smooth=False),
     _number("all", _reduce(reduction.all), is_smooth=False),
+    _number("cumsum", _scan(cumulative.cumsum)),
+    _number("cumprod", _scan(cumulative.cumprod)),
+    _number("cummax", _scan(running_extremes.cummax)),
+    _number("cummin", _scan(running_extremes.cummin)),
     _number("matmul", _matmul),
     _number("tensordot", _tensordot),
     _number("reshape", _reshape),
@@ -218,6 +238,7 @@ TABLE = (
     _number("ramp", _ramp),
     _float("divide", _binary(lambda x, y: arithmetic.divide(x, 1 + _absolute(y)))),
     _float("mean", _reduce(reduction.mean)),
+    _float("logcumsumexp", _scan(exponential_scans.logcumsumexp)),
     _float("exp", _unary(lambda x: transcendental.exp(_tanh(x)))),
     _float("expm1", _unary(lambda x: transcendental.expm1(_tanh(x)))),
     _float("log", _unary(lambda x: transcendental.log(1 + _absolute(x)))),
@@ -245,7 +266,7 @@ TABLE = (
     _float("round", _unary(arithmetic.round), is_smooth=False),
 )
 
-_RARE = ("ramp", "take_known", "scatter_add_known", "scatter_set_known")
+_RARE = ("ramp", "tensordot", "take_known", "scatter_add_known", "scatter_set_known")
 
 
 def _rows(dtype: DType, *, smooth: bool, control: bool) -> list[Row]:

@@ -42,14 +42,11 @@ from symgrad.codegen.loops.tokens import TokenReader
 from symgrad.graph.dtypes import BY_SHORT, DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS
 
+_Body = tuple[Stmt, ...]
+_Atoms = tuple[Atom, ...]
+_Sides = tuple[str, ...]
 _WORDS: dict[str, Number] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
 _MODES: tuple[Mode, ...] = ("in", "out", "inout", "scratch")
-
-
-_Names = tuple[str, ...]
-_Combining = tuple[
-    tuple[Stmt, ...], tuple[Atom, ...], _Names, _Names, tuple[Let, ...], tuple[Atom, ...]
-]
 
 
 def parse_kernel(text: str, first_line: int = 1) -> Kernel:
@@ -246,7 +243,7 @@ class _Parser(TokenReader):
         accumulators, var, extent = self._head()
         lanes = self._marked_number("lanes")
         combining = self._combining(accumulators)
-        self._bind(accumulators)
+        self._values.update((a.name, a.identity.dtype) for a in accumulators)
         return Fold(accumulators, var, extent, lanes, *combining)
 
     def _prefix(self) -> Prefix:
@@ -255,7 +252,7 @@ class _Parser(TokenReader):
         is_exclusive, is_ordered = self.accept("exclusive"), self.accept("ordered")
         body, items, left, right, combine, combined = self._combining(accumulators)
         self.take("each")
-        self._bind(accumulators)
+        self._values.update((a.name, a.identity.dtype) for a in accumulators)
         return Prefix(
             accumulators=accumulators,
             var=var,
@@ -272,9 +269,6 @@ class _Parser(TokenReader):
             ordered=is_ordered,
         )
 
-    def _bind(self, accumulators: Sequence[Accumulator]) -> None:
-        self._values.update((a.name, a.identity.dtype) for a in accumulators)
-
     def _head(self) -> tuple[tuple[Accumulator, ...], str, int]:
         """Take the accumulators of a reduction, its variable and its extent."""
         accumulators = [self._accumulator()]
@@ -283,7 +277,9 @@ class _Parser(TokenReader):
         self.take("for")
         return tuple(accumulators), *self.range()
 
-    def _combining(self, accumulators: Sequence[Accumulator]) -> _Combining:
+    def _combining(
+        self, accumulators: Sequence[Accumulator]
+    ) -> tuple[_Body, _Atoms, _Sides, _Sides, tuple[Let, ...], _Atoms]:
         """Take the body of a reduction with its items, and how they are combined."""
         dtypes: list[DType | None] = [a.identity.dtype for a in accumulators]
         self.take("{")

@@ -295,10 +295,10 @@ class _Verifier:
     def _prefix(self, prefix: Prefix, scope: _Scope) -> None:
         inside, dtypes, _ = self._items(prefix, scope)
         assert not (prefix.ordered and prefix.lanes > 1), f"{prefix.var} is both ordered and lanes"
-        only_loads = all(isinstance(s, Let | Check) for s in prefix.body)
-        assert only_loads, f"the items over {prefix.var} are computed without loops and stores"
-        has_loops = any(isinstance(s, Loop) for s in prefix.each)
-        assert not has_loops, f"each element over {prefix.var} has a loop"
+        has_stores = any(isinstance(s, Store) for s in prefix.body)
+        assert not has_stores, f"the items over {prefix.var} are computed without stores"
+        has_loops = any(isinstance(s, Loop) for s in (*prefix.body, *prefix.each))
+        assert not has_loops, f"a loop in the prefix scan over {prefix.var}"
         can_fail = prefix.lanes > 1 and has_check((prefix,))
         assert not can_fail, f"an index is checked in the lanes of {prefix.var}"
         for accumulator, dtype in zip(prefix.accumulators, dtypes, strict=True):

@@ -15,6 +15,7 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.schedule.relocate import Relocated, relocate
+from symgrad.codegen.schedule.row_scans import interchange_scans
 from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.two_stage_reduction import split_folds
 from symgrad.codegen.schedule.vectorize import coalesce, simplify_loops, vectorize
@@ -72,11 +73,17 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         },
     ),
     KernelPass(
+        "interchange-scans",
+        _on_kernel(lambda kernel, _: interchange_scans(kernel)),
+        after={"coalesce": "a merged loop has longer rows"},
+    ),
+    KernelPass(
         "vectorize",
         _on_kernel(lambda kernel, machine: vectorize(kernel, machine.target.vector_bytes)),
         after={
             "two-stage-reduction": "each piece of a fold has lanes of its own",
             "coalesce": "a merged loop has more elements side by side",
+            "interchange-scans": "a loop along rows is then an innermost one",
         },
     ),
     KernelPass(
