@@ -24,6 +24,7 @@ from symgrad.arrays import lars_update as lars_update
 from symgrad.arrays import optimizer_update as optimizer_update
 from symgrad.arrays import stop_gradient as stop_gradient
 from symgrad.arrays import value_and_grad as value_and_grad
+from symgrad.errors import AxisError as AxisError
 from symgrad.errors import CheckpointError as CheckpointError
 from symgrad.errors import CompileError as CompileError
 from symgrad.errors import DTypeError as DTypeError
@@ -42,20 +43,31 @@ from symgrad.frontend.control import cond as cond
 from symgrad.frontend.control import switch_case as switch_case
 from symgrad.frontend.creation import arange as arange
 from symgrad.frontend.creation import asarray as asarray
+from symgrad.frontend.creation import empty as empty
+from symgrad.frontend.creation import empty_like as empty_like
 from symgrad.frontend.creation import eye as eye
+from symgrad.frontend.creation import from_dlpack as from_dlpack
 from symgrad.frontend.creation import full as full
 from symgrad.frontend.creation import full_like as full_like
 from symgrad.frontend.creation import linspace as linspace
+from symgrad.frontend.creation import meshgrid as meshgrid
 from symgrad.frontend.creation import ones as ones
 from symgrad.frontend.creation import ones_like as ones_like
 from symgrad.frontend.creation import tril as tril
 from symgrad.frontend.creation import triu as triu
 from symgrad.frontend.creation import zeros as zeros
 from symgrad.frontend.creation import zeros_like as zeros_like
+from symgrad.frontend.data_types import can_cast as can_cast
+from symgrad.frontend.data_types import finfo as finfo
+from symgrad.frontend.data_types import iinfo as iinfo
+from symgrad.frontend.data_types import isdtype as isdtype
+from symgrad.frontend.data_types import result_type as result_type
+from symgrad.frontend.inspection import __array_namespace_info__ as __array_namespace_info__
 from symgrad.frontend.iteration import fori_loop as fori_loop
 from symgrad.frontend.iteration import map as map
 from symgrad.frontend.iteration import scan as scan
 from symgrad.frontend.iteration import while_loop as while_loop
+from symgrad.frontend.namespace import __array_api_version__ as __array_api_version__
 from symgrad.frontend.recompute import recompute_grad as recompute_grad
 from symgrad.frontend.state import inplace_decrement as inplace_decrement
 from symgrad.frontend.state import inplace_increment as inplace_increment
@@ -115,6 +127,9 @@ from symgrad.graph.ops.bits import bitwise_left_shift as bitwise_left_shift
 from symgrad.graph.ops.bits import bitwise_or as bitwise_or
 from symgrad.graph.ops.bits import bitwise_right_shift as bitwise_right_shift
 from symgrad.graph.ops.bits import bitwise_xor as bitwise_xor
+from symgrad.graph.ops.closeness import allclose as allclose
+from symgrad.graph.ops.closeness import array_equal as array_equal
+from symgrad.graph.ops.closeness import isclose as isclose
 from symgrad.graph.ops.comparison import equal as equal
 from symgrad.graph.ops.comparison import greater as greater
 from symgrad.graph.ops.comparison import greater_equal as greater_equal
@@ -149,10 +164,30 @@ from symgrad.graph.ops.cumulative import cumsum as cumsum
 from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod
 from symgrad.graph.ops.cumulative import cumulative_sum as cumulative_sum
 from symgrad.graph.ops.exponential_scans import logcumsumexp as logcumsumexp
+from symgrad.graph.ops.diagonals import diag as diag
+from symgrad.graph.ops.diagonals import diagflat as diagflat
+from symgrad.graph.ops.differences import diff as diff
 from symgrad.graph.ops.indexing import one_hot as one_hot
 from symgrad.graph.ops.indexing import scatter_add as scatter_add
 from symgrad.graph.ops.indexing import take as take
 from symgrad.graph.ops.indexing import take_along_axis as take_along_axis
+from symgrad.graph.ops.joining import array_split as array_split
+from symgrad.graph.ops.joining import atleast_1d as atleast_1d
+from symgrad.graph.ops.joining import atleast_2d as atleast_2d
+from symgrad.graph.ops.joining import atleast_3d as atleast_3d
+from symgrad.graph.ops.joining import broadcast_arrays as broadcast_arrays
+from symgrad.graph.ops.joining import broadcast_shapes as broadcast_shapes
+from symgrad.graph.ops.joining import column_stack as column_stack
+from symgrad.graph.ops.joining import dsplit as dsplit
+from symgrad.graph.ops.joining import dstack as dstack
+from symgrad.graph.ops.joining import fliplr as fliplr
+from symgrad.graph.ops.joining import flipud as flipud
+from symgrad.graph.ops.joining import hsplit as hsplit
+from symgrad.graph.ops.joining import hstack as hstack
+from symgrad.graph.ops.joining import ravel as ravel
+from symgrad.graph.ops.joining import rot90 as rot90
+from symgrad.graph.ops.joining import vsplit as vsplit
+from symgrad.graph.ops.joining import vstack as vstack
 from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
 from symgrad.graph.ops.powers import cbrt as cbrt
 from symgrad.graph.ops.powers import exp2 as exp2
@@ -162,6 +197,7 @@ from symgrad.graph.ops.powers import log10 as log10
 from symgrad.graph.ops.powers import logaddexp as logaddexp
 from symgrad.graph.ops.powers import logaddexp2 as logaddexp2
 from symgrad.graph.ops.powers import reciprocal as reciprocal
+from symgrad.graph.ops.padding import pad as pad
 from symgrad.graph.ops.reduction import all as all
 from symgrad.graph.ops.reduction import any as any
 from symgrad.graph.ops.reduction import argmax as argmax
@@ -183,8 +219,20 @@ from symgrad.graph.ops.running_extremes import cummax as cummax
 from symgrad.graph.ops.running_extremes import cummin as cummin
 from symgrad.graph.ops.slicing import concat as concat
 from symgrad.graph.ops.slicing import flip as flip
-from symgrad.graph.ops.slicing import pad as pad
 from symgrad.graph.ops.slicing import stack as stack
+from symgrad.graph.ops.statistics import average as average
+from symgrad.graph.ops.statistics import count_nonzero as count_nonzero
+from symgrad.graph.ops.statistics import nan_to_num as nan_to_num
+from symgrad.graph.ops.statistics import nanmax as nanmax
+from symgrad.graph.ops.statistics import nanmean as nanmean
+from symgrad.graph.ops.statistics import nanmin as nanmin
+from symgrad.graph.ops.statistics import nanprod as nanprod
+from symgrad.graph.ops.statistics import nanstd as nanstd
+from symgrad.graph.ops.statistics import nansum as nansum
+from symgrad.graph.ops.statistics import nanvar as nanvar
+from symgrad.graph.ops.statistics import ptp as ptp
+from symgrad.graph.ops.statistics import std as std
+from symgrad.graph.ops.statistics import var as var
 from symgrad.graph.ops.structure import broadcast_to as broadcast_to
 from symgrad.graph.ops.structure import expand_dims as expand_dims
 from symgrad.graph.ops.structure import permute_dims as permute_dims
@@ -244,4 +292,6 @@ from symgrad.runtime.library import load as load
 
 bool = bool_
 
-__all__ = sorted(["nn", "optim", "random", "testing", *_publish(globals())])
+# What makes this module, too, a namespace of the Array API.
+_STANDARD = ["__array_api_version__", "__array_namespace_info__"]
+__all__ = sorted(["nn", "optim", "random", "testing", *_STANDARD, *_publish(globals())])

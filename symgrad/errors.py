@@ -78,6 +78,10 @@ class ShapeError(SymgradError, ValueError):
     """Shapes, axes or sizes that do not fit together."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that a tensor does not have: a `ValueError` and an `IndexError`, as NumPy's is."""
+
+
 class DTypeError(SymgradError, TypeError):
     """A dtype, or a Python type, that the op does not take."""
 

@@ -7,21 +7,29 @@ be symbolic, as in `zeros(x.shape)`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.devices import require_device
+from symgrad.graph.dtypes import (
+    DEFAULT_FLOAT,
+    DEFAULT_INTEGER,
+    DType,
+    DTypeLike,
+    as_dtype,
+    dtype_or,
+)
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import equal, greater_equal, where
-from symgrad.graph.ops.conversion import size_of
+from symgrad.graph.ops.conversion import identity, size_of
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.structure import broadcast_to
+from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.types import Shape, require_int64_count
@@ -45,51 +53,117 @@ def as_shape(op: str, shape: Any) -> Shape:
 
 
 @public(is_standard=True)
-def asarray(value: Any, /, dtype: DTypeLike | None = None) -> Tensor:
-    """Return `value` as a tensor, in `dtype` if given: itself, or a constant of it."""
-    if dtype is None:
-        return as_tensor(value)
-    wanted = as_dtype(dtype)
-    return cast(value, wanted) if isinstance(value, Tensor) else as_tensor(value, wanted)
+def asarray(
+    obj: Any,
+    /,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Tensor:
+    """Return `obj` as a tensor, in `dtype` if given: itself, the tensor of a size, or a constant.
+
+    Python ints become int64 and floats float32; NumPy arrays keep their dtype. With `copy=True` a
+    tensor becomes a node of its own, with `copy=False` what is no tensor, or of another dtype, is
+    refused with a `GraphError`: a constant is a copy.
+
+    >>> sg.asarray([1, 2]).dtype
+    symgrad.int64
+    """
+    require_device("asarray", device)
+    if isinstance(obj, Tensor):
+        wanted = dtype_or(dtype, obj.dtype)
+        if copy is False and wanted != obj.dtype:
+            _refuse_copy(f"{obj.type} in {wanted.name}")
+        return identity(obj) if copy and wanted == obj.dtype else cast(obj, wanted)
+    if copy is False:
+        _refuse_copy(f"a constant of {type(obj).__name__}")
+    if dtype is not None or isinstance(obj, Size | np.ndarray | np.generic):
+        return as_tensor(obj, None if dtype is None else as_dtype(dtype))
+    return constant(obj, _default_dtype(obj))
+
+
+def _refuse_copy(what: str) -> None:
+    raise GraphError("asarray", f"{what} is a copy, copy=False asks for none", source=user_source())
+
+
+def _default_dtype(value: Any) -> DType | None:
+    """Return the default dtype of Python ints, None where another one follows from the value."""
+    try:
+        kind = np.asarray(value).dtype.kind
+    except (ValueError, TypeError):
+        return None  # `constant` says what is wrong
+    return DEFAULT_INTEGER if kind == "i" else None
 
 
 @public(is_standard=True)
-def zeros(shape: Any, dtype: DTypeLike = "float32") -> Tensor:
-    """Return zeros."""
-    return filled(as_shape("zeros", shape), 0, as_dtype(dtype))
+def empty(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return zeros, float32 if no dtype is given: a value of a graph is never left undefined."""
+    return _filled("empty", shape, 0, dtype, device)
 
 
 @public(is_standard=True)
-def ones(shape: Any, dtype: DTypeLike = "float32") -> Tensor:
-    """Return ones."""
-    return filled(as_shape("ones", shape), 1, as_dtype(dtype))
+def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return zeros, float32 if no dtype is given."""
+    return _filled("zeros", shape, 0, dtype, device)
 
 
 @public(is_standard=True)
-def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Tensor:
-    """Return `fill_value`, a number or a tensor, broadcast to `shape`."""
+def ones(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return ones, float32 if no dtype is given."""
+    return _filled("ones", shape, 1, dtype, device)
+
+
+def _filled(op: str, shape: Any, value: int, dtype: DTypeLike | None, device: str | None) -> Tensor:
+    require_device(op, device)
+    return filled(as_shape(op, shape), value, dtype_or(dtype, DEFAULT_FLOAT))
+
+
+@public(is_standard=True)
+def full(
+    shape: Any, fill_value: Any, dtype: DTypeLike | None = None, *, device: str | None = None
+) -> Tensor:
+    """Return `fill_value`, a number or a tensor, broadcast to `shape`.
+
+    Its dtype is that of `asarray(fill_value)` if none is given.
+    """
+    require_device("full", device)
     return broadcast_to(asarray(fill_value, dtype), as_shape("full", shape))
 
 
-@public(is_standard=True, functions=[np.zeros_like])
-def zeros_like(x: Any, /, dtype: DTypeLike | None = None) -> Tensor:
+@public(is_standard=True)
+def empty_like(x: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return zeros of the shape of `x`, in its dtype if none is given; as `empty`."""
+    return _filled_like("empty_like", x, 0, dtype, device)
+
+
+@public(is_standard=True)
+def zeros_like(x: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return zeros of the shape of `x`, in its dtype if none is given."""
-    x = as_tensor(x)
-    return filled(x.shape, 0, x.dtype if dtype is None else as_dtype(dtype))
+    return _filled_like("zeros_like", x, 0, dtype, device)
 
 
-@public(is_standard=True, functions=[np.ones_like])
-def ones_like(x: Any, /, dtype: DTypeLike | None = None) -> Tensor:
+@public(is_standard=True)
+def ones_like(x: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """Return ones of the shape of `x`, in its dtype if none is given."""
+    return _filled_like("ones_like", x, 1, dtype, device)
+
+
+def _filled_like(
+    op: str, x: Any, value: int, dtype: DTypeLike | None, device: str | None
+) -> Tensor:
+    require_device(op, device)
     x = as_tensor(x)
-    return filled(x.shape, 1, x.dtype if dtype is None else as_dtype(dtype))
+    return filled(x.shape, value, dtype_or(dtype, x.dtype))
 
 
-@public(is_standard=True, functions=[np.full_like])
-def full_like(x: Any, fill_value: Any, /, dtype: DTypeLike | None = None) -> Tensor:
+@public(is_standard=True)
+def full_like(
+    x: Any, /, fill_value: Any, dtype: DTypeLike | None = None, *, device: str | None = None
+) -> Tensor:
     """Return `fill_value` broadcast to the shape of `x`, in its dtype if none is given."""
     x = as_tensor(x)
-    return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
+    return full(x.shape, fill_value, dtype_or(dtype, x.dtype), device=device)
 
 
 @public(is_standard=True)
@@ -100,16 +174,18 @@ def arange(
     step: int | float = 1,
     *,
     dtype: DTypeLike | None = None,
+    device: str | None = None,
 ) -> Tensor:
     """Return `start`, `start + step`, ... before `stop`; with one argument, from 0 to that.
 
     Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it.
     """
+    require_device("arange", device)
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError("arange", "the step is 0", source=user_source())
     is_float = any(isinstance(bound, float) for bound in (first, last, step))
-    wanted = as_dtype(dtype or (dtypes.float32 if is_float else dtypes.int64))
+    wanted = dtype_or(dtype, DEFAULT_FLOAT if is_float else DEFAULT_INTEGER)
     index = iota((_range_count(first, last, step),), 0)
     # Floats are computed in float64 and rounded once.
     wide = cast(index, dtypes.float64) if is_float or wanted.is_float else index
@@ -137,10 +213,15 @@ def linspace(
     /,
     num: int,
     *,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """Return `num` evenly spaced values from `start` to `stop`, which is the last of them."""
+    """Return `num` evenly spaced values from `start` to `stop`, float32 if no dtype is given.
+
+    `stop` is the last of them, or with `endpoint=False` the one that would follow.
+    """
+    require_device("linspace", device)
     (count,) = as_shape("linspace", num)
     assert isinstance(count, int), "the number of values is an int"
     intervals = max(1, count - 1 if endpoint else count)
@@ -149,17 +230,27 @@ def linspace(
     values = add(multiply(cast(index, dtypes.float64), step), start)
     if endpoint and count > 1:
         values = where(equal(index, count - 1), float(stop), values)
-    return cast(values, as_dtype(dtype))
+    return cast(values, dtype_or(dtype, DEFAULT_FLOAT))
 
 
 @public(is_standard=True)
 def eye(
-    n_rows: Dim, n_cols: Dim | None = None, /, *, k: int = 0, dtype: DTypeLike = "float32"
+    n_rows: Dim,
+    n_cols: Dim | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
 ) -> Tensor:
-    """Return a matrix of ones on the `k`-th diagonal above the main one, and zeros."""
+    """Return a matrix of ones on the `k`-th diagonal above the main one, and zeros.
+
+    It is float32 if no dtype is given.
+    """
+    require_device("eye", device)
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
-    return cast(equal(add(row, k) if k else row, column), as_dtype(dtype))
+    return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
 
 
 @public(is_standard=True)
@@ -183,3 +274,47 @@ def _matrix_indices(op: str, x: Tensor) -> tuple[Tensor, Tensor]:
         raise ShapeError(op, f"x: {x.type} has fewer than two axes", source=user_source())
     shape = x.shape[-2:]
     return iota(shape, 0), iota(shape, 1)
+
+
+@public(is_standard=True)
+def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Tensor, ...]:
+    """Return coordinate matrices (a grid): each vector broadcast to the sizes of all of them.
+
+    Vector i runs along axis i of its grid, but with "xy", as for pictures, the first two are
+    exchanged. Dtypes stay. The gradient of a vector is a sum over the other axes. Raises
+    `ShapeError` for what is no vector.
+
+    >>> rows, columns = sg.meshgrid(sg.arange(2), sg.arange(3), indexing="ij")
+    >>> rows.shape
+    (2, 3)
+    """
+    if indexing not in ("xy", "ij"):
+        raise GraphError("meshgrid", f"{indexing!r} is neither 'xy' nor 'ij'", source=user_source())
+    vectors = [reshape(v, (1,)) if v.ndim == 0 else v for v in map(as_tensor, arrays)]
+    for position, vector in enumerate(vectors):
+        if vector.ndim != 1:
+            problem = f"operand {position}: {vector.type} is no vector"
+            raise ShapeError("meshgrid", problem, source=user_source())
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = [1, 0]
+    shape = tuple(vectors[i].shape[0] for i in order)
+    return tuple(
+        broadcast_to(reshape(v, tuple(v.shape[0] if j == i else 1 for j in order)), shape)
+        for i, v in enumerate(vectors)
+    )
+
+
+@public(is_standard=True)
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """Return what another library holds as a constant; a tensor as it is.
+
+    A constant is a copy, so `copy=False` is refused with a `GraphError`. Raises `DTypeError` for a
+    dtype symgrad does not have.
+    """
+    require_device("from_dlpack", device)
+    if isinstance(x, Tensor):
+        return x
+    if copy is False:
+        _refuse_copy(f"a constant of {type(x).__name__}")
+    return constant(np.from_dlpack(x))

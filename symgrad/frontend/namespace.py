@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.frontend import creation as creation  # which declares its functions
 from symgrad.frontend.container import mapped_op
+from symgrad.frontend.data_types import can_cast, finfo, iinfo, isdtype, result_type
+from symgrad.frontend.inspection import __array_namespace_info__
 from symgrad.graph import dtypes
 from symgrad.graph.ops import declare_all
+from symgrad.graph.ops.joining import broadcast_shapes
 from symgrad.graph.public_ops import PUBLIC_OPS
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
 _CONSTANTS = {"e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi}
+# Functions that are no ops: they take and return no tensors.
+_FUNCTIONS = (can_cast, finfo, iinfo, isdtype, result_type, broadcast_shapes)
 # The types of 16 bits are none of the standard.
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL if not dtype.is_half}
 
@@ -30,6 +35,7 @@ declare_all()
 _NAMES = {
     **_CONSTANTS,
     **_DTYPES,
+    **{f.__name__: f for f in (*_FUNCTIONS, __array_namespace_info__)},
     **{name: mapped_op(op.function) for name, op in PUBLIC_OPS.items() if op.is_standard},
 }
 globals().update(_NAMES)

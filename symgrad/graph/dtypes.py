@@ -15,9 +15,11 @@ Kind = Literal["bool", "unsigned", "signed", "float"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type, of which there is one object: it is compared and hashed as such.
+    """An element type, of which there is one object, hashed as such.
 
-    `name` is NumPy's name and `short` the one the textual IR uses (`f32`, `i64`, `bool`).
+    `name` is NumPy's name and `short` the one the textual IR uses (`f32`, `i64`, `bool`). It equals
+    its name, NumPy's dtype and NumPy's scalar type, and NumPy takes it for its own: `x.dtype ==
+    "float32"`, `np.zeros(3, x.dtype)`. As with NumPy's dtypes, a set or a dict tells them apart.
     """
 
     name: str
@@ -25,6 +27,20 @@ class DType:
     kind: Kind
     bits: int
     numpy: np.dtype[Any]
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        if isinstance(other, str):
+            return self.name == other
+        return isinstance(other, type | np.dtype) and self.numpy == _as_numpy(other)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype, by the name that `np.dtype` looks for."""
+        return self.numpy
 
     @property
     def itemsize(self) -> int:
@@ -63,6 +79,13 @@ class DType:
         return f"symgrad.{self.name}"
 
 
+def _as_numpy(value: Any) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(value)
+    except (TypeError, ValueError):
+        return None
+
+
 bool_ = DType("bool", "bool", "bool", 1, np.dtype(np.bool_))
 int8 = DType("int8", "i8", "signed", 8, np.dtype(np.int8))
 int16 = DType("int16", "i16", "signed", 16, np.dtype(np.int16))
@@ -83,6 +106,10 @@ ALL = (
 )  # fmt: skip
 FLOATS = (float16, bfloat16, float32, float64)
 
+# What Python numbers become where the Array API makes an array of them. A `constant` of an int, and
+# so an operand that is one beside a bool, is int32: it is no creation function of the standard.
+DEFAULT_FLOAT, DEFAULT_INTEGER = float32, int64
+
 BY_SHORT = {dtype.short: dtype for dtype in ALL}
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in ALL}
@@ -93,17 +120,24 @@ DTypeLike = DType | str | type | np.dtype[Any]
 def as_dtype(value: DTypeLike) -> DType:
     """Return the `DType` for a name, a NumPy dtype, a scalar type or a `DType`.
 
-    Raises `DTypeError` for a type symgrad does not have.
+    Raises `DTypeError` for a type symgrad does not have, and for None, which NumPy takes for
+    float64: a function that has a default says so by `dtype_or`.
     """
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
-    try:
-        return _BY_NUMPY[np.dtype(value).newbyteorder("=")]
-    except (KeyError, TypeError) as error:
+    numpy = None if value is None else _as_numpy(value)
+    found = None if numpy is None else _BY_NUMPY.get(numpy.newbyteorder("="))
+    if found is None:
         known = ", ".join(_BY_NAME)
-        raise DTypeError("dtype", f"{value!r} is none of {known}", source=user_source()) from error
+        raise DTypeError("dtype", f"{value!r} is none of {known}", source=user_source())
+    return found
+
+
+def dtype_or(value: DTypeLike | None, default: DType) -> DType:
+    """Return the `DType` for `value`, `default` for None."""
+    return default if value is None else as_dtype(value)
 
 
 _SIGNED_ABOVE = {8: int16, 16: int32, 32: int64}

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Union
 
+import numpy as np
+
 from symgrad.errors import DTypeError, Source, user_source
+from symgrad.graph.devices import DEVICE, require_device
 from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
@@ -29,6 +32,7 @@ from symgrad.graph.structures import (
 )
 from symgrad.graph.types import (
     Array,
+    ArrayLiteral,
     Attr,
     Immutable,
     Shape,
@@ -249,6 +253,11 @@ class Tensor(Operators["Tensor"], Immutable):
         return self.type.size
 
     @property
+    def device(self) -> str:
+        """Where programs compute it: "cpu"."""
+        return DEVICE
+
+    @property
     def name(self) -> str | None:
         """The name given by the user, with its scopes; None if there is none."""
         return self.node.name
@@ -327,6 +336,31 @@ class Tensor(Operators["Tensor"], Immutable):
     def at(self) -> Any:
         """What is chosen of it to be written: `x.at[key].set(v)`, `.add`, `.multiply`, ..."""
         return provided("at")(self)
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """Return the tensor itself; there is no device but "cpu"."""
+        require_device("to_device", device)
+        return self
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export a copy of the value of a constant; no other tensor has one before it is run."""
+        literal = self.node.attrs.get("value")
+        if not isinstance(literal, ArrayLiteral):
+            raise self._no_value("a DLPack capsule", "compile the graph and call it, or use sg.run")
+        if copy is False:
+            raise BufferError("a constant is not exported without a copy")
+        export = literal.array.copy().__dlpack__
+        return export(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return np.empty(0).__dlpack_device__()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return provided("array_namespace")(api_version)

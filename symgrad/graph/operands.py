@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
+from symgrad.errors import AxisError, DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
-from symgrad.graph.late_binding import provided
+from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.rounding import convert_numbers
@@ -58,6 +58,9 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise DTypeError("constant", str(error), source=user_source()) from error
+    except DTypeError as error:  # of a tensor, which has no value to make an array of
+        error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
+        raise
     if isinstance(value, np.ndarray | np.generic):
         return convert_numbers(array, wanted or _known_dtype(array))
     kind = array.dtype.kind
@@ -92,6 +95,24 @@ def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
     return value if isinstance(value, Tensor) else constant(value, dtype)
 
 
+# What operators take for an operand, beside what says itself that it is an array.
+_OPERANDS = (
+    Tensor, bool, int, float, complex, np.generic, np.ndarray, Size,
+    list, tuple, str, bytes, dict,
+)  # fmt: skip
+
+
+@provide
+def is_operand(value: Any) -> bool:
+    """Return whether an operator tries `value` as an operand, and does not leave it to `value`.
+
+    What is tried may still be refused, with an error that says why; a dict may be a nest.
+    """
+    if isinstance(value, _OPERANDS):
+        return True
+    return hasattr(value, "__array__") and getattr(value, "__array_ufunc__", True) is not None
+
+
 def promote_operands(op: str, *values: Any) -> list[Tensor]:
     """Convert `values` to tensors of the one dtype they promote to.
 
@@ -106,7 +127,7 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
     strong = [as_tensor(v) for v in values if not isinstance(v, _PYTHON_SCALARS)]
     weak = [v for v in values if isinstance(v, _PYTHON_SCALARS)]
     try:
-        dtype = _common_dtype(op, [t.dtype for t in strong], weak)
+        dtype = common_dtype(op, [t.dtype for t in strong], weak)
     except SymgradError as error:
         error.source = user_source()
         raise
@@ -117,7 +138,8 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
     ]
 
 
-def _common_dtype(op: str, strong: Sequence[DType], weak: Sequence[bool | int | float]) -> DType:
+def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[bool | int | float]) -> DType:
+    """Return the dtype that dtypes and Python scalars, which are weak, promote to."""
     dtype: DType | None = None
     for other in strong:
         dtype = other if dtype is None else promote(op, dtype, other)
@@ -223,11 +245,11 @@ def _meet_broadcast(
 
 
 def normalize_axis(op: str, axis: int, ndim: int, name: str = "axis") -> int:
-    """Return `axis` counted from 0; raises `ShapeError` if a tensor of `ndim` axes has none."""
+    """Return `axis` counted from 0; raises `AxisError` if a tensor of `ndim` axes has none."""
     if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
         raise DTypeError(op, f"{name} must be an int, it is {axis!r}", source=user_source())
     if not -ndim <= axis < ndim:
-        raise ShapeError(
+        raise AxisError(
             op, f"{name} {axis} is not an axis of a tensor of rank {ndim}", source=user_source()
         )
     return int(axis) % ndim

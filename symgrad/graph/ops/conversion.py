@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
+from symgrad.graph.devices import require_device
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Grads, Node, Tensor
@@ -23,8 +24,8 @@ from symgrad.graph.types import Array, TensorType
 
 
 @public(is_standard=True, functions=[np.astype])
-def astype(x: Any, dtype: DTypeLike, /) -> Tensor:
-    """Convert `x` to `dtype`; itself if it has it.
+def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """Convert `x` to `dtype`; itself if it has it, since tensors are values and need no `copy`.
 
     A float that becomes an integer loses its fraction and stops at the limits, nan becomes 0; an
     integer that becomes a smaller one keeps its low bits; a bool tells whether the value is not 0.
@@ -32,6 +33,7 @@ def astype(x: Any, dtype: DTypeLike, /) -> Tensor:
     """
     x = as_tensor(x)
     wanted = as_dtype(dtype)
+    require_device("astype", device)
     return x if x.dtype == wanted else apply(astype_op, x, dtype=wanted)
 
 

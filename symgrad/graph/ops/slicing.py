@@ -16,11 +16,11 @@ from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.node import EMPTY, Grads, Node, Range, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
+from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops.elementwise import tangents_or_zeros
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, add_up, at_least
+from symgrad.graph.sizes import Dim, add_up
 from symgrad.graph.structures import AxisMap, Number, Place, View
 from symgrad.graph.types import Array, Shape, TensorType, static
 
@@ -91,7 +91,7 @@ slice_op = define(
 
 
 @public(is_standard=True, functions=[np.flip])
-def flip(x: Any, axis: Any = None) -> Tensor:
+def flip(x: Any, /, axis: Any = None) -> Tensor:
     """Reverse the order of the elements along `axis`, one or more; along all for None."""
     x = as_tensor(x)
     chosen = range(x.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -171,14 +171,26 @@ place_op = define(
 )
 
 
+def require_several(op: str, arrays: Any) -> None:
+    """Raise `DTypeError` for one tensor where a list of tensors is joined."""
+    if isinstance(arrays, Tensor):
+        problem = f"{arrays.type} is one tensor, and a list of tensors is joined"
+        raise DTypeError(op, problem, hint="use sg.unstack for its slices", source=user_source())
+
+
 @public(is_standard=True)
-def concat(tensors: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
-    """Join tensors along `axis`; all flattened first for None. Dtypes promote."""
-    if not tensors:
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
+    """Join tensors along `axis`; all flattened first for None. Dtypes promote.
+
+    The gradient of each is its part. Raises `ShapeError` where ranks or sizes of another axis
+    differ, and `DTypeError` for one tensor in the place of a list of them.
+    """
+    require_several("concat", arrays)
+    if not arrays:
         raise ShapeError("concat", "there are no tensors to join", source=user_source())
-    parts = promote_operands("concat", *tensors)
+    parts = promote_operands("concat", *arrays)
     if axis is None:
-        parts, axis = [reshape(t, (-1,)) for t in parts], 0
+        parts, axis = [reshape(t, (t.size,)) for t in parts], 0
     chosen = normalize_axis("concat", axis, parts[0].ndim)
     return parts[0] if len(parts) == 1 else apply(concat_op, *parts, axis=chosen)
 
@@ -190,12 +202,28 @@ def _concat_infer(*parts: TensorType, axis: int) -> TensorType:
         if part.dtype != first.dtype:
             raise DTypeError("concat", f"dtypes differ: {first}, {part}")
         if part.ndim != first.ndim:
-            raise ShapeError("concat", f"ranks differ: operand 0: {first}, {position}: {part}")
-        level = part.with_shape((*part.shape[:axis], 0, *part.shape[axis + 1 :]))
-        model = first.with_shape((*shape[:axis], 0, *shape[axis + 1 :]))
-        shape = meet_shapes("concat", "operand 0", model, f"operand {position}", level)
+            raise ShapeError(
+                "concat", f"ranks differ: operand 0: {first}, operand {position}: {part}"
+            )
+        shape = _meet_beside(axis, shape, first, position, part)
     total = add_up(part.shape[axis] for part in parts)
     return first.with_shape((*shape[:axis], total, *shape[axis + 1 :]))
+
+
+def _meet_beside(
+    axis: int, shape: Shape, first: TensorType, position: int, part: TensorType
+) -> Shape:
+    """Return the shape of the first operands and of one more, which agree but along `axis`."""
+    met = []
+    for a, (m, n) in enumerate(zip(shape, part.shape, strict=True)):
+        if a != axis and m != n and isinstance(m, int) and isinstance(n, int):
+            raise ShapeError(
+                "concat",
+                f"sizes differ: {m} in axis {a} of operand 0: {first}, "
+                f"{n} in axis {a} of operand {position}: {part}; axis {axis} is joined",
+            )
+        met.append(m if isinstance(m, int) else n)
+    return tuple(met)
 
 
 def _concat_reference(*parts: Array, axis: int) -> Array:
@@ -256,22 +284,11 @@ concat_op = define(
 
 
 @public(is_standard=True)
-def stack(tensors: Sequence[Any], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
     """Join tensors of one shape along a new `axis`."""
-    if not tensors:
+    require_several("stack", arrays)
+    if not arrays:
         raise ShapeError("stack", "there are no tensors to join", source=user_source())
-    parts = promote_operands("stack", *tensors)
+    parts = promote_operands("stack", *arrays)
     position = normalize_axis("stack", axis, parts[0].ndim + 1)
     return concat([expand_dims(t, axis=position) for t in parts], axis=position)
-
-
-@public()
-def pad(x: Any, pad_width: Any, *, constant_values: Number = 0) -> Tensor:
-    """Pad with a constant; `pad_width` is (before, after) for each axis, as NumPy takes it."""
-    x = as_tensor(x)
-    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)) if x.ndim else np.zeros((0, 2))
-    if (widths < 0).any():
-        raise ShapeError("pad", f"widths {pad_width} are negative", source=user_source())
-    low = tuple(int(w[0]) for w in widths)
-    shape = tuple(at_least(n, 0) + int(w.sum()) for n, w in zip(x.shape, widths, strict=True))
-    return place(x, shape, low, (1,) * x.ndim, constant_values)

@@ -84,7 +84,7 @@ sum_op = define(
 
 
 @public(is_standard=True, functions=[np.broadcast_to])
-def broadcast_to(x: Any, shape: Sequence[Any]) -> Tensor:
+def broadcast_to(x: Any, /, shape: Sequence[Any]) -> Tensor:
     """Broadcast `x` to `shape` as NumPy does; itself if it has that shape."""
     x = as_tensor(x)
     wanted = tuple(shape)
@@ -144,9 +144,10 @@ broadcast_to_op = define(
 
 
 @public(is_standard=True)
-def reshape(x: Any, shape: Any) -> Tensor:
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """Give `x` another shape with as many elements; one size may be -1.
 
+    Tensors are values, so `copy` makes no difference: no result changes with another tensor.
     Raises `ShapeError` if the numbers of elements differ.
     """
     x = as_tensor(x)
@@ -210,7 +211,7 @@ reshape_op = define(
 
 
 @public(is_standard=True)
-def permute_dims(x: Any, axes: Sequence[int]) -> Tensor:
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """Permute the axes: axis `i` of the result is axis `axes[i]` of `x`."""
     x = as_tensor(x)
     order = tuple(normalize_axis("permute_dims", a, x.ndim) for a in axes)
@@ -251,7 +252,7 @@ permute_dims_op = define(
 
 
 @public(is_standard=True)
-def expand_dims(x: Any, /, *, axis: Any = 0) -> Tensor:
+def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
     """Insert axes of size 1 at the positions `axis` of the result."""
     x = as_tensor(x)
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)

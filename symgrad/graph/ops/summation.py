@@ -176,11 +176,12 @@ def _product(first: _Term, second: _Term, needed: set[str], out: str) -> _Term:
     return _Term(product, labels)
 
 
-@public(functions=[np.diagonal])
-def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+@public()
+def diagonal(x: Any, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
     """Take the elements whose index along `axis2` is that along `axis1` plus `offset`.
 
-    They lie along a new last axis in the place of both.
+    They lie along a new last axis in the place of both. The axes are the last two if none are
+    named, as in the Array API and in `trace`; `np.diagonal` of a tensor takes the first two.
     """
     x = as_tensor(x)
     first, second = (normalize_axis("diagonal", axis, x.ndim) for axis in (axis1, axis2))

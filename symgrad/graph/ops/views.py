@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, user_source
-from symgrad.graph.late_binding import provide
+from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis
 from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, divide
+from symgrad.graph.sizes import Dim, Size, divide
+from symgrad.graph.types import ArrayLiteral
 
 
 @public(is_standard=True, functions=[np.matrix_transpose])
@@ -170,14 +171,59 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
 
 
 @public(is_standard=True)
-def repeat(x: Any, repeats: int, /, *, axis: int | None = None) -> Tensor:
-    """Repeat each element `repeats` times along `axis`; flattened first for None."""
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Repeat each element `repeats` times along `axis`; flattened first for None.
+
+    `repeats` is a number, or an array with a number for each element along the axis, which must be
+    known when the graph is built, as the size of the result is. Raises `ShapeError` for a negative
+    number and where the array does not fit the axis, `DTypeError` for what is no integer.
+
+    >>> sg.run(sg.repeat(sg.constant([1, 2, 3]), [0, 1, 2]))
+    array([2, 3, 3], dtype=int32)
+    """
     x = as_tensor(x)
     if axis is None:
-        x, axis = reshape(x, (-1,)), 0
+        x, axis = reshape(x, (x.size,)), 0
     axis = normalize_axis("repeat", axis, x.ndim)
+    if not isinstance(repeats, int | Size):
+        counts = _known_counts(x, repeats, axis)
+        if counts.size != 1:
+            return _repeat_each(x, counts, axis)
+        repeats = int(counts.reshape(()))
+    if isinstance(repeats, int) and repeats < 0:
+        raise ShapeError("repeat", f"repeats {repeats} is negative", source=user_source())
     wide = expand_dims(x, axis=axis + 1)
     shape = list(wide.shape)
     shape[axis + 1] = repeats
     merged = [*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]]
     return reshape(broadcast_to(wide, shape), merged)
+
+
+def _known_counts(x: Tensor, repeats: Any, axis: int) -> np.ndarray[Any, Any]:
+    if isinstance(repeats, Tensor):
+        repeats = repeats.node.attrs.get("value", repeats)
+    if isinstance(repeats, Tensor):
+        raise DTypeError(
+            "repeat",
+            f"repeats: {repeats.type} is a tensor: the shape of the result would depend on data",
+            hint="give an array, or sg.take with indices of a known shape",
+            source=user_source(),
+        )
+    counts = np.asarray(repeats.array if isinstance(repeats, ArrayLiteral) else repeats)
+    if counts.dtype.kind not in "iu" and counts.size:
+        raise DTypeError("repeat", f"repeats {repeats!r} are no integers", source=user_source())
+    size = x.shape[axis]
+    if counts.ndim > 1 or counts.size not in (1, size):
+        problem = f"repeats of shape {counts.shape} do not fit axis {axis} of x: {x.type}"
+        raise ShapeError("repeat", problem, source=user_source())
+    if (counts < 0).any():
+        raise ShapeError(
+            "repeat", f"repeats {repeats!r} has negative numbers", source=user_source()
+        )
+    return counts
+
+
+def _repeat_each(x: Tensor, counts: np.ndarray[Any, Any], axis: int) -> Tensor:
+    places = np.repeat(np.arange(counts.size, dtype=np.int64), counts.astype(np.int64))
+    taken: Tensor = provided("take")(x, places, axis=axis)  # it is made of what is here
+    return taken

@@ -1,0 +1,59 @@
+"""Finite differences of neighbours along an axis; no op is declared here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import ShapeError, user_source
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.ops.arithmetic import subtract
+from symgrad.graph.ops.comparison import not_equal
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.structure import broadcast_to
+from symgrad.graph.ops.views import narrow
+from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim, at_least
+
+
+@public(is_standard=True)
+def diff(
+    x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None
+) -> Tensor:
+    """Compute the `n`-th differences of neighbours along `axis`, which becomes shorter by n.
+
+    `prepend` and `append` are joined to `x` along the axis first; a scalar as one element. Of bools
+    it says where neighbours differ. Raises `ShapeError` for a negative `n`.
+
+    >>> sg.run(sg.diff(sg.constant([1, 4, 9, 16]), n=2))
+    array([2, 2], dtype=int32)
+    """
+    x = as_tensor(x)
+    axis = normalize_axis("diff", axis, x.ndim)
+    if n < 0:
+        raise ShapeError("diff", f"n = {n} is negative", source=user_source())
+    if n == 0:
+        return x
+    ends = [_end(x, prepend, axis), [x], _end(x, append, axis)]
+    joined = concat([part for end in ends for part in end], axis=axis)
+    for _ in range(n):
+        joined = _differences(joined, axis)
+    return joined
+
+
+def _end(x: Tensor, part: Any, axis: int) -> list[Tensor]:
+    if part is None:
+        return []
+    tensor = as_tensor(part)
+    if tensor.ndim:
+        return [tensor]
+    return [broadcast_to(tensor, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))]
+
+
+def _differences(x: Tensor, axis: int) -> Tensor:
+    size: Dim = x.shape[axis]
+    # Of no elements there are no differences.
+    count = at_least(size - 1, 0)
+    start: Dim = size - count
+    after, before = narrow(x, axis, start, count), narrow(x, axis, 0, count)
+    return not_equal(after, before) if x.dtype.is_bool else subtract(after, before)

@@ -1,0 +1,212 @@
+"""Broadcasting, stacking and splitting of several tensors, as NumPy has them; no op is declared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
+from symgrad.graph import dtypes
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.operands import broadcast_shapes as shape_of_operands
+from symgrad.graph.ops.elementwise import broadcast_together
+from symgrad.graph.ops.slicing import concat, flip, require_several
+from symgrad.graph.ops.structure import expand_dims, reshape
+from symgrad.graph.ops.views import narrow, split, swapaxes
+from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Size
+from symgrad.graph.types import Shape, TensorType
+
+
+@public(is_standard=True, functions=[np.broadcast_arrays])
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
+    """Broadcast tensors to the one shape they meet in; dtypes stay.
+
+    The gradient of each is a sum over the axes it was repeated along. Raises `ShapeError` for
+    shapes that do not broadcast.
+
+    >>> row, column = sg.broadcast_arrays(sg.zeros(3), sg.zeros((2, 1)))
+    >>> row.shape, column.shape
+    ((2, 3), (2, 3))
+    """
+    tensors = {f"operand {place}": as_tensor(x) for place, x in enumerate(arrays)}
+    return tuple(broadcast_together("broadcast_arrays", **tensors)) if tensors else ()
+
+
+def broadcast_shapes(*shapes: Sequence[Any]) -> Shape:
+    """Return the shape that shapes, of ints and sizes, broadcast to; an unknown size is never 1.
+
+    Raises `ShapeError` for shapes that do not broadcast, `DTypeError` for what is no size.
+
+    >>> sg.broadcast_shapes((3,), (2, 1))
+    (2, 3)
+    """
+    given: dict[str, TensorType] = {}
+    for place, shape in enumerate(shapes):
+        sizes = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
+        for size in sizes:
+            if isinstance(size, bool) or not isinstance(size, int | Size):
+                raise DTypeError("broadcast_shapes", f"{size!r} is no size", source=user_source())
+        given[f"shape {place}"] = TensorType(dtypes.bool_, sizes)
+    try:
+        return shape_of_operands("broadcast_shapes", **given) if given else ()
+    except SymgradError as error:
+        error.source = user_source()
+        raise
+
+
+def _at_least(ndim: int, x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    missing = ndim - tensor.ndim
+    if missing <= 0:
+        return tensor
+    # Of three axes NumPy puts a vector in the middle, and a matrix first.
+    after = 1 if ndim == 3 and missing < 3 else 0
+    return reshape(tensor, ((1,) * (missing - after) + tensor.shape + (1,) * after))
+
+
+@public()
+def atleast_1d(x: Any, /) -> Tensor:
+    """Return `x` with at least one axis: a scalar becomes a vector of one element."""
+    return _at_least(1, x)
+
+
+@public()
+def atleast_2d(x: Any, /) -> Tensor:
+    """Return `x` with at least two axes: a vector becomes a row."""
+    return _at_least(2, x)
+
+
+@public()
+def atleast_3d(x: Any, /) -> Tensor:
+    """Return `x` with at least three axes: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1)."""
+    return _at_least(3, x)
+
+
+@public()
+def hstack(arrays: Sequence[Any], /) -> Tensor:
+    """Join tensors along the second axis, vectors along the first (stack horizontally)."""
+    require_several("hstack", arrays)
+    parts = [_at_least(1, x) for x in arrays]
+    return concat(parts, axis=0 if parts and parts[0].ndim == 1 else 1)
+
+
+@public()
+def vstack(arrays: Sequence[Any], /) -> Tensor:
+    """Join tensors along the first axis, vectors as rows (stack vertically)."""
+    require_several("vstack", arrays)
+    return concat([_at_least(2, x) for x in arrays], axis=0)
+
+
+@public()
+def dstack(arrays: Sequence[Any], /) -> Tensor:
+    """Join tensors along the third axis, after `atleast_3d` (stack in depth)."""
+    require_several("dstack", arrays)
+    return concat([_at_least(3, x) for x in arrays], axis=2)
+
+
+@public()
+def column_stack(arrays: Sequence[Any], /) -> Tensor:
+    """Join matrices, and vectors as columns, along the second axis."""
+    require_several("column_stack", arrays)
+    tensors = [_at_least(1, x) for x in arrays]
+    return concat([expand_dims(t, 1) if t.ndim == 1 else t for t in tensors], axis=1)
+
+
+@public()
+def array_split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tensor]:
+    """Cut `x` along `axis` as `split` does, but into parts that need not be equal.
+
+    Of n parts of a size that does not divide the first ones are longer by one element.
+    """
+    x = as_tensor(x)
+    axis = normalize_axis("array_split", axis, x.ndim)
+    size = x.shape[axis]
+    if not isinstance(indices_or_sections, int | np.integer):
+        places = [int(i) for i in indices_or_sections]
+        return _split_at(x, [i + size if i < 0 and isinstance(size, int) else i for i in places],
+                         axis)  # fmt: skip
+    sections = int(indices_or_sections)
+    if sections < 1 or not isinstance(size, int):
+        raise ShapeError(
+            "array_split",
+            f"axis {axis} of x: {x.type} is not cut into {sections} parts",
+            source=user_source(),
+        )
+    short, longer = divmod(size, sections)
+    ends = np.cumsum([short + (part < longer) for part in range(sections)])
+    return split(x, [int(end) for end in ends[:-1]], axis)
+
+
+def _split_at(x: Tensor, places: list[int], axis: int) -> list[Tensor]:
+    """Cut at places of any order, as slices: what lies beyond the end is empty."""
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        return split(x, places, axis)
+    ends = [0, *(min(max(place, 0), size) for place in places), size]
+    return [narrow(x, axis, a, max(0, b - a)) for a, b in itertools.pairwise(ends)]
+
+
+@public()
+def hsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
+    """Cut `x` along its second axis, a vector along its first."""
+    x = _split_operand("hsplit", x, 1)
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+@public()
+def vsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
+    """Cut `x`, of at least two axes, along its first axis."""
+    return split(_split_operand("vsplit", x, 2), indices_or_sections, 0)
+
+
+@public()
+def dsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
+    """Cut `x`, of at least three axes, along its third axis."""
+    return split(_split_operand("dsplit", x, 3), indices_or_sections, 2)
+
+
+def _split_operand(op: str, x: Any, least: int) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.ndim < least:
+        problem = f"x: {tensor.type} has fewer than {least} axes"
+        raise ShapeError(op, problem, source=user_source())
+    return tensor
+
+
+@public()
+def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotate by 90 degrees, `k` times, in the plane of two axes, from the first to the second."""
+    x = as_tensor(x)
+    first, second = (normalize_axis("rot90", a, x.ndim, "axes") for a in axes)
+    if first == second:
+        raise ShapeError("rot90", f"axis {first} is given twice", source=user_source())
+    turns = k % 4
+    if turns in (0, 2):
+        return flip(x, (first, second)) if turns else x
+    if turns == 1:
+        return swapaxes(flip(x, second), first, second)
+    return flip(swapaxes(x, first, second), second)
+
+
+@public()
+def flipud(x: Any, /) -> Tensor:
+    """Reverse the order of the rows: the first axis."""
+    return flip(_split_operand("flipud", x, 1), 0)
+
+
+@public()
+def fliplr(x: Any, /) -> Tensor:
+    """Reverse the order of the columns: the second axis."""
+    return flip(_split_operand("fliplr", x, 2), 1)
+
+
+@public()
+def ravel(x: Any, /) -> Tensor:
+    """Return the elements in row-major order, along one axis (flatten)."""
+    x = as_tensor(x)
+    return reshape(x, (x.size,))
