@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 	$(if $(wildcard $(folder)/*.py),$(folder)))
 
-.PHONY: train test lint bench programs clean
+.PHONY: train test lint bench programs array-api clean
 .DELETE_ON_ERROR:
 # Two set-ups at once would write to one .venv.
 .NOTPARALLEL:
@@ -31,6 +31,19 @@ lint: .venv/stamp-dev
 bench: .venv/stamp-bench
 	$(BIN)/python -m benchmarks
 
+# The public conformance suite of the Array API, of which SUITE is a checkout with its submodule:
+# make array-api SUITE=path. EXAMPLES is how many operands each case draws, CASES which files it runs.
+EXAMPLES ?= 20
+CASES ?= array_api_tests
+array-api: .venv/stamp-array-api
+	@test -d "$(SUITE)/array_api_tests" || { \
+		echo 'say where the suite is: make array-api SUITE=path' >&2; exit 1; }
+	cd "$(SUITE)" && ARRAY_API_TESTS_MODULE=tests.array_api.namespace \
+		PYTHONPATH="$(CURDIR)" PYTHONDONTWRITEBYTECODE=1 "$(CURDIR)/$(BIN)/python" -m pytest \
+		-p tests.array_api.suite_plugin -p no:cacheprovider --quiet --tb=short \
+		--disable-deadline --max-examples $(EXAMPLES) --disable-extension linalg fft \
+		--xfails-file "$(CURDIR)/tests/array_api/expected_failures.txt" $(CASES)
+
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache .hypothesis
@@ -48,6 +61,10 @@ clean:
 .venv/stamp-dev: .venv/stamp-python setup.cfg pyproject.toml
 	$(PIP) install --editable '.[dev]'
 	@touch $@ .venv/stamp-examples
+
+.venv/stamp-array-api: .venv/stamp-python setup.cfg pyproject.toml
+	$(PIP) install --editable '.[array-api]'
+	@touch $@
 
 .venv/stamp-examples: .venv/stamp-python setup.cfg pyproject.toml
 	$(PIP) install --editable '.[examples]'

@@ -51,7 +51,7 @@ def operators() -> dict[str, list[str]]:
     for name, method in vars(Operators).items():
         is_reflected = name.startswith("__r") and f"__{name[3:]}" in vars(Operators)
         if inspect.isfunction(method) and name.startswith("__") and not is_reflected:
-            operands = [None] * (len(inspect.signature(method).parameters) - 1)
+            operands = [0] * (len(inspect.signature(method).parameters) - 1)
             found.setdefault(method(Recorder(), *operands), []).append(_shown(name))
     return found
 
@@ -95,7 +95,7 @@ def _methods(op: PublicOp) -> Iterator[str]:
 
 
 def _of_numpy(op: PublicOp) -> Iterator[str]:
-    from symgrad.frontend.protocols import ADAPTERS
+    from symgrad.frontend.numpy_arguments import ADAPTERS
 
     name = op.function.__name__
     adapted = [function for function, (adapts, _) in ADAPTERS.items() if adapts == name]

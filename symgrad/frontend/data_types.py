@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
+from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, float_limits, promote
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import common_dtype
 from symgrad.graph.sizes import Size
@@ -50,9 +49,15 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatLimits:
     dtype = _dtype_of(type)
     if not dtype.is_float:
         raise DTypeError("finfo", f"{dtype.name} is no float", source=user_source())
-    found = ml_dtypes.finfo(dtype.numpy)
-    numbers = (found.eps, found.max, found.min, found.smallest_normal)
-    return FloatLimits(dtype.bits, *map(float, numbers), dtype)
+    found = float_limits(dtype)
+    return FloatLimits(
+        bits=dtype.bits,
+        eps=float(found.eps),
+        max=float(found.max),
+        min=float(found.min),
+        smallest_normal=float(found.smallest_normal),
+        dtype=dtype,
+    )
 
 
 def iinfo(type: DTypeLike | Tensor, /) -> IntegerLimits:

@@ -81,7 +81,8 @@ class DType:
 
 def _as_numpy(value: Any) -> np.dtype[Any] | None:
     try:
-        return np.dtype(value)
+        found: np.dtype[Any] = np.dtype(value)
+        return found
     except (TypeError, ValueError):
         return None
 
@@ -127,12 +128,18 @@ def as_dtype(value: DTypeLike) -> DType:
         return value
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
-    numpy = None if value is None else _as_numpy(value)
+    given: Any = value
+    numpy = None if given is None else _as_numpy(given)
     found = None if numpy is None else _BY_NUMPY.get(numpy.newbyteorder("="))
     if found is None:
         known = ", ".join(_BY_NAME)
         raise DTypeError("dtype", f"{value!r} is none of {known}", source=user_source())
     return found
+
+
+def float_limits(dtype: DType) -> Any:
+    """Return NumPy's description of a float dtype, which of bfloat16 another library has."""
+    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
 
 
 def dtype_or(value: DTypeLike | None, default: DType) -> DType:

@@ -369,7 +369,7 @@ class Tensor(Operators["Tensor"], Immutable):
         return provided("array_ufunc")(ufunc, method, inputs, options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return provided("array_function")(func, args, kwargs)
+        return provided("array_function")(func, types, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise self._no_value("an array", "compile the graph and call it, or use sg.run")

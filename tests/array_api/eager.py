@@ -55,11 +55,10 @@ def _unflat(spec: Any, leaves: list[Any]) -> Any:
 
 
 def _key(leaf: Any) -> Any:
-    match leaf:
-        case Array():
-            return leaf.values.dtype, leaf.values.shape
-        case np.ndarray():
-            return leaf.dtype, leaf.shape, leaf.tobytes()
+    if isinstance(leaf, Array):
+        return leaf.values.dtype, leaf.values.shape
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype, leaf.shape, leaf.tobytes()
     # Numbers by their text, since 0.0 and -0.0, or 1 and True, are equal.
     return type(leaf), repr(leaf)
 
@@ -99,7 +98,7 @@ class Array:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.values.shape
+        return tuple(self.values.shape)
 
     @property
     def ndim(self) -> int:

@@ -24,7 +24,8 @@ def _sample(value: Any) -> Any:
     return SimpleNamespace(dtype=_COMPLEX["complex128"]) if is_complex else _asarray(value)
 
 
-with patch.multiple(namespace, create=True, asarray=_sample, **_COMPLEX):
+_NAMES: dict[str, Any] = {"asarray": _sample, **_COMPLEX}
+with patch.multiple(namespace, create=True, **_NAMES):
     from array_api_tests import _array_module, dtype_helpers
 _array_module.asarray = _asarray
 

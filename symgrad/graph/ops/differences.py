@@ -28,13 +28,13 @@ def diff(
     >>> sg.run(sg.diff(sg.constant([1, 4, 9, 16]), n=2))
     array([2, 2], dtype=int32)
     """
-    x = as_tensor(x)
-    axis = normalize_axis("diff", axis, x.ndim)
+    tensor = as_tensor(x)
+    axis = normalize_axis("diff", axis, tensor.ndim)
     if n < 0:
         raise ShapeError("diff", f"n = {n} is negative", source=user_source())
     if n == 0:
-        return x
-    ends = [_end(x, prepend, axis), [x], _end(x, append, axis)]
+        return tensor
+    ends = [_end(tensor, prepend, axis), [tensor], _end(tensor, append, axis)]
     joined = concat([part for end in ends for part in end], axis=axis)
     for _ in range(n):
         joined = _differences(joined, axis)

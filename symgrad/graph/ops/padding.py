@@ -20,7 +20,7 @@ _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
 @public()
-def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     """Extend `x` by `pad_width` elements along each axis, (before, after) as NumPy takes them.
 
     `mode` says by which: "constant" by `constant_values`, one or (before, after) for each axis,
@@ -32,19 +32,20 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any 
     >>> sg.run(sg.pad(sg.constant([1, 2, 3]), 2, "reflect"))
     array([3, 2, 1, 2, 3, 2, 1], dtype=int32)
     """
-    x = as_tensor(x)
+    tensor = as_tensor(x)
     if mode not in _MODES:
         problem = f"mode {mode!r} is none of {', '.join(_MODES)}"
         raise GraphError("pad", problem, source=user_source())
-    widths = _pairs("pad_width", pad_width, x)
+    widths = _pairs("pad_width", pad_width, tensor)
     if (widths < 0).any():
         raise ShapeError("pad", f"widths {pad_width} are negative", source=user_source())
     if mode == "constant":
-        return _padded_by_constants(x, widths, _pairs("constant_values", constant_values, x))
+        values = _pairs("constant_values", constant_values, tensor)
+        return _padded_by_constants(tensor, widths, values)
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            x = _extended(x, axis, int(before), int(after), mode)
-    return x
+            tensor = _extended(tensor, axis, int(before), int(after), mode)
+    return tensor
 
 
 def _pairs(name: str, given: Any, x: Tensor) -> np.ndarray[Any, Any]:

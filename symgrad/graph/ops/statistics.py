@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.dtypes import DType
+from symgrad.graph.dtypes import DType, float_limits
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import divide, maximum, multiply, square, subtract
@@ -230,12 +229,12 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None,
 
     Where these are None it is by the limits of the dtype. What is replaced has gradient 0.
     """
-    x = as_tensor(x)
-    if not x.dtype.is_float:
-        return x
-    greatest = float(ml_dtypes.finfo(x.dtype.numpy).max)
+    tensor = as_tensor(x)
+    if not tensor.dtype.is_float:
+        return tensor
+    greatest = float(float_limits(tensor.dtype).max)
     above = greatest if posinf is None else posinf
     below = -greatest if neginf is None else neginf
-    found = where(isnan(x), filled_like(x, nan), x)
-    found = where(equal(x, np.inf), filled_like(x, above), found)
-    return where(equal(x, -np.inf), filled_like(x, below), found)
+    found = where(isnan(tensor), filled_like(tensor, nan), tensor)
+    found = where(equal(tensor, np.inf), filled_like(tensor, above), found)
+    return where(equal(tensor, -np.inf), filled_like(tensor, below), found)
