@@ -18,13 +18,18 @@ from symgrad.arrays import adam_update as adam_update
 from symgrad.arrays import execute_with_gradients as execute_with_gradients
 from symgrad.arrays import grad as grad
 from symgrad.arrays import gradient_descent_update as gradient_descent_update
+from symgrad.arrays import hessian as hessian
 from symgrad.arrays import jac as jac
+from symgrad.arrays import jvp as jvp
 from symgrad.arrays import lamb_update as lamb_update
 from symgrad.arrays import lars_update as lars_update
+from symgrad.arrays import linearize as linearize
 from symgrad.arrays import optimizer_update as optimizer_update
 from symgrad.arrays import stop_gradient as stop_gradient
 from symgrad.arrays import value_and_grad as value_and_grad
 from symgrad.errors import AxisError as AxisError
+from symgrad.arrays import vjp as vjp
+from symgrad.arrays import vmap as vmap
 from symgrad.errors import CheckpointError as CheckpointError
 from symgrad.errors import CompileError as CompileError
 from symgrad.errors import DTypeError as DTypeError
@@ -277,7 +282,6 @@ from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_g
 from symgrad.passes.gradients.custom_gradient import grad_pass_through as grad_pass_through
 from symgrad.passes.gradients.explanation import explain_none as explain_none
 from symgrad.passes.gradients.forward_mode import hvp as hvp
-from symgrad.passes.gradients.forward_mode import jvp as jvp
 from symgrad.passes.gradients.jacobian import hessians as hessians
 from symgrad.passes.gradients.jacobian import jacobian as jacobian
 from symgrad.passes.gradients.reverse_mode import gradients as gradients

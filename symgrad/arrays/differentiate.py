@@ -1,4 +1,4 @@
-"""Differentiation as function transformations: `grad`, `value_and_grad`, `jac`.
+"""Differentiation as function transformations: `grad`, `value_and_grad`, `jac`, `hessian`.
 
 Each makes a function of arrays into one of its derivatives.
 
@@ -33,23 +33,29 @@ Func = Callable[..., Any]
 _CACHE_SIZE = 128  # functions of which derivatives are kept
 
 
-def grad(func: Func, argnums: int | Sequence[int] = 0) -> Func:
+def grad(func: Func, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Func:
     """Return a function of the same arguments that gives the gradient of `func`.
 
     It is the gradient with respect to argument `argnums`, an array or a nest of arrays, and has
     its nest; with a sequence of numbers it is a tuple of these. Zeros stand where the result does
     not depend on an array. `func` must return one float element, else a call raises `ShapeError`
-    or `DTypeError`; arguments to differentiate by must be floats.
+    or `DTypeError`; arguments to differentiate by must be floats. With `has_aux` it returns a pair
+    of that and of a nest of anything that has numbers, and what comes back is (gradient, aux).
     """
-    return _derivative("grad", func, argnums, _gradient_of)
+    derive = _gradient_and_aux_of if has_aux else _gradient_of
+    return _derivative("grad", func, argnums, derive)
 
 
-def value_and_grad(func: Func, argnums: int | Sequence[int] = 0) -> Func:
+def value_and_grad(func: Func, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Func:
     """Return a function that gives the pair of the value of `func` and of its gradient.
 
-    Both are computed by one program. Arguments are those of `grad`.
+    Both are computed by one program. Arguments are those of `grad`; with `has_aux` the result is
+    ((value, aux), gradient).
+
+        (loss, accuracy), grads = sg.value_and_grad(f, has_aux=True)(weights, x)
     """
-    return _derivative("value_and_grad", func, argnums, _value_and_gradient_of)
+    derive = _value_aux_and_gradient_of if has_aux else _value_and_gradient_of
+    return _derivative("value_and_grad", func, argnums, derive)
 
 
 def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
@@ -59,6 +65,26 @@ def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
     the nest of the results, and at each of their leaves that of the argument.
     """
     return _derivative("jac", func, argnums, _jacobian_of)
+
+
+def hessian(func: Func, argnums: int | Sequence[int] = 0) -> Func:
+    """Return a function of the same arguments that gives the Hessian of `func`.
+
+    For a result of shape `s` and an argument of shape `t` it has shape `s + t + t`, and zeros where
+    `func` is linear. With nests it is the nest of the results, at each of their leaves that of the
+    argument, and at each leaf of this that of the argument again: `h["w"]["b"]` is the derivative
+    by `w` and then by `b`. Raises what `jac` raises; `hessians` is the form for tensors.
+
+        sg.hessian(lambda x: sg.sum(x**3))(np.ones(2))     # [[6, 0], [0, 6]]
+    """
+    if isinstance(func, Tensor):
+        raise DTypeError(
+            "hessian",
+            f"func is {func!r}, not a function",
+            hint="sg.hessians(ys, xs) is the form for tensors",
+            source=user_source(),
+        )
+    return _derivative("hessian", func, argnums, _hessian_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +113,31 @@ class TracedCall:
         require_arguments(self.subject, self.func, self.args, self.kwargs)
         return map_leaves(as_tensor, self.func(*self.args, **self.kwargs))
 
+    def scalar_and_aux(self) -> tuple[Tensor, Any]:
+        """Return the result of the function, which must be one float and something besides."""
+        result = self.result()
+        if not isinstance(result, tuple | list) or len(result) != 2:
+            kind = f"{len(result)} results" if isinstance(result, tuple | list) else f"{result!r}"
+            raise DTypeError(
+                self.subject,
+                f"the function returns {kind}, with has_aux a pair (value, aux) is needed",
+                source=user_source(),
+            )
+        value, aux = result
+        return self.require_scalar(value), aux
+
     def scalar(self) -> Tensor:
         """Return the result of the function, which must be one float."""
-        result = self.result()
+        return self.require_scalar(self.result())
+
+    def require_scalar(self, result: Any) -> Tensor:
+        """Return `result`; raises unless it is one float."""
         if not isinstance(result, Tensor):
             kind = type(result).__name__
             raise DTypeError(
                 self.subject,
                 f"the function returns a {kind}, a scalar is needed",
-                hint="execute_with_gradients takes several results",
+                hint="has_aux takes a pair (value, aux), execute_with_gradients several results",
                 source=user_source(),
             )
         require_float(self.subject, "the result", result)
@@ -112,20 +154,50 @@ class TracedCall:
 Derive = Callable[[TracedCall], Any]
 
 
+def _gradients_of(call: TracedCall, y: Tensor) -> Any:
+    return call.by_argument(lambda xs: gradients(y, xs, unconnected_gradients="zero"))
+
+
 def _gradient_of(call: TracedCall) -> Any:
-    return _value_and_gradient_of(call)[1]
+    return _gradients_of(call, call.scalar())
+
+
+def _gradient_and_aux_of(call: TracedCall) -> Any:
+    y, aux = call.scalar_and_aux()
+    return _gradients_of(call, y), aux
 
 
 def _value_and_gradient_of(call: TracedCall) -> Any:
     y = call.scalar()
-    return y, call.by_argument(lambda xs: gradients(y, xs, unconnected_gradients="zero"))
+    return y, _gradients_of(call, y)
+
+
+def _value_aux_and_gradient_of(call: TracedCall) -> Any:
+    y, aux = call.scalar_and_aux()
+    return (y, aux), _gradients_of(call, y)
 
 
 def _jacobian_of(call: TracedCall) -> Any:
+    return map_leaves(lambda y: _jacobians(call, y), _floats(call))
+
+
+def _hessian_of(call: TracedCall) -> Any:
+    def second(y: Tensor) -> Any:
+        return map_leaves(lambda first: _jacobians(call, first), _jacobians(call, y))
+
+    return map_leaves(second, _floats(call))
+
+
+def _floats(call: TracedCall) -> Any:
+    """Return the results of the function, which must be floats."""
     ys = call.result()
     for y in flatten(ys)[0]:
         require_float(call.subject, "the result", y)
-    return map_leaves(lambda y: call.by_argument(lambda xs: [jacobian(y, x) for x in xs]), ys)
+    return ys
+
+
+def _jacobians(call: TracedCall, y: Tensor) -> Any:
+    return call.by_argument(lambda xs: [jacobian(y, x) for x in xs])
 
 
 def _derivative(subject: str, func: Func, argnums: int | Sequence[int], derive: Derive) -> Func:

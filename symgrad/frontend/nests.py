@@ -133,3 +133,13 @@ def only(tree: Any, chains: Collection[tuple[Any, ...]], at: tuple[Any, ...] = (
         if any(chain[: len(at) + 1] == (*at, key) for chain in chains)
     }
     return type(tree)(entries if isinstance(tree, dict) else entries.values())
+
+
+def none_as(leaf: Any, tree: Any) -> Any:
+    """Return `tree`, in which None says something, with `leaf` in the place of each None."""
+    return optree.tree_map(
+        lambda value: leaf if value is None else value,
+        tree,
+        none_is_leaf=True,
+        namespace=_NAMESPACE,
+    )

@@ -41,7 +41,7 @@ def test_a_gradient_of_several_elements():
     assert_refused(lambda: sg.value_and_grad(lambda x: (x, x))(X), TypeError, """
         value_and_grad: the function returns a tuple, a scalar is needed
           --> <here>
-          hint: execute_with_gradients takes several results
+          hint: has_aux takes a pair (value, aux), execute_with_gradients several results
     """)  # fmt: skip
 
 
