@@ -27,9 +27,9 @@ from symgrad.arrays import linearize as linearize
 from symgrad.arrays import optimizer_update as optimizer_update
 from symgrad.arrays import stop_gradient as stop_gradient
 from symgrad.arrays import value_and_grad as value_and_grad
-from symgrad.errors import AxisError as AxisError
 from symgrad.arrays import vjp as vjp
 from symgrad.arrays import vmap as vmap
+from symgrad.errors import AxisError as AxisError
 from symgrad.errors import CheckpointError as CheckpointError
 from symgrad.errors import CompileError as CompileError
 from symgrad.errors import DTypeError as DTypeError
@@ -154,6 +154,14 @@ from symgrad.graph.ops.contraction import tensordot as tensordot
 from symgrad.graph.ops.contraction import vecdot as vecdot
 from symgrad.graph.ops.conversion import astype as astype
 from symgrad.graph.ops.conversion import identity as identity
+from symgrad.graph.ops.cumulative import cumprod as cumprod
+from symgrad.graph.ops.cumulative import cumsum as cumsum
+from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod
+from symgrad.graph.ops.cumulative import cumulative_sum as cumulative_sum
+from symgrad.graph.ops.diagonals import diag as diag
+from symgrad.graph.ops.diagonals import diagflat as diagflat
+from symgrad.graph.ops.differences import diff as diff
+from symgrad.graph.ops.exponential_scans import logcumsumexp as logcumsumexp
 from symgrad.graph.ops.float_parts import copysign as copysign
 from symgrad.graph.ops.float_parts import fmod as fmod
 from symgrad.graph.ops.float_parts import nextafter as nextafter
@@ -164,14 +172,6 @@ from symgrad.graph.ops.hyperbolic import asinh as asinh
 from symgrad.graph.ops.hyperbolic import atanh as atanh
 from symgrad.graph.ops.hyperbolic import cosh as cosh
 from symgrad.graph.ops.hyperbolic import sinh as sinh
-from symgrad.graph.ops.cumulative import cumprod as cumprod
-from symgrad.graph.ops.cumulative import cumsum as cumsum
-from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod
-from symgrad.graph.ops.cumulative import cumulative_sum as cumulative_sum
-from symgrad.graph.ops.exponential_scans import logcumsumexp as logcumsumexp
-from symgrad.graph.ops.diagonals import diag as diag
-from symgrad.graph.ops.diagonals import diagflat as diagflat
-from symgrad.graph.ops.differences import diff as diff
 from symgrad.graph.ops.indexing import one_hot as one_hot
 from symgrad.graph.ops.indexing import scatter_add as scatter_add
 from symgrad.graph.ops.indexing import take as take
@@ -194,6 +194,7 @@ from symgrad.graph.ops.joining import rot90 as rot90
 from symgrad.graph.ops.joining import vsplit as vsplit
 from symgrad.graph.ops.joining import vstack as vstack
 from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
+from symgrad.graph.ops.padding import pad as pad
 from symgrad.graph.ops.powers import cbrt as cbrt
 from symgrad.graph.ops.powers import exp2 as exp2
 from symgrad.graph.ops.powers import hypot as hypot
@@ -202,7 +203,6 @@ from symgrad.graph.ops.powers import log10 as log10
 from symgrad.graph.ops.powers import logaddexp as logaddexp
 from symgrad.graph.ops.powers import logaddexp2 as logaddexp2
 from symgrad.graph.ops.powers import reciprocal as reciprocal
-from symgrad.graph.ops.padding import pad as pad
 from symgrad.graph.ops.reduction import all as all
 from symgrad.graph.ops.reduction import any as any
 from symgrad.graph.ops.reduction import argmax as argmax
@@ -212,6 +212,8 @@ from symgrad.graph.ops.reduction import mean as mean
 from symgrad.graph.ops.reduction import min as min
 from symgrad.graph.ops.reduction import prod as prod
 from symgrad.graph.ops.reduction import sum as sum
+from symgrad.graph.ops.running_extremes import cummax as cummax
+from symgrad.graph.ops.running_extremes import cummin as cummin
 from symgrad.graph.ops.segments import gather_nd as gather_nd
 from symgrad.graph.ops.segments import put_along_axis as put_along_axis
 from symgrad.graph.ops.segments import scatter_nd as scatter_nd
@@ -220,8 +222,6 @@ from symgrad.graph.ops.segments import segment_mean as segment_mean
 from symgrad.graph.ops.segments import segment_min as segment_min
 from symgrad.graph.ops.segments import segment_prod as segment_prod
 from symgrad.graph.ops.segments import segment_sum as segment_sum
-from symgrad.graph.ops.running_extremes import cummax as cummax
-from symgrad.graph.ops.running_extremes import cummin as cummin
 from symgrad.graph.ops.slicing import concat as concat
 from symgrad.graph.ops.slicing import flip as flip
 from symgrad.graph.ops.slicing import stack as stack

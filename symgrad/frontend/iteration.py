@@ -7,14 +7,12 @@ is a loop variable behind them, so that the numbers in messages are those of the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from symgrad.cost_model import SEGMENT_TRIPS
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.control import (
     AnyFunction,
@@ -26,6 +24,7 @@ from symgrad.frontend.control import (
 from symgrad.frontend.growth import grow_for_loop, growing_leaves, require_no_growth
 from symgrad.frontend.nests import Nest, flatten, flatten_as, unflatten
 from symgrad.frontend.range_trips import not_an_integer, read_range
+from symgrad.frontend.segments import read_checkpoint, run_in_segments, scan_in_segments
 from symgrad.frontend.while_trips import Trace
 from symgrad.graph import dtypes
 from symgrad.graph.nested import Traced
@@ -90,7 +89,7 @@ def while_loop(
     growing = growing_leaves(arguments)
     trace_condition = _trace_of("cond", lambda *params: [condition(*params)])
     start, ranges = grow_for_loop(_trace_of("body", step), start, growing, trace_condition)
-    segment = _read_checkpoint(checkpoint, capacity)
+    segment = read_checkpoint("while_loop", checkpoint, capacity)
     if segment:
         step = _in_segments(condition, step, segment, ranges)
         capacity = -(-capacity // segment)
@@ -157,22 +156,6 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
             "while_loop", f"maximum_iterations is {limit}, less than 0", source=user_source()
         )
     return int(limit), int(limit)
-
-
-def _read_checkpoint(checkpoint: Any, capacity: int) -> int:
-    """Return how many iterations lie between two checkpoints, 0 for none."""
-    if checkpoint is None:
-        return 0
-    if isinstance(checkpoint, str) and checkpoint == "sqrt":
-        return math.isqrt(max(capacity - 1, 0)) + 1 if capacity else SEGMENT_TRIPS
-    is_count = isinstance(checkpoint, int | np.integer) and not isinstance(checkpoint, bool)
-    if not is_count or checkpoint < 1:
-        raise GraphError(
-            "while_loop",
-            f"checkpoint is {checkpoint!r}, none of None, 'sqrt' and a positive int",
-            source=user_source(),
-        )
-    return int(checkpoint)
 
 
 def _in_segments(
@@ -251,10 +234,13 @@ def _trace_of(name: str, function: Callable[..., Sequence[Tensor]]) -> Trace:
     return lambda start, ranges: _traced(name, [t.type for t in start], start, function, ranges)
 
 
-def fori_loop(lower: Any, upper: Any, body: AnyFunction, init: Any) -> Any:
+def fori_loop(
+    lower: Any, upper: Any, body: AnyFunction, init: Any, *, checkpoint: Any = None
+) -> Any:
     """Return `init` after `value = body(i, value)` for i from `lower` up to, without, `upper`.
 
     The bounds are ints, or integer tensors. `body` returns the nest, dtypes and shapes of `init`.
+    `checkpoint` is that of `scan`.
     """
     require_callables("fori_loop", body=body)
     start, count, capacity = read_range(lower, upper)
@@ -272,17 +258,34 @@ def fori_loop(lower: Any, upper: Any, body: AnyFunction, init: Any) -> Any:
     variables, ranges = grow_for_loop(trace, variables, growing, trips)
     traced = trace(variables, ranges)
     require_no_growth("fori_loop", traced, growing)
-    node = scan_loop(count, variables, (), traced, capacity)
-    return unflatten(nest, node.outputs[: len(initial)])
+    segment = read_checkpoint("fori_loop", checkpoint, trips or 0)
+    if not segment:
+        results = list(scan_loop(count, variables, (), traced, capacity).outputs)
+    elif trips is None:
+        results = run_in_segments(count, variables, traced, segment)
+    else:
+        results = scan_in_segments(traced, variables, (), trips, segment, reverse=False)
+    return unflatten(nest, results[: len(initial)])
 
 
 def scan(
-    f: AnyFunction, init: Any, xs: Any = None, length: Any = None, reverse: bool = False
+    f: AnyFunction,
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    *,
+    checkpoint: Any = None,
 ) -> tuple[Any, Any]:
     """Return the last carry and the stacked ys of `carry, y = f(carry, x)` over the slices of xs.
 
     The slices are along axis 0, from the last one on if `reverse`; each y stands where its x does.
     `xs` may be None if `length` says how often `f` runs. All of them may be nests.
+
+    With `checkpoint`, a gradient keeps the carry of every n-th iteration and computes the n between
+    two of them once more: n is an int, or with "sqrt" the square root of the number of iterations,
+    1024 where that is not known. Results are the same to the bit; a gradient that adds up over the
+    iterations may add in another order.
     """
     require_callables("scan", f=f)
     leaves, xs_nest = flatten(xs)
@@ -319,8 +322,13 @@ def scan(
     require_no_growth("scan", traced, growing)
     if not traced.outputs:
         return unflatten(nest, ()), unflatten(nests_of_y[0], ())
-    node = scan_loop(size_of(trips), initial, scanned, traced, trips, reverse=reverse)
-    carry, ys = node.outputs[:width], node.outputs[width:]
+    segment = read_checkpoint("scan", checkpoint, known_trips or 0)
+    if segment:
+        results = scan_in_segments(traced, initial, scanned, trips, segment, reverse=reverse)
+    else:
+        node = scan_loop(size_of(trips), initial, scanned, traced, trips, reverse=reverse)
+        results = list(node.outputs)
+    carry, ys = results[:width], results[width:]
     return unflatten(nest, carry), unflatten(nests_of_y[0], ys)
 
 
@@ -343,7 +351,12 @@ def _trips(xs: Sequence[Tensor], length: Any) -> Dim:
     return known[0] if known else sizes[0]
 
 
-def map(f: AnyFunction, xs: Any) -> Any:
-    """Return the stacked results of `f` for each slice of `xs` along axis 0."""
+def map(f: AnyFunction, xs: Any, *, checkpoint: Any = None) -> Any:
+    """Return the stacked results of `f` for each slice of `xs` along axis 0.
+
+    They are computed one after the other; `vmap` computes them at once. `checkpoint` is that of
+    `scan`.
+    """
     require_callables("map", f=f)
-    return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
+    read_checkpoint("map", checkpoint, 0)
+    return scan(lambda carry, x: (carry, f(x)), (), xs, checkpoint=checkpoint)[1]

@@ -1,0 +1,153 @@
+"""Checkpoints of `scan`, `map` and `fori_loop`: the same results, and less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Tensor
+from symgrad.graph.reference import evaluate
+
+WEIGHTS = np.linspace(-0.5, 0.7, 4).reshape(2, 2)
+START = np.array([0.3, -0.8])
+
+
+def _scanned(length: int | None, **options: Any) -> list[Tensor]:
+    """Return inputs, results and first and second derivatives of a recurrence."""
+    w, c = sg.placeholder((2, 2), "float64"), sg.placeholder((2,), "float64")
+    xs = sg.placeholder((length, 2), "float64")
+
+    def step(v: Tensor, x: Tensor) -> Any:
+        return sg.tanh(v @ w) + x, {"product": v * x, "sum": sg.sum(v)}
+
+    carry, ys = sg.scan(step, c, xs, **options)
+    total = sg.sum(carry * carry) + sg.sum(ys["product"] ** 2) + sg.sum(sg.sin(ys["sum"]))
+    grads = sg.gradients(total, [w, c, xs])
+    products = sg.hvp(total, [w, c], [w, c])
+    return [w, c, xs, carry, ys["product"], ys["sum"], *grads, *products]
+
+
+def _pair(length: int | None, reverse: bool, checkpoint: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the inputs, and the outputs without checkpoints and then with them."""
+    plain = _scanned(length, reverse=reverse)
+    kept = _scanned(length, reverse=reverse, checkpoint=checkpoint)
+    return [*plain[:3], *kept[:3]], [*plain[3:], *kept[3:]]
+
+
+def _check_same(results: Sequence[Any]) -> None:
+    """Hold the second half to the first one: values to the bit, derivatives to rounding."""
+    half = len(results) // 2
+    wanted, found = results[:half], results[half:]
+    for a, b in zip(found[:3], wanted[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(found[3:], wanted[3:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def _arrays(trips: int) -> list[Any]:
+    return [WEIGHTS, START, np.linspace(-1, 1, 2 * trips).reshape(trips, 2)] * 2
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(("trips", "checkpoint"), [(0, 2), (2, 3), (6, 3), (7, 3)])
+def test_a_scan_with_checkpoints_gives_the_same(reverse, is_known, trips, checkpoint):
+    inputs, outputs = _pair(trips if is_known else None, reverse, checkpoint)
+    results, _ = evaluate(Graph(outputs, inputs), _arrays(trips))
+    _check_same(results)
+
+
+def test_a_scan_of_unknown_length_is_compiled_with_checkpoints():
+    inputs, outputs = _pair(None, True, 3)
+    first = [t for i, t in enumerate(outputs) if i % 8 < 6]
+    step = sg.compile(inputs, first)
+    for trips in (0, 5):
+        _check_same(step(*_arrays(trips)))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("checkpoint", [1, 3, 100, "sqrt"])
+def test_a_fori_loop_with_checkpoints_gives_the_same_bits(is_known, checkpoint):
+    x, n = sg.placeholder((2,), "float64"), sg.placeholder((), "int64")
+
+    def outputs(upper: Any, **options: Any) -> list[Tensor]:
+        step = lambda i, v: sg.sin(v) * sg.astype(i, "float64")  # noqa: E731
+        y = sg.fori_loop(1, upper, step, x, **options)
+        return [y, *sg.gradients(y, x)]
+
+    for upper in (1, 2, 8):
+        bound = upper if is_known else n
+        step = sg.compile([x, n], [outputs(bound), outputs(bound, checkpoint=checkpoint)])
+        for wanted, found in zip(*step(START, upper), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_map_with_checkpoints_gives_the_same_bits():
+    xs = sg.placeholder((7, 2), "float64")
+    pairs = [sg.map(lambda x: sg.exp(x) @ x, xs, checkpoint=n) for n in (None, 3)]
+    outputs = [[y, *sg.gradients(y, xs)] for y in pairs]
+    wanted, found = sg.compile([xs], outputs)(np.linspace(-1, 1, 14).reshape(7, 2))
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def test_the_function_is_traced_as_often_as_without():
+    calls: list[Tensor] = []
+
+    def step(carry: Tensor, x: Tensor) -> Any:
+        calls.append(x)
+        return carry * x, carry
+
+    for length in (7, None):
+        sg.scan(step, sg.constant(1.0), sg.placeholder((length,)), checkpoint=2)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("kind", ["scan", "fori_loop"])
+def test_checkpoints_save_memory(kind):
+    x = sg.placeholder((50,), "float64")
+
+    def arena(checkpoint: Any) -> int:
+        if kind == "scan":
+            step = lambda c, _: (sg.sin(c) * x, None)  # noqa: E731
+            y, _ = sg.scan(step, x, length=900, checkpoint=checkpoint)
+        else:
+            y = sg.fori_loop(0, 900, lambda _, c: sg.sin(c) * x, x, checkpoint=checkpoint)
+        return sg.compile([x], sg.gradients(y, x)).memory.arena_bytes
+
+    whole = arena(None)
+    assert whole > 900 * 50 * 8
+    assert arena("sqrt") < 0.2 * whole
+
+
+def test_arrays_of_tensors_pass_checkpoints():
+    x = sg.placeholder((), "float64")
+
+    def step(carry: Any, i: Tensor) -> Any:
+        v, kept = carry
+        return (v * x, kept.write(i, v)), v
+
+    start = (x, sg.TensorArray(6, (), "float64"))
+    (_, kept), ys = sg.scan(step, start, sg.arange(6), checkpoint=4)
+    (g,) = sg.gradients([kept.stack(), ys], x)
+    stack, same, slope = sg.run([kept.stack(), ys, g], {x: 2.0})
+    np.testing.assert_array_equal(stack, 2.0 ** np.arange(1, 7))
+    np.testing.assert_array_equal(same, stack)
+    assert slope == 2 * sum(n * 2.0 ** (n - 1) for n in range(1, 7))
+
+
+@pytest.mark.parametrize("checkpoint", [0, -1, True, 2.5, "half"])
+def test_a_checkpoint_that_is_none_is_refused(checkpoint):
+    xs = sg.placeholder((3,))
+    what = r"checkpoint is .*, none of None, 'sqrt'"
+    with pytest.raises(ValueError, match=rf"scan: {what}"):
+        sg.scan(lambda c, x: (c, x), 0.0, xs, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=rf"map: {what}"):
+        sg.map(lambda x: x, xs, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=rf"fori_loop: {what}"):
+        sg.fori_loop(0, 3, lambda _, v: v, xs, checkpoint=checkpoint)
