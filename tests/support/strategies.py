@@ -28,6 +28,7 @@ from symgrad.graph.ops import (
     gathering,
     hyperbolic,
     indexing,
+    padding,
     powers,
     reduction,
     running_extremes,
@@ -87,7 +88,7 @@ def _strided_slice(pool: Pool) -> Tensor:
 def _pad(pool: Pool) -> Tensor:
     x = pool.any(1)
     widths = [(pool.integer(0, 1), pool.integer(0, 1)) for _ in x.shape]
-    return slicing.pad(x, widths, constant_values=1)
+    return padding.pad(x, widths, constant_values=1)
 
 
 def _concat(pool: Pool) -> Tensor:

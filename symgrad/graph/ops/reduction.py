@@ -137,12 +137,12 @@ GREATEST: dict[str, Number] = {
 
 def least(dtype: DType) -> Number:
     """Return what no number of `dtype` is less than."""
-    return _LEAST.get(dtype.name, _LEAST["any"])
+    return LEAST.get(dtype.name, LEAST["any"])
 
 
 def greatest(dtype: DType) -> Number:
     """Return what no number of `dtype` is greater than."""
-    return _GREATEST.get(dtype.name, _GREATEST["any"])
+    return GREATEST.get(dtype.name, GREATEST["any"])
 
 
 @public(is_standard=True, reduces=np.maximum, functions=[np.max])
