@@ -10,8 +10,9 @@ A mutant is a file in which one token is another one, or is gone:
   or a string as its sibling (`sin` and `cos`, `add` and `subtract`, `inputs` and `outputs`, ...);
 - a `return` or a decorator that is gone, `break` and `continue`.
 
-Left out are docstrings, comments, annotations, imports, f-strings, what is raised and the message
-of an `assert`. A token gives one mutant at most.
+Left out are docstrings, comments, annotations, imports, f-strings, what is raised, the message of
+an `assert`, and the `strict=` of a `zip`: what only says again what has been checked before can be
+seen by no test. A token gives one mutant at most.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
             return iter([] if value is None else [value])
         case ast.Assert(test=test):
             return iter([test])
-        case ast.Raise():
+        case ast.Raise() | ast.keyword(arg="strict"):
             return iter([])
         case _:
             types = [id(getattr(node, field, None)) for field in ("annotation", "returns")]

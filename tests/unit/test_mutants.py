@@ -55,6 +55,7 @@ def test_a_token_has_the_mutant_of_its_kind(statement, expected):
         "def f(a):\n    assert a, 'text'\n",
         "a = f'{1 + 1}'\n",
         "isinstance(a, b)\n",
+        "zip(a, strict=True)\n",
     ],
 )
 def test_what_is_no_code_has_no_mutant(source):

@@ -409,3 +409,18 @@ def test_r9_12_as_many_results_as_arguments(x):
     y = sg.grad_pass_through(lambda a: (a, a))(x)
     with pytest.raises(ValueError, match="2 gradients for 1 arguments"):
         sg.gradients(y, x)
+
+
+def test_what_the_gradient_function_builds_where_the_call_was_made_is_not_built_again(x):
+    made: list[Tensor] = []
+
+    @sg.custom_gradient
+    def own(a: Tensor) -> Any:
+        def grad(g: Tensor) -> Tensor:
+            made.append(g * a)
+            return made[-1]
+
+        return sg.sin(a), grad
+
+    (found,) = sg.gradients(own(x), x)
+    assert found is made[0]
