@@ -395,3 +395,12 @@ def test_a_chain_of_thousands_of_ops_takes_no_recursion():
     assert assign_buffers(partition).temporaries == len(partition.groups) - 1
     for kernel in program_from(y).kernels:
         verify_kernel(kernel)
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns", "is_product"),
+    [(2, 32, 16, True), (16, 32, 2, True), (1, 64, 64, False), (64, 64, 1, False)],
+)
+def test_a_product_has_at_least_two_rows_and_two_columns(rows, inner, columns, is_product):
+    kernel = kernel_from(sg.placeholder((rows, inner)) @ sg.placeholder((inner, columns)))
+    assert bool(found(kernel, Product)) == is_product
