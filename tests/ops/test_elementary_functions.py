@@ -281,7 +281,8 @@ def test_the_gradient_of_sinc_does_not_cancel():
 def test_integers_and_bools_become_float32_and_python_scalars_are_weak():
     i, b = sg.placeholder((2,), "int8"), sg.placeholder((2,), "bool")
     h = sg.placeholder((2,), "float16")
-    assert {f(i).dtype for f in (sg.tan, sg.log2, sg.asinh, sg.reciprocal, sg.sinc)} == {sg.float32}
+    of_one = [sg.tan(i), sg.log2(i), sg.asinh(i), sg.reciprocal(i), sg.sinc(b)]
+    assert {y.dtype for y in of_one} == {sg.float32}
     assert sg.atan2(i, 1).dtype == sg.hypot(b, i).dtype == sg.copysign(2, i).dtype == sg.float32
     assert sg.hypot(h, 2.0).dtype == sg.nextafter(1, h).dtype == sg.logaddexp(h, 1).dtype == h.dtype
     assert sg.fmod(i, 3).dtype == sg.trunc(i).dtype == sg.int8
@@ -299,7 +300,7 @@ def test_operands_are_broadcast_and_refused_by_name():
             getattr(sg, name)(sg.placeholder((3,)), y)
 
 
-_UFUNCS = [
+_UFUNCS: list[tuple[Any, str]] = [
     *((np.arccos, "acos"), (np.arccosh, "acosh"), (np.arcsin, "asin"), (np.arcsinh, "asinh")),
     *((np.arctan, "atan"), (np.arctanh, "atanh"), (np.cbrt, "cbrt"), (np.cosh, "cosh")),
     *((np.deg2rad, "deg2rad"), (np.radians, "deg2rad"), (np.degrees, "rad2deg")),
