@@ -154,6 +154,7 @@ from symgrad.graph.ops.contraction import tensordot as tensordot
 from symgrad.graph.ops.contraction import vecdot as vecdot
 from symgrad.graph.ops.conversion import astype as astype
 from symgrad.graph.ops.conversion import identity as identity
+from symgrad.graph.ops.conversion import shape as shape
 from symgrad.graph.ops.cumulative import cumprod as cumprod
 from symgrad.graph.ops.cumulative import cumsum as cumsum
 from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod

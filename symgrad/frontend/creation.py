@@ -25,7 +25,7 @@ from symgrad.graph.dtypes import (
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.comparison import equal, greater_equal, where
+from symgrad.graph.ops.comparison import equal, greater, greater_equal, logical_and, where
 from symgrad.graph.ops.conversion import identity, size_of
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
@@ -181,10 +181,13 @@ def arange(
     Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it.
     """
     require_device("arange", device)
-    first, last = (0, start) if stop is None else (start, stop)
+    bounds = (0, start, step) if stop is None else (start, stop, step)
     if step == 0:
         raise ShapeError("arange", "the step is 0", source=user_source())
-    is_float = any(isinstance(bound, float) for bound in (first, last, step))
+    is_float = any(isinstance(bound, float) for bound in bounds)
+    if any(isinstance(bound, Size) for bound in bounds):
+        bounds = tuple(_whole(bound, bounds) for bound in bounds)
+    first, last, step = bounds
     wanted = dtype_or(dtype, DEFAULT_FLOAT if is_float else DEFAULT_INTEGER)
     index = iota((_range_count(first, last, step),), 0)
     # Floats are computed in float64 and rounded once.
@@ -194,24 +197,33 @@ def arange(
     return cast(add(scaled, origin) if first != 0 else scaled, wanted)
 
 
+def _whole(bound: Any, bounds: tuple[Any, ...]) -> Any:
+    """Return an int for a number: beside a size, only those make a number of elements."""
+    if isinstance(bound, Size) or bound == int(bound):
+        return bound if isinstance(bound, Size) else int(bound)
+    first, last, step = bounds
+    raise ShapeError(
+        "arange",
+        f"{bound} in the range from {first} to {last} by {step} is no int",
+        hint="use sg.linspace, or scale an sg.arange of ints",
+        source=user_source(),
+    )
+
+
 def _range_count(first: Any, last: Any, step: Any) -> Dim:
     if not isinstance(first, Size) and not isinstance(last, Size):
         count: int = math.ceil((last - first) / step)
         return max(0, count)
-    if not isinstance(step, int):
-        raise ShapeError(
-            "arange", f"step {step} from {first} to {last} is no int", source=user_source()
-        )
     span: Dim = last - first if step > 0 else first - last
     return at_least(divide(span + (abs(step) - 1), abs(step)), 0)
 
 
 @public(is_standard=True)
 def linspace(
-    start: float,
-    stop: float,
+    start: Any,
+    stop: Any,
     /,
-    num: int,
+    num: Dim,
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
@@ -219,18 +231,28 @@ def linspace(
 ) -> Tensor:
     """Return `num` evenly spaced values from `start` to `stop`, float32 if no dtype is given.
 
-    `stop` is the last of them, or with `endpoint=False` the one that would follow.
+    `stop` is the last of them, or with `endpoint=False` the one that would follow. All three may be
+    sizes that only a call tells.
+
+    >>> sg.run(sg.linspace(0, 1, 5))
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     require_device("linspace", device)
     (count,) = as_shape("linspace", num)
-    assert isinstance(count, int), "the number of values is an int"
-    intervals = max(1, count - 1 if endpoint else count)
+    intervals = at_least(count - 1 if endpoint else count, 1)
     index = iota((count,), 0)
-    step = (stop - start) / intervals
-    values = add(multiply(cast(index, dtypes.float64), step), start)
-    if endpoint and count > 1:
-        values = where(equal(index, count - 1), float(stop), values)
+    # Numbers are computed by Python, in float64, and so is what has sizes in it.
+    first, last = (_float64(bound) for bound in (start, stop))
+    step = (last - first) / (intervals if isinstance(intervals, int) else _float64(intervals))
+    values = add(multiply(cast(index, dtypes.float64), step), first)
+    if endpoint and count != 1:
+        is_last = logical_and(equal(index, count - 1), greater(index, 0))
+        values = where(is_last, last, values)
     return cast(values, dtype_or(dtype, DEFAULT_FLOAT))
+
+
+def _float64(bound: Any) -> Any:
+    return size_of(bound, dtypes.float64) if isinstance(bound, Size) else float(bound)
 
 
 @public(is_standard=True)

@@ -239,8 +239,8 @@ def fori_loop(
 ) -> Any:
     """Return `init` after `value = body(i, value)` for i from `lower` up to, without, `upper`.
 
-    The bounds are ints, or integer tensors. `body` returns the nest, dtypes and shapes of `init`.
-    `checkpoint` is that of `scan`.
+    The bounds are ints, sizes, or integer tensors. `body` returns the nest, dtypes and shapes of
+    `init`. `checkpoint` is that of `scan`.
     """
     require_callables("fori_loop", body=body)
     start, count, capacity = read_range(lower, upper)
@@ -254,7 +254,7 @@ def fori_loop(
 
     variables = [*initial, start]
     trace, growing = _trace_of("body", step), growing_leaves(init)
-    trips = None if capacity == UNBOUNDED else capacity
+    trips = capacity if isinstance(capacity, int) and capacity != UNBOUNDED else None
     variables, ranges = grow_for_loop(trace, variables, growing, trips)
     traced = trace(variables, ranges)
     require_no_growth("fori_loop", traced, growing)

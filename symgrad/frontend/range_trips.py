@@ -10,16 +10,23 @@ from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.control import scalar_tensor
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import cast, constant, promote_operands
+from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import minimum, subtract
 from symgrad.graph.ops.comparison import less, where
+from symgrad.graph.ops.conversion import size_of
+from symgrad.graph.sizes import Dim, Size, at_least
 from symgrad.graph.types import UNBOUNDED
 
 MOST_TRIPS = int(np.iinfo(np.int64).max)
 
 
-def read_range(lower: Any, upper: Any) -> tuple[Tensor, Tensor, int]:
+def read_range(lower: Any, upper: Any) -> tuple[Tensor, Tensor, Dim]:
     """Return where to start, the number of iterations, and a bound on it that is known now."""
+    if isinstance(lower, Size) or isinstance(upper, Size):
+        if isinstance(lower, int | Size) and isinstance(upper, int | Size):
+            span = at_least(upper - lower, 0)
+            return size_of(lower), size_of(span), span
+        lower, upper = (as_tensor(b) if isinstance(b, Size) else b for b in (lower, upper))
     for label, value in (("lower", lower), ("upper", upper)):
         if isinstance(value, Tensor):
             if not value.dtype.is_integer:

@@ -87,12 +87,21 @@ def _known_dtype(array: np.ndarray[Any, Any]) -> DType:
 
 
 def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
-    """Return `value` if it is a tensor, the tensor of a size, else a constant of it."""
+    """Return `value` if it is a tensor, the tensor of a size or a nest of them, or a constant."""
     if isinstance(value, Size):  # an op like any other: it lives above this module
         tensor = provided("size_of")(value, dtype or dtypes.int64)
         assert isinstance(tensor, Tensor)
         return tensor
+    if isinstance(value, list | tuple) and _holds_size(value):
+        given = promote_operands("asarray", *value)
+        stacked = provided("stack")(given if dtype is None else [cast(t, dtype) for t in given])
+        assert isinstance(stacked, Tensor)
+        return stacked
     return value if isinstance(value, Tensor) else constant(value, dtype)
+
+
+def _holds_size(value: Sequence[Any]) -> bool:
+    return any(isinstance(v, Size) or (type(v) in (list, tuple) and _holds_size(v)) for v in value)
 
 
 # What operators take for an operand, beside what says itself that it is an array.

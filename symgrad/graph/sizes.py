@@ -16,7 +16,7 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
-from symgrad.errors import ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.late_binding import provided
 
 _anonymous = itertools.count()
@@ -60,8 +60,8 @@ class Size:
 
     What `+`, `-`, `*`, `//` and `%` make of sizes and ints is a size, and so is a small power.
     Everything else, such as a quotient, a comparison or what a float or an array takes part in, is
-    a tensor, in which the size is an int64 scalar. But `==` and `!=` with what is no tensor ask
-    whether two sizes are the same one.
+    a tensor, in which the size is an int64 scalar; so Python cannot branch on it. But `==` and `!=`
+    with what is no tensor ask whether two sizes are the same one, which is known at once.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -87,6 +87,17 @@ class Size:
 
     def __neg__(self) -> Dim:
         return self * -1
+
+    def __pos__(self) -> Dim:
+        return self
+
+    def __abs__(self) -> Dim:
+        return self if is_natural(self) else at_least(self, -self)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return self if ndigits is None or ndigits >= 0 else NotImplemented
+
+    __trunc__ = __floor__ = __ceil__ = __pos__
 
     def __sub__(self, other: Any) -> Dim:
         if not isinstance(other, int | Size):
@@ -127,6 +138,12 @@ class Size:
         is_exact = isinstance(other, int)
         return other - other // self * self if is_exact else _by_tensors("__rmod__", self, other)
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __pow__(self, other: Any) -> Any:
         is_exact = isinstance(other, int) and 0 <= other <= _MOST_FACTORS
         return math.prod([self] * other) if is_exact else _by_tensors("__pow__", self, other)
@@ -151,6 +168,20 @@ class Size:
 
     def __ge__(self, other: Any) -> Any:
         return _by_tensors("__ge__", self, other)
+
+    def __bool__(self) -> bool:
+        if is_natural(self - 1):
+            return True
+        raise _unknown_now(self, "a bool", "compare it, and use sg.where or sg.cond")
+
+    def __int__(self) -> int:
+        raise _unknown_now(self, "an int", _WAYS)
+
+    def __index__(self) -> int:
+        raise _unknown_now(self, "an int", _WAYS)
+
+    def __float__(self) -> float:
+        raise _unknown_now(self, "a float", _WAYS)
 
     def __str__(self) -> str:
         text = ""
@@ -181,6 +212,14 @@ _OPS = {
     "gt": "greater",
     "ge": "greater_equal",
 }
+
+
+_WAYS = "compute with it as it is, with sg.arange and sg.fori_loop, or give the placeholder a size"
+
+
+def _unknown_now(size: Size, wanted: str, hint: str) -> DTypeError:
+    problem = f"{size} is known when a program is called, and has no value to make {wanted} of"
+    return DTypeError("size", problem, hint=hint, source=user_source())
 
 
 def _by_tensors(method: str, size: Size, other: object) -> Dim:

@@ -112,6 +112,21 @@ def size_of(size: Any, dtype: DType = dtypes.int64) -> Tensor:
     return apply(dim_size_op, value=size, dtype=dtype)
 
 
+@public()
+def shape(x: Any, /) -> Tensor:
+    """Return the shape of `x` as a tensor: an int64 vector, of which known sizes are constants.
+
+    Sizes that only a call tells are filled in then. `x.shape` is the tuple of the sizes.
+
+    >>> sg.run(sg.shape(sg.zeros((2, 3))))
+    array([2, 3])
+    """
+    sizes = as_tensor(x).shape
+    if all(isinstance(n, int) for n in sizes):
+        return as_tensor(np.asarray(sizes, np.int64))
+    return as_tensor(sizes)
+
+
 def _dim_size_infer(*, value: Dim, dtype: DType) -> TensorType:
     if dtype.is_integer and isinstance(value, int):
         limits = np.iinfo(dtype.numpy)

@@ -39,7 +39,7 @@ from symgrad.graph.types import Array
 
 @public(is_standard=True, ufuncs=[np.tan])
 def tan(x: Any, /) -> Tensor:
-    """Compute the tangent of `x` in radians, elementwise, within 3.5 ulp (2 in float64).
+    """Compute the tangent of `x` in radians, elementwise, within 3.5 ulp (2.5 in float64).
 
     Any angle is reduced exactly, however large; an infinity gives nan. The gradient is
     `1 + tan(x)**2`.

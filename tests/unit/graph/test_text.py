@@ -294,7 +294,7 @@ _WRONG = [
     (_graph_text("return %y"), "line 2: %y is used before it is defined"),
     (_graph_text("return %x") + "\nagain", "line 4: expected the end of the text, found 'again'"),
     (_graph_text("return %x, %x"), "return gives f32[2], f32[2], the text says f32[2]"),
-    (_graph_text("%y = tan %x : f32[2]", "return %y"), "line 2: there is no op 'tan'"),
+    (_graph_text("%y = tangent %x : f32[2]", "return %y"), "line 2: there is no op 'tangent'"),
     (_graph_text("%y = placeholder : f32[2]", "return %y"), "there is no op 'placeholder'"),
     (_graph_text("%y = sum %x, %x {axes = []} : f32[2]"), "sum: too many positional arguments"),
     (_graph_text("%y = tanh %x {a = 1} : f32[2]"), "tanh: got an unexpected keyword argument 'a'"),

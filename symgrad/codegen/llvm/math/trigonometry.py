@@ -58,7 +58,7 @@ def emit_cos(f: Floats, x: Real) -> Real:
 
 
 def emit_tan(f: Floats, x: Real) -> Real:
-    """Return the tangent of any float within 2 ulp (3.5 in float32); nan for infinities."""
+    """Return the tangent of any float within 2.5 ulp (3.5 in float32); nan for infinities."""
     angle = _reduce(f, x)
     sine, cosine = _sine_and_cosine(f, angle)
     is_even = (angle.quadrant & 1).equals(0)
@@ -67,7 +67,7 @@ def emit_tan(f: Floats, x: Real) -> Real:
 
 
 def emit_sinpi(f: Floats, x: Real) -> Real:
-    """Return sin(pi * x) within 1.5 ulp (1.75 in float32); of an integer 0 with the sign of x."""
+    """Return sin(pi * x) within 1.75 ulp; of an integer 0 with the sign of x."""
     angle = _reduce_turns(f, x)
     result = _evaluate(f, angle, angle.quadrant)
     return result.equals(0.0).choose(f.copy_sign(result, x), result)
