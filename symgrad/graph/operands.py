@@ -92,7 +92,7 @@ def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
         tensor = provided("size_of")(value, dtype or dtypes.int64)
         assert isinstance(tensor, Tensor)
         return tensor
-    if isinstance(value, list | tuple) and _holds_size(value):
+    if isinstance(value, list | tuple) and holds_size(value):
         given = promote_operands("asarray", *value)
         stacked = provided("stack")(given if dtype is None else [cast(t, dtype) for t in given])
         assert isinstance(stacked, Tensor)
@@ -100,8 +100,11 @@ def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
     return value if isinstance(value, Tensor) else constant(value, dtype)
 
 
-def _holds_size(value: Sequence[Any]) -> bool:
-    return any(isinstance(v, Size) or (type(v) in (list, tuple) and _holds_size(v)) for v in value)
+def holds_size(value: Any) -> bool:
+    """Return whether `value` is a size that only a call tells, or a list that has one in it."""
+    if isinstance(value, list | tuple):
+        return any(map(holds_size, value))
+    return isinstance(value, Size)
 
 
 # What operators take for an operand, beside what says itself that it is an array.

@@ -18,6 +18,7 @@ from symgrad.graph.operands import (
     as_tensor,
     cast,
     constant,
+    holds_size,
     normalize_axis,
     promote_operands,
 )
@@ -28,15 +29,15 @@ from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.sizes import Dim
 
 _GREATEST = np.iinfo(np.int64).max
 
 
 def index_tensor(op: str, index: Any, size: Dim, axis: int) -> Tensor:
     """Return `index` as an int64 tensor; what is known now is checked against `size` now."""
-    if isinstance(index, Size | list | tuple):
-        index = _with_sizes(index)
+    if holds_size(index):
+        index = as_tensor(index)
     if isinstance(index, Tensor):
         if not index.dtype.is_integer:
             raise DTypeError(
@@ -44,12 +45,6 @@ def index_tensor(op: str, index: Any, size: Dim, axis: int) -> Tensor:
             )
         return as_int64(index)
     return as_tensor(known_index(op, index, size, axis))
-
-
-def _with_sizes(index: Any) -> Any:
-    """Return a size, or a list that has one in it, as a tensor, and any other list as it is."""
-    given = np.asarray(index)
-    return as_tensor(index) if any(isinstance(n, Size) for n in given.flat) else given
 
 
 def as_int64(index: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_so
 from symgrad.graph import dtypes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor
+from symgrad.graph.operands import as_tensor, holds_size
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import gather_axes, index_tensor
@@ -109,8 +109,8 @@ def _without_masks(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
 
 
 def _as_item(item: Any) -> Any:
-    """Return an item of a key, a list as an array and a size as a tensor."""
-    if isinstance(item, Size):
+    """Return an item of a key, a list as an array and a size, or a list of them, as a tensor."""
+    if holds_size(item):
         return as_tensor(item)
     return np.asarray(item) if isinstance(item, list | range) else item
 
