@@ -113,7 +113,7 @@ def test_a_call_gives_for_tensors_what_it_gives_for_arrays(call):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: np.hypot(x, x),
+        lambda x: np.spacing(x),
         lambda x: np.linalg.norm(x),
         lambda x: np.sin(x, out=np.zeros((3, 4), np.float32)),
         lambda x: np.add.accumulate(x),

@@ -85,17 +85,17 @@ def test_a_declaration_alone_makes_an_op_stand_for_functions_of_numpy():
         patch.dict(late_binding._PROVIDED),
     ):
 
-        @public(ufuncs=[np.hypot], functions=[np.ptp])
+        @public(ufuncs=[np.ldexp], functions=[np.ptp])
         def length(x: Any, y: Any = 0.0) -> Tensor:
             return sg.sqrt(x * x + y * y)
 
         x: Any = sg.placeholder((2,))  # what NumPy makes of a tensor has no type
         given = np.array([3.0, -8.0], np.float32)
-        graph = sg.Graph([np.hypot(x, 4.0), np.ptp(x)], [x])
-        with pytest.raises(AssertionError, match="two ops stand for hypot"):
-            public(ufuncs=[np.hypot])(test_operators_call_declared_ops)
+        graph = sg.Graph([np.ldexp(x, 4.0), np.ptp(x)], [x])
+        with pytest.raises(AssertionError, match="two ops stand for ldexp"):
+            public(ufuncs=[np.ldexp])(test_operators_call_declared_ops)
     first, second = evaluate_reference(graph, [given])
-    np.testing.assert_allclose(first, [5.0, np.hypot(8.0, 4.0)], rtol=1e-6)
+    np.testing.assert_allclose(first, [5.0, 80**0.5], rtol=1e-6)
     np.testing.assert_array_equal(second, [3.0, 8.0])
     with pytest.raises(TypeError):
-        np.hypot(x, 4.0)
+        np.ldexp(x, 4.0)
