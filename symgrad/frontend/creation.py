@@ -23,7 +23,7 @@ from symgrad.graph.dtypes import (
     dtype_or,
 )
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, constant
+from symgrad.graph.operands import as_tensor, cast, constant, holds_size
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import equal, greater, greater_equal, logical_and, where
 from symgrad.graph.ops.conversion import identity, size_of
@@ -63,9 +63,9 @@ def asarray(
 ) -> Tensor:
     """Return `obj` as a tensor, in `dtype` if given: itself, the tensor of a size, or a constant.
 
-    Python ints become int64 and floats float32; NumPy arrays keep their dtype. With `copy=True` a
-    tensor becomes a node of its own, with `copy=False` what is no tensor, or of another dtype, is
-    refused with a `GraphError`: a constant is a copy.
+    A size may stand in a list, too. Python ints become int64 and floats float32; NumPy arrays keep
+    their dtype. With `copy=True` a tensor becomes a node of its own, with `copy=False` what is no
+    tensor, or of another dtype, is refused with a `GraphError`: a constant is a copy.
 
     >>> sg.asarray([1, 2]).dtype
     symgrad.int64
@@ -78,7 +78,7 @@ def asarray(
         return identity(obj) if copy and wanted == obj.dtype else cast(obj, wanted)
     if copy is False:
         _refuse_copy(f"a constant of {type(obj).__name__}")
-    if dtype is not None or isinstance(obj, Size | np.ndarray | np.generic):
+    if dtype is not None or isinstance(obj, np.ndarray | np.generic) or holds_size(obj):
         return as_tensor(obj, None if dtype is None else as_dtype(dtype))
     return constant(obj, _default_dtype(obj))
 

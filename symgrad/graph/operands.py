@@ -34,17 +34,21 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Size):
-        raise DTypeError(
-            "constant",
-            f"size {value} is known when a program is called",
-            hint="use sg.asarray, or compute with the size itself",
-            source=user_source(),
-        )
+        raise _no_constant(value)
     if isinstance(value, _PYTHON_SCALARS):
         literal = _literal_of_scalar(value, repr(value), wanted)
     else:
         literal = ArrayLiteral(_as_array(value, wanted))
     return constant_node(literal, name=name)
+
+
+def _no_constant(size: Size) -> DTypeError:
+    return DTypeError(
+        "constant",
+        f"size {size} is known when a program is called",
+        hint="use sg.asarray, or compute with the size itself",
+        source=user_source(),
+    )
 
 
 @lru_cache(maxsize=128, typed=True)  # formulas name the same few numbers again and again
@@ -66,6 +70,8 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     kind = array.dtype.kind
     if kind == "O" and all(type(n) is int for n in array.flat):
         kind = "i"  # NumPy has no dtype for ints beyond 64 bits
+    for size in (n for n in array.flat if isinstance(n, Size)) if kind == "O" else ():
+        raise _no_constant(size)
     if wanted is None:
         wanted = {"f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_}.get(kind)
         wanted = wanted or _known_dtype(array)

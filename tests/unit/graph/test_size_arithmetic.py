@@ -117,10 +117,13 @@ def test_what_is_no_number_is_refused():
             call()
     with pytest.raises(TypeError, match="size n is known when a program is called"):
         sg.constant(N)
+    with pytest.raises(TypeError, match="size n is known when a program is called"):
+        sg.constant([[1, N]])
 
 
 # ----------------------------------------------------- programs, called with several sizes
 
+N0 = np.int64(0)
 CALLS = [np.arange(3.0 * n).reshape(n, 3) for n in (1, 2, 5, 0)]
 
 
@@ -175,9 +178,6 @@ def run_for_each_size(build: Callable[[Any], Any], wanted: Callable[[Any], Any])
 )
 def test_a_program_of_sizes_is_right_for_every_size(build, wanted):
     run_for_each_size(build, wanted)
-
-
-N0 = np.int64(0)
 
 
 def test_a_size_is_an_index_beside_and_among_others():
