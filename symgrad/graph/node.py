@@ -332,11 +332,6 @@ class Tensor(Operators["Tensor"], Immutable):
     def __getitem__(self, key: Any) -> Tensor:
         return self._call("getitem", key)
 
-    @property
-    def at(self) -> Any:
-        """What is chosen of it to be written: `x.at[key].set(v)`, `.add`, `.multiply`, ..."""
-        return provided("at")(self)
-
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """Return the tensor itself; there is no device but "cpu"."""
         require_device("to_device", device)

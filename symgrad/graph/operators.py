@@ -45,6 +45,11 @@ class Operators(Generic[Result]):
         result: Result = NotImplemented
         return result
 
+    @property
+    def at(self) -> Any:
+        """What is chosen of it to be written: `x.at[key].set(v)`, `.add`, `.multiply`, ..."""
+        return provided("at")(self)
+
     # Comparisons build graph, like NumPy's, unless with what is no operand, such as None, which a
     # tensor is not equal to. `is` compares identity, and dictionaries work because
     # they try identity first. Identity is what is hashed, and by C: passes do little else.

@@ -288,6 +288,10 @@ class Scatter:
     bound: Bound = "wrap"
 
 
+# What reads or writes at indices that are data.
+AtIndices = Gather | Scatter
+
+
 @dataclass(frozen=True, slots=True)
 class Switch:
     """Operands: an int64 index, then those of the branches; one branch runs, the last if none fits.

@@ -19,7 +19,7 @@ from symgrad.compiler import CompileOptions, Prepared, compile_graph
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, KernelSpec, Scatter, checked_axes
+from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
@@ -142,6 +142,6 @@ def failing_axis(node: Node, spec: KernelSpec | None) -> str:
     where = f"axis {axes[0]} of size {sizes[0]}"
     if len(axes) > 1:
         where = f"axes {axes[0]} to {axes[-1]} of sizes {list(sizes)}"
-    if isinstance(spec, Gather | Scatter) and spec.window is not None:
+    if isinstance(spec, AtIndices) and spec.window is not None:
         where = f"slices of sizes {list(spec.window)} along {where}"
     return f"{where} of {operand}"

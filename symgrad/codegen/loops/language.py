@@ -149,9 +149,9 @@ class Store:
 class Check:
     """`check r = t4 in 10 else 3`: bind the index r to an int64 value that must lie in -10..9.
 
-    A negative value counts from the end, but not if `bound` is "strict": `check r = t4 in 0..10
-    else 3`. Outside of the range the kernel stops with status 3 and the value is reported. With
-    "clamp", `clamp r = t4 in 10`, r is the nearest of 0..9 instead, and there is no status (0).
+    A negative value counts from the end; in the strict `check r = t4 in 0..10 else 3` it does not.
+    Outside the kernel stops with status 3 and the value is reported; but `clamp r = t4 in 10` takes
+    the nearest of 0..9, and has the status 0.
     """
 
     name: str
@@ -361,6 +361,7 @@ class Product:
         return max(1, -(-tiles // self.parallel.tiles))
 
 
+Binding = Let | Check
 # What has iterations that threads may share, and what has a body that runs again and again.
 Parallel = For | Product
 Reduction = Fold | Prefix

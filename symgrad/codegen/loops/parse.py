@@ -159,7 +159,7 @@ class _Parser(TokenReader):
         readers: dict[str, Callable[[], Stmt]] = {
             "for": self._for,
             "check": self._check,
-            "clamp": self._clamp,
+            "clamp": lambda: self._check(clamps=True),
             "fold": self._fold,
             "prefix": self._prefix,
             "product": self._product,
@@ -182,23 +182,18 @@ class _Parser(TokenReader):
         self.take("=")
         return Store(buffer, index, self._atom(self._buffers[buffer]))
 
-    def _check(self) -> Check:
+    def _check(self, *, clamps: bool = False) -> Check:
         name = self.name()
         self.take("=")
         value = self._atom(int64)
         self.take("in")
         extent = self.integer()
+        if clamps:
+            return Check(name, value, extent, 0, "clamp")
         is_strict = extent == 0 and self.accept("..")
         extent = self.integer() if is_strict else extent
         self.take("else")
         return Check(name, value, extent, self.integer(), "strict" if is_strict else "wrap")
-
-    def _clamp(self) -> Check:
-        name = self.name()
-        self.take("=")
-        value = self._atom(int64)
-        self.take("in")
-        return Check(name, value, self.integer(), 0, "clamp")
 
     def _marked_number(self, word: str) -> int:
         """Take `word(8)`, or nothing, which means 1."""

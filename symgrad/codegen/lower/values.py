@@ -31,6 +31,7 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.lower.scope import Names, Scope, ValueKey, constant
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
+    AtIndices,
     AxisMap,
     Call,
     Contract,
@@ -223,7 +224,7 @@ class GroupValues:
         self,
         scope: Scope,
         node: Node,
-        spec: Gather | Scatter,
+        spec: AtIndices,
         operand: Tensor,
         indices: Sequence[Tensor],
         index: tuple[Index, ...],
@@ -255,7 +256,7 @@ class GroupValues:
         self,
         scope: Scope,
         node: Node,
-        spec: Gather | Scatter,
+        spec: AtIndices,
         operand: Tensor,
         indices: Sequence[Tensor],
         rows: tuple[Index, ...],

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.language import (
+    Binding,
     Check,
     Fold,
     For,
@@ -101,7 +102,7 @@ def _split(
 
 
 def _is_uniform(of: Stmt, varying: set[str], constant: frozenset[str]) -> bool:
-    if not isinstance(of, Let | Check):
+    if not isinstance(of, Binding):
         return False
     if isinstance(of.value, Load) and of.value.buffer not in constant:
         return False

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.language import (
+    Binding,
     Check,
     Fold,
     For,
@@ -55,8 +56,8 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
 def _nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
     """Return loops around each other, with at most values between them, and the innermost body."""
     loops = [loop]
-    while sum(not isinstance(s, Let | Check) for s in loops[-1].body) == 1:
-        inner = next(s for s in loops[-1].body if not isinstance(s, Let | Check))
+    while sum(not isinstance(s, Binding) for s in loops[-1].body) == 1:
+        inner = next(s for s in loops[-1].body if not isinstance(s, Binding))
         if not isinstance(inner, For):
             break
         loops.append(inner)

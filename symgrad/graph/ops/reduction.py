@@ -135,16 +135,6 @@ GREATEST: dict[str, Number] = {
 } | {"any": np.inf}
 
 
-def least(dtype: DType) -> Number:
-    """Return what no number of `dtype` is less than."""
-    return LEAST.get(dtype.name, LEAST["any"])
-
-
-def greatest(dtype: DType) -> Number:
-    """Return what no number of `dtype` is greater than."""
-    return GREATEST.get(dtype.name, GREATEST["any"])
-
-
 @public(is_standard=True, reduces=np.maximum, functions=[np.max])
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis`, nan if there is one; equals share the gradient."""

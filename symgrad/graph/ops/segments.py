@@ -20,7 +20,7 @@ from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import broadcast_target, filled, filled_like, float_operand
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows, set_rows
 from symgrad.graph.ops.indexing import as_int64, index_tensor
-from symgrad.graph.ops.reduction import greatest, least
+from symgrad.graph.ops.reduction import GREATEST, LEAST
 from symgrad.graph.ops.scattering import (
     extreme_rows,
     multiply_rows,
@@ -87,7 +87,7 @@ def segment_max(data: Any, segment_ids: Any, num_segments: Dim) -> Tensor:
     def scatter(base: Tensor, updates: Tensor, indices: list[Tensor], axis: int) -> Tensor:
         return extreme_rows(scatter_max_op, base, updates, indices, axis)
 
-    number = least(rows.dtype)
+    number = LEAST.get(rows.dtype.name, LEAST["any"])
     return _segments("segment_max", rows, segment_ids, num_segments, number, scatter)
 
 
@@ -103,7 +103,7 @@ def segment_min(data: Any, segment_ids: Any, num_segments: Dim) -> Tensor:
     def scatter(base: Tensor, updates: Tensor, indices: list[Tensor], axis: int) -> Tensor:
         return extreme_rows(scatter_min_op, base, updates, indices, axis)
 
-    number = greatest(rows.dtype)
+    number = GREATEST.get(rows.dtype.name, GREATEST["any"])
     return _segments("segment_min", rows, segment_ids, num_segments, number, scatter)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, KernelSpec, Scatter, checked_axes, traits_of
+from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
 from symgrad.passes.fusion.draft import Draft, Drafts
@@ -223,7 +223,7 @@ def _place(node: Node, spec: KernelSpec | None) -> tuple[object, ...]:
     """
     axes = checked_axes(spec)
     shape = node.inputs[0].shape[axes.start : axes.stop]
-    window = spec.window if isinstance(spec, Gather | Scatter) else None
+    window = spec.window if isinstance(spec, AtIndices) else None
     return (window, *node.inputs[-len(axes) :], *shape)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Gather, Scatter, checked_axes
+from symgrad.graph.structures import AtIndices, checked_axes
 from symgrad.graph.types import State
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 
@@ -185,7 +185,7 @@ def _fallible(partition: Partition) -> list[int]:
 def _in_range(partition: Partition, node: Node, indices: Sequence[Tensor]) -> set[object]:
     """Return what a node that has run says to be in range: its indices, in its axes."""
     spec = partition.specs[node]
-    window = spec.window if isinstance(spec, Gather | Scatter) else None
+    window = spec.window if isinstance(spec, AtIndices) else None
     return {(known_by, window) for known_by in (node.inputs[0].shape, *indices)}
 
 

@@ -275,7 +275,7 @@ def test_a_product_of_16_bit_floats_is_summed_in_float32():
     assert (product.element, product.dtype) == (dtypes.float16, dtypes.float32)
 
 
-# ------------------------------------------------------------------------- Gather, ScatterAdd
+# ------------------------------------------------------------------------- Gather, Scatter
 
 
 def test_an_index_that_is_data_is_checked_and_reports_the_number_of_its_node():

@@ -159,6 +159,41 @@ def test_values_leave_the_epilogue_of_a_product():
     )
 
 
+def test_a_check_of_one_index_leaves_the_loop_with_what_it_loads():
+    assert_hoisted(
+        """
+        kernel @k(in x: f32[4], in r: i64[1], out y: f32[4]) {
+          t0: i64 = r[0]
+          for i in 0..4 {
+            check p = t0 in 4 else 1
+            t1: f32 = x[p]
+            clamp q = t0 in 3
+            t2: f32 = x[i]
+            t3: f32 = x[q]
+            t4: f32 = add(t1, t2)
+            t5: f32 = add(t3, t4)
+            y[i] = t5
+          }
+        }
+        """,
+        """
+        kernel @k(in x: f32[4], in r: i64[1], out y: f32[4]) {
+          t0: i64 = r[0]
+          check p = t0 in 4 else 1
+          t1: f32 = x[p]
+          clamp q = t0 in 3
+          t3: f32 = x[q]
+          for i in 0..4 {
+            t2: f32 = x[i]
+            t4: f32 = add(t1, t2)
+            t5: f32 = add(t3, t4)
+            y[i] = t5
+          }
+        }
+        """,
+    )
+
+
 STAYING = {
     "a load from a buffer that is written": """
         kernel @k(inout x: f32[4]) {
@@ -184,10 +219,24 @@ STAYING = {
           }
         }
     """,
-    "what depends on a checked index": """
-        kernel @k(in x: f32[4], in r: i64[1], out y: f32[4]) {
+    "a check behind one that differs from iteration to iteration": """
+        kernel @k(in x: f32[4], in r: i64[4], out y: f32[4]) {
           t0: i64 = r[0]
           for i in 0..4 {
+            t1: i64 = r[i]
+            check q = t1 in 4 else 1
+            check p = t0 in 4 else 2
+            t2: f32 = x[p]
+            t3: f32 = x[q]
+            t4: f32 = add(t2, t3)
+            y[i] = t4
+          }
+        }
+    """,
+    "a check in a loop that never runs": """
+        kernel @k(in x: f32[4], in r: i64[1], out y: f32[4]) {
+          t0: i64 = r[0]
+          for i in 0..0 {
             check p = t0 in 4 else 1
             t1: f32 = x[p]
             y[i] = t1

@@ -177,6 +177,9 @@ def test_slices_make_one_node_and_no_gather():
     assert x[:, :] is x
 
 
+START = sg.placeholder((), "int32", name="start")
+
+
 @pytest.mark.parametrize(
     ("key", "error", "text"),
     [
@@ -190,7 +193,11 @@ def test_slices_make_one_node_and_no_gather():
         ([0.5], sg.DTypeError, "is no integer index"),
         (slice(0, 3, 0), sg.ShapeError, "getitem: 0 is no step of a slice"),
         (slice("a"), sg.DTypeError, "getitem: 'a' does not bound a slice"),
-        (slice(sg.constant(1)), sg.DTypeError, "getitem: a tensor cannot bound a slice"),
+        (slice(START), sg.DTypeError, "the length of a slice from 0 to i32[] would depend on data"),
+        (slice(START, None), sg.DTypeError, "the length of a slice from i32[] on would depend on"),
+        (slice(START, START * 2), sg.DTypeError, "a slice from i32[] to i32[] would depend on data"),
+        (slice(START, START + 2, -1), sg.ShapeError, "-1 is no step of a slice from a tensor"),
+        (slice(0, sg.placeholder(())), sg.DTypeError, "f32[] does not bound a slice: it is no"),
         (np.ones((3, 3), bool), sg.ShapeError, "a mask of shape (3, 3) does not fit axis 0"),
         (([0, 1], [0, 1, 2]), sg.ShapeError, "getitem: shapes do not broadcast"),
     ],
