@@ -32,11 +32,13 @@ from symgrad.graph.ops import (
     powers,
     reduction,
     running_extremes,
+    scattering,
     slicing,
     structure,
     transcendental,
     trigonometry,
     views,
+    windows,
 )
 from symgrad.graph.types import Array, State
 from tests.support.control_strategies import CONTROL
@@ -117,17 +119,60 @@ def _scatter_add(*, is_known: bool) -> Recipe:
     return recipe
 
 
+def _updates(pool: Pool, x: Tensor, indices: Tensor) -> Tensor:
+    """Return updates of rows of `x`; those that meet differ from each other."""
+    shape = (*indices.shape, *x.shape[1:])
+    updates = structure.broadcast_to(pool.array(()), shape)
+    if indices.ndim and updates.type.count:
+        order = gathering.iota(shape, 0)
+        updates = arithmetic.add(updates, conversion.astype(order, updates.dtype))
+    return updates
+
+
 def _scatter_set(*, is_known: bool) -> Recipe:
     def recipe(pool: Pool) -> Tensor:
         x = pool.any(1)
         indices = pool.indices(x.type.static_shape[0], is_known=is_known)
-        shape = (*indices.shape, *x.shape[1:])
-        # Updates that meet differ from each other.
-        updates = structure.broadcast_to(pool.array(()), shape)
-        if indices.ndim and updates.type.count:
-            order = gathering.iota(shape, 0)
-            updates = arithmetic.add(updates, conversion.astype(order, updates.dtype))
-        return gathering.set_rows(x, updates, [indices], 0)
+        return gathering.set_rows(x, _updates(pool, x, indices), [indices], 0)
+
+    return recipe
+
+
+def _scatter_modes(*, is_known: bool) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        indices = pool.indices(x.type.static_shape[0], is_known=is_known)
+        updates = _updates(pool, x, indices)
+        if pool.integer(0, 2) == 0:
+            return scattering.multiply_rows(x, updates, [indices], 0)
+        extremes = scattering.scatter_min_op, scattering.scatter_max_op
+        return scattering.extreme_rows(extremes[pool.chance()], x, updates, [indices], 0)
+
+    return recipe
+
+
+def _starts(pool: Pool, x: Tensor, *, is_known: bool) -> Tensor:
+    """Return where a block begins, in `x` or outside of it."""
+    if is_known:
+        return constant(pool.rng.integers(-2, 5, x.ndim))
+    computed = conversion.astype(pool.any(), "int64")
+    return structure.broadcast_to(reduction.max(computed), (x.ndim,))
+
+
+def _dynamic_slice(*, is_known: bool) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        sizes = [pool.integer(1, n) for n in x.type.static_shape]
+        return windows.dynamic_slice(x, _starts(pool, x, is_known=is_known), sizes)
+
+    return recipe
+
+
+def _dynamic_update_slice(*, is_known: bool) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        block = pool.array(tuple(pool.integer(1, n) for n in x.type.static_shape))
+        return windows.dynamic_update_slice(x, block, _starts(pool, x, is_known=is_known))
 
     return recipe
 
@@ -233,6 +278,12 @@ TABLE = (
     _number("take", _take(is_known=False), is_smooth=False),
     _number("scatter_add", _scatter_add(is_known=False), is_smooth=False),
     _number("scatter_set", _scatter_set(is_known=False), is_smooth=False),
+    _number("scatter_modes", _scatter_modes(is_known=False), is_smooth=False),
+    _number("dynamic_slice", _dynamic_slice(is_known=False), is_smooth=False),
+    _number("dynamic_update_slice", _dynamic_update_slice(is_known=False), is_smooth=False),
+    _number("scatter_modes_known", _scatter_modes(is_known=True)),
+    _number("dynamic_slice_known", _dynamic_slice(is_known=True)),
+    _number("dynamic_update_slice_known", _dynamic_update_slice(is_known=True)),
     _number("take_known", _take(is_known=True)),
     _number("scatter_add_known", _scatter_add(is_known=True)),
     _number("scatter_set_known", _scatter_set(is_known=True)),
@@ -273,7 +324,7 @@ _RARE = ("ramp", "tensordot", "take_known", "scatter_add_known", "scatter_set_kn
 def _rows(dtype: DType, *, smooth: bool, control: bool) -> list[Row]:
     rows = list(TABLE)
     if control:  # or few graphs would have any, and few of them the structures of few ops
-        rows += 10 * list(CONTROL) + [row for row in TABLE if row.name in _RARE] * 4
+        rows += 12 * list(CONTROL) + [row for row in TABLE if row.name in _RARE] * 4
     rows = [r for r in rows if dtype.is_float or not r.is_float_only]
     return [r for r in rows if r.is_smooth or not smooth]
 

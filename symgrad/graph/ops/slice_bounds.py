@@ -75,21 +75,21 @@ def _scalar(bound: Any) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _LinearForm:
     """An integer and multiples of terms, which are equal if their keys are."""
 
     constant: int
     terms: tuple[tuple[Hashable, int], ...] = ()
 
-    def plus(self, other: _Sum, times: int = 1) -> _Sum:
+    def plus(self, other: _LinearForm, times: int = 1) -> _LinearForm:
         total = dict(self.terms)
         for key, count in other.terms:
             total[key] = total.get(key, 0) + times * count
         left = tuple((key, count) for key, count in total.items() if count)
-        return _Sum(self.constant + times * other.constant, left)
+        return _LinearForm(self.constant + times * other.constant, left)
 
-    def times(self, factor: int) -> _Sum:
-        return _Sum(0).plus(self, factor)
+    def times(self, factor: int) -> _LinearForm:
+        return _LinearForm(0).plus(self, factor)
 
 
 def _difference(last: Tensor, first: Tensor) -> int | None:
@@ -98,23 +98,23 @@ def _difference(last: Tensor, first: Tensor) -> int | None:
     return None if rest.terms else rest.constant
 
 
-def _sum_of(tensor: Tensor, depth: int) -> _Sum:
+def _sum_of(tensor: Tensor, depth: int) -> _LinearForm:
     """Return what `tensor` is a sum of, where no sum wraps around."""
     tensor = origin_of(tensor)
     node = tensor.node
     if node.definition is constant_op:
         literal = node.attrs["value"]
         assert isinstance(literal, ArrayLiteral), "a constant has a value"
-        return _Sum(int(literal.array.reshape(-1)[0]))
+        return _LinearForm(int(literal.array.reshape(-1)[0]))
     if depth and node.definition in (add_op, subtract_op, negative_op, multiply_op):
         parts = [_sum_of(operand, depth - 1) for operand in node.inputs]
         found = _combined(node, parts)
         if found is not None:
             return found
-    return _Sum(0, ((_key(tensor, depth), 1),))
+    return _LinearForm(0, ((_key(tensor, depth), 1),))
 
 
-def _combined(node: Node, parts: Sequence[_Sum]) -> _Sum | None:
+def _combined(node: Node, parts: Sequence[_LinearForm]) -> _LinearForm | None:
     if node.definition is negative_op:
         return parts[0].times(-1)
     a, b = parts
