@@ -51,6 +51,7 @@ from symgrad.graph.structures import (
     traits_of,
 )
 from symgrad.passes.fusion.buffers import Buffer, Buffers
+from symgrad.passes.fusion.draft import only_adds_ones
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 
@@ -247,10 +248,23 @@ class GroupValues:
         self, tensor: Tensor, index: tuple[Index, ...]
     ) -> tuple[Tensor, tuple[Index, ...]]:
         """Follow affine views that this group computes down to a tensor in memory."""
-        while isinstance(view := self._spec(tensor), View):
+        while isinstance(view := self._spec(tensor), View) or self._only_adds_ones(tensor):
             (operand,) = tensor.node.inputs
-            tensor, index = operand, self.mapped(view.index, index)
+            if isinstance(view, View):
+                index = self.mapped(view.index, index)
+            else:
+                pairs = zip(index, tensor.type.static_shape, strict=True)
+                moving = iter([i for i, n in pairs if n != 1])
+                sizes = operand.type.static_shape
+                index = tuple(Index() if n == 1 else next(moving) for n in sizes)
+            tensor = operand
         return tensor, index
+
+    def _only_adds_ones(self, tensor: Tensor) -> bool:
+        if not isinstance(self._spec(tensor), Reshape):
+            return False
+        (operand,) = tensor.node.inputs
+        return only_adds_ones(operand.type.static_shape, tensor.type.static_shape)
 
     def _checked(
         self,

@@ -69,6 +69,7 @@ def assign_buffers(partition: Partition) -> Buffers:
 class _Assignment:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
+        self._last = partition.last_values()
         self._source: dict[Tensor, Buffer] = {}
         self._destinations: dict[Tensor, tuple[Buffer, ...]] = {}
         self._constants: dict[ArrayLiteral, Buffer] = {}
@@ -90,6 +91,8 @@ class _Assignment:
         self._place_leaves()
         for group in partition.groups:
             for tensor in group.outputs:
+                if tensor in self._destinations:
+                    continue
                 is_leaf = partition.specs[tensor.node] is None
                 self._place_result(tensor, is_leaf=is_leaf)
 
@@ -111,6 +114,9 @@ class _Assignment:
                 self._source[node.output] = self._constants.setdefault(value, buffer)
 
     def _place_result(self, tensor: Tensor, is_leaf: bool) -> None:
+        if tensor in self._last:
+            self._place_in(tensor, self._last[tensor])
+            return
         places = list(self._outputs.get(tensor, ()))
         updates = self._updates.get(tensor, [])
         places += [self._variable(u.variable.state) for u in updates if self._is_in_place(u)]
@@ -124,6 +130,13 @@ class _Assignment:
                 places.append(self._temporary(tensor.type))
             self._source[tensor] = places[0]
         self._destinations[tensor] = tuple(places)
+
+    def _place_in(self, tensor: Tensor, last: Tensor) -> None:
+        """Give `tensor` the first of the places of `last`, which is written over it."""
+        if last not in self._destinations:
+            self._place_result(last, is_leaf=False)
+        self._source[tensor] = self._source[last]
+        self._destinations[tensor] = (self._source[last],)
 
     def _is_in_place(self, update: Update) -> bool:
         return update in self._partition.in_place

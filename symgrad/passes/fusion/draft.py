@@ -123,6 +123,11 @@ class Drafts:
         return found
 
 
+def only_adds_ones(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Return whether a reshape only adds or drops axes of size 1."""
+    return [n for n in old if n != 1] == [n for n in new if n != 1]
+
+
 def only_splits(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
     """Return whether a reshape only splits axes and adds or drops axes of size 1.
 

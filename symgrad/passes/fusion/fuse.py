@@ -22,7 +22,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import View, checked_axes
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import flops_per_element, kernel_spec
-from symgrad.passes.fusion.draft import Draft, Drafts, only_splits
+from symgrad.passes.fusion.draft import Draft, Drafts, only_adds_ones, only_splits
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
@@ -132,7 +132,7 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
         case "whole":
             for operand in node.inputs:
                 drafts.require_memory(operand, f"the graphs of a {node.op} read it")
-    if traits.writes_rows and _is_next_value(drafts, node):
+    if traits.writes_rows and _may_be_in_place(drafts, node):
         _compute_before_rows(drafts, node)
     is_repeat = traits.reads == "one" and node.inputs[0].type.count < node.output.type.count
     if is_repeat or (traits.is_one_to_one and node.outputs[0] in drafts.repeated):
@@ -147,12 +147,15 @@ def _compute_before_rows(drafts: Drafts, scatter: Node) -> None:
             drafts.require_memory(operand, "it is written into what it is computed from")
 
 
-def _is_next_value(drafts: Drafts, scatter: Node) -> bool:
-    """Return whether `scatter` makes the next value of what it writes into.
+def _may_be_in_place(drafts: Drafts, scatter: Node) -> bool:
+    """Return whether `scatter` may leave its result where what it writes into is.
 
-    That is a loop variable or, in a program, a variable.
+    That is what a kernel makes, or a loop variable or, in a program, a variable of which this is
+    the next value.
     """
     graph, base = drafts.graph, scatter.inputs[0]
+    if drafts.traits(base.node).is_anchor:
+        return True
     state = base.node.attrs.get("state")
     if any(u.value is scatter.output and u.variable.state is state for u in graph.updates):
         return True
@@ -163,7 +166,18 @@ def _is_next_value(drafts: Drafts, scatter: Node) -> bool:
 
 
 def _require_strided(drafts: Drafts, operand: Tensor, reason: str) -> None:
-    """Require that `operand` is in memory, though perhaps seen through affine views."""
-    while isinstance(drafts.specs[operand.node], View):
+    """Require that `operand` is in memory, though perhaps seen through affine views.
+
+    And through axes of size 1 that are dropped from them, as those of an int beside an index.
+    """
+    while isinstance(drafts.specs[operand.node], View) or _is_view_without_ones(drafts, operand):
         (operand,) = operand.node.inputs
     drafts.require_memory(operand, reason)
+
+
+def _is_view_without_ones(drafts: Drafts, tensor: Tensor) -> bool:
+    if not drafts.traits(tensor.node).is_reshape:
+        return False
+    (operand,) = tensor.node.inputs
+    is_plain = only_adds_ones(operand.type.static_shape, tensor.type.static_shape)
+    return is_plain and isinstance(drafts.specs[operand.node], View)

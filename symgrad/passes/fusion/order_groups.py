@@ -10,13 +10,13 @@ that would close a circle is given up, and the new value is copied at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes, traits_of
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import State
+from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
 from symgrad.passes.fusion.partition import FusionGroup, Partition, Specs
 
@@ -32,6 +32,7 @@ def order_groups(drafts: Drafts) -> Partition:
         for output, input_ in drafts.carried
         if precedence.overwrite(graph.outputs[output], graph.inputs[input_])
     }
+    rewriting = precedence.rewriting(in_place, overwriting)
     read = set(drafts.roots)
     for draft in live:
         read.update(drafts.read_from_memory(draft))
@@ -51,6 +52,7 @@ def order_groups(drafts: Drafts) -> Partition:
         drafts.storage,
         in_place,
         overwriting,
+        rewriting,
         drafts.reasons,
         {node: i for i, node in enumerate(drafts.graph.nodes, drafts.first_status)},
     )
@@ -131,6 +133,40 @@ class _Precedence:
     def overwrite(self, value: Tensor, old: Tensor) -> bool:
         """Make every reader of the input `old` run before `value` is written over it."""
         return self._put_after(value, old, set())
+
+    def rewriting(
+        self, in_place: Collection[Update], overwriting: Mapping[int, int]
+    ) -> dict[Tensor, Tensor]:
+        """Return which results of scatters are written over what they write into, a result too.
+
+        That takes the place of the last result: what it holds before, of a variable or a loop, must
+        be overwritten by the first result that is put there, and so by the last before it.
+        """
+        drafts, graph = self._drafts, self._drafts.graph
+        held: dict[Tensor, tuple[State | Tensor, bool]] = {
+            drafts.stored(u.value): (u.variable.state, True) for u in in_place
+        }
+        for output, input_ in overwriting.items():
+            held[drafts.stored(graph.outputs[output])] = graph.inputs[input_], False
+        kept = {drafts.stored(t) for t in drafts.roots}
+        found: dict[Tensor, Tensor] = {}
+        for draft in reversed(self._live):
+            anchor = draft.anchor
+            if anchor is None or not drafts.traits(anchor).writes_rows:
+                continue
+            value, base = anchor.outputs[0], drafts.stored(anchor.inputs[0])
+            if base in kept or base.node not in drafts.home or is_unbounded(base.type):
+                continue
+            old, is_state = held.get(value, (None, False))
+            if not self.overwrite(value, base):
+                continue
+            if old is not None:
+                before = self._fallible if is_state else set()
+                if not self._put_after(base, old, before):
+                    continue
+                held[base] = old, is_state
+            found[value] = base
+        return found
 
     def _put_after(self, value: Tensor, old: State | Tensor, more: set[int]) -> bool:
         home = self._drafts.home.get(self._drafts.stored(value).node)

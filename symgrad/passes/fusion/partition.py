@@ -41,9 +41,10 @@ class Partition:
     `storage` maps a tensor that is another shape of a tensor in memory to that tensor. `in_place`
     are the updates written over the old value at once; the others are copied when everything has
     been computed. `overwriting` maps the outputs of a loop's body that are written over the input
-    whose next value they are to that input. `reasons` says why a tensor is in memory and not part
-    of the kernel that uses it; `status` is what a program returns when an index of a node is out
-    of range, never 0.
+    whose next value they are to that input. `rewriting` maps what writes rows of what a group has
+    left in memory to that, in whose place it is written. `reasons` says why a tensor is in memory
+    and not part of the kernel that uses it; `status` is what a program returns when an index of a
+    node is out of range, never 0.
     A group without nodes copies a leaf that is a result.
     """
 
@@ -53,6 +54,7 @@ class Partition:
     storage: Mapping[Tensor, Tensor]
     in_place: frozenset[Update]
     overwriting: Mapping[int, int]
+    rewriting: Mapping[Tensor, Tensor]
     reasons: Mapping[Tensor, str]
     status: Mapping[Node, int]
 
@@ -61,6 +63,17 @@ class Partition:
         while tensor in self.storage:
             tensor = self.storage[tensor]
         return tensor
+
+    def last_values(self) -> dict[Tensor, Tensor]:
+        """Return what is written last in the place of each tensor that is written over."""
+        following = {old: new for new, old in self.rewriting.items()}
+        last: dict[Tensor, Tensor] = {}
+        for old in following:
+            new = following[old]
+            while new in following:
+                new = following[new]
+            last[old] = new
+        return last
 
     def traits(self, node: Node) -> Traits:
         """Return the traits of the structure of `node`."""
@@ -99,6 +112,8 @@ class Partition:
             yield from ((f"  {line}", group) for line in self._group(number, group, names, lines))
         for tensor, stored in self._shared():
             yield f"  {lines[tensor.node]}  // in the memory of {names[stored]}", None
+        for value, base in self.rewriting.items():
+            yield f"  {names[value]} is written in the place of {names[base]}", None
         for update in self.graph.updates:
             place = "update in place" if update in self.in_place else "update"
             yield f"  {place} {names[update.variable]} = {names[update.value]}", None

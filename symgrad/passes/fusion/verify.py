@@ -139,6 +139,29 @@ def _verify_overwritten(partition: Partition) -> None:
         assert writer is not None, f"{variable!r} is overwritten in place by a leaf"
         _verify_writer(partition, variable, f"{variable!r}", writer, readers.get(variable, []))
 
+    last_values, results = (
+        partition.last_values(),
+        set(map(partition.stored, partition.graph.roots)),
+    )
+    for value, base in partition.rewriting.items():
+        last = last_values[base]
+        owners: list[Tensor] = [
+            u.variable for u in partition.in_place if partition.stored(u.value) is last
+        ]
+        owners += [
+            partition.graph.inputs[i]
+            for o, i in partition.overwriting.items()
+            if partition.stored(partition.graph.outputs[o]) is last
+        ]
+        assert base not in results, f"{base!r} is a result and is overwritten"
+        _verify_writer(partition, base, f"{base!r}", writers[value], readers.get(base, []))
+        for owner in owners:
+            old = _old(owner)
+            _verify_writer(partition, old, f"{owner!r}", writers[base], readers.get(old, []))
+            assert isinstance(old, Tensor) or last_failure < writers[base], (
+                f"group {writers[base]} overwrites {owner!r} and a group that can fail follows"
+            )
+
 
 def _verify_writer(
     partition: Partition, old: Old, name: object, writer: int, readers: Sequence[int]
@@ -194,7 +217,7 @@ def _only_writes_rows(partition: Partition, group: FusionGroup, old: Old) -> boo
     if anchor is None or not partition.traits(anchor).writes_rows:
         return False
     readers = [n for n in group.nodes for t in n.inputs if _old(partition.stored(t)) is old]
-    return readers == [anchor] and _old(anchor.inputs[0]) is old
+    return readers == [anchor] and _old(partition.stored(anchor.inputs[0])) is old
 
 
 def _read_elsewhere(partition: Partition, group: FusionGroup) -> set[Tensor]:
