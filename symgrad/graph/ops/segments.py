@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes, normalize_axis
@@ -33,7 +33,7 @@ from symgrad.graph.ops.windows import update_like
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.structures import Number
-from symgrad.graph.types import Shape
+from symgrad.graph.types import Shape, TensorType
 
 Rows = Callable[[Tensor, Tensor, list[Tensor], int], Tensor]
 
@@ -160,7 +160,7 @@ def _segments(
     count = num_segments if isinstance(num_segments, Size) else int(num_segments)
     if isinstance(count, int) and count < 0:
         raise ShapeError(op, f"num_segments {count} is negative", source=user_source())
-    meet_shapes(op, "segment_ids", ids.type, "data", rows.type.with_shape(rows.shape[: ids.ndim]))
+    _check_equal(op, "segment_ids", ids.type, "data", rows.type.with_shape(rows.shape[: ids.ndim]))
     row = rows.shape[ids.ndim :]
     base = filled((count, *row), start, rows.dtype)
     if count == 0:
@@ -170,6 +170,15 @@ def _segments(
     places = where(is_kept, ids, 0)
     kept = broadcast_to(reshape(is_kept, (*ids.shape, *(1,) * len(row))), rows.shape)
     return scatter(base, where(kept, rows, filled_like(rows, start)), [places], 0)
+
+
+def _check_equal(op: str, a_name: str, a: TensorType, b_name: str, b: TensorType) -> None:
+    """Raise `ShapeError` at the user's line if shapes that must be equal are not."""
+    try:
+        meet_shapes(op, a_name, a, b_name, b)
+    except SymgradError as error:
+        error.source = user_source()
+        raise
 
 
 # ------------------------------------------------------------------------------- index vectors
@@ -210,12 +219,9 @@ def scatter_nd(indices: Any, updates: Any, shape: Shape) -> Tensor:
     vectors = _vectors("scatter_nd", indices, base.shape)
     places = as_tensor(indices).shape[:-1]
     wanted = (*places, *base.shape[len(vectors) :])
-    if updates.ndim != len(wanted):
-        raise ShapeError(
-            "scatter_nd",
-            f"updates: {updates.type} are not of shape {list(wanted)}",
-            source=user_source(),
-        )
+    _check_equal(
+        "scatter_nd", "updates", updates.type, "what indices choose", base.type.with_shape(wanted)
+    )
     if vectors:
         return scatter_rows(base, updates, vectors, 0)
     alone = reshape(base, (1, *base.shape))
