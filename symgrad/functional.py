@@ -76,6 +76,10 @@ class Function:
     def __repr__(self) -> str:
         return f"<function {self._name} of arrays and tensors>"
 
+    def __reduce__(self) -> str:
+        """Copy and pickle as a function of Python does: by its name, a copy is itself."""
+        return str(getattr(self._func, "__qualname__", self._name))
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Make a method of it, whose instance is part of the signature."""
         return self if instance is None else functools.partial(self, instance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph.build import are_same, rebuild, substitute_sizes
@@ -13,7 +13,7 @@ from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import Attr, NestedGraph
+from symgrad.graph.types import Array, Attr, NestedGraph, PythonFunction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +117,11 @@ class Graph(NestedGraph):
         """Return the text, which `parse` reads."""
         return str(provided("print_graph")(self))
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Pickle the text and the values of the variables, which become other variables."""
+        _require_text(self)
+        return _with_values, (str(self), [v.value for v in self.variables])
+
     def to_networkx(self) -> Any:
         """Return a `networkx.DiGraph` of the nodes, with attributes `op`, `name` and `types`."""
         return provided("to_networkx")(self)
@@ -130,6 +135,31 @@ class Graph(NestedGraph):
             name=self.name,
             region=self.region,
         )
+
+
+def _require_text(graph: Graph) -> None:
+    """Raise `DTypeError` for a graph with what text does not hold, at any depth."""
+    pending = [graph]
+    while pending:
+        for node in pending.pop().nodes:
+            for attr in node.attrs.values():
+                parts = attr if isinstance(attr, tuple) else (attr,)
+                pending += [part for part in parts if isinstance(part, Graph)]
+                if any(isinstance(part, PythonFunction) for part in parts):
+                    raise DTypeError(
+                        "pickle",
+                        f"a {node.op} in the graph has a function of Python, which has no text",
+                        hint="pickle a graph in which nothing has a gradient of its own",
+                        source=node.source,
+                    )
+
+
+def _with_values(text: str, values: Sequence[Array]) -> Graph:
+    """Return the graph that `text` states, with the values of its variables."""
+    graph = Graph.parse(text)
+    for owner, value in zip(graph.variables, values, strict=True):
+        owner.value = value
+    return graph
 
 
 def _check_inputs(given: tuple[Tensor, ...], reached: Iterable[Tensor]) -> None:

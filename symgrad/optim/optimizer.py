@@ -20,7 +20,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import Array, State
+from symgrad.graph.types import Array, OwnsVariables, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.collector import paused_collector
@@ -28,7 +28,7 @@ from symgrad.runtime.collector import paused_collector
 Pair = tuple[Tensor, Variable]
 
 
-class Optimizer(ABC):
+class Optimizer(OwnsVariables, ABC):
     """A rule that moves variables against the gradient of a loss.
 
     Slots, such as a momentum, are variables of their own, made when a variable is first met and

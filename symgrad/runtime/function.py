@@ -20,7 +20,7 @@ from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import unknowns_of
-from symgrad.graph.types import Array
+from symgrad.graph.types import Array, Immutable
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
 from symgrad.runtime.collector import paused_collector
@@ -126,11 +126,14 @@ def _as_update(update: Any) -> Update:
     )
 
 
-class Step:
+class Step(Immutable):
     """A compiled program: call it with arrays, read what it became.
 
-    Sizes that the inputs leave open are compiled for when they are first met.
+    Sizes that the inputs leave open are compiled for when they are first met. A copy is the step
+    itself; what may be taken elsewhere is what `export` writes.
     """
+
+    pickled_instead = "step.export(path) writes what sg.load runs, or pickle step.graph"
 
     def __init__(
         self,

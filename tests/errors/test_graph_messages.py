@@ -51,7 +51,7 @@ def test_a_pickled_tensor():
     assert_refused(lambda: X.__reduce_ex__(4), TypeError, """
         pickle: a Tensor is compared by identity, and a pickled one would be another
           --> <here>
-          hint: hand over the text, str(sg.Graph(outputs)), and what sg.save writes
+          hint: pickle sg.Graph(outputs), which takes the values of its variables along
     """)  # fmt: skip
 
 

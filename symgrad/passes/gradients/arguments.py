@@ -83,11 +83,12 @@ def read_xs(xs: Any) -> tuple[list[Tensor], Nest]:
 
     A tensor alone, and the entries of a list or tuple, have theirs in a list, as in TensorFlow.
     """
-    leaves, nest = flatten(as_list(xs) if _is_flat(xs) else xs)
+    leaves, nest = flatten(as_list(xs) if is_flat(xs) else xs)
     return [as_tensor(leaf) for leaf in leaves], nest
 
 
-def _is_flat(xs: Any) -> bool:
+def is_flat(xs: Any) -> bool:
+    """Return whether `xs` is a tensor alone, or a list or tuple of tensors."""
     nest = flatten(xs)[1]
     is_sequence = isinstance(xs, list | tuple)
     return is_leaf(nest) or xs is None or (is_sequence and all(map(is_leaf, nest.children())))

@@ -25,19 +25,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import GraphError, user_source
+from symgrad.frontend.nests import describe, flatten, flatten_as, leaf_names, unflatten
 from symgrad.graph.build import name_scope, outer_tensors
 from symgrad.graph.gradient_registry import has_gradient
 from symgrad.graph.node import Node, OpDef, Tensor
-from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.branches import switch_case_op
 from symgrad.graph.ops.calls import call_op
 from symgrad.graph.ops.conversion import identity
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.elementwise import filled_like, tangents_or_zeros
 from symgrad.graph.ops.scan import scan_op
 from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
-from symgrad.passes.gradients.arguments import as_list, read_seed
+from symgrad.passes.gradients.arguments import is_flat, read_seed, read_xs
 from symgrad.passes.gradients.forward_control import (
     Push,
     Tangents,
@@ -57,55 +57,69 @@ from symgrad.passes.gradients.reverse_mode import (
 from symgrad.passes.loops.merge_loops import shared_loops
 
 
-def jvp(ys: Any, xs: Any, tangents: Any) -> list[Tensor]:
+def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
     """Return the Jacobian-vector product (JVP): how ys change, to first order, along `tangents`.
 
     There is one tangent for each x, of its dtype and shape; None stands for zeros. A result has
     the type of its y, and is zeros for one that does not depend on xs through floats and
-    differentiable ops. Derivatives are total, as those of `gradients`.
+    differentiable ops. Derivatives are total, as those of `gradients`. For a tensor, a list or a
+    tuple of ys a list comes back, and for any other nest the same nest; `tangents` have that of xs.
 
     Raises `ValueError` for too few or too many tangents and for one of another shape than its x,
     `TypeError` for one of another dtype.
     """
-    outputs = [as_tensor(y) for y in as_list(ys)]
-    sources = [as_tensor(x) for x in as_list(xs)]
-    given = _read_tangents("jvp", "tangents", sources, tangents)
+    outputs, nest = read_xs(ys)
+    sources, given = _read_tangents("jvp", "tangents", xs, tangents)
     with name_scope("jvp"):
         found = push_forward(outputs, sources, given, outer_tensors())
-        return [filled_like(y, 0) if t is None else t for y, t in zip(outputs, found, strict=True)]
+        return unflatten(nest, tangents_or_zeros(outputs, found))
 
 
-def hvp(y: Any, xs: Any, vs: Any) -> list[Tensor]:
+def hvp(y: Any, xs: Any, vs: Any) -> Any:
     """Return the Hessian-vector product (HVP): the second derivative of the sum of `y`, times `vs`.
 
     That is the derivative of the gradient along `vs`, of which there is one for each x. The xs are
     taken not to depend on one another. A result has the type of its x, and is zeros where the
-    gradient does not depend on xs.
+    gradient does not depend on xs. For a tensor, a list or a tuple of xs a list comes back, and for
+    any other nest the same nest, which `vs` have as well.
 
     Raises what `jvp` raises for tangents.
     """
-    sources = [as_tensor(x) for x in as_list(xs)]
-    given = _read_tangents("hvp", "vs", sources, vs)
+    nest = read_xs(xs)[1]
+    sources, given = _read_tangents("hvp", "vs", xs, vs)
     with name_scope("hvp"):
         grads = gradients(y, sources)
         present = [g for g in grads if g is not None]
         found = iter(push_forward(present, sources, given, outer_tensors()))
         products = [None if g is None else next(found) for g in grads]
-        return [
-            filled_like(x, 0) if p is None else p for x, p in zip(sources, products, strict=True)
-        ]
+        return unflatten(nest, tangents_or_zeros(sources, products))
 
 
-def _read_tangents(op: str, argument: str, xs: Sequence[Tensor], tangents: Any) -> Tangents:
-    # Not by `as_list`: None is one tangent here, and not an empty list.
-    given = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
-    if len(given) != len(xs):
-        raise GraphError(
-            op, f"there are {len(given)} {argument} for {len(xs)} xs", source=user_source()
-        )
-    return [
-        None if value is None else read_seed(f"{op}: {argument}[{i}]", value, f"xs[{i}]", x)
-        for i, (x, value) in enumerate(zip(xs, given, strict=True))
+def _read_tangents(op: str, argument: str, xs: Any, tangents: Any) -> tuple[list[Tensor], Tangents]:
+    """Return the xs as tensors, and a tangent for each of them, None for zeros."""
+    sources, nest = read_xs(xs)
+    if is_flat(xs):
+        # Not by `as_list`: None is one tangent here, and not an empty list.
+        given = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
+        names = [(f"{argument}[{i}]", f"xs[{i}]") for i in range(len(sources))]
+        if len(given) != len(sources):
+            raise GraphError(
+                op, f"there are {len(given)} {argument} for {len(sources)} xs", source=user_source()
+            )
+    else:
+        try:
+            given = flatten_as(nest, tangents)
+        except ValueError as error:
+            raise GraphError(
+                op,
+                f"{argument} are {describe(flatten(tangents)[1])}, and xs are {describe(nest)}",
+                hint="None stands for zeros",
+                source=user_source(),
+            ) from error
+        names = list(zip(leaf_names(argument, xs), leaf_names("xs", xs), strict=True))
+    return sources, [
+        None if value is None else read_seed(f"{op}: {place}", value, name, x)
+        for x, value, (place, name) in zip(sources, given, names, strict=True)
     ]
 
 

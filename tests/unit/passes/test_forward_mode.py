@@ -311,3 +311,26 @@ def test_r15_4_what_has_no_gradient_is_passed_over(x, n):
     products = sg.hvp((x * 2.0).sum(), [x, w, n], [ALONG, None, None])
     assert [p.type for p in products] == [x.type, w.type, n.type]
     assert not any(p.any() for p in run(products, {x: POINT, w: [1, 2], n: 1}))
+
+
+def test_nests_of_ys_and_xs_have_their_tangents_in_nests():
+    x, w = sg.placeholder((2,), "float64"), sg.placeholder((), "float64")
+    point: dict[Tensor, Any] = {x: [1.0, 2.0], w: 3.0}
+    ys = {"product": x * w, "rest": [w * w]}
+    pushed = sg.jvp(ys, {"x": x, "w": w}, {"x": np.array([1.0, -1.0]), "w": None})
+    assert pushed.keys() == {"product", "rest"}
+    product, square = run([pushed["product"], pushed["rest"][0]], point)
+    np.testing.assert_array_equal(product, [3, -3])
+    assert square == 0
+    seconds = sg.hvp(x.sum() * w * w, {"x": x, "w": w}, {"x": None, "w": 1.0})
+    found = run([seconds["x"], seconds["w"]], point)
+    np.testing.assert_array_equal(found[0], [6, 6])
+    assert found[1] == 6
+
+
+def test_tangents_of_another_nest_are_refused():
+    x = sg.placeholder((2,), "float64")
+    with pytest.raises(ValueError, match=r"jvp: tangents are \{'z': \*\}, and xs are \{'x': \*\}"):
+        sg.jvp(x, {"x": x}, {"z": x})
+    with pytest.raises(ValueError, match=r"hvp: vs\['x'\]: sizes differ.*of xs\['x'\]"):
+        sg.hvp(x, {"x": x}, {"x": np.ones(3)})
