@@ -162,7 +162,7 @@ def _refuse_arrays_of_tensors(names: Sequence[str], axes: Sequence[int | None], 
         if axis is not None and isinstance(whole, TensorArray):
             raise GraphError(
                 _SUBJECT,
-                f"{name} is a TensorArray, which has no axis to map",
+                f"{name.removesuffix('[0]')} is a TensorArray, which has no axis to map",
                 hint="map over array.stack(), or give it the axis None",
                 source=user_source(),
             )

@@ -246,3 +246,62 @@ def test_methods_are_kept_too_and_what_has_no_hash_works():
     assert model.calls == 1
     linear = sg.grad(partial(_loss, power=1))(X, X)
     np.testing.assert_array_equal(linear, sg.grad(_loss)(X, X, power=1))
+
+
+# --------------------------------------------------------------------------------- aux and Hessians
+
+
+def _with_aux(w: Any, x: Any) -> Any:
+    return sg.sum(w * w * x), {"count": 3, "w": w + 1.0, "none": None}
+
+
+def test_aux_is_handed_on_beside_the_gradient():
+    (value, aux), found = sg.value_and_grad(_with_aux, has_aux=True)(X, X)
+    np.testing.assert_allclose(value, np.sum(X**3))
+    np.testing.assert_allclose(found, 2 * X * X)
+    np.testing.assert_array_equal(aux["w"], X + 1)
+    assert (aux["count"], aux["none"]) == (3, None)
+    (by_w, by_x), aux = sg.grad(_with_aux, argnums=(0, 1), has_aux=True)(X, X)
+    np.testing.assert_allclose(by_w, 2 * X * X)
+    np.testing.assert_allclose(by_x, X * X)
+    np.testing.assert_array_equal(aux["w"], X + 1)
+
+
+def test_aux_of_tensors_has_gradients_of_its_own():
+    x = sg.placeholder((3,), "float64")
+    g, aux = sg.grad(lambda v: (sg.sum(v**3), v * v), has_aux=True)(x)
+    (second,) = sg.gradients([g, aux], x)
+    np.testing.assert_allclose(sg.run(second, {x: X}), 8 * X)
+
+
+def test_a_hessian_has_the_shape_of_the_argument_twice():
+    found = sg.hessian(lambda x: sg.sum(x**3) * x[0])(X)
+    expected = np.diag(6 * X * X[0])
+    expected[0] += 3 * X * X
+    expected[:, 0] += 3 * X * X
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    several = sg.hessian(lambda x: x * x * x)(X)
+    assert several.shape == (3, 3, 3)
+    np.testing.assert_allclose(several[1, 1, 1], 6 * X[1])
+    np.testing.assert_array_equal(sg.hessian(lambda x: sg.sum(x * 2.0))(X), np.zeros((3, 3)))
+
+
+def test_a_hessian_of_a_nest_has_the_nest_in_the_nest():
+    params = Box(w=X, b=X[:2])
+    found = sg.hessian(lambda p: sg.sum(p.w**2) * sg.sum(p.b))(params)
+    np.testing.assert_allclose(found.w.w, 2 * np.eye(3) * np.sum(X[:2]))
+    np.testing.assert_allclose(found.w.b, np.outer(2 * X, np.ones(2)))
+    np.testing.assert_allclose(found.b.w, found.w.b.T)
+    np.testing.assert_array_equal(found.b.b, np.zeros((2, 2)))
+    pair = sg.hessian(lambda a, b: sg.sum(a * b * b), argnums=(0, 1))(X, X)
+    np.testing.assert_allclose(pair[0][1], np.diag(2 * X))
+    np.testing.assert_allclose(pair[1][1], np.diag(2 * X))
+
+
+def test_a_hessian_is_that_of_differences():
+    def energy(x: sg.Tensor) -> sg.Tensor:
+        return sg.sum(sg.tanh(x) * x[::-1]) * sg.exp(x[0])
+
+    slope, step = sg.grad(energy), 1e-5
+    columns = [(slope(X + step * e) - slope(X - step * e)) / (2 * step) for e in np.eye(3)]
+    np.testing.assert_allclose(sg.hessian(energy)(X), np.stack(columns), rtol=1e-6, atol=1e-8)
