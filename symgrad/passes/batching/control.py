@@ -2,7 +2,8 @@
 
 All cases must take the same branch and run as often: then the branches, or the body, are built
 with the axis, on the operands and loop variables that depend on the case. Where the cases differ
-in that, there is no rule, and None is returned. How a graph as a whole is built with the axis is
+in that, there is no rule, and None is returned, but for loops that record without a bound
+(`symgrad/passes/batching/masked_loops.py`). How a graph as a whole is built with the axis is
 in `symgrad/passes/batching/vmap.py`, which hands itself to the functions here.
 """
 
@@ -20,9 +21,16 @@ from symgrad.graph.node import OpDef, Tensor
 from symgrad.graph.ops.branches import branch, switch_case_op
 from symgrad.graph.ops.calls import call, call_op, callee_of
 from symgrad.graph.ops.scan import scan_loop, scan_op
+from symgrad.graph.ops.stand_in import custom_gradient_op, recompute_op
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.ops.while_loop import loop, while_loop_op
 from symgrad.graph.types import is_unbounded
+from symgrad.passes.batching.masked_loops import (
+    batch_scan_masked,
+    batch_while_masked,
+    is_maskable,
+)
+from symgrad.passes.batching.stand_ins import batch_custom_gradient, batch_recompute
 
 Build = Callable[[Graph, Sequence[Entry]], Sequence[Entry]]
 
@@ -101,7 +109,10 @@ def batch_while_loop(operands: Operands, build: Build) -> list[Entry] | None:
     initial, invariants = operands.entries[:carried], operands.entries[carried:]
     flags = _reached_in_loop(body, carried, [e.is_batched for e in operands.entries])
     if any(_reached(condition, flags)):
-        return None
+        if not is_maskable(node):
+            return None
+        counts, *results_of = batch_while_masked(operands, build)
+        return [Entry(counts, True), *_from_loop(results_of, carried, [True] * len(results_of))]
     start = _with_axis(operands, initial, flags[:carried])
     types = [t.type for t in start]
     results = _reached(body, flags)
@@ -125,7 +136,11 @@ def batch_scan(operands: Operands, build: Build) -> list[Entry] | None:
     body, carried, width = view.body, view.carried, view.changing
     count, *entries = operands.entries
     if count.is_batched:
-        return None
+        if not is_maskable(node):
+            return None
+        stacks_of = [Entry(_for_slices(e), e.is_batched) for e in entries[carried:width]]
+        found = batch_scan_masked(operands, stacks_of, build)
+        return _from_loop(found, carried, [True] * len(found))
     flags = _reached_in_loop(body, carried, [e.is_batched for e in entries])
     start = _with_axis(operands, entries[:carried], flags[:carried])
     stacks = [_for_slices(e) for e in entries[carried:width]]
@@ -188,4 +203,6 @@ CONTROL_RULES: dict[OpDef, Callable[[Operands, Build], list[Entry] | None]] = {
     switch_case_op: batch_switch_case,
     while_loop_op: batch_while_loop,
     scan_op: batch_scan,
+    custom_gradient_op: batch_custom_gradient,
+    recompute_op: batch_recompute,
 }

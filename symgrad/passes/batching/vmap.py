@@ -86,8 +86,8 @@ def _one_by_one(operands: Operands) -> list[Entry]:
     if any(is_unbounded(t.type) for t in (*node.inputs, *node.outputs)):
         raise CompileError(
             node.op,
-            "a loop without a bound runs more often for some elements of a Jacobian than for "
-            "others, and its iterations are recorded",
+            "a loop without a bound runs more often for some cases of vmap, or elements of a "
+            "Jacobian, than for others, and its iterations are recorded",
             hint="give maximum_iterations",
             source=node.source,
         )

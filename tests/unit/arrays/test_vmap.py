@@ -260,6 +260,46 @@ def test_the_gradient_of_a_mapped_program_is_that_of_a_sum(name):
     np.testing.assert_allclose(found, np.stack(expected), rtol=1e-11, atol=1e-12)
 
 
+def test_a_custom_gradient_is_one_node_and_its_variables_have_the_sum_of_all():
+    w = sg.variable(np.array(2.0))
+
+    @sg.custom_gradient
+    def scaled(x: Tensor) -> Any:
+        def gradient(dy: Tensor, variables: Any) -> Any:
+            return dy * variables[0] * 10.0, [sg.sum(dy * x)]
+
+        return x * w, gradient
+
+    x = sg.placeholder((4, 3), "float64")
+    y = sg.vmap(lambda row: scaled(row) * row[0])(x)
+    dx, dw = sg.gradients(y, [x, w])
+    assert "scan" not in str(Graph([y, dx, dw]))
+    found = run([dx, dw], {x: ROWS})
+    expected = 20.0 * ROWS[:, :1] * np.ones(3)
+    expected[:, 0] += 2.0 * ROWS.sum(axis=1)
+    np.testing.assert_allclose(found[0], expected)
+    np.testing.assert_allclose(found[1], (ROWS * ROWS[:, :1]).sum())
+
+
+def test_what_is_computed_again_is_one_node():
+    x, w = sg.placeholder((4, 3), "float64"), sg.placeholder((3,), "float64")
+    y = sg.vmap(sg.recompute_grad(lambda row: sg.sin(row * w) * row[0]))(x)
+    grads = sg.gradients(y, [x, w])
+    assert "scan" not in str(Graph([y, *grads]))
+    plain = sg.gradients(sg.sin(x * w) * x[:, :1], [x, w])
+    dx, dw, *expected = run([*grads, *plain], {x: ROWS, w: WEIGHTS})
+    np.testing.assert_allclose(dx, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(dw, expected[1], rtol=1e-12)
+
+
+def test_a_loop_without_a_bound_runs_as_often_as_each_example_wants():
+    def doubled(x: Tensor) -> Any:
+        return sg.while_loop(lambda v: sg.sum(v * v) < 50.0, lambda v: [v * 1.5], [x])[0]
+
+    check_examples(lambda x: sg.grad(lambda v: sg.sum(doubled(v) ** 3))(x), ROWS)
+    check_examples(lambda x: sg.hessian(lambda v: sg.sum(doubled(v) ** 3))(x), ROWS)
+
+
 def test_native_code_of_a_composition():
     def pulled(x: Tensor, dy: Tensor) -> Any:
         _, pull = sg.vjp(lambda v: _scanned(_tripled(v))[1], x)

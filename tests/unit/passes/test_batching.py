@@ -225,20 +225,42 @@ def test_a_loop_that_runs_as_often_as_each_case_wants(bound):
     np.testing.assert_allclose(run([found], {values[x]: point})[0], expected)
 
 
-def test_a_record_of_no_known_length_that_differs_by_case_is_refused():
+@pytest.mark.parametrize("bound", [5, None])
+def test_a_record_of_iterations_whose_number_differs_by_case(bound):
     x = sg.placeholder((2,), "float64")
-
-    def slope(bound: int | None) -> Tensor:
-        y = sg.while_loop(
-            lambda v: (v * v).sum() < 50.0, lambda v: [v * v], [x], maximum_iterations=bound
-        )[0]
-        return gradient(y, x)
-
+    y = sg.while_loop(
+        lambda v: (v * v).sum() < 50.0, lambda v: [v * v], [x], maximum_iterations=bound
+    )[0]
+    g = gradient(y, x)
+    (second,) = sg.hvp(y, x, np.ones(2))
     values = stacked_placeholders([x])
-    with pytest.raises(sg.CompileError, match="loop without a bound") as caught:
-        batch([slope(None)], values, SIZE)
-    assert caught.value.hint == "give maximum_iterations"
-    (found,) = batch([slope(5)], values, SIZE)
     point = np.array([[1.5, 2.0], [3.0, 1.0], [9.0, 3.0]])
-    results = run([found], {values[x]: point})[0]
-    np.testing.assert_allclose(results, [4 * point[0] ** 3, 2 * point[1], [1, 1]])
+    first, other = run(batch([g, second], values, SIZE), {values[x]: point})
+    np.testing.assert_allclose(first, [4 * point[0] ** 3, 2 * point[1], [1, 1]])
+    np.testing.assert_allclose(other, [12 * point[0] ** 2, [2, 2], [0, 0]])
+
+
+def test_a_record_without_a_bound_counts_no_case_and_none_that_is_done_from_the_start():
+    x, n = sg.placeholder((), "float64"), sg.placeholder((), "int64")
+    y = sg.while_loop(lambda i, _v: i < n, lambda i, v: (i + 1, sg.sin(v) + x), [0, x])[1]
+    g = gradient(y, x)
+    values = stacked_placeholders([x, n])
+    found = batch([y, g], values, SIZE)
+    point, trips = np.array([0.5, -0.2, 0.8]), np.array([3, 0, 1])
+    results = run(found, {values[x]: point, values[n]: trips})
+    for k in range(SIZE):
+        expected = run([y, g], {x: point[k], n: trips[k]})
+        np.testing.assert_allclose([r[k] for r in results], expected, rtol=1e-13)
+    none = {t: sg.placeholder((0,), t.dtype) for t in (x, n)}
+    assert [r.shape for r in run(batch([y, g], none, 0), {t: [] for t in none.values()})] == [
+        (0,)
+    ] * 2
+
+
+def test_a_record_without_a_bound_is_refused_where_a_case_could_fail_after_its_end():
+    x, n = sg.placeholder((4,), "float64"), sg.placeholder((), "int64")
+    y = sg.while_loop(lambda i, _v: i < n, lambda i, v: (i + 1, sg.sin(v) * x[i]), [0, x[0]])[1]
+    values = stacked_placeholders([x, n])
+    with pytest.raises(sg.CompileError, match="loop without a bound") as caught:
+        batch([gradient(y, x)], values, SIZE)
+    assert caught.value.hint == "give maximum_iterations"
