@@ -1,4 +1,4 @@
-"""VJP, JVP and linearization as function transformations: `vjp`, `linearize`, `jvp`.
+"""Linearization as function transformation, and its transposition: `linearize`, `jvp` and `vjp`.
 
 `vjp` and `linearize` evaluate a function once and give, beside its results, a function that is
 linear: what it needs of the evaluation is computed with the results and kept as residuals, so each

@@ -14,10 +14,11 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.control import AnyFunction, require_callables
 from symgrad.frontend.iteration import scan
 from symgrad.frontend.nests import Nest, flatten, unflatten
+from symgrad.frontend.segments import read_checkpoint
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.slicing import concat, flip, slice_axes, stack
-from symgrad.graph.ops.structure import expand_dims, reshape
+from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.types import static
 
@@ -26,7 +27,9 @@ Leaves = list[Tensor]
 Combine = Callable[[Leaves, Leaves], Leaves]
 
 
-def associative_scan(f: AnyFunction, xs: Any, *, axis: int = 0, reverse: bool = False) -> Any:
+def associative_scan(
+    f: AnyFunction, xs: Any, *, axis: int = 0, reverse: bool = False, checkpoint: Any = None
+) -> Any:
     """Parallel prefix scan by an associative function: xs[0], f(xs[0], xs[1]), ... along `axis`.
 
     `f(a, b)` takes and returns nests like `xs`, a tensor or a nest of tensors of one size along
@@ -35,6 +38,10 @@ def associative_scan(f: AnyFunction, xs: Any, *, axis: int = 0, reverse: bool = 
     With `reverse` the scan begins at the end. The result is a nest like `xs`, of the same types,
     and differentiable to any order if `f` is. An axis of a size that is not known yet is walked
     through one element after another, of which there must be one when the program is called.
+
+    With `checkpoint`, an int n or "sqrt" as of `scan`, the axis is scanned in segments of n, each
+    joined to what comes before it: a gradient computes a segment again when it needs it, and keeps
+    one at a time. `f` is then called on other slices, which rounds otherwise.
 
     Raises `DTypeError` if `f` is no function, `ShapeError` if sizes along `axis` differ or a leaf
     has no such axis, and `GraphError` if `f` does not give back the nest and the types.
@@ -52,7 +59,14 @@ def associative_scan(f: AnyFunction, xs: Any, *, axis: int = 0, reverse: bool = 
     combine = _combining(f, nest, along)
     given = [flip(leaf, axis=along) for leaf in leaves] if reverse else leaves
     is_known = all(isinstance(leaf.shape[along], int) for leaf in given)
-    scanned = (_scan if is_known else _scan_one_by_one)(combine, given, along)
+    size = static(given[0].shape[along]) if is_known else 0
+    length = read_checkpoint(OP, checkpoint, size)
+    if not is_known:
+        scanned = _scan_one_by_one(combine, given, along, checkpoint)
+    elif length and length < size:
+        scanned = _scan_in_segments(combine, given, along, length)
+    else:
+        scanned = _scan(combine, given, along)
     return unflatten(nest, [flip(leaf, axis=along) for leaf in scanned] if reverse else scanned)
 
 
@@ -138,7 +152,40 @@ def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Tensor:
     return concat([result, _part(even, axis, pairs, pairs + 1)], axis=axis)
 
 
-def _scan_one_by_one(combine: Combine, xs: Leaves, axis: int) -> Leaves:
+def _scan_in_segments(combine: Combine, xs: Leaves, axis: int, length: int) -> Leaves:
+    """Return the scan of an axis of known size by a loop over segments, all but first and last."""
+    count = static(xs[0].shape[axis])
+    whole = count // length * length
+
+    def joined(before: Leaves, part: Leaves) -> tuple[Leaves, Leaves]:
+        """Return the last element and all elements of the scan of `part` behind `before`."""
+        spread = [broadcast_to(b, p.shape) for b, p in zip(before, part, strict=True)]
+        elements = combine(spread, _scan(combine, part, axis))
+        size = static(part[0].shape[axis])
+        return [_part(e, axis, size - 1, size) for e in elements], elements
+
+    first = _scan(combine, [_part(x, axis, 0, length) for x in xs], axis)
+    last = [_part(e, axis, length - 1, length) for e in first]
+    parts = [first]
+    if whole > length:
+        segments = [_cut(_part(x, axis, length, whole), axis, length) for x in xs]
+        last, stacks = scan(lambda before, part: joined(before, part), last, segments)
+        moved = [moveaxis(t, 0, axis) for t in stacks]
+        parts.append(
+            [reshape(t, (*t.shape[:axis], whole - length, *t.shape[axis + 2 :])) for t in moved]
+        )
+    if whole < count:
+        parts.append(joined(last, [_part(x, axis, whole, count) for x in xs])[1])
+    return [concat(columns, axis=axis) for columns in zip(*parts, strict=True)]
+
+
+def _cut(x: Tensor, axis: int, length: int) -> Tensor:
+    """Return segments of an axis, stacked along a new first one."""
+    shape = (*x.shape[:axis], static(x.shape[axis]) // length, length, *x.shape[axis + 1 :])
+    return moveaxis(reshape(x, shape), axis, 0)
+
+
+def _scan_one_by_one(combine: Combine, xs: Leaves, axis: int, checkpoint: Any) -> Leaves:
     """Return the scan of an axis whose size is not known yet, by a loop."""
     moved = [moveaxis(x, axis, 0) for x in xs]
     heads = [x[:1] for x in moved]
@@ -152,6 +199,6 @@ def _scan_one_by_one(combine: Combine, xs: Leaves, axis: int) -> Leaves:
         result = [moveaxis(t, axis, 0) for t in following]
         return result, [reshape(t, t.shape[1:]) for t in result]
 
-    _, stacked = scan(step, heads, [x[1:] for x in moved])
+    _, stacked = scan(step, heads, [x[1:] for x in moved], checkpoint=checkpoint)
     pairs = zip(heads, stacked, strict=True)
     return [back(concat(pair, axis=0)) for pair in pairs]

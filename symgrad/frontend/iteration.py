@@ -32,7 +32,7 @@ from symgrad.graph.node import Range, Tensor
 from symgrad.graph.operands import as_tensor, constant
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.comparison import less, logical_and
-from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.scan import scan_loop
@@ -323,11 +323,7 @@ def scan(
     if not traced.outputs:
         return unflatten(nest, ()), unflatten(nests_of_y[0], ())
     segment = read_checkpoint("scan", checkpoint, known_trips or 0)
-    if segment:
-        results = scan_in_segments(traced, initial, scanned, trips, segment, reverse=reverse)
-    else:
-        node = scan_loop(size_of(trips), initial, scanned, traced, trips, reverse=reverse)
-        results = list(node.outputs)
+    results = scan_in_segments(traced, initial, scanned, trips, segment, reverse=reverse)
     carry, ys = results[:width], results[width:]
     return unflatten(nest, carry), unflatten(nests_of_y[0], ys)
 

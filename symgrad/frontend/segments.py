@@ -66,14 +66,17 @@ def scan_in_segments(
     *,
     reverse: bool,
 ) -> list[Tensor]:
-    """Run `body` over the slices of `scanned`; return the loop variables, then the stacks."""
-    if not isinstance(trips, int):
+    """Run `body` over the slices of `scanned`; return the loop variables, then the stacks.
+
+    It is one loop if `length` is 0, or no less than the number of iterations.
+    """
+    if length and not isinstance(trips, int):
         return _scan_by_slabs(body, initial, scanned, trips, length, reverse=reverse)
-    width, (segments, rest) = len(initial), divmod(trips, length)
-    whole = segments * length
-    if segments == 0 or (segments == 1 and not rest):
+    if not length or not isinstance(trips, int) or trips <= length:
         node = scan_loop(size_of(trips), initial, scanned, body, trips, reverse=reverse)
         return list(node.outputs)
+    width, (segments, rest) = len(initial), divmod(trips, length)
+    whole = segments * length
     heads = [reshape(narrow(t, 0, 0, whole), (segments, length, *t.shape[1:])) for t in scanned]
     tails = [narrow(t, 0, whole, rest) for t in scanned]
 

@@ -142,16 +142,16 @@ def _require_text(graph: Graph) -> None:
     pending = [graph]
     while pending:
         for node in pending.pop().nodes:
-            for attr in node.attrs.values():
-                parts = attr if isinstance(attr, tuple) else (attr,)
-                pending += [part for part in parts if isinstance(part, Graph)]
-                if any(isinstance(part, PythonFunction) for part in parts):
-                    raise DTypeError(
-                        "pickle",
-                        f"a {node.op} in the graph has a function of Python, which has no text",
-                        hint="pickle a graph in which nothing has a gradient of its own",
-                        source=node.source,
-                    )
+            attrs = (a if isinstance(a, tuple) else (a,) for a in node.attrs.values())
+            parts = [part for attr in attrs for part in attr]
+            pending += [part for part in parts if isinstance(part, Graph)]
+            if any(isinstance(part, PythonFunction) for part in parts):
+                raise DTypeError(
+                    "pickle",
+                    f"a {node.op} in the graph has a function of Python, which has no text",
+                    hint="pickle a graph in which nothing has a gradient of its own",
+                    source=node.source,
+                )
 
 
 def _with_values(text: str, values: Sequence[Array]) -> Graph:

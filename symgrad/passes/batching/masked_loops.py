@@ -1,4 +1,4 @@
-"""vmap of loops that record without a bound, where each case runs as often as it wants.
+"""Predication of loops in vmap: those that record without a bound, each case with its own count.
 
 Such a loop cannot be run for one case after the other: its record is a tape, which only a loop may
 touch. So it goes on until no case goes on, and what a case has that stands still is kept by a

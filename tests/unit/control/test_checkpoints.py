@@ -1,4 +1,4 @@
-"""Checkpoints of `scan`, `map` and `fori_loop`: the same results, and less memory."""
+"""Checkpoints of loops other than `while_loop`: the same results, and less memory."""
 
 from __future__ import annotations
 
@@ -151,3 +151,36 @@ def test_a_checkpoint_that_is_none_is_refused(checkpoint):
         sg.map(lambda x: x, xs, checkpoint=checkpoint)
     with pytest.raises(ValueError, match=rf"fori_loop: {what}"):
         sg.fori_loop(0, 3, lambda _, v: v, xs, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=rf"associative_scan: {what}"):
+        sg.associative_scan(sg.add, xs, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("size", "checkpoint"), [(1, 2), (2, 3), (6, 3), (7, 3), (7, "sqrt"), (3, 2)]
+)
+def test_an_associative_scan_in_segments_is_the_same(reverse, size, checkpoint):
+    xs = sg.placeholder((2, size), "float64")
+    signs = sg.constant(np.array([[1.0], [0.5]]))
+
+    def joined(a: Any, b: Any) -> Any:  # of affine maps: it does not commute
+        return {"scale": a["scale"] * b["scale"], "shift": a["shift"] * b["scale"] + b["shift"]}
+
+    def outputs(**options: Any) -> list[Tensor]:
+        maps = {"scale": sg.sin(xs), "shift": xs * signs}
+        found = sg.associative_scan(joined, maps, axis=1, reverse=reverse, **options)
+        total = sg.sum(found["shift"] ** 2)
+        return [found["scale"], found["shift"], *sg.gradients(total, xs), *sg.hvp(total, xs, xs)]
+
+    graph = Graph([*outputs(), *outputs(checkpoint=checkpoint)], [xs])
+    results, _ = evaluate(graph, [np.linspace(-1.0, 1.5, 2 * size).reshape(2, size)])
+    for found, wanted in zip(results[4:], results[:4], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_an_associative_scan_of_unknown_length_takes_checkpoints():
+    xs = sg.placeholder((None,), "float64")
+    y = sg.associative_scan(sg.multiply, xs, checkpoint=2)
+    y, slope = sg.run([y, *sg.gradients(y, xs)], {xs: np.array([1.0, 2.0, 3.0])})
+    np.testing.assert_array_equal(y, [1, 2, 6])
+    np.testing.assert_array_equal(slope, [9, 4, 2])
