@@ -6,6 +6,7 @@ After `--only` come names of them, such as `overhead loops`; without it all run.
 from __future__ import annotations
 
 from benchmarks import (
+    arrays,
     calls,
     compile_memory,
     functional_calls,
@@ -33,6 +34,7 @@ BENCHMARKS = (
     profiles,
     update_rules,
     random_numbers,
+    arrays,
     loops,
     lstm,
     matmul,

@@ -1,0 +1,77 @@
+"""What the benchmark of array functions measures: a row for each function, as data.
+
+A row has the same computation for symgrad and for each library that has it. Those of JAX and torch
+are made from their modules, which may not be installed. `shapes` are a small operand, one that fits
+the cache and a large one, each made to a list of operands by `operands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+
+Shape = tuple[int, ...]
+Function = Callable[..., Any]
+OfModule = Callable[[Any], Function]
+Draw = Callable[[np.random.Generator, Shape], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayCase:
+    """One array function as each library computes it; None where one does not have it.
+
+    What `of_jax` makes is compiled. Results must agree with those of symgrad to `tolerance`,
+    absolutely and relatively, unless that is None: draws differ.
+    """
+
+    name: str
+    of_symgrad: Function
+    of_numpy: Function | None
+    of_jax: OfModule | None
+    of_torch: OfModule | None
+    operands: Draw
+    shapes: Mapping[str, Shape]
+    tolerance: float | None = 1e-4
+
+
+def signs(rng: np.random.Generator, shape: Shape) -> list[Any]:
+    """Return one operand of 1 and -1, whose sums and products are exact in any order."""
+    return [rng.choice(np.array([-1, 1], np.float32), shape)]
+
+
+def normal(rng: np.random.Generator, shape: Shape) -> list[Any]:
+    """Return one operand of normal numbers."""
+    return [rng.standard_normal(shape).astype(np.float32)]
+
+
+_LONG = {"small": (1_000,), "cache": (100_000,), "large": (4_000_000,)}
+_ROWS = {"small": (16, 64), "cache": (1_000, 100), "large": (4_000, 1_000)}
+
+
+def _scans(name: str, torch_name: str) -> list[ArrayCase]:
+    """Return the rows of a cumulative function: one long row, many rows, and along columns."""
+    ways = (("", 0, _LONG), (" of rows", 1, _ROWS), (" of columns", 0, _ROWS))
+    return [
+        ArrayCase(
+            f"{name}{suffix}",
+            lambda x, axis=axis: getattr(sg, name)(x, axis=axis),
+            lambda x, axis=axis: getattr(np, name)(x, axis=axis),
+            lambda jax, axis=axis: lambda x: getattr(jax.numpy, name)(x, axis=axis),
+            lambda torch, axis=axis: lambda x: getattr(torch, torch_name)(x, dim=axis),
+            signs,
+            shapes,
+            tolerance=0,
+        )
+        for suffix, axis, shapes in ways
+    ]
+
+
+ARRAY_CASES = (
+    *_scans("cumsum", "cumsum"),
+    *_scans("cumprod", "cumprod"),
+)
