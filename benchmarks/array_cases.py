@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,16 +54,20 @@ _LONG = {"small": (1_000,), "cache": (100_000,), "large": (4_000_000,)}
 _ROWS = {"small": (16, 64), "cache": (1_000, 100), "large": (4_000, 1_000)}
 
 
-def _scans(name: str, torch_name: str) -> list[ArrayCase]:
+def _along(module: Any, name: str, axis: int, word: str = "axis") -> Function:
+    return partial(getattr(module, name), **{word: axis})
+
+
+def _scans(name: str) -> list[ArrayCase]:
     """Return the rows of a cumulative function: one long row, many rows, and along columns."""
     ways = (("", 0, _LONG), (" of rows", 1, _ROWS), (" of columns", 0, _ROWS))
     return [
         ArrayCase(
             f"{name}{suffix}",
-            lambda x, axis=axis: getattr(sg, name)(x, axis=axis),
-            lambda x, axis=axis: getattr(np, name)(x, axis=axis),
-            lambda jax, axis=axis: lambda x: getattr(jax.numpy, name)(x, axis=axis),
-            lambda torch, axis=axis: lambda x: getattr(torch, torch_name)(x, dim=axis),
+            _along(sg, name, axis),
+            _along(np, name, axis),
+            partial(_of_jax, name, axis),
+            partial(_along, name=name, axis=axis, word="dim"),
             signs,
             shapes,
             tolerance=0,
@@ -71,7 +76,11 @@ def _scans(name: str, torch_name: str) -> list[ArrayCase]:
     ]
 
 
+def _of_jax(name: str, axis: int, jax: Any) -> Function:
+    return _along(jax.numpy, name, axis)
+
+
 ARRAY_CASES = (
-    *_scans("cumsum", "cumsum"),
-    *_scans("cumprod", "cumprod"),
+    *_scans("cumsum"),
+    *_scans("cumprod"),
 )

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph.node import Tensor
+from symgrad.graph.types import Array
 from tests.support.control_programs import check_derivatives, gradient, run
 
 RNG = np.random.default_rng(0)
 
 
-def affine(a, b):
+def affine(a: dict[str, Tensor], b: dict[str, Tensor]) -> dict[str, Tensor]:
     """Compose two affine maps of a number, each a pair; it commutes with nothing."""
     return {"by": a["by"] * b["by"], "plus": b["by"] * a["plus"] + b["plus"]}
 
 
-def composed(by, plus, *, reverse=False):
+def composed(by: Array, plus: Array, *, reverse: bool = False) -> tuple[Array, Array]:
     """Return what `affine` gives along the last axis, one element after another."""
     if reverse:
-        return tuple(r[..., ::-1] for r in composed(by[..., ::-1], plus[..., ::-1]))
+        products, sums = composed(by[..., ::-1], plus[..., ::-1])
+        return products[..., ::-1], sums[..., ::-1]
     state = np.zeros(plus.shape[:-1])
     results = np.empty_like(plus)
     for k in range(plus.shape[-1]):
@@ -73,7 +77,7 @@ def test_it_is_part_of_functions_loops_and_jacobians():
     x = sg.placeholder((4,), "float64")
     value = np.array([1.0, 2.0, 0.5, -1.0])
 
-    def scanned(v: Tensor) -> Tensor:
+    def scanned(v: Tensor) -> Any:
         return sg.associative_scan(sg.multiply, v)
 
     in_function = sg.function(scanned)(x)
@@ -91,14 +95,16 @@ def test_a_nest_without_leaves_is_given_back():
 
 
 X = sg.placeholder((4, 3), name="x")
+NUMBER: Any = 3
+HALF: Any = 0.5
 
 
 @pytest.mark.parametrize(
     ("call", "error", "wrong"),
     [
-        (lambda: sg.associative_scan(3, X), DTypeError, "f is 3, not a function"),
+        (lambda: sg.associative_scan(NUMBER, X), DTypeError, "f is 3, not a function"),
         (lambda: sg.associative_scan(sg.add, X, axis=2), ShapeError, "axis 2 is not an axis of a"),
-        (lambda: sg.associative_scan(sg.add, X, axis=0.5), DTypeError, "axis must be an int"),
+        (lambda: sg.associative_scan(sg.add, X, axis=HALF), DTypeError, "axis must be an int"),
         (lambda: sg.associative_scan(sg.add, (X, X[1:])), ShapeError,
          r"xs differ in size along axis 0: f32\[4, 3\], f32\[3, 3\]"),
         (lambda: sg.associative_scan(sg.add, (X, X[0]), axis=-1), ShapeError, "several ranks"),
