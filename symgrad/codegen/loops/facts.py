@@ -67,7 +67,7 @@ def verify_power(what: str, number: int) -> None:
 def verify_counts(fold: Reduction) -> None:
     """Verify that a reduction has as many items, sides and results as accumulators."""
     count = len(fold.accumulators)
-    assert count > 0, "a reduction has no accumulator"
+    assert count > 0, f"a {type(fold).__name__.lower()} has no accumulator"
     lengths = [len(part) for part in (fold.items, fold.left, fold.right, fold.combined)]
     assert lengths == [count] * 4, f"{count} accumulators, but {lengths} items, sides and results"
 

@@ -135,9 +135,9 @@ class _WorkSharing:
             ->  for j.part in 0..2 parallel(1) { for i { for j in 0..256 vector(16) } }
         """
         count = self._threads.count
-        # What cannot be cut otherwise is cut within cache lines too.
-        is_scan = any(other.ordered for other in others)
-        if loop.extent % (count if is_scan else max(loop.vector, UNCUT) * count):
+        # Where nothing else can be cut, threads may meet in a cache line.
+        is_inner = any(other.ordered for other in others)
+        if loop.extent % (count if is_inner else max(loop.vector, UNCUT) * count):
             return 1.0, nested([*others, loop], body)
         size, part = loop.extent // count, f"{loop.var}.part"
         whole = index_of((part, size), (loop.var, 1))

@@ -115,7 +115,11 @@ def test_a_vector_loop_inside_is_divided_and_stays_innermost():
 
 
 def test_a_vector_loop_that_does_not_divide_is_left_alone():
-    assert kernel_parts(shared(SCATTER.format(1000, 20000))) == 1
+    assert kernel_parts(shared(SCATTER.format(1001, 20020))) == 1
+
+
+def test_a_vector_loop_in_one_that_is_ordered_is_cut_within_vectors_too():
+    assert "for j in 0..500 vector(16) {" in heads(shared(SCATTER.format(1000, 20000)))
 
 
 def test_threads_meet_bad_indices_in_the_order_one_thread_does():
