@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
+from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import OPS
 from symgrad.graph.structures import Gather, Iota, Map, Place, Reshape, View
+from symgrad.graph.types import Array
 from tests.support.case import Case, draw, placeholders, tolerance, widened
 from tests.support.cases import CASES
 from tests.support.evaluators import EVALUATORS, evaluate_loops, evaluate_reference
@@ -24,22 +28,35 @@ every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 every_evaluator = pytest.mark.parametrize("evaluator", EVALUATORS)
 
 
-def _assert_agrees(case: Case, dtype: DType, evaluator: str, *, symbolic: bool = False) -> None:
-    """Assert that the result of `case` has the inferred type and the expected value."""
-    arrays = draw(case, dtype)
-    xs = placeholders(case, dtype, symbolic=symbolic)
-    result = case.build(*xs)
-    (found,) = EVALUATORS[evaluator](Graph(result, xs), arrays)
-    with np.errstate(all="ignore"):
-        expected = np.asarray(case.expected(*widened(arrays)))
-    assert found.dtype == result.dtype.numpy
-    assert found.shape == expected.shape
+def _assert_agree(
+    cases: Sequence[tuple[Case, DType]], evaluator: str, *, symbolic: bool = False
+) -> None:
+    """Assert that results have the inferred types and the expected values.
+
+    They are those of one program: most of what it takes to run one does not depend on its length.
+    """
+    given = [draw(case, dtype) for case, dtype in cases]
+    xs = [placeholders(case, dtype, symbolic=symbolic) for case, dtype in cases]
+    results = [case.build(*of_case) for (case, _), of_case in zip(cases, xs, strict=True)]
+    graph = Graph(results, [x for of_case in xs for x in of_case])
+    found = EVALUATORS[evaluator](graph, [array for arrays in given for array in arrays])
+    for (case, dtype), arrays, result, array in zip(cases, given, results, found, strict=True):
+        with np.errstate(all="ignore"):
+            expected = np.asarray(case.expected(*widened(arrays)))
+        _assert_close(
+            case, result, array, expected, f"{case.name} of {dtype}, {[a.shape for a in arrays]}"
+        )
+
+
+def _assert_close(case: Case, result: Tensor, found: Array, expected: Array, what: str) -> None:
+    assert found.dtype == result.dtype.numpy, what
+    assert found.shape == expected.shape, what
     if result.dtype.is_float:
         close = tolerance(case, result.dtype)
-        wide = found.astype(np.float64)
-        np.testing.assert_allclose(wide, expected.astype(np.float64), rtol=close, atol=close)
+        wide, wanted = found.astype(np.float64), expected.astype(np.float64)
+        np.testing.assert_allclose(wide, wanted, rtol=close, atol=close, err_msg=what)
     else:
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, expected, err_msg=what)
 
 
 def _is_of_symgrad(op: str) -> bool:
@@ -89,8 +106,7 @@ def test_what_is_a_map_or_moves_elements_is_fusible(case):
 @every_evaluator
 @every_case
 def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
-    for dtype in case.dtypes:
-        _assert_agrees(case, dtype, evaluator)
+    _assert_agree([(case, dtype) for dtype in case.dtypes], evaluator)
 
 
 @every_case
@@ -107,22 +123,16 @@ def test_what_uses_its_result_may_be_fused_with_it(case):
 
 
 @every_evaluator
-@pytest.mark.parametrize(
-    ("case", "shapes"),
-    [
-        pytest.param(case, shapes, id=f"{case.name}-{shapes}")
-        for case in CASES
-        for shapes in case.also
-    ],
-)
-def test_values_agree_with_numpy_for_empty_and_single_axes(case, shapes, evaluator):
-    _assert_agrees(case.with_shapes(shapes), case.dtypes[-1], evaluator)
+@pytest.mark.parametrize("case", [c for c in CASES if c.also], ids=lambda case: case.name)
+def test_values_agree_with_numpy_for_empty_and_single_axes(case, evaluator):
+    dtype = case.dtypes[-1]
+    _assert_agree([(case.with_shapes(shapes), dtype) for shapes in case.also], evaluator)
 
 
 @every_evaluator
 @pytest.mark.parametrize("case", [c for c in CASES if c.symbolic], ids=lambda case: case.name)
 def test_values_agree_with_numpy_when_sizes_are_unknown(case, evaluator):
-    _assert_agrees(case, case.dtypes[-1], evaluator, symbolic=True)
+    _assert_agree([(case, case.dtypes[-1])], evaluator, symbolic=True)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.order], ids=lambda case: case.name)
