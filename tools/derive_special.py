@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from mpmath import mp, mpf
@@ -136,6 +136,76 @@ def _atanh_tail(z: mpf) -> mpf:
     return 2 * (mp.atanh(s) / s - 1) / z if z > mpf("1e-15") else mpf(2) / 3 + 2 * z / 5
 
 
+def _scaled_erfc(t: mpf) -> mpf:
+    if t > 1 - mpf("1e-20"):
+        return 2 / mp.sqrt(mp.pi)
+    x = 3 * (1 + t) / (1 - t)
+    if x < 60:
+        return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+    series = sum(mp.fac2(2 * k - 1) * (-2 * x * x) ** -k for k in range(1, 7))
+    return (1 + 2 * x) / (x * mp.sqrt(mp.pi)) * (1 + series)
+
+
+def _quantile_middle(w: mpf) -> mpf:
+    q = mp.sqrt(max(mpf("0.140625") - w, mpf(0)))
+    return mp.sqrt(2) * mp.erfinv(2 * q) / q if q > mpf("1e-12") else mp.sqrt(2 * mp.pi)
+
+
+def _quantile_tail(s: mpf) -> mpf:
+    """Return x with log(ndtr(-x)) = -s**2, by Newton's method."""
+    x = mp.sqrt(max(2 * s * s - mp.log(4 * mp.pi * s * s), mpf("0.5")))
+    for _ in range(40):
+        log = mp.log(mp.erfc(x / mp.sqrt(2)) / 2)
+        step = (log + s * s) / (mp.exp(-x * x / 2 - log) / mp.sqrt(2 * mp.pi))
+        x += step
+        if abs(step) < mpf("1e-45"):
+            break
+    return x
+
+
+def _quantile_near(v: mpf) -> mpf:
+    return _quantile_tail(v + mpf("1.4"))
+
+
+def _quantile_far(v: mpf) -> mpf:
+    return _quantile_tail(v + 5)
+
+
+def _i0(z: mpf) -> mpf:
+    return mp.besseli(0, mp.sqrt(z))
+
+
+def _i1(z: mpf) -> mpf:
+    return mp.besseli(1, mp.sqrt(z)) / mp.sqrt(z) if z > 0 else mpf(1) / 2
+
+
+def _bessel_tail(order: int, t: mpf) -> mpf:
+    if t < mpf("1e-9"):
+        return (1 - (4 * order - 1) * t / 8) / mp.sqrt(2 * mp.pi)
+    return mp.sqrt(1 / t) * mp.exp(-1 / t) * mp.besseli(order, 1 / t)
+
+
+def _relative(function: Function) -> Function:
+    return lambda x: 1 / function(x)
+
+
+def by_format() -> dict[str, dict[str, Fit]]:
+    """Return the polynomials whose range depends on the format."""
+    found: dict[str, dict[str, Fit]] = {}
+    for short, edge, terms in (("f32", 8, (10, 10, 6)), ("f64", 15, (21, 21, 14))):
+        for order, function, count in ((0, _i0, terms[0]), (1, _i1, terms[1])):
+            what = "I0(x)" if order == 0 else "I1(x) / x"
+            note = f"{what} in x**2 for |x| <= 8 in float32, 15 in float64"
+            fit = Fit(f"I{order}", note, function, _relative(function), 0.0, edge**2, (count, count))
+            found.setdefault(fit.name, {})[short] = fit
+        for order in (0, 1):
+            note = f"sqrt(x) * e**-x * I{order}(x) in 1/x beyond"
+            tail = partial(_bessel_tail, order)
+            fit = Fit(f"I{order}_TAIL", note, tail, _relative(tail), 0.0, 1 / edge, (terms[2],) * 2)
+            found.setdefault(fit.name, {})[short] = fit
+    return found
+
+
 def polynomials() -> list[Fit]:
     """Return every polynomial of the tables."""
     return [
@@ -149,6 +219,8 @@ def polynomials() -> list[Fit]:
             lambda _: mpf(2), -0.4, 0.4, (6, 11)),
         Fit("ATANH_TAIL", "2 * (atanh(s)/s - 1) / s**2 in s**2 for |s| <= 0.2", _atanh_tail,
             lambda _: mpf(1.5), 0.0, 0.0401, (4, 9)),
+        Fit("ERFCX", "(1 + 2*x) * e**x**2 * erfc(x) in (x-3) / (x+3), x >= 0", _scaled_erfc,
+            _relative(_scaled_erfc), -1.0, 1.0, (13, 25)),
         Fit("COS_PI", "cos(pi*r) in r**2 for |r| <= 1/2", _cos_pi, _one, 0.0, 0.25, (6, 10)),
     ]  # fmt: skip
 
@@ -160,6 +232,12 @@ def quotients() -> list[Quotient]:
                  _gammaln_middle, 0.7, 3.0, ((5, 5), (10, 10))),
         Quotient("DIGAMMA_MIDDLE", "digamma(z) / (z - its zero) for 0.5 <= z <= 3",
                  _digamma_middle, 0.5, 3.0, ((4, 4), (8, 8))),
+        Quotient("QUANTILE_MIDDLE", "ndtri(1/2 + q) / q in 9/64 - q**2 for |q| <= 3/8",
+                 _quantile_middle, 0.0, 0.140625, ((4, 4), (7, 7))),
+        Quotient("QUANTILE_TAIL", "-ndtri(p) in v = sqrt(-log(p)) - 1.4 up to 5 (10.3 in float32)",
+                 _quantile_near, 0.04, 3.6, ((6, 6), (9, 9)), {"f32": (0.04, 8.9)}),
+        Quotient("QUANTILE_FAR", "-ndtri(p) in v = sqrt(-log(p)) - 5 up to 27.3",
+                 _quantile_far, 0.0, 22.3, ((5, 5), (10, 10))),
     ]  # fmt: skip
 
 
@@ -176,6 +254,17 @@ def print_polynomials() -> None:
             rows[short] = [spell(c, short) for c in coefficients]
             notes.append(_bits(worst))
         print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
+
+
+def print_by_format() -> None:
+    """Print the polynomials whose range depends on the format."""
+    for name, fits in by_format().items():
+        rows, notes = {}, []
+        for short, fit in fits.items():
+            coefficients, worst = remez(fit, fit.terms[0])
+            rows[short] = [spell(c, short) for c in coefficients]
+            notes.append(_bits(worst))
+        print_table(name, f"{fits['f64'].note}; weighted error {', '.join(notes)}.", rows)
 
 
 def print_quotients() -> None:
@@ -215,6 +304,7 @@ def main() -> None:
     mp.dps = 60
     print(HEADER, end="")
     print_polynomials()
+    print_by_format()
     print_quotients()
     print_gauss()
 

@@ -1,0 +1,288 @@
+"""Error functions and the normal distribution: erfc, erfcx, erfinv, ndtr, ndtri, log_ndtr.
+
+For x >= 0, (1 + 2x) * e**x**2 * erfc(x) is one polynomial in (x - 3) / (x + 3), the variable of
+Shepherd and Laframboise (1981), and e**-x**2 is taken in two steps so that x**2 need not be rounded
+(Cody 1969). Quantiles have the three ranges of Wichura's AS 241 (1988). Coefficients are ours
+(`special_tables.py`). erf is in `transcendental.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from symgrad.graph.build import apply
+from symgrad.graph.formulas import Number, body_of_formula, polynomial
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import elementwise
+from symgrad.graph.ops import special_tables as table
+from symgrad.graph.ops.arithmetic import divide, multiply, subtract
+from symgrad.graph.ops.comparison import less, where
+from symgrad.graph.ops.elementwise import filled_like, infer_same, is_float, rounded_once
+from symgrad.graph.ops.transcendental import exp
+from symgrad.graph.types import Array
+
+_SQRT_PI = math.sqrt(math.pi)
+_SQRT_2_PI = math.sqrt(2 * math.pi)
+_SQRT_HALF = math.sqrt(0.5)
+# Beyond, e**-x**2 is 0 in either format.
+_FAR = 60.0
+
+
+def erfc(x: Tensor) -> Tensor:
+    """Return 1 - erf(x) of floats."""
+    return apply(erfc_op, x)
+
+
+def erfcx(x: Tensor) -> Tensor:
+    """Return e**x**2 * erfc(x) of floats."""
+    return apply(erfcx_op, x)
+
+
+def erfinv(x: Tensor) -> Tensor:
+    """Return the inverse of erf of floats."""
+    return apply(erfinv_op, x)
+
+
+def ndtr(x: Tensor) -> Tensor:
+    """Return the distribution function of the standard normal distribution."""
+    return apply(ndtr_op, x)
+
+
+def ndtri(p: Tensor) -> Tensor:
+    """Return the quantile function of the standard normal distribution."""
+    return apply(ndtri_op, p)
+
+
+def log_ndtr(x: Tensor) -> Tensor:
+    """Return the logarithm of `ndtr`."""
+    return apply(log_ndtr_op, x)
+
+
+# --------------------------------------------------------------------------------------- formulas
+
+
+def _scaled(x: Number) -> Number:
+    """Return e**x**2 * erfc(x) for x >= 0."""
+    t = (x - 3.0) / (x + 3.0)
+    t = x.equals(math.inf).choose(x.like(1.0), t)
+    return 0.5 * polynomial(t, table.ERFCX) / (0.5 + x)
+
+
+def _exp_of_square(x: Number, factor: float) -> Number:
+    """Return e**(factor * x**2) for x >= 0 as if x**2 were exact; `factor` is a power of 2."""
+    x = x.least(_FAR)
+    coarse = (x * 16.0).round() * (1.0 / 16.0)
+    fine = (x - coarse) * (x + coarse)
+    return (coarse * coarse * factor).exp() * (fine * factor).exp()
+
+
+def _erfc_formula(x: Number) -> Number:
+    size = abs(x)
+    above = _exp_of_square(size, -1.0) * _scaled(size)
+    return (x < 0.0).choose(2.0 - above, above)
+
+
+def _erfcx_formula(x: Number) -> Number:
+    size = abs(x)
+    above = _scaled(size)
+    return (x < 0.0).choose(2.0 * _exp_of_square(size, 1.0) - above, above)
+
+
+def _ndtr_formula(x: Number) -> Number:
+    size = abs(x)
+    tail = 0.5 * _exp_of_square(size, -0.5) * _scaled(size * _SQRT_HALF)
+    return (x > 0.0).choose(1.0 - tail, tail)
+
+
+def _log_ndtr_formula(x: Number) -> Number:
+    size = abs(x)
+    scaled = 0.5 * _scaled(size * _SQRT_HALF)
+    above = (-_exp_of_square(size, -0.5) * scaled).call("log1p")
+    below = scaled.log() - 0.5 * size * size
+    below = x.equals(-math.inf).choose(x, below)
+    return (x > 0.0).choose(above, below)
+
+
+def _quantile(q: Number, tail: Number) -> Number:
+    """Return ndtri(1/2 + q), where `tail` is 1/2 - |q|, the lesser of the probabilities."""
+    w = 0.140625 - q * q
+    middle = q * polynomial(w, table.QUANTILE_MIDDLE) / polynomial(w, table.QUANTILE_MIDDLE_BELOW)
+    s = (-tail.log()).sqrt()
+    v = s - 1.4
+    above, below = polynomial(v, table.QUANTILE_TAIL), polynomial(v, table.QUANTILE_TAIL_BELOW)
+    if not q.is_single:
+        is_far, v = s > 5.0, s - 5.0
+        above = is_far.choose(polynomial(v, table.QUANTILE_FAR), above)
+        below = is_far.choose(polynomial(v, table.QUANTILE_FAR_BELOW), below)
+    outer = tail.equals(0.0).choose(q.like(math.inf), above / below)
+    outer = (q < 0.0).choose(-outer, outer)
+    result = (abs(q) <= 0.375).choose(middle, outer)
+    return (tail >= 0.0).choose(result, math.nan)
+
+
+def _ndtri_formula(p: Number) -> Number:
+    return _quantile(p - 0.5, (p < 0.5).choose(p, 1.0 - p))
+
+
+def _erfinv_formula(x: Number) -> Number:
+    return _quantile(0.5 * x, 0.5 - 0.5 * abs(x)) * _SQRT_HALF
+
+
+# ---------------------------------------------------------------------------------------- gradients
+
+
+def _bell(x: Tensor, scale: float) -> Tensor:
+    """Return e**(scale * x**2)."""
+    return exp(multiply(multiply(x, x), scale))
+
+
+def _erfc_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, multiply(_bell(node.inputs[0], -1.0), -2 / _SQRT_PI)),)
+
+
+def _erfcx_grad(node: Node, g: Tensor) -> Grads:
+    (x,) = node.inputs
+    return (multiply(g, subtract(multiply(multiply(x, 2), node.output), 2 / _SQRT_PI)),)
+
+
+def _erfinv_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, multiply(_bell(node.output, 1.0), 0.5 * _SQRT_PI)),)
+
+
+def _ndtr_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, multiply(_bell(node.inputs[0], -0.5), 1 / _SQRT_2_PI)),)
+
+
+def _ndtri_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, multiply(_bell(node.output, 0.5), _SQRT_2_PI)),)
+
+
+def _log_ndtr_grad(node: Node, g: Tensor) -> Grads:
+    (x,) = node.inputs
+    # The density over ndtr, which is sqrt(2/pi) / erfcx(-x / sqrt(2)): the exponentials cancel.
+    # Above 0 that would overflow, and is the density divided by what is no longer small.
+    is_below = less(x, 0)
+    zero = filled_like(x, 0)
+    below = divide(math.sqrt(2 / math.pi), erfcx(multiply(where(is_below, x, zero), -_SQRT_HALF)))
+    x = where(is_below, zero, x)
+    above = divide(multiply(_bell(x, -0.5), 1 / _SQRT_2_PI), ndtr(x))
+    return (multiply(g, where(is_below, below, above)),)
+
+
+# ------------------------------------------------------------------------------------- references
+
+
+def _each(x: Array, function: np.ufunc) -> Array:
+    return np.asarray(function(x.astype(np.float64)), np.float64)
+
+
+_MATH_ERFC = np.frompyfunc(math.erfc, 1, 1)
+
+
+def _erfcx_reference(x: Array) -> Array:
+    """Return e**x**2 * erfc(x) in float64; beyond 20 by its asymptotic series, DLMF 7.12.1."""
+    x = x.astype(np.float64)
+    inverse = 1 / (x * x)
+    series, term = np.ones_like(x), np.ones_like(x)
+    for k in range(1, 12):
+        term = term * inverse * (0.5 - k)
+        series = series + term
+    near = np.exp(np.square(np.minimum(x, 20.0))) * _each(np.minimum(x, 20.0), _MATH_ERFC)
+    return np.where(x > 20, series / (x * _SQRT_PI), near)
+
+
+def _ndtr_reference(x: Array) -> Array:
+    return 0.5 * _each(x.astype(np.float64) * -_SQRT_HALF, _MATH_ERFC)
+
+
+def _log_ndtr_reference(x: Array) -> Array:
+    x = x.astype(np.float64)
+    above = np.log1p(-_ndtr_reference(-x))
+    below = np.log(0.5 * _erfcx_reference(np.maximum(x * -_SQRT_HALF, 0))) - 0.5 * x * x
+    return np.where(x > 0, above, np.where(np.isneginf(x), x, below))
+
+
+def _ndtri_reference(p: Array) -> Array:
+    """Return the zero of `log_ndtr` less the logarithm of p, by bisection."""
+    p = p.astype(np.float64)
+    is_low = p < 0.5
+    target = np.log(np.where(is_low, p, 1 - p))
+    low, high = np.full_like(p, -40.0), np.zeros_like(p)
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        is_above = _log_ndtr_reference(middle) > target
+        low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
+    found = np.where(is_low, low, -low)
+    found = np.where(p == 0, -np.inf, np.where(p == 1, np.inf, found))
+    return np.where((p >= 0) & (p <= 1), np.where(p == 0.5, 0.0, found), np.nan)
+
+
+def _erfinv_reference(x: Array) -> Array:
+    """Return the zero of erf less x by bisection; of erfc, where |x| is near 1."""
+    x = x.astype(np.float64)
+    size = np.abs(x)
+    low, high = np.zeros_like(x), np.full_like(x, 6.5)
+    erf = np.frompyfunc(math.erf, 1, 1)
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        is_below = np.where(
+            size < 0.5, _each(middle, erf) < size, _each(middle, _MATH_ERFC) > 1 - size
+        )
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    # What bisection of a range cannot resolve is linear.
+    found = np.where(size < 1e-9, size * 0.5 * _SQRT_PI, low)
+    found = np.where(size == 1, np.inf, found)
+    return np.where(size <= 1, np.copysign(found, x), np.nan)
+
+
+# ---------------------------------------------------------------------------------------- records
+
+erfc_op = elementwise(
+    "erfc",
+    infer=infer_same("erfc", is_float),
+    reference=rounded_once(lambda x: _each(x, _MATH_ERFC)),
+    grad=_erfc_grad,
+    body=body_of_formula(_erfc_formula),
+)
+
+erfcx_op = elementwise(
+    "erfcx",
+    infer=infer_same("erfcx", is_float),
+    reference=rounded_once(_erfcx_reference),
+    grad=_erfcx_grad,
+    body=body_of_formula(_erfcx_formula),
+)
+
+erfinv_op = elementwise(
+    "erfinv",
+    infer=infer_same("erfinv", is_float),
+    reference=rounded_once(_erfinv_reference),
+    grad=_erfinv_grad,
+    body=body_of_formula(_erfinv_formula),
+)
+
+ndtr_op = elementwise(
+    "ndtr",
+    infer=infer_same("ndtr", is_float),
+    reference=rounded_once(_ndtr_reference),
+    grad=_ndtr_grad,
+    body=body_of_formula(_ndtr_formula),
+)
+
+ndtri_op = elementwise(
+    "ndtri",
+    infer=infer_same("ndtri", is_float),
+    reference=rounded_once(_ndtri_reference),
+    grad=_ndtri_grad,
+    body=body_of_formula(_ndtri_formula),
+)
+
+log_ndtr_op = elementwise(
+    "log_ndtr",
+    infer=infer_same("log_ndtr", is_float),
+    reference=rounded_once(_log_ndtr_reference),
+    grad=_log_ndtr_grad,
+    body=body_of_formula(_log_ndtr_formula),
+)
