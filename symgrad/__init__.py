@@ -12,6 +12,7 @@ from math import pi as pi
 from symgrad import nn as nn
 from symgrad import optim as optim
 from symgrad import random as random
+from symgrad import special as special
 from symgrad import testing as testing
 from symgrad.arrays import adam_step as adam_step
 from symgrad.arrays import adam_update as adam_update
@@ -294,9 +295,14 @@ from symgrad.runtime.function import compile as compile
 from symgrad.runtime.function import run as run
 from symgrad.runtime.library import Library as Library
 from symgrad.runtime.library import load as load
+from symgrad.special.distributions import erfc as erfc
+from symgrad.special.distributions import erfinv as erfinv
+from symgrad.special.gamma import digamma as digamma
+from symgrad.special.gamma import lgamma as lgamma
 
 bool = bool_
 
 # What makes this module, too, a namespace of the Array API.
 _STANDARD = ["__array_api_version__", "__array_namespace_info__"]
 __all__ = sorted(["nn", "optim", "random", "testing", *_STANDARD, *_publish(globals())])
+__all__ = sorted(["nn", "optim", "random", "special", "testing", *_publish(globals())])

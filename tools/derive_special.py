@@ -196,7 +196,9 @@ def by_format() -> dict[str, dict[str, Fit]]:
         for order, function, count in ((0, _i0, terms[0]), (1, _i1, terms[1])):
             what = "I0(x)" if order == 0 else "I1(x) / x"
             note = f"{what} in x**2 for |x| <= 8 in float32, 15 in float64"
-            fit = Fit(f"I{order}", note, function, _relative(function), 0.0, edge**2, (count, count))
+            fit = Fit(
+                f"I{order}", note, function, _relative(function), 0.0, edge**2, (count, count)
+            )
             found.setdefault(fit.name, {})[short] = fit
         for order in (0, 1):
             note = f"sqrt(x) * e**-x * I{order}(x) in 1/x beyond"

@@ -26,8 +26,9 @@ PAGE = ROOT / "docs" / "ops.md"
 HEAD = """\
 # The ops
 
-Every function of `sg` and `sg.nn` that is known as an op: it takes tensors, arrays and numbers and
-gives a tensor, or maps over the leaves of containers. Made by `python tools/update_ops.py`.
+Every function of `sg`, `sg.nn` and `sg.special` that is known as an op: it takes tensors, arrays
+and numbers and gives a tensor, or maps over the leaves of containers. Made by
+`python tools/update_ops.py`.
 
 A name in bold is one of the Array API standard, which `x.__array_namespace__()` has too. The last
 column has what stands for the op on a tensor: operators and methods, and NumPy's functions.
@@ -76,7 +77,10 @@ def page() -> str:
 
 
 def _face(op: PublicOp) -> str:
-    return "sg.nn" if op.function.__module__.startswith("symgrad.nn.") else "sg"
+    for face in ("nn", "special"):
+        if op.function.__module__.startswith(f"symgrad.{face}."):
+            return f"sg.{face}"
+    return "sg"
 
 
 def _row(name: str, op: PublicOp, known: list[str]) -> str:

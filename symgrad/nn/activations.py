@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor
+from symgrad.graph.operands import as_tensor, promote_operands
 from symgrad.graph.ops.arithmetic import (
     add,
     clip,
@@ -20,9 +20,9 @@ from symgrad.graph.ops.arithmetic import (
     negative,
     subtract,
 )
-from symgrad.graph.ops.comparison import greater, less_equal, where
+from symgrad.graph.ops.comparison import equal, greater, less_equal, where
 from symgrad.graph.ops.conversion import stop_gradient
-from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.elementwise import broadcast_together, float_operand
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze
@@ -119,11 +119,22 @@ def hard_silu(x: Any, /) -> Tensor:
 
 
 @public()
-def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Compute `log(sum(exp(x)))` over `axis`, without overflow."""
-    x = float_operand(x)
+def logsumexp(x: Any, /, axis: Any = None, b: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Compute `log(sum(b * exp(x)))` over `axis`, without overflow; without `b`, of `exp(x)`.
+
+    `b` is broadcast with `x`, and what it weighs with 0 does not count, however large.
+    """
+    if b is None:
+        x, weights = float_operand(x), None
+    else:
+        promoted = map(float_operand, promote_operands("logsumexp", x, b))
+        x, weights = broadcast_together("logsumexp", **dict(zip("xb", promoted, strict=True)))
+        x = where(equal(weights, 0), -math.inf, x)
     offset = _offset(x, axis)
-    total = add(log(sum_over(exp(subtract(x, offset)), axis, keepdims=True)), offset)
+    terms = exp(subtract(x, offset))
+    if weights is not None:
+        terms = multiply(terms, weights)
+    total = add(log(sum_over(terms, axis, keepdims=True)), offset)
     if keepdims:
         return total
     return squeeze(total, tuple(range(x.ndim)) if axis is None else axis)

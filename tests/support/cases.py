@@ -8,12 +8,14 @@ from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.prefix_cases import PREFIX_SCANS
+from tests.support.special_cases import SPECIAL
 from tests.support.structural_cases import STRUCTURAL
 from tests.support.writing_cases import WRITING
 
 CASES: tuple[Case, ...] = (
     *ELEMENTWISE,
     *ELEMENTARY,
+    *SPECIAL,
     *STRUCTURAL,
     *COMPOSITIONS,
     *CONTROL_CASES,

@@ -37,22 +37,29 @@ def gammaln(x: Tensor) -> Tensor:
     return apply(gammaln_op, x)
 
 
-def _gammaln_formula(x: Number) -> Number:
-    # y is x where that is not far below 0, and |x| for the reflection.
-    is_reflected = x <= -0.3
-    y = is_reflected.choose(-x, x)
-    size = abs(x)
+def gammaln_above(y: Number) -> Number:
+    """Return the log-gamma function for y > -0.3, and nan for nan."""
     is_small, is_large = y < 0.7, y >= _LARGE
-    log = size.log()
-    near = is_small.choose(y, y - 1.0)
+    log = abs(y).log()
     z = is_small.choose(y + 1.0, y)
     middle = polynomial(z, table.GAMMALN_MIDDLE) / polynomial(z, table.GAMMALN_MIDDLE_BELOW)
-    middle = middle * near * is_small.choose(y - 1.0, y - 2.0)
+    # Times (z - 1) * (z - 2), written so that small y stay exact.
+    middle = middle * is_small.choose(y, y - 1.0) * is_small.choose(y - 1.0, y - 2.0)
     middle = is_small.choose(middle - log, middle)
+    large = (y - 0.5) * (log - 1.0) + ((_HALF_LOG_2_PI - 0.5) + stirling_tail(y))
+    return is_large.choose(large, middle)
+
+
+def stirling_tail(y: Number) -> Number:
+    """Return Binet's function, what gammaln(y) for y >= 3 has beyond Stirling's formula."""
     inverse = 1.0 / y
-    tail = polynomial(inverse * inverse, table.GAMMALN_TAIL) * inverse
-    large = (y - 0.5) * (log - 1.0) + ((_HALF_LOG_2_PI - 0.5) + tail)
-    result = is_large.choose(large, middle)
+    return polynomial(inverse * inverse, table.GAMMALN_TAIL) * inverse
+
+
+def _gammaln_formula(x: Number) -> Number:
+    is_reflected = x <= -0.3
+    size = abs(x)
+    result = gammaln_above(is_reflected.choose(size, x))
     # log(pi / |x * sin(pi*x)|) - gammaln(|x|); the distance from the nearest integer is exact.
     distance = abs(x - x.round())
     sine = distance * polynomial(distance * distance, table.SIN_PI)

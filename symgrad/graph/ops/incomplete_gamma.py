@@ -52,14 +52,14 @@ def gamma_draw_derivative(a: Tensor, x: Tensor) -> Tensor:
     return apply(gamma_draw_derivative_op, a, x)
 
 
-def _density(a: Tensor, x: Tensor) -> Tensor:
+def gamma_density(a: Tensor, x: Tensor) -> Tensor:
     """Return the derivative of P(a, x) by x."""
     return apply(gamma_density_op, a, x)
 
 
 def _gammainc_grad(node: Node, g: Tensor) -> Grads:
     a, x = node.inputs
-    return multiply(g, gammainc_derivative(a, x)), multiply(g, _density(a, x))
+    return multiply(g, gammainc_derivative(a, x)), multiply(g, gamma_density(a, x))
 
 
 def _gammaincc_grad(node: Node, g: Tensor) -> Grads:
@@ -69,7 +69,7 @@ def _gammaincc_grad(node: Node, g: Tensor) -> Grads:
 def _derivative_grad(node: Node, g: Tensor) -> Grads:
     a, x = node.inputs
     slope = subtract(log(x), digamma(a))
-    return None, multiply(g, multiply(_density(a, x), slope))
+    return None, multiply(g, multiply(gamma_density(a, x), slope))
 
 
 def _density_grad(node: Node, g: Tensor) -> Grads:

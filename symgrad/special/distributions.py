@@ -1,0 +1,85 @@
+"""Error functions and the normal distribution: erfc, erfcx, erfinv, ndtr, ndtri, log_ndtr.
+
+All are ops of `symgrad/graph/ops/error_functions.py`; here is what users are told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops import error_functions
+from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.public_ops import public
+
+
+@public()
+def erfc(x: Any, /) -> Tensor:
+    """Compute the complementary error function, `1 - erf(x)`, exact also where it is small.
+
+    Floats of any shape; integers become float32. Within 6 ulp, of the least normal number where
+    the result is below. The gradient is `-2 / sqrt(pi) * e**-x**2`. Formula: DLMF 7.2.2.
+
+        sg.special.erfc(sg.constant(10.0, "float64"))  # 2.088487583762545e-45
+    """
+    return error_functions.erfc(float_operand(x))
+
+
+@public()
+def erfcx(x: Any, /) -> Tensor:
+    """Compute the scaled complementary error function, `e**x**2 * erfc(x)`.
+
+    Floats of any shape; integers become float32. Within 6 ulp. It falls like `1 / x`, and is
+    infinite where `2 * e**x**2` is, far below 0. The gradient is `2 * x * erfcx(x) - 2 / sqrt(pi)`.
+
+        sg.special.erfcx(sg.constant(100.0))  # 0.00564161
+    """
+    return error_functions.erfcx(float_operand(x))
+
+
+@public()
+def erfinv(x: Any, /) -> Tensor:
+    """Compute the inverse of `erf`.
+
+    Floats of any shape; integers become float32. Infinite at -1 and 1, and nan beyond. Within 8
+    ulp. The gradient is `sqrt(pi) / 2 * e**y**2` for the result y. Method: Wichura (1988), AS 241.
+
+        sg.special.erfinv(sg.constant(0.5))  # 0.4769363
+    """
+    return error_functions.erfinv(float_operand(x))
+
+
+@public()
+def ndtr(x: Any, /) -> Tensor:
+    """Compute the cumulative distribution function of the standard normal distribution.
+
+    Floats of any shape; integers become float32. Within 6 ulp, of the least normal number where
+    the result is below. The gradient is the density, `e**(-x**2 / 2) / sqrt(2 * pi)`.
+
+        sg.special.ndtr(sg.constant(1.96))  # 0.9750021
+    """
+    return error_functions.ndtr(float_operand(x))
+
+
+@public()
+def ndtri(p: Any, /) -> Tensor:
+    """Compute the quantile function of the standard normal distribution, the inverse of `ndtr`.
+
+    Floats of any shape; integers become float32. Infinite for 0 and 1, and nan beyond. Within 8
+    ulp. The gradient is one over the density at the result. Method: Wichura (1988), AS 241.
+
+        sg.special.ndtri(sg.constant(0.975))  # 1.959964
+    """
+    return error_functions.ndtri(float_operand(p))
+
+
+@public()
+def log_ndtr(x: Any, /) -> Tensor:
+    """Compute the logarithm of `ndtr`, also where that is too small to be a float.
+
+    Floats of any shape; integers become float32. Within 6 ulp. The gradient, the density over
+    `ndtr`, is exact in the tails too.
+
+        sg.special.log_ndtr(sg.constant(-100.0))  # -5005.524
+    """
+    return error_functions.log_ndtr(float_operand(x))

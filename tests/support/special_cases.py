@@ -1,0 +1,224 @@
+"""Rows of the table for special functions, which mpmath says the values of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+
+import symgrad as sg
+from symgrad.graph.dtypes import DType, float32, float64
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops import incomplete_gamma
+from tests.support.case import FLOATS, Case, Real
+
+_ONE = (((),), ((0, 3),), ((1,),))
+_TWO = (((), ()), ((0, 3), (0, 3)), ((1,), (1,)))
+_WIDE = (float32, float64)
+
+
+def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the mpmath function on arrays, with 30 digits."""
+
+    def at(*values: float) -> float:
+        with mpmath.workdps(30):
+            return float(function(*map(mpmath.mpf, values)))
+
+    return np.vectorize(at, otypes=[np.float64])
+
+
+def lower_gamma(a: Any, x: Any) -> Any:
+    """Return P(a, x), as the series of DLMF 8.11.4."""
+    return x**a * mpmath.exp(-x) / mpmath.gamma(a + 1) * mpmath.hyp1f1(1, a + 1, x)
+
+
+def gamma_density(a: Any, x: Any) -> Any:
+    """Return dP/dx."""
+    return x ** (a - 1) * mpmath.exp(-x) / mpmath.gamma(a)
+
+
+def lower_gamma_slope(a: Any, x: Any) -> Any:
+    """Return dP/da, as a central difference of more digits than are asked for."""
+    with mpmath.extradps(40):
+        step = mpmath.mpf(10) ** -20
+        rise = lower_gamma(a + step, x) - lower_gamma(a - step, x)
+        return rise / (2 * step)
+
+
+def _unary(
+    name: str,
+    exact: Callable[..., Any],
+    low: float,
+    high: float,
+    kinks: tuple[float, ...] = (),
+    order: int = 2,
+    slack: float = 2.0,
+) -> Case:
+    build = getattr(sg.special, name)
+    inputs = (Real((3, 4), low, high, kinks),)
+    return Case(name, name, build, exactly(exact), inputs, FLOATS, order, _ONE, slack=slack)
+
+
+def _binary(
+    name: str,
+    build: Callable[..., Tensor],
+    exact: Callable[..., Any],
+    x: tuple[float, float],
+    y: tuple[float, float],
+    *,
+    op: str | None = None,
+    order: int = 2,
+    accepts: tuple[DType, ...] = FLOATS,
+    slack: float = 4.0,
+) -> Case:
+    inputs = (Real((3, 4), *x), Real((3, 4), *y))
+    return Case(name, op, build, exactly(exact), inputs, accepts, order, _TWO, slack=slack)
+
+
+_OF_ONE = (
+    _unary("gammaln", mpmath.loggamma, 0.2, 9.0),
+    _unary("digamma", mpmath.digamma, 0.3, 9.0),
+    _unary("erfc", mpmath.erfc, -3.0, 3.0),
+    _unary("erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), -1.0, 6.0),
+    _unary("erfinv", mpmath.erfinv, -0.8, 0.8, slack=8.0),
+    _unary("ndtr", mpmath.ncdf, -3.0, 3.0),
+    _unary("log_ndtr", lambda x: mpmath.log(mpmath.ncdf(x)), -5.0, 3.0, kinks=(0.0,)),
+    _unary("i0e", lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), -20.0, 20.0, (0.0,)),
+    _unary("i1e", lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), -20.0, 20.0, (0.0,)),
+    _unary("logit", lambda p: mpmath.log(p / (1 - p)), 0.1, 0.9, slack=8.0),
+    _unary("ndtri", lambda p: mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1), 0.1, 0.9, slack=8.0),
+)
+
+_COMPOSED = (
+    Case(
+        "gammaln_of_negative_numbers",
+        "gammaln",
+        sg.special.gammaln,
+        exactly(lambda x: mpmath.log(abs(mpmath.gamma(x)))),
+        (Real((3, 4), -2.9, -2.1),),
+        _WIDE,
+        slack=4.0,
+    ),
+    Case(
+        "polygamma",
+        "polygamma",
+        lambda x: sg.special.polygamma(2, x),
+        exactly(lambda x: mpmath.polygamma(2, x)),
+        (Real((3, 4), 0.6, 6.0),),
+        also=_ONE,
+        slack=8.0,
+    ),
+    Case(
+        "entr",
+        None,
+        sg.special.entr,
+        lambda x: -x * np.log(x),
+        (Real((3, 4), 0.1, 3.0),),
+        also=_ONE,
+        slack=4.0,
+    ),
+    Case(
+        "logsumexp_of_weights",
+        None,
+        lambda x, b: sg.special.logsumexp(x, 1, b),
+        lambda x, b: np.log(np.sum(b * np.exp(x), 1)),
+        (Real((3, 4)), Real((3, 4), 0.1, 2.0)),
+        slack=8.0,
+    ),
+    Case(
+        "softmax_over_all",
+        None,
+        sg.special.softmax,
+        lambda x: np.exp(x) / np.sum(np.exp(x)),
+        (Real((3, 4)),),
+        slack=8.0,
+    ),
+)
+
+_OF_TWO = (
+    _binary(
+        "betaln",
+        sg.special.betaln,
+        lambda a, b: mpmath.log(mpmath.beta(a, b)),
+        (0.3, 5.0),
+        (0.3, 5.0),
+        op="betaln",
+    ),
+    _binary("beta", sg.special.beta, mpmath.beta, (0.5, 3.0), (0.5, 3.0), slack=8.0),
+    _binary(
+        "zeta",
+        lambda s, q: sg.special.zeta(sg.stop_gradient(s), q),
+        mpmath.zeta,
+        (2.0, 4.0),
+        (0.7, 3.0),
+        op="zeta",
+        accepts=_WIDE,
+        order=0,
+        slack=16.0,
+    ),
+    Case(
+        "zeta_by_its_start",
+        None,
+        lambda q: sg.special.zeta(2.5, q),
+        exactly(lambda q: mpmath.zeta(2.5, q)),
+        (Real((3, 4), 0.7, 3.0),),
+        (float64,),
+        slack=4.0,
+    ),
+    _binary("xlogy", sg.special.xlogy, lambda x, y: x * mpmath.log(y), (-2.0, 2.0), (0.3, 3.0)),
+    _binary("xlog1py", sg.special.xlog1py, lambda x, y: x * mpmath.log1p(y), (-2.0, 2.0), (0.3, 3)),
+    _binary(
+        "gammainc",
+        sg.special.gammainc,
+        lower_gamma,
+        (0.3, 6.0),
+        (0.3, 8.0),
+        op="gammainc",
+        order=1,
+        accepts=_WIDE,
+    ),
+    _binary(
+        "gammaincc",
+        sg.special.gammaincc,
+        lambda a, x: 1 - lower_gamma(a, x),
+        (0.3, 6.0),
+        (0.3, 8.0),
+        op="gammaincc",
+        order=1,
+        accepts=_WIDE,
+    ),
+    _binary(
+        "gammainc_derivative",
+        lambda a, x: incomplete_gamma.gammainc_derivative(sg.stop_gradient(a), x),
+        lower_gamma_slope,
+        (0.3, 6.0),
+        (0.3, 8.0),
+        op="gammainc_derivative",
+        order=0,
+        accepts=_WIDE,
+    ),
+    _binary(
+        "gamma_draw_derivative",
+        incomplete_gamma.gamma_draw_derivative,
+        lambda a, x: -lower_gamma_slope(a, x) / gamma_density(a, x),
+        (0.3, 6.0),
+        (0.3, 8.0),
+        op="gamma_draw_derivative",
+        order=0,
+        accepts=_WIDE,
+        slack=32.0,
+    ),
+    _binary(
+        "gamma_density",
+        incomplete_gamma.gamma_density,
+        gamma_density,
+        (0.3, 6.0),
+        (0.3, 8.0),
+        op="gamma_density",
+        accepts=_WIDE,
+    ),
+)
+
+SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_COMPOSED, *_OF_TWO)
