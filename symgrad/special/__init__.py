@@ -10,6 +10,7 @@ from symgrad.special.distributions import log_ndtr as log_ndtr
 from symgrad.special.distributions import ndtr as ndtr
 from symgrad.special.distributions import ndtri as ndtri
 from symgrad.special.gamma import beta as beta
+from symgrad.special.gamma import betainc as betainc
 from symgrad.special.gamma import betaln as betaln
 from symgrad.special.gamma import digamma as digamma
 from symgrad.special.gamma import gammainc as gammainc

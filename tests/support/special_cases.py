@@ -11,7 +11,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.graph.dtypes import DType, float32, float64
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops import incomplete_gamma
+from symgrad.graph.ops import incomplete_beta, incomplete_gamma
 from tests.support.case import FLOATS, Case, Real
 
 _ONE = (((),), ((0, 3),), ((1,),))
@@ -221,4 +221,56 @@ _OF_TWO = (
     ),
 )
 
-SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_COMPOSED, *_OF_TWO)
+
+def lower_beta(a: Any, b: Any, x: Any) -> Any:
+    """Return I_x(a, b)."""
+    return mpmath.betainc(a, b, 0, x, regularized=True)
+
+
+def lower_beta_slope(a: Any, b: Any, x: Any, by: int) -> Any:
+    """Return the derivative of I_x(a, b) by the argument number `by`, as a central difference."""
+    with mpmath.extradps(40):
+        step = mpmath.mpf(10) ** -20
+        shift = [step if number == by else 0 for number in range(3)]
+        above = lower_beta(*(v + d for v, d in zip((a, b, x), shift, strict=True)))
+        below = lower_beta(*(v - d for v, d in zip((a, b, x), shift, strict=True)))
+        return (above - below) / (2 * step)
+
+
+def beta_density(a: Any, b: Any, x: Any) -> Any:
+    """Return the derivative of I_x(a, b) by x."""
+    return x ** (a - 1) * (1 - x) ** (b - 1) / mpmath.beta(a, b)
+
+
+def _of_beta(
+    op: str, build: Callable[..., Tensor], exact: Callable[..., Any], order: int, slack: float
+) -> Case:
+    inputs = (Real((3, 2), 0.4, 5.0), Real((3, 2), 0.4, 5.0), Real((3, 2), 0.1, 0.9))
+    shapes = (((0, 3),) * 3, ((1,),) * 3)
+    return Case(op, op, build, exactly(exact), inputs, _WIDE, order, shapes, slack=slack)
+
+
+def _held(build: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda a, b, x: build(sg.stop_gradient(a), sg.stop_gradient(b), x)
+
+
+_OF_BETA = (
+    _of_beta("betainc", sg.special.betainc, lower_beta, 1, 4.0),
+    _of_beta(
+        "betainc_by_a",
+        _held(incomplete_beta.betainc_by_a),
+        lambda a, b, x: lower_beta_slope(a, b, x, 0),
+        0,
+        8.0,
+    ),
+    _of_beta(
+        "betainc_by_b",
+        _held(incomplete_beta.betainc_by_b),
+        lambda a, b, x: lower_beta_slope(a, b, x, 1),
+        0,
+        8.0,
+    ),
+    _of_beta("beta_density", incomplete_beta.beta_density, beta_density, 1, 8.0),
+)
+
+SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_COMPOSED, *_OF_TWO, *_OF_BETA)

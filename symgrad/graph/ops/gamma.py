@@ -98,25 +98,30 @@ def digamma(x: Tensor) -> Tensor:
     return apply(digamma_op, x)
 
 
-def _digamma_formula(x: Number) -> Number:
-    is_reflected = x <= -0.5
-    y = is_reflected.choose(-x, x)
+def digamma_above(y: Number) -> Number:
+    """Return the digamma function for y > -1/2."""
     is_small, is_large = y < 0.5, y >= _LARGE
     inverse = 1.0 / y
     z = is_small.choose(y + 1.0, y)
     quotient = polynomial(z, table.DIGAMMA_MIDDLE) / polynomial(z, table.DIGAMMA_MIDDLE_BELOW)
-    high, low = DIGAMMA_ZERO[x.short]
+    high, low = DIGAMMA_ZERO[y.short]
     middle = ((z - high) - low) * quotient
     middle = is_small.choose(middle - inverse, middle)
     square = inverse * inverse
     tail = 0.5 * inverse + square * polynomial(square, table.DIGAMMA_TAIL)
-    result = is_large.choose(abs(y).log() - tail, middle)
+    return is_large.choose(abs(y).log() - tail, middle)
+
+
+def _digamma_formula(x: Number) -> Number:
+    is_reflected = x <= -0.5
+    size = abs(x)
+    result = digamma_above(is_reflected.choose(size, x))
     # digamma(|x|) + 1/|x| - pi * cot(pi*x), where the tangent is one of the nearest integer's
     # distance, which is exact.
     distance = x - x.round()
     square = distance * distance
     cotangent = polynomial(square, table.COS_PI) / (distance * polynomial(square, table.SIN_PI))
-    reflected = (result + inverse) - math.pi * cotangent
+    reflected = (result + 1.0 / size) - math.pi * cotangent
     is_pole = is_reflected & ~(abs(distance) > 0.0)
     result = is_reflected.choose(reflected, result)
     return is_pole.choose(x.like(math.nan), result)
