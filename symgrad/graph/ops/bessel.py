@@ -86,6 +86,7 @@ def _scaled_reference(order: int, x: Array) -> Array:
         term = term * -(mu - (2 * k - 1) ** 2) / (k * 8 * size)
         series = series + term
     value = np.where(size > 1000, series / np.sqrt(2 * np.pi * size), near)
+    value = np.where(size == 0, 1.0 - order, value)
     return value if order == 0 else np.copysign(value, x)
 
 

@@ -64,14 +64,15 @@ def _slopes(a: Tensor, b: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     return by_a, subtract(log1p(multiply(x, -1)), subtract(digamma(b), of_both))
 
 
+# What arrives at the parameters of these derivatives is refused there.
 def _by_a_grad(node: Node, g: Tensor) -> Grads:
     a, b, x = node.inputs
-    return None, None, multiply(g, multiply(beta_density(a, b, x), _slopes(a, b, x)[0]))
+    return g, g, multiply(g, multiply(beta_density(a, b, x), _slopes(a, b, x)[0]))
 
 
 def _by_b_grad(node: Node, g: Tensor) -> Grads:
     a, b, x = node.inputs
-    return None, None, multiply(g, multiply(beta_density(a, b, x), _slopes(a, b, x)[1]))
+    return g, g, multiply(g, multiply(beta_density(a, b, x), _slopes(a, b, x)[1]))
 
 
 def _density_grad(node: Node, g: Tensor) -> Grads:

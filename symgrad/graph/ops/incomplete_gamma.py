@@ -69,7 +69,8 @@ def _gammaincc_grad(node: Node, g: Tensor) -> Grads:
 def _derivative_grad(node: Node, g: Tensor) -> Grads:
     a, x = node.inputs
     slope = subtract(log(x), digamma(a))
-    return None, multiply(g, multiply(gamma_density(a, x), slope))
+    # What arrives at `a` is refused there.
+    return g, multiply(g, multiply(gamma_density(a, x), slope))
 
 
 def _density_grad(node: Node, g: Tensor) -> Grads:
@@ -205,7 +206,7 @@ gamma_draw_derivative_op = elementwise(
     "gamma_draw_derivative",
     infer=infer_same("gamma_draw_derivative", is_float),
     reference=rounded_once(_draw_derivative),
-    grad="none",
+    grad=lambda _node, g: (g, g),  # refused at both operands
     body=body_of_formula(formulas.draw_derivative_formula),
 )
 

@@ -134,7 +134,8 @@ def polygamma_reference(order: int, x: Array) -> Array:
         cotangent, np.array(cotangent_polynomial(order), float)
     )
     reflected = -sign * value - slope * np.pi**s
-    reflected = np.where(np.isneginf(x), sign * np.inf, reflected)
+    is_pole = np.isneginf(x) | (x == np.rint(x))
+    reflected = np.where(is_pole, sign * np.inf, reflected)
     return np.where(x > 0, value, reflected)
 
 

@@ -55,7 +55,8 @@ def _zeta_formula(s: Number, q: Number) -> Number:
 
 def _zeta_grad(node: Node, g: Tensor) -> Grads:
     s, q = node.inputs
-    return None, multiply(g, multiply(negative(s), apply(zeta_op, add(s, 1), q)))
+    # What arrives at s is refused there.
+    return g, multiply(g, multiply(negative(s), apply(zeta_op, add(s, 1), q)))
 
 
 def _zeta_reference(s: Array, q: Array) -> Array:

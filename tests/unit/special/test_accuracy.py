@@ -1,0 +1,77 @@
+"""Special functions keep the bounds that their docstrings state: against mpmath, in native code.
+
+What they give at poles, infinities and nan is in `test_special_values.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import symgrad as sg
+from symgrad.graph.dtypes import DType, float32, float64
+from tests.support.special_points import PROMISES, Points, Promise
+
+Array = np.ndarray[Any, Any]
+
+every_promise = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
+
+
+def _native(promise: Promise, arrays: Sequence[Array]) -> Array:
+    xs = [sg.placeholder(a.shape, a.dtype) for a in arrays]
+    step = sg.compile(xs, promise.build(*xs), opt_level=1)
+    return np.asarray(step(*arrays))
+
+
+def _value(rule: Any, arguments: Sequence[float], dtype: DType) -> float:
+    if isinstance(rule, dict):
+        return float(rule[dtype.bits])
+    return float(rule(*arguments)) if callable(rule) else float(rule)
+
+
+def _points(promise: Promise, dtype: DType, count: int, seed: int) -> list[Array]:
+    """Return about `count` points, rounded to `dtype`."""
+    parts = len(promise.draw(Points(dtype, 1, 0))[0])
+    drawn = promise.draw(Points(dtype, -(-count // parts), seed))
+    return [np.asarray(column, dtype.numpy) for column in drawn]
+
+
+def _worst(
+    promise: Promise, dtype: DType, arrays: Sequence[Array]
+) -> tuple[float, tuple[float, ...]]:
+    """Return the largest error as a part of the bound, and the arguments it occurs at."""
+    limits = np.finfo(dtype.numpy)
+    worst, at = 0.0, (0.0,)
+    with mp.workprec(130):
+        rows = zip(*(a.tolist() for a in arrays), strict=True)
+        for found, arguments in zip(_native(promise, arrays).tolist(), rows, strict=True):
+            exact = promise.exact(*map(mpf, arguments))
+            size = max(
+                abs(exact), mpf(_value(promise.floor, arguments, dtype)), mpf(float(limits.tiny))
+            )
+            if size > float(limits.max):
+                continue
+            unit = float(np.spacing(dtype.numpy.type(float(size))))
+            error = float(abs(mpf(found) - exact) / unit) / _value(promise.bound, arguments, dtype)
+            if not error <= worst:
+                worst, at = error, arguments
+    return worst, at
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@every_promise
+def test_a_bound_is_kept(promise: Promise, dtype: DType) -> None:
+    error, at = _worst(promise, dtype, _points(promise, dtype, 100, 0))
+    assert error <= 1, f"{promise.name}{at}: {error:.2f} of the bound"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@every_promise
+def test_a_bound_is_kept_on_many_points(promise: Promise, dtype: DType) -> None:
+    error, at = _worst(promise, dtype, _points(promise, dtype, 20_000, 1))
+    assert error <= 1, f"{promise.name}{at}: {error:.2f} of the bound"

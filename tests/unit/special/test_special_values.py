@@ -1,0 +1,171 @@
+"""Special functions at poles, infinities, zeros and nan, as SciPy has them, on every floor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.graph.graph import Graph
+from symgrad.graph.ops import incomplete_gamma
+from tests.support.evaluators import EVALUATORS
+
+INF, NAN = np.inf, np.nan
+EULER = 0.5772156649015329
+
+_OF_ONE = [
+    (sg.special.gammaln, {0.0: INF, -1.0: INF, -1e30: INF, INF: INF, -INF: INF, 1.0: 0,
+                          2.0: 0, 1e306: INF}),
+    (sg.special.digamma, {0.0: -INF, -1.0: NAN, -1e30: NAN, INF: INF, -INF: NAN, 1.0: -EULER}),
+    (lambda x: sg.special.polygamma(1, x), {0.0: INF, -3.0: INF, INF: 0, -INF: INF,
+                                            1.0: np.pi**2 / 6}),
+    (lambda x: sg.special.polygamma(2, x), {0.0: -INF, -3.0: -INF, INF: 0, -INF: -INF}),
+    (lambda x: sg.special.polygamma(0, x), {1.0: -EULER, INF: INF}),
+    (sg.special.zeta, {1.0: INF, 0.5: NAN, INF: 1, -INF: NAN, 2.0: np.pi**2 / 6}),
+    (sg.special.erfc, {0.0: 1, INF: 0, -INF: 2, 1e30: 0, -1e30: 2}),
+    (sg.special.erfcx, {0.0: 1, INF: 0, -INF: INF, -1e30: INF}),
+    (sg.special.erfinv, {0.0: 0, 1.0: INF, -1.0: -INF, 1.5: NAN, INF: NAN, -INF: NAN}),
+    (sg.special.ndtr, {0.0: 0.5, INF: 1, -INF: 0, 1e30: 1, -1e30: 0}),
+    (sg.special.ndtri, {0.5: 0, 0.0: -INF, 1.0: INF, -0.1: NAN, 1.1: NAN, INF: NAN}),
+    (sg.special.log_ndtr, {0.0: -np.log(2), INF: 0, -INF: -INF, 1e30: 0}),
+    (sg.special.i0e, {0.0: 1, INF: 0, -INF: 0}),
+    (sg.special.i1e, {0.0: 0, INF: 0, -INF: 0}),
+    (sg.special.logit, {0.5: 0, 0.0: -INF, 1.0: INF, -0.1: NAN, 1.1: NAN}),
+    (sg.special.expit, {0.0: 0.5, INF: 1, -INF: 0}),
+    (sg.special.entr, {0.0: 0, 1.0: 0, -1.0: -INF, INF: -INF, -INF: -INF}),
+]  # fmt: skip
+
+_OF_TWO = [
+    (sg.special.gammainc, {(0, 1): 1, (0, 0): NAN, (1, 0): 0, (2, INF): 1, (INF, 2): 0,
+                           (INF, INF): NAN, (-1, 1): NAN, (1, -1): NAN, (NAN, 1): NAN,
+                           (1, NAN): NAN, (1e4, 1): 0, (1, 1e4): 1}),
+    (sg.special.gammaincc, {(0, 1): 0, (0, 0): NAN, (1, 0): 1, (2, INF): 0, (INF, 2): 1,
+                            (INF, INF): NAN, (-1, 1): NAN, (1, -1): NAN, (NAN, 1): NAN,
+                            (1, NAN): NAN, (1e4, 1): 1, (1, 1e4): 0}),
+    (sg.special.betaln, {(0, 1): INF, (1, 0): INF, (1, 1): 0, (INF, 1): -INF, (-1, 2): NAN,
+                         (NAN, 1): NAN, (0, INF): NAN}),
+    (sg.special.beta, {(0, 1): INF, (1, 1): 1, (INF, 1): 0, (-1, 2): NAN}),
+    (sg.special.zeta, {(2, 0): INF, (1, 3): INF, (2, INF): 0, (INF, 2): 0, (INF, 1): 1,
+                       (2, -1.5): NAN, (0.5, 1): NAN, (2, NAN): NAN}),
+    (sg.special.xlogy, {(0, 0): 0, (0, INF): 0, (0, -1): 0, (0, NAN): NAN, (1, 0): -INF,
+                        (NAN, 1): NAN, (2, -1): NAN}),
+    (sg.special.xlog1py, {(0, -1): 0, (0, INF): 0, (0, NAN): NAN, (1, -1): -INF}),
+]  # fmt: skip
+
+_OF_THREE = [
+    (sg.special.betainc, {(2, 3, 0): 0, (2, 3, 1): 1, (2, 3, 1.5): NAN, (2, 3, -0.5): NAN,
+                          (0, 3, 0.5): 1, (2, 0, 0.5): 0, (0, 0, 0.5): NAN, (-1, 2, 0.5): NAN,
+                          (NAN, 2, 0.5): NAN, (2, NAN, 0.5): NAN, (2, 3, NAN): NAN}),
+]  # fmt: skip
+
+
+def _rows() -> list[Any]:
+    rows = []
+    for number, (build, values) in enumerate([*_OF_ONE, *_OF_TWO, *_OF_THREE]):
+        name = getattr(build, "__name__", "")
+        rows.append(pytest.param(build, values, id=f"{number}-{name}".replace("<lambda>", "order")))
+    return rows
+
+
+@pytest.mark.parametrize("evaluator", ["reference", "native"])
+@pytest.mark.parametrize(("build", "values"), _rows())
+def test_the_value_is(build: Any, values: dict[Any, float], evaluator: str) -> None:
+    arguments = [key if isinstance(key, tuple) else (key,) for key in values]
+    expected = [*values.values()]
+    if len(arguments[0]) == 1:
+        arguments, expected = [*arguments, (NAN,)], [*expected, NAN]
+    columns = [np.array(column, np.float64) for column in zip(*arguments, strict=True)]
+    xs = [sg.placeholder(c.shape, "float64") for c in columns]
+    (found,) = EVALUATORS[evaluator](Graph(build(*xs), xs), columns)
+    np.testing.assert_allclose(found, expected, rtol=2e-14, atol=1e-300)
+
+
+def _gradients(build: Any, *values: float) -> list[float]:
+    xs = [sg.placeholder((), "float64") for _ in values]
+    found = sg.gradients(build(*xs), xs)
+    return [float(g) for g in sg.run(found, dict(zip(xs, map(np.float64, values), strict=True)))]
+
+
+def test_gradients_at_zero_are_those_that_are_stated() -> None:
+    assert _gradients(sg.special.xlogy, 0.0, 0.0) == [0, 0]
+    assert _gradients(sg.special.xlog1py, 0.0, -1.0) == [0, 0]
+    assert _gradients(sg.special.xlogy, 2.0, 4.0) == [np.log(4.0), 0.5]
+    assert _gradients(sg.special.entr, 0.0) == [0]
+    assert _gradients(sg.special.i1e, 0.0) == [0.5]
+    assert _gradients(sg.special.gammainc, 2.0, 0.0) == [0, 0]
+
+
+def test_the_gradient_of_log_ndtr_is_exact_in_the_tail() -> None:
+    # the density over ndtr, by its asymptotic series
+    x = -1e5
+    (found,) = _gradients(sg.special.log_ndtr, x)
+    np.testing.assert_allclose(found, -x * (1 + 1 / x**2), rtol=1e-15)
+
+
+def test_what_has_no_gradient_says_so() -> None:
+    x, y = sg.placeholder((), "float64"), sg.placeholder((), "float64")
+    with pytest.raises(sg.NoGradientError, match="zeta has no derivative by its exponent"):
+        sg.gradients(sg.special.zeta(x, y), x)
+    slope = sg.gradients(sg.special.gammainc(x, y), x)[0]
+    with pytest.raises(sg.NoGradientError, match="second derivative"):
+        sg.gradients(slope, x)
+    assert sg.gradients(slope, y)[0] is not None
+    with pytest.raises(sg.NoGradientError, match="second derivative"):
+        sg.gradients(sg.gradients(sg.special.betainc(x, x, 0.5), x)[0], x)
+    with pytest.raises(sg.NoGradientError, match="second derivative"):
+        sg.gradients(incomplete_gamma.gammainc_derivative(x, y), x)
+
+
+def test_an_order_that_is_no_int_is_refused_at_the_users_line() -> None:
+    x = sg.placeholder((3,))
+    wrong: Any = 1.5
+    for order, error, text in (
+        (wrong, sg.DTypeError, "polygamma: n must be an int, it is 1.5"),
+        (-1, sg.GraphError, "polygamma: n is -1, it must not be negative"),
+    ):
+        with pytest.raises(error, match=text) as caught:
+            sg.special.polygamma(order, x)
+        assert caught.value.source is not None
+        assert caught.value.source.file == __file__
+
+
+def test_operands_that_do_not_broadcast_are_named() -> None:
+    x, y = sg.placeholder((3,)), sg.placeholder((4,))
+    with pytest.raises(sg.ShapeError, match=r"betainc: .* 3 in axis -1 of a"):
+        sg.special.betainc(x, y, 0.5)
+
+
+def test_integers_become_float32_and_names_are_one() -> None:
+    assert sg.special.gammaln(sg.constant([1, 2])).dtype == sg.float32
+    assert sg.special.gammainc(2, 3).dtype == sg.float32
+    assert sg.digamma is sg.special.digamma
+    assert sg.erfc is sg.special.erfc
+    assert sg.erfinv is sg.special.erfinv
+    assert sg.erf is sg.special.erf
+    assert sg.run(sg.lgamma(4.0)) == sg.run(sg.special.gammaln(4.0))
+
+
+def test_ops_map_over_containers() -> None:
+    found = sg.special.gammaln(sg.Container(a=sg.constant(3.0), b=sg.constant(4.0)))
+    assert isinstance(found, sg.Container)
+    assert sg.run(found.b) == sg.run(sg.special.gammaln(4.0))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_logsumexp_weighs_what_it_adds(axis: int | None) -> None:
+    x, b = np.array([[1.0, 2.0], [3.0, 800.0]]), np.array([[1.0, 2.0], [3.0, 0.0]])
+    found = sg.run(sg.special.logsumexp(sg.constant(x), axis, b))
+    with np.errstate(all="ignore"):
+        expected = np.log(np.sum(b * np.exp(np.minimum(x, 700)), axis))
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    (slope,) = sg.gradients(sg.special.logsumexp(sg.constant(x), axis, v := sg.constant(b)), v)
+    assert np.isfinite(sg.run(slope)).all()
+
+
+def test_softmax_is_over_all_axes_unless_one_is_named() -> None:
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_allclose(np.sum(sg.run(sg.special.softmax(sg.constant(x)))), 1, rtol=1e-14)
+    rows = sg.run(sg.special.softmax(sg.constant(x), axis=1))
+    np.testing.assert_allclose(np.sum(rows, 1), [1, 1], rtol=1e-14)
