@@ -6,6 +6,7 @@ where the result has zeros or the docstring says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -220,8 +221,9 @@ _BETA_SLOPE = {32: 2.0**15, 64: 2.0**22}
 _FAR = {True: 9.1, False: 26.0}
 
 PROMISES = (
-    Promise("gammaln", sg.special.gammaln, _log_gamma, _positive, 6),
-    Promise("gammaln below 0", sg.special.gammaln, _log_gamma, _negative, 8, 1.0),
+    Promise("gammaln", sg.special.gammaln, _log_gamma, _positive, 8),
+    Promise("gammaln below 0", sg.special.gammaln, _log_gamma, _negative, 8,
+            lambda x: max(1.0, math.lgamma(-x))),
     Promise("digamma", sg.special.digamma, mp.digamma, _positive, 6),
     Promise("digamma below 0", sg.special.digamma, mp.digamma, _negative, 6,
             lambda x: max(1.0, abs(np.log(-x)))),
