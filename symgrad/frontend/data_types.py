@@ -117,7 +117,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 def _strong_dtype(given: Any) -> DType:
     if isinstance(given, Size):
         return dtypes.int64
-    return as_dtype(given.dtype) if hasattr(given, "dtype") else as_dtype(given)
+    is_array = hasattr(given, "dtype") and not isinstance(given, type)
+    return as_dtype(given.dtype if is_array else given)
 
 
 KINDS: dict[str, tuple[DType, ...]] = {

@@ -151,20 +151,20 @@ def _split_at(x: Tensor, places: list[int], axis: int) -> list[Tensor]:
     return [narrow(x, axis, a, max(0, b - a)) for a, b in itertools.pairwise(ends)]
 
 
-@public()
+@public(functions=[np.hsplit])
 def hsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
     """Cut `x` along its second axis, a vector along its first."""
     x = _split_operand("hsplit", x, 1)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
-@public()
+@public(functions=[np.vsplit])
 def vsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
     """Cut `x`, of at least two axes, along its first axis."""
     return split(_split_operand("vsplit", x, 2), indices_or_sections, 0)
 
 
-@public()
+@public(functions=[np.dsplit])
 def dsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
     """Cut `x`, of at least three axes, along its third axis."""
     return split(_split_operand("dsplit", x, 3), indices_or_sections, 2)
@@ -193,13 +193,13 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     return flip(swapaxes(x, first, second), second)
 
 
-@public()
+@public(functions=[np.flipud])
 def flipud(x: Any, /) -> Tensor:
     """Reverse the order of the rows: the first axis."""
     return flip(_split_operand("flipud", x, 1), 0)
 
 
-@public()
+@public(functions=[np.fliplr])
 def fliplr(x: Any, /) -> Tensor:
     """Reverse the order of the columns: the second axis."""
     return flip(_split_operand("fliplr", x, 2), 1)

@@ -115,7 +115,7 @@ def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
     return [*parts, narrow(x, axis, part * (sections - 1), size - part * (sections - 1))]
 
 
-@public(is_standard=True)
+@public(is_standard=True, functions=[np.unstack])
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices of `x` along `axis`, whose size must be known."""
     x = as_tensor(x)
