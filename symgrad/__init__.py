@@ -75,6 +75,7 @@ from symgrad.frontend.iteration import scan as scan
 from symgrad.frontend.iteration import while_loop as while_loop
 from symgrad.frontend.namespace import __array_api_version__ as __array_api_version__
 from symgrad.frontend.recompute import recompute_grad as recompute_grad
+from symgrad.frontend.shapes import broadcast_shapes as broadcast_shapes
 from symgrad.frontend.state import inplace_decrement as inplace_decrement
 from symgrad.frontend.state import inplace_increment as inplace_increment
 from symgrad.frontend.state import inplace_update as inplace_update
@@ -183,7 +184,6 @@ from symgrad.graph.ops.joining import atleast_1d as atleast_1d
 from symgrad.graph.ops.joining import atleast_2d as atleast_2d
 from symgrad.graph.ops.joining import atleast_3d as atleast_3d
 from symgrad.graph.ops.joining import broadcast_arrays as broadcast_arrays
-from symgrad.graph.ops.joining import broadcast_shapes as broadcast_shapes
 from symgrad.graph.ops.joining import column_stack as column_stack
 from symgrad.graph.ops.joining import dsplit as dsplit
 from symgrad.graph.ops.joining import dstack as dstack
@@ -306,3 +306,11 @@ bool = bool_
 _STANDARD = ["__array_api_version__", "__array_namespace_info__"]
 __all__ = sorted(["nn", "optim", "random", "testing", *_STANDARD, *_publish(globals())])
 __all__ = sorted(["nn", "optim", "random", "special", "testing", *_publish(globals())])
+__all__ = sorted(
+    [
+        *("nn", "optim", "random", "testing"),
+        # What makes this module, too, a namespace of the Array API.
+        *("__array_api_version__", "__array_namespace_info__"),
+        *_publish(globals()),
+    ]
+)

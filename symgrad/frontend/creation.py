@@ -22,6 +22,7 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
+from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size
 from symgrad.graph.ops.arithmetic import add, multiply
@@ -32,7 +33,7 @@ from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, at_least, divide
-from symgrad.graph.types import Shape, require_int64_count
+from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
 
 
 def as_shape(op: str, shape: Any) -> Shape:
@@ -340,3 +341,19 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     if copy is False:
         _refuse_copy(f"a constant of {type(x).__name__}")
     return constant(np.from_dlpack(x))
+
+
+@provide
+def value_to_export(x: Tensor, copy: bool | None) -> np.ndarray[Any, Any]:
+    """Return a copy of the value of a constant; raises for any other tensor, which has none."""
+    literal = x.node.attrs.get("value")
+    if not isinstance(literal, ArrayLiteral):
+        raise DTypeError(
+            x.node.op,
+            f"a symbolic tensor {x.type} has no value to export by DLPack",
+            hint="compile the graph and call it, or use sg.run",
+            source=user_source(),
+        )
+    if copy is False:
+        raise BufferError("a constant is not exported without a copy")
+    return literal.array.copy()

@@ -13,9 +13,9 @@ from symgrad.frontend import creation as creation  # which declares its function
 from symgrad.frontend.container import mapped_op
 from symgrad.frontend.data_types import can_cast, finfo, iinfo, isdtype, result_type
 from symgrad.frontend.inspection import __array_namespace_info__
+from symgrad.frontend.shapes import broadcast_shapes
 from symgrad.graph import dtypes
 from symgrad.graph.ops import declare_all
-from symgrad.graph.ops.joining import broadcast_shapes
 from symgrad.graph.public_ops import PUBLIC_OPS
 
 __array_api_version__ = "2025.12"

@@ -58,9 +58,13 @@ def call_op(
 ) -> Any:
     """Call `op`, which takes NumPy's arguments as they are, but for the names of the first ones."""
     unnamed, named = _bound(function, args, options)
-    kinds = [parameter.kind for parameter in _parameters(op).values()]
-    missing = kinds.count(inspect.Parameter.POSITIONAL_ONLY) - len(unnamed)
-    for name in list(named)[: max(missing, 0)]:
+    parameters = _parameters(op)
+    places = list(parameters.values())[len(unnamed) :]
+    for name, parameter in zip(list(named), places, strict=False):
+        is_unnamed = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        has_other_name = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if not is_unnamed and not (has_other_name and name not in parameters):
+            break
         unnamed.append(named.pop(name))
     _check_named(function, op.__name__, op, named)
     return op(*unnamed, **named)

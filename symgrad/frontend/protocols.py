@@ -52,10 +52,10 @@ def array_function(
     """Do what `x.__array_function__` is asked for; `DTypeError` if nothing stands for it."""
     if not all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
         return NotImplemented  # NumPy then asks the others, such as a container
-    if function in ADAPTERS:
-        return call_adapter(function, args, options)
     if function in FUNCTIONS:
         return call_op(function, FUNCTIONS[function].function, args, options)
+    if function in ADAPTERS:
+        return call_adapter(function, args, options)
     name = getattr(function, "__name__", str(function))
     raise refuse(function, "nothing stands for it on a tensor", instead_of(name))
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
+import numpy as np
+
 from symgrad.errors import GraphError, user_source
+from symgrad.graph.late_binding import provided
 
 DEVICE = "cpu"
 
@@ -12,3 +17,34 @@ def require_device(op: str, device: str | None) -> None:
     if device is not None and device != DEVICE:
         problem = f"device {device!r} is not {DEVICE!r}, the only one there is"
         raise GraphError(op, problem, source=user_source())
+
+
+class OnDevice:
+    """What a tensor tells of its device, and how its value is handed to other libraries."""
+
+    __slots__ = ()
+
+    @property
+    def device(self) -> str:
+        """Where programs compute it: "cpu"."""
+        return DEVICE
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """Return the tensor itself; there is no device but "cpu"."""
+        require_device("to_device", device)
+        return self
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export a copy of the value of a constant; no other tensor has one before it is run."""
+        value = provided("value_to_export")(self, copy)
+        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return np.empty(0).__dlpack_device__()

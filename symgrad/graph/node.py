@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Union
 
-import numpy as np
-
 from symgrad.errors import DTypeError, Source, user_source
-from symgrad.graph.devices import DEVICE, require_device
+from symgrad.graph.devices import OnDevice
 from symgrad.graph.dtypes import DType, DTypeLike
 from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
@@ -32,7 +30,6 @@ from symgrad.graph.structures import (
 )
 from symgrad.graph.types import (
     Array,
-    ArrayLiteral,
     Attr,
     Immutable,
     Shape,
@@ -225,7 +222,7 @@ def make_node(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor(Operators["Tensor"], Immutable):
+class Tensor(Operators["Tensor"], OnDevice, Immutable):
     """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
 
     node: Node
@@ -251,11 +248,6 @@ class Tensor(Operators["Tensor"], Immutable):
     def size(self) -> Any:
         """The number of elements: an int, or a symbolic size."""
         return self.type.size
-
-    @property
-    def device(self) -> str:
-        """Where programs compute it: "cpu"."""
-        return DEVICE
 
     @property
     def name(self) -> str | None:
@@ -331,31 +323,6 @@ class Tensor(Operators["Tensor"], Immutable):
 
     def __getitem__(self, key: Any) -> Tensor:
         return self._call("getitem", key)
-
-    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor itself; there is no device but "cpu"."""
-        require_device("to_device", device)
-        return self
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Export a copy of the value of a constant; no other tensor has one before it is run."""
-        literal = self.node.attrs.get("value")
-        if not isinstance(literal, ArrayLiteral):
-            raise self._no_value("a DLPack capsule", "compile the graph and call it, or use sg.run")
-        if copy is False:
-            raise BufferError("a constant is not exported without a copy")
-        export = literal.array.copy().__dlpack__
-        return export(stream=stream, max_version=max_version, dl_device=dl_device)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return np.empty(0).__dlpack_device__()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return provided("array_namespace")(api_version)

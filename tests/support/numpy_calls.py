@@ -77,6 +77,10 @@ FUNCTIONS: dict[str, list[Call]] = {
     "concatenate": [lambda x, y, i, t: np.concatenate((x, y), 1, dtype="float64")],
     "copy": [lambda x, y, i, t: np.copy(x, order="K")],
     "count_nonzero": [lambda x, y, i, t: np.count_nonzero(i, axis=1, keepdims=True)],
+    "cumprod": [lambda x, y, i, t: np.cumprod(x, axis=1)],
+    "cumsum": [lambda x, y, i, t: np.cumsum(x), lambda x, y, i, t: np.cumsum(i, 0, out=None)],
+    "cumulative_prod": [lambda x, y, i, t: np.cumulative_prod(x[0], include_initial=True)],
+    "cumulative_sum": [lambda x, y, i, t: np.cumulative_sum(x, axis=1)],
     "delete": [lambda x, y, i, t: np.delete(x, [0, 2], axis=1), lambda x, y, i, t: np.delete(x, 5)],
     "diag": [lambda x, y, i, t: np.diag(x, 1), lambda x, y, i, t: np.diag(x[0], k=-1)],
     "diagflat": [lambda x, y, i, t: np.diagflat(x[:2], 1)],
@@ -166,6 +170,7 @@ FUNCTIONS: dict[str, list[Call]] = {
     ],
     "select": [lambda x, y, i, t: np.select([x > 0.5, t], [x, y], default=-1.0)],
     "shape": [lambda x, y, i, t: np.shape(x)],
+    "sinc": [lambda x, y, i, t: np.sinc(x)],
     "size": [lambda x, y, i, t: np.size(x), lambda x, y, i, t: np.size(x, 1)],
     "split": [lambda x, y, i, t: np.split(x, 2, axis=1)[0], lambda x, y, i, t: np.split(x, [1])[1]],
     "squeeze": [lambda x, y, i, t: np.squeeze(x[:1])],
@@ -270,23 +275,20 @@ REFUSED = _names(
     """
 angle apply_along_axis apply_over_axes argpartition argsort argwhere array2string array_repr
 array_str bincount busday_count busday_offset choose common_type compress convolve copyto
-corrcoef correlate cov cross cumprod cumsum cumulative_prod cumulative_sum
-datetime_as_string diag_indices_from digitize einsum_path extract fill_diagonal fix
-flatnonzero geomspace gradient histogram histogram2d histogram_bin_edges histogramdd i0 imag
-insert interp intersect1d is_busday isin ix_ kron lexsort linspace logspace may_share_memory
-median min_scalar_type nanargmax nanargmin nancumprod nancumsum nanmedian nanpercentile
-nanquantile nonzero packbits partition percentile piecewise place poly polyadd polyder
-polydiv polyfit polyint polymul polysub polyval put put_along_axis putmask quantile
-ravel_multi_index resize roots save savetxt savez savez_compressed searchsorted setdiff1d
-setxor1d shares_memory sinc sort sort_complex tril_indices_from trim_zeros triu_indices_from
-union1d unique unique_all unique_counts unique_inverse unique_values unpackbits
-unravel_index unwrap vander
+corrcoef correlate cov cross datetime_as_string diag_indices_from digitize einsum_path
+extract fill_diagonal fix flatnonzero geomspace gradient histogram histogram2d
+histogram_bin_edges histogramdd i0 imag insert interp intersect1d is_busday isin ix_ kron
+lexsort linspace logspace may_share_memory median min_scalar_type nanargmax nanargmin
+nancumprod nancumsum nanmedian nanpercentile nanquantile nonzero packbits partition
+percentile piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
+polyval put put_along_axis putmask quantile ravel_multi_index resize roots save savetxt
+savez savez_compressed searchsorted setdiff1d setxor1d shares_memory sort sort_complex
+tril_indices_from trim_zeros triu_indices_from union1d unique unique_all unique_counts
+unique_inverse unique_values unpackbits unravel_index unwrap vander
 """
 )
 REFUSED_UFUNCS = _names(
     """
-arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_count cbrt copysign cosh
-deg2rad degrees exp2 fmod frexp gcd hypot isnat lcm ldexp log10 log2 logaddexp logaddexp2
-nextafter rad2deg radians reciprocal signbit sinh spacing tan trunc
+bitwise_count frexp gcd isnat lcm ldexp spacing
 """
 )

@@ -8,18 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
-from symgrad.graph import dtypes
+from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
-from symgrad.graph.operands import broadcast_shapes as shape_of_operands
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.slicing import concat, flip, require_several
 from symgrad.graph.ops.structure import expand_dims, reshape
 from symgrad.graph.ops.views import narrow, split, swapaxes
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Size
-from symgrad.graph.types import Shape, TensorType
 
 
 @public(is_standard=True, functions=[np.broadcast_arrays])
@@ -35,28 +31,6 @@ def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
     """
     tensors = {f"operand {place}": as_tensor(x) for place, x in enumerate(arrays)}
     return tuple(broadcast_together("broadcast_arrays", **tensors)) if tensors else ()
-
-
-def broadcast_shapes(*shapes: Sequence[Any]) -> Shape:
-    """Return the shape that shapes, of ints and sizes, broadcast to; an unknown size is never 1.
-
-    Raises `ShapeError` for shapes that do not broadcast, `DTypeError` for what is no size.
-
-    >>> sg.broadcast_shapes((3,), (2, 1))
-    (2, 3)
-    """
-    given: dict[str, TensorType] = {}
-    for place, shape in enumerate(shapes):
-        sizes = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
-        for size in sizes:
-            if isinstance(size, bool) or not isinstance(size, int | Size):
-                raise DTypeError("broadcast_shapes", f"{size!r} is no size", source=user_source())
-        given[f"shape {place}"] = TensorType(dtypes.bool_, sizes)
-    try:
-        return shape_of_operands("broadcast_shapes", **given) if given else ()
-    except SymgradError as error:
-        error.source = user_source()
-        raise
 
 
 def _at_least(ndim: int, x: Any) -> Tensor:

@@ -66,7 +66,7 @@ def summable(x: Any, dtype: DTypeLike | None) -> Tensor:
     return cast(tensor, dtypes.uint64 if tensor.dtype.kind == "unsigned" else dtypes.int64)
 
 
-@public(is_standard=True, reduces=np.add, functions=[np.sum])
+@public(is_standard=True, reduces=np.add)
 def sum(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -76,7 +76,7 @@ def sum(
     return _kept(reduce_sum(x, axes), x, axes, keepdims)
 
 
-@public(is_standard=True, functions=[np.mean])
+@public(is_standard=True)
 def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Average over `axis`; integers as float32. A 16-bit float is rounded once, at the end."""
     x = float_operand(x)
@@ -135,7 +135,7 @@ GREATEST: dict[str, Number] = {
 } | {"any": np.inf}
 
 
-@public(is_standard=True, reduces=np.maximum, functions=[np.max])
+@public(is_standard=True, reduces=np.maximum)
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis`, nan if there is one; equals share the gradient."""
     x = as_tensor(x)
@@ -143,7 +143,7 @@ def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(apply(max_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
-@public(is_standard=True, reduces=np.minimum, functions=[np.min])
+@public(is_standard=True, reduces=np.minimum)
 def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the least element along `axis`, nan if there is one; equals share the gradient."""
     x = as_tensor(x)
@@ -177,7 +177,7 @@ min_op = define(
 )
 
 
-@public(is_standard=True, reduces=np.logical_or, functions=[np.any])
+@public(is_standard=True, reduces=np.logical_or)
 def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute whether an element along `axis` is true, or not 0."""
     x = _as_bool(x)
@@ -185,7 +185,7 @@ def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(apply(any_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
-@public(is_standard=True, reduces=np.logical_and, functions=[np.all])
+@public(is_standard=True, reduces=np.logical_and)
 def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute whether every element along `axis` is true, or not 0."""
     x = _as_bool(x)
@@ -215,7 +215,7 @@ all_op = define(
 )
 
 
-@public(is_standard=True, reduces=np.multiply, functions=[np.prod])
+@public(is_standard=True, reduces=np.multiply)
 def prod(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:

@@ -83,7 +83,7 @@ sum_op = define(
 )
 
 
-@public(is_standard=True, functions=[np.broadcast_to])
+@public(is_standard=True)
 def broadcast_to(x: Any, /, shape: Sequence[Any]) -> Tensor:
     """Broadcast `x` to `shape` as NumPy does; itself if it has that shape."""
     x = as_tensor(x)

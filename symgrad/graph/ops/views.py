@@ -156,7 +156,7 @@ def _roll_axis(x: Tensor, axis: int, distance: int) -> Tensor:
     return concat([narrow(x, axis, cut, size - cut), narrow(x, axis, 0, cut)], axis=axis)
 
 
-@public(is_standard=True, functions=[np.tile])
+@public(is_standard=True)
 def tile(x: Any, repetitions: Any, /) -> Tensor:
     """Repeat `x` as a whole along each axis; missing axes are added in front."""
     x = as_tensor(x)

@@ -116,7 +116,7 @@ def test_a_call_gives_for_tensors_what_it_gives_for_arrays(call):
         lambda x: np.spacing(x),
         lambda x: np.linalg.norm(x),
         lambda x: np.sin(x, out=np.zeros((3, 4), np.float32)),
-        lambda x: np.add.accumulate(x),
+        lambda x: np.add.accumulate(x, out=np.zeros((3, 4), np.float32)),
         lambda x: np.sum(x, out=np.zeros((), np.float32)),
         lambda x: np.add.reduceat(x, [0, 1]),
         lambda x: np.median(x),

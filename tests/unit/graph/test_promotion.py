@@ -116,7 +116,10 @@ def test_a_scalar_that_does_not_fit_is_refused():
         (lambda i: sg.arange(3), "int64"),
         (lambda i: sg.arange(3.0), "float32"),
         (lambda i: sg.zeros(3), "float32"),
-        (lambda i: sg.full((2,), 3), "int32"),
+        (lambda i: sg.full((2,), 3), "int64"),
+        (lambda i: sg.asarray(3), "int64"),
+        (lambda i: sg.asarray([1, 2]), "int64"),
+        (lambda i: sg.constant(3), "int32"),
     ],
 )
 def test_the_result_of_an_integer_operand_has_the_dtype(build, expected):
