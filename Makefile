@@ -42,7 +42,7 @@ array-api: .venv/stamp-array-api
 		PYTHONPATH="$(CURDIR)" PYTHONDONTWRITEBYTECODE=1 "$(CURDIR)/$(BIN)/python" -m pytest \
 		-p tests.array_api.suite_plugin -p no:cacheprovider --quiet --tb=short \
 		--disable-deadline --max-examples $(EXAMPLES) --disable-extension linalg fft \
-		--xfails-file "$(CURDIR)/tests/array_api/expected_failures.txt" $(CASES)
+		--xfails-file="$(CURDIR)/tests/array_api/expected_failures.txt" $(CASES)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.array_cases import ARRAY_CASES
 from tests.support.case import Case
 from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
@@ -18,6 +19,7 @@ CASES: tuple[Case, ...] = (
     *SPECIAL,
     *STRUCTURAL,
     *COMPOSITIONS,
+    *ARRAY_CASES,
     *CONTROL_CASES,
     *WRITING,
     *PREFIX_SCANS,

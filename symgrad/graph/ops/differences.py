@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import subtract
 from symgrad.graph.ops.comparison import not_equal
 from symgrad.graph.ops.slicing import concat
@@ -34,20 +34,19 @@ def diff(
         raise ShapeError("diff", f"n = {n} is negative", source=user_source())
     if n == 0:
         return tensor
-    ends = [_end(tensor, prepend, axis), [tensor], _end(tensor, append, axis)]
-    joined = concat([part for end in ends for part in end], axis=axis)
+    given = [part for part in (prepend, tensor, append) if part is not None]
+    parts = [_with_axes(tensor, part, axis) for part in promote_operands("diff", *given)]
+    joined = concat(parts, axis=axis)
     for _ in range(n):
         joined = _differences(joined, axis)
     return joined
 
 
-def _end(x: Tensor, part: Any, axis: int) -> list[Tensor]:
-    if part is None:
-        return []
-    tensor = as_tensor(part)
-    if tensor.ndim:
-        return [tensor]
-    return [broadcast_to(tensor, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))]
+def _with_axes(x: Tensor, part: Tensor, axis: int) -> Tensor:
+    """Return what is joined to `x`, a scalar as one element along the axis."""
+    if part.ndim or not x.ndim:
+        return part
+    return broadcast_to(part, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
 
 
 def _differences(x: Tensor, axis: int) -> Tensor:
