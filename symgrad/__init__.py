@@ -149,6 +149,9 @@ from symgrad.graph.ops.comparison import logical_or as logical_or
 from symgrad.graph.ops.comparison import logical_xor as logical_xor
 from symgrad.graph.ops.comparison import not_equal as not_equal
 from symgrad.graph.ops.comparison import where as where
+from symgrad.graph.ops.complex_parts import conj as conj
+from symgrad.graph.ops.complex_parts import imag as imag
+from symgrad.graph.ops.complex_parts import real as real
 from symgrad.graph.ops.contraction import dot as dot
 from symgrad.graph.ops.contraction import matmul as matmul
 from symgrad.graph.ops.contraction import outer as outer

@@ -53,7 +53,7 @@ _INSTEAD = {
     "str(x), or sg.Graph(x) for the program": "array2string array_repr array_str",
     "x.dtype and sg.result_type": "common_type min_scalar_type",
     "sg.special.i0e": "i0",
-    "real numbers: there are no complex tensors": "angle imag",
+    "real numbers: there are no complex tensors": "angle",
     "sg.run, and sg.save for variables": "save savetxt savez savez_compressed",
     "sg.floor and sg.log2": "frexp",
     "sg.multiply by sg.pow(2.0, n)": "ldexp",

@@ -169,11 +169,6 @@ def _heaviside(x: Any, y: Any) -> Tensor:
     return comparison.where(comparison.isnan(x), x, found)
 
 
-@_composes(np.conjugate)
-def _conjugate(x: Any) -> Tensor:
-    return as_tensor(x)  # there are real numbers only
-
-
 @_composes(np.matvec)
 def _matvec(x: Any, y: Any) -> Tensor:
     column = structure.expand_dims(as_tensor(y), -1)

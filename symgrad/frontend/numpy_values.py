@@ -239,11 +239,6 @@ def _isneginf(x: Any) -> Tensor:
 
 
 # There are real numbers only.
-@adapts("identity", np.real)
-def _real(val: Any) -> Tensor:
-    return as_tensor(val)
-
-
 @adapts("identity", np.real_if_close)
 def _real_if_close(a: Any, tol: float = 100) -> Tensor:
     return as_tensor(a)

@@ -124,11 +124,18 @@ class Array:
         return call(Tensor.to_device, self, device, stream=stream)
 
     def __getitem__(self, key: Any, /) -> Any:
-        items = key if isinstance(key, tuple) else (key,)
+        if _is_truth_value(key):  # a mask without axes: the array or nothing, along a new axis
+            return self[None, ...][: int(bool(key))]
+        items = _items(key)
         if self.ndim and len(items) == self.ndim and all(type(item) is int for item in items):
             # One step reads any element of a shape.
             items = tuple(Array(np.asarray(item)) for item in items)
-        return call(Tensor.__getitem__, self, tuple(map(_known, items)))
+        return call(Tensor.__getitem__, self, items)
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        if _is_truth_value(key):
+            key = ... if bool(key) else (None, slice(0, 0))
+        self.values = call(_written, self, _items(key), value).values
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         _model(self.values).__array_namespace__(api_version=api_version)  # refuses other versions
@@ -166,10 +173,22 @@ class Array:
         return operator.index(self.values)
 
 
+def _written(x: Tensor, key: tuple[Any, ...], value: Any) -> Tensor:
+    return x.at[key].set(value)  # type: ignore[no-any-return]
+
+
+def _is_truth_value(key: Any) -> bool:
+    return isinstance(key, Array) and key.ndim == 0 and key.values.dtype == np.bool_
+
+
+def _items(key: Any) -> tuple[Any, ...]:
+    """Return the items of a key: a mask and the bounds of a slice by their values."""
+    return tuple(map(_known, key if isinstance(key, tuple) else (key,)))
+
+
 def _known(item: Any) -> Any:
-    """Return an item of a key: a mask and the bounds of a slice by their values."""
     if isinstance(item, Array) and item.values.dtype == np.bool_:
-        return item.values if item.ndim else bool(item)
+        return item.values
     if isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         return slice(*(operator.index(b) if isinstance(b, Array) else b for b in bounds))

@@ -1,4 +1,4 @@
-"""A pytest plugin for the public conformance suite: what needs complex numbers is left out.
+"""A pytest plugin for the public conformance suite: no complex numbers, and no extensions.
 
 The suite looks for the widest complex dtype when it is imported. So there are names for two of them
 for as long as that takes, and they are taken out of what the suite draws from before the modules
@@ -46,19 +46,18 @@ _pairs[:] = [
 ]  # the table has this list
 
 
-def _is_complex(item: pytest.Item) -> bool:
-    parameters = (
-        item.callspec.params
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        else {}
+def _is_left_out(item: pytest.Item) -> bool:
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    is_complex = getattr(parameters.get("case"), "is_complex", False) or any(
+        isinstance(value, SimpleNamespace) for value in parameters.values()
     )
-    is_case = getattr(parameters.get("case"), "is_complex", False)
-    return is_case or any(isinstance(value, SimpleNamespace) for value in parameters.values())
+    is_of_extension = item.get_closest_marker("xp_extension") is not None
+    return is_complex or is_of_extension or parameters.get("category") in ("linalg", "fft")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the special cases of complex operands."""
-    left_out = [item for item in items if _is_complex(item)]
+    """Leave out the special cases of complex operands, and the extensions."""
+    left_out = [item for item in items if _is_left_out(item)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not _is_complex(item)]
+    items[:] = [item for item in items if not _is_left_out(item)]

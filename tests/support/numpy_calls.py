@@ -106,6 +106,7 @@ FUNCTIONS: dict[str, list[Call]] = {
     ],
     "hsplit": [lambda x, y, i, t: np.hsplit(x, 2)[1]],
     "hstack": [lambda x, y, i, t: np.hstack([x, y]), lambda x, y, i, t: np.hstack((x[0], y[0]))],
+    "imag": [lambda x, y, i, t: np.imag(x)],
     "inner": [lambda x, y, i, t: np.inner(x, y)],
     "iscomplex": [lambda x, y, i, t: np.iscomplex(x)],
     "iscomplexobj": [lambda x, y, i, t: np.iscomplexobj(x)],
@@ -277,7 +278,7 @@ angle apply_along_axis apply_over_axes argpartition argsort argwhere array2strin
 array_str bincount busday_count busday_offset choose common_type compress convolve copyto
 corrcoef correlate cov cross datetime_as_string diag_indices_from digitize einsum_path
 extract fill_diagonal fix flatnonzero geomspace gradient histogram histogram2d
-histogram_bin_edges histogramdd i0 imag insert interp intersect1d is_busday isin ix_ kron
+histogram_bin_edges histogramdd i0 insert interp intersect1d is_busday isin ix_ kron
 lexsort linspace logspace may_share_memory median min_scalar_type nanargmax nanargmin
 nancumprod nancumsum nanmedian nanpercentile nanquantile nonzero packbits partition
 percentile piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
