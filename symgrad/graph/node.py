@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Any, Literal, Union
 
 from symgrad.errors import DTypeError, Source, user_source
+from symgrad.graph.array_methods import ArrayMethods
 from symgrad.graph.devices import OnDevice
-from symgrad.graph.dtypes import DType, DTypeLike
+from symgrad.graph.dtypes import DType
 from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
 from symgrad.graph.structures import (
@@ -222,7 +223,7 @@ def make_node(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor(Operators["Tensor"], OnDevice, Immutable):
+class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
     """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
 
     node: Node
@@ -253,73 +254,6 @@ class Tensor(Operators["Tensor"], OnDevice, Immutable):
     def name(self) -> str | None:
         """The name given by the user, with its scopes; None if there is none."""
         return self.node.name
-
-    @property
-    def T(self) -> Tensor:  # noqa: N802 - the Array API's name
-        return self._call("matrix_transpose" if self.ndim == 2 else "reverse_axes")
-
-    @property
-    def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
-        return self._call("matrix_transpose")
-
-    def sum(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("sum", axis, **options)
-
-    def prod(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("prod", axis, **options)
-
-    def max(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("max", axis, **options)
-
-    def min(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("min", axis, **options)
-
-    def mean(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("mean", axis, **options)
-
-    def any(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("any", axis, **options)
-
-    def all(self, axis: Any = None, **options: Any) -> Tensor:
-        return self._call("all", axis, **options)
-
-    def argmax(self, axis: int | None = None, **options: Any) -> Tensor:
-        return self._call("argmax", axis, **options)
-
-    def argmin(self, axis: int | None = None, **options: Any) -> Tensor:
-        return self._call("argmin", axis, **options)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """Reshape to `shape`, given as one tuple or as separate sizes."""
-        one = len(shape) == 1 and isinstance(shape[0], tuple | list)
-        return self._call("reshape", tuple(shape[0]) if one else shape)
-
-    def flatten(self) -> Tensor:
-        return self._call("reshape", (-1,))
-
-    def transpose(self, *axes: Any) -> Tensor:
-        """Permute the axes; without arguments, reverse them."""
-        if not axes or axes[0] is None:
-            return self._call("reverse_axes")
-        return self._call("permute_dims", axes[0] if isinstance(axes[0], tuple | list) else axes)
-
-    def squeeze(self, axis: Any = None) -> Tensor:
-        return self._call("squeeze", axis)
-
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        return self._call("astype", dtype)
-
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        return self._call("clip", min, max)
-
-    def round(self) -> Tensor:
-        return self._call("round")
-
-    def dot(self, other: Any) -> Tensor:
-        return self._call("dot", other)
-
-    def take(self, indices: Any, axis: int | None = None) -> Tensor:
-        return self._call("take", indices, axis=axis)
 
     def __getitem__(self, key: Any) -> Tensor:
         return self._call("getitem", key)

@@ -15,7 +15,12 @@ _METHODS = [
     *((F, name, (), {"axis": 2, "keepdims": True}) for name in ("sum", "max", "min", "prod")),
     *((F, name, (), {"axis": 1}) for name in ("argmax", "argmin", "any", "all", "squeeze")),
     *((F, "clip", limits, {}) for limits in ((0, 1), (None, 1), (0,))),
-    (F, "round", (), {}),
+    *((F, name, (), {}) for name in ("round", "ravel", "conj", "cumsum", "var", "std")),
+    *((F, name, (2,), {"correction": 1}) for name in ("var", "std")),
+    *((F, name, (0,), {}) for name in ("cumsum", "cumprod")),
+    (F, "swapaxes", (0, 2), {}),
+    (F, "repeat", (2,), {"axis": 0}),
+    (F, "diagonal", (1, 0, 2), {}),
     (F, "reshape", ((4, 3),), {}),
     (F, "astype", ("int8",), {}),
     (F, "take", ([0, 2],), {"axis": 2}),
@@ -56,3 +61,15 @@ def test_a_method_is_the_function_of_its_name(x, name, operands, options):
 def test_an_operator_is_the_function_it_is_named_after(sign, name):
     other = I.reshape((4, 3)) if name == "matmul" else 3
     assert _text(sign(I, other)) == _text(getattr(sg, name)(I, other))
+
+
+def test_methods_of_diagonals_take_numpys_axes():
+    assert _text(F.diagonal()) == _text(sg.diagonal(F, 0, 0, 1))
+    assert _text(F.trace(1)) == _text(sg.trace(F, offset=1, axis1=0, axis2=1))
+    assert sg.diagonal(F).shape == (3, 1)
+    assert F.diagonal().shape == (4, 1)
+
+
+def test_a_copy_is_a_node_of_its_own():
+    assert F.copy() is not F
+    assert F.copy().node.inputs == (F,)

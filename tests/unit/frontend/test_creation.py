@@ -1,0 +1,84 @@
+"""Creation from what is there: copies, other libraries' arrays, grids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+X = sg.placeholder((2,), name="x")
+
+
+def test_a_tensor_is_its_own_array():
+    assert sg.asarray(X) is X
+    assert sg.asarray(X, copy=False) is X
+    copied = sg.asarray(X, copy=True)
+    assert copied is not X
+    assert copied.node.inputs == (X,)
+    assert sg.asarray(X, dtype="float64", copy=True).dtype == "float64"
+
+
+def test_a_copy_that_is_not_wanted_is_refused():
+    for call, text in (
+        (
+            lambda: sg.asarray(X, dtype="float64", copy=False),
+            "asarray: f32[2] in float64 is a copy",
+        ),
+        (lambda: sg.asarray([1, 2], copy=False), "asarray: a constant of list is a copy"),
+        (lambda: sg.asarray(np.ones(2), copy=False), "asarray: a constant of ndarray is a copy"),
+        (lambda: sg.from_dlpack(np.ones(2), copy=False), "a constant of ndarray is a copy"),
+    ):
+        with pytest.raises(ValueError, match="copy=False asks for none") as caught:
+            call()
+        assert text in str(caught.value)
+
+
+def test_numbers_and_arrays_have_their_dtypes():
+    assert sg.asarray(np.ones(2)).dtype == "float64"
+    assert sg.asarray(np.int8(1)).dtype == "int8"
+    assert sg.asarray([True, False]).dtype == "bool"
+    assert sg.asarray([1, 2.5]).dtype == "float32"
+    assert sg.asarray([2**63]).dtype == "uint64"
+    assert sg.asarray([]).dtype == "float32"
+    assert sg.asarray(sg.placeholder(("n",)).shape[0]).dtype == "int64"
+    with pytest.raises(sg.DTypeError, match="does not fit int8"):
+        sg.asarray([1, 1000], dtype="int8")
+
+
+def test_what_another_library_holds_becomes_a_constant():
+    given = np.arange(6, dtype=np.int16).reshape(2, 3)
+    held = sg.from_dlpack(given)
+    assert held.dtype == "int16"
+    given[0, 0] = 99
+    np.testing.assert_array_equal(sg.run(held), [[0, 1, 2], [3, 4, 5]])
+    assert sg.from_dlpack(X) is X
+
+
+def test_a_constant_is_exported_as_a_copy():
+    held = sg.constant([1.0, 2.0])
+    taken = np.from_dlpack(held)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(taken, np.array([1.0, 2.0], np.float32), strict=True)
+    taken[0] = 9
+    np.testing.assert_array_equal(sg.run(held), [1.0, 2.0])
+    assert held.__dlpack_device__() == np.ones(1).__dlpack_device__()
+    with pytest.raises(BufferError, match="not exported without a copy"):
+        held.__dlpack__(copy=False)
+
+
+def test_a_tensor_without_a_value_is_not_exported():
+    for x in (X, X + 1, sg.zeros(2)):
+        with pytest.raises(sg.DTypeError, match="has no value to export by DLPack"):
+            np.from_dlpack(x)
+
+
+def test_a_grid_takes_vectors_and_scalars():
+    first, second = sg.meshgrid(sg.arange(3), 5)
+    assert first.shape == second.shape == (1, 3)
+    assert sg.meshgrid() == ()
+    (alone,) = sg.meshgrid(X)
+    assert alone.shape == (2,)
+    with pytest.raises(sg.ShapeError, match=r"meshgrid: operand 1: f32\[2, 2\] is no vector"):
+        sg.meshgrid(X, sg.zeros((2, 2)))
+    with pytest.raises(sg.GraphError, match="meshgrid: 'yx' is neither 'xy' nor 'ij'"):
+        sg.meshgrid(X, X, indexing="yx")  # type: ignore[arg-type]
