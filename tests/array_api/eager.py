@@ -59,8 +59,9 @@ def _key(leaf: Any) -> Any:
         return leaf.values.dtype, leaf.values.shape
     if isinstance(leaf, np.ndarray):
         return leaf.dtype, leaf.shape, leaf.tobytes()
-    # Numbers by their text, since 0.0 and -0.0, or 1 and True, are equal.
-    return type(leaf), repr(leaf)
+    if isinstance(leaf, float):
+        return float, np.float64(leaf).tobytes()  # zeros and nan have signs
+    return type(leaf), repr(leaf)  # 1 and True are equal
 
 
 def _build(function: Callable[..., Any], leaves: list[Any], nest: Any) -> Built:

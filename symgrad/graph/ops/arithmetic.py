@@ -25,7 +25,6 @@ from symgrad.graph.ops.elementwise import (
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
-from symgrad.graph.types import Array
 
 
 @public(is_standard=True, ufuncs=[np.add])
@@ -199,12 +198,8 @@ abs_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.sign])
 def sign(x: Any, /) -> Tensor:
-    """Compute 1 for positive numbers, -1 for negative ones; zeros and nan stay as they are."""
+    """Compute 1 for positive numbers, -1 for negative ones, 0 for zeros; nan stays."""
     return apply(sign_op, as_tensor(x))
-
-
-def _sign_meaning(x: Array) -> Array:
-    return np.where(x == 0, x, np.sign(x))
 
 
 def _sign_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
@@ -212,14 +207,16 @@ def _sign_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
     zero, one = s.const(0, dtype), s.const(1, dtype)
     sign_of_rest = x
     if dtype.kind != "unsigned":
-        sign_of_rest = s.select(s.call("lt", x, zero), s.const(-1, dtype), x)
+        # What is left is nan or a zero, of which the sum with 0 has no sign.
+        unsigned = s.call("add", x, zero) if dtype.is_float else x
+        sign_of_rest = s.select(s.call("lt", x, zero), s.const(-1, dtype), unsigned)
     return s.select(s.call("gt", x, zero), one, sign_of_rest)
 
 
 sign_op = elementwise(
     "sign",
     infer=infer_same("sign", is_number),
-    reference=rounded_once(_sign_meaning),
+    reference=rounded_once(np.sign),
     grad="none",
     body=_sign_body,
 )

@@ -52,10 +52,10 @@ def test_a_foreign_object_is_asked(sign):
 
 
 @pytest.mark.parametrize("sign", [*_ARITHMETIC, *_BITS, *_ORDER])
-@pytest.mark.parametrize("other", [NOTHING, object(), Fraction(1, 2), {1}], ids=repr)
+@pytest.mark.parametrize("other", [NOTHING, object(), {1}], ids=repr)
 def test_what_nobody_takes_is_pythons_type_error(sign, other):
     for operands in ((I, other), (other, I)):
-        with pytest.raises(TypeError, match="not supported|unsupported operand"):
+        with pytest.raises(TypeError, match=r"not supported|unsupported operand"):
             sign(*operands)
 
 
