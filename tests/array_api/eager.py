@@ -12,6 +12,7 @@ import importlib
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,21 @@ from symgrad.graph.node import Tensor
 
 _STEPS_KEPT = 3000  # machine code takes memory
 
-# What a call builds: the step, or the values where nothing is computed; and what is to be put
-# where into the result.
+# What a call builds: the step, the places of what it gives among the results, all of the results,
+# in which a `_Given` stands for an operand, and their nest.
 Built = tuple[Callable[..., Any], Sequence[int], list[Any], Any]
 _built: OrderedDict[Any, Built] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class _Given:
+    place: int
 
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return what `function` of symgrad, which builds graph, gives for arrays."""
     leaves, nest = _flat((args, kwargs))
-    arrays = [leaf.values for leaf in leaves if isinstance(leaf, Array)]
+    arrays = [leaf for leaf in leaves if isinstance(leaf, Array)]
     key = function, nest, tuple(map(_key, leaves))
     if key not in _built:
         _built[key] = _build(function, leaves, nest)
@@ -39,8 +45,9 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             _built.popitem(last=False)
     _built.move_to_end(key)
     run, places, results, result_nest = _built[key]
-    results = list(results)
-    for place, values in zip(places, run(*arrays), strict=True):
+    # A tensor that comes back as it is, is the array itself.
+    results = [arrays[r.place] if isinstance(r, _Given) else r for r in results]
+    for place, values in zip(places, run(*(a.values for a in arrays)), strict=True):
         results[place] = Array(values)
     return _unflat(result_nest, results)
 
@@ -67,10 +74,12 @@ def _key(leaf: Any) -> Any:
 def _build(function: Callable[..., Any], leaves: list[Any], nest: Any) -> Built:
     given = [_model(leaf.values) if isinstance(leaf, Array) else leaf for leaf in leaves]
     args, kwargs = _unflat(nest, given)
+    inputs = [tensor for tensor in given if isinstance(tensor, Tensor)]
+    positions = {tensor: _Given(place) for place, tensor in enumerate(inputs)}
     results, result_nest = _flat(function(*args, **kwargs))
+    results = [positions.get(r, r) if isinstance(r, Tensor) else r for r in results]
     places = [place for place, result in enumerate(results) if isinstance(result, Tensor)]
     tensors = [results[place] for place in places]
-    inputs = [tensor for tensor in given if isinstance(tensor, Tensor)]
     if all(t.node.op == "constant" for t in tensors):  # there is nothing to compute
         literals = [t.node.attrs["value"] for t in tensors]
         return lambda *_: [x.array.copy() for x in literals], places, results, result_nest
