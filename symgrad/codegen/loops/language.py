@@ -198,7 +198,23 @@ class Accumulator:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Combining:
+    """What folds and prefix scans have: accumulators, items, and how two sides are combined."""
+
+    accumulators: tuple[Accumulator, ...]
+    var: str
+    extent: int
+    lanes: int
+    body: tuple[Stmt, ...]
+    items: tuple[Atom, ...]
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    combine: tuple[Let, ...]
+    combined: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Combining):
     """A reduction; its results are bound to the names of the accumulators.
 
         fold s: f32 = 0.0 for k in 0..784 lanes(32) {
@@ -216,57 +232,33 @@ class Fold:
     depend on the fold's variable is one like any other.
     """
 
-    accumulators: tuple[Accumulator, ...]
-    var: str
-    extent: int
-    lanes: int
-    body: tuple[Stmt, ...]
-    items: tuple[Atom, ...]
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    combine: tuple[Let, ...]
-    combined: tuple[Atom, ...]
-
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(Combining):
     """A prefix scan: a reduction of the elements up to each, and what is done with it.
 
-        prefix s: f32 = -0.0 for k in 0..784 lanes(16) {
-          t1: f32 = x[784*i + k]
-          yield t1
-        } combine (a0) (b0) {
-          c0: f32 = add(a0, b0)
-          yield c0
-        } each {
-          y[784*i + k] = s
-        }
+        prefix s: f32 = -0.0 for k in 0..784 { ... } combine (a0) (b0) { ... } each { y[k] = s }
 
     `each` is run for every k, where the names of the accumulators are the running results: those of
-    the elements 0 to k, or with `exclusive` (printed as a mark) those before k.
+    the elements 0 to k, or with `exclusive` (printed as a mark) those before k. One that is
+    `ordered` (a mark too) has no lanes: its elements are combined one after another.
 
     With `lanes(n)`, n a power of two, elements are taken in blocks of n while so many are left,
     then of n/2, and so on. In a block, each item is combined with the one 1 before it (the identity
     if that is outside of the block), what comes of it with that 2 before, then 4, up to half a
     block; and then what the blocks before have come to with each, or if exclusive with the one
     before each, but that a block of one element takes it as it is. The order is thereby fixed,
-    whatever the machine's vectors are. One that is `ordered` (a mark too) has no lanes: its
-    elements are combined one after another.
+    whatever the machine's vectors are.
     """
 
-    accumulators: tuple[Accumulator, ...]
-    var: str
-    extent: int
-    lanes: int
-    body: tuple[Stmt, ...]
-    items: tuple[Atom, ...]
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    combine: tuple[Let, ...]
-    combined: tuple[Atom, ...]
     each: tuple[Stmt, ...]
     exclusive: bool = False
     ordered: bool = False
+
+    @property
+    def has_values_as_indices(self) -> bool:
+        """Whether an index in it is data; it then has no lanes."""
+        return any(isinstance(s, Check) for s in (*self.body, *self.each))
 
     @property
     def blocks(self) -> Iterator[tuple[int, int, int]]:

@@ -235,42 +235,35 @@ class _Parser(TokenReader):
         return tuple(names)
 
     def _fold(self) -> Fold:
-        accumulators, var, extent = self._head()
-        lanes = self._marked_number("lanes")
+        accumulators, var, extent, lanes = self._head()
         combining = self._combining(accumulators)
         self._values.update((a.name, a.identity.dtype) for a in accumulators)
         return Fold(accumulators, var, extent, lanes, *combining)
 
     def _prefix(self) -> Prefix:
-        accumulators, var, extent = self._head()
-        lanes = self._marked_number("lanes")
+        accumulators, var, extent, lanes = self._head()
         is_exclusive, is_ordered = self.accept("exclusive"), self.accept("ordered")
-        body, items, left, right, combine, combined = self._combining(accumulators)
+        combining = self._combining(accumulators)
         self.take("each")
         self._values.update((a.name, a.identity.dtype) for a in accumulators)
         return Prefix(
-            accumulators=accumulators,
-            var=var,
-            extent=extent,
-            lanes=lanes,
-            body=body,
-            items=items,
-            left=left,
-            right=right,
-            combine=combine,
-            combined=combined,
+            accumulators,
+            var,
+            extent,
+            lanes,
+            *combining,
             each=self._block(),
             exclusive=is_exclusive,
             ordered=is_ordered,
         )
 
-    def _head(self) -> tuple[tuple[Accumulator, ...], str, int]:
-        """Take the accumulators of a reduction, its variable and its extent."""
+    def _head(self) -> tuple[tuple[Accumulator, ...], str, int, int]:
+        """Take the accumulators of a reduction, its variable, its extent and its lanes."""
         accumulators = [self._accumulator()]
         while self.accept(","):
             accumulators.append(self._accumulator())
         self.take("for")
-        return tuple(accumulators), *self.range()
+        return tuple(accumulators), *self.range(), self._marked_number("lanes")
 
     def _combining(
         self, accumulators: Sequence[Accumulator]

@@ -268,7 +268,7 @@ class _Interpreter:
 
     def _prefix(self, prefix: Prefix) -> None:
         totals = [self._rows(constant_array(a.identity), 1)[0] for a in prefix.accumulators]
-        if _is_free(inside(prefix), Check):
+        if not prefix.has_values_as_indices:
             for start, stop in self._parts(prefix.extent, prefix.lanes):
                 with self._axis(prefix.var, start, stop):
                     self.body(prefix.body)

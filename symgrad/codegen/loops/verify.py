@@ -51,7 +51,6 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
-    has_check,
 )
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.graph.dtypes import DType, bool_, int64
@@ -299,8 +298,8 @@ class _Verifier:
         assert not has_stores, f"the items over {prefix.var} are computed without stores"
         has_loops = any(isinstance(s, Loop) for s in (*prefix.body, *prefix.each))
         assert not has_loops, f"a loop in the prefix scan over {prefix.var}"
-        can_fail = prefix.lanes > 1 and has_check((prefix,))
-        assert not can_fail, f"an index is checked in the lanes of {prefix.var}"
+        is_indexed = prefix.lanes > 1 and prefix.has_values_as_indices
+        assert not is_indexed, f"an index that is data in the lanes of {prefix.var}"
         for accumulator, dtype in zip(prefix.accumulators, dtypes, strict=True):
             self._free(accumulator.name, scope)
             self._bind(accumulator.name, dtype, inside, varies=inside.lane is not None)

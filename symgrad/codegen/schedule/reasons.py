@@ -21,7 +21,6 @@ from symgrad.codegen.loops.language import (
     Product,
     Stmt,
     Store,
-    has_check,
 )
 from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
 from symgrad.codegen.target import Target
@@ -104,8 +103,8 @@ def _prefix_reason(prefix: Prefix) -> str:
         )
     if prefix.ordered:
         return f"{prefix.var} one by one: its elements are combined in their order only"
-    if has_check((prefix,)):
-        return f"{prefix.var} one by one: an index that is data is checked in it"
+    if prefix.has_values_as_indices:
+        return f"{prefix.var} one by one: an index in it is data"
     return f"{prefix.var} one by one: a loop around has the vectors, or {prefix.extent} are few"
 
 

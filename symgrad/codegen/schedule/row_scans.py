@@ -51,7 +51,6 @@ from symgrad.codegen.loops.language import (
     Ref,
     Stmt,
     Store,
-    has_check,
 )
 from symgrad.codegen.loops.rewrite import drop_unused, indices
 from symgrad.codegen.schedule.vectorize import nested, perfect_nest
@@ -81,7 +80,9 @@ def _plan(statement: Stmt) -> _RowScan | None:
     if not isinstance(statement, For):
         return None
     loops, body = perfect_nest(statement)
-    if len(body) != 1 or not isinstance(prefix := body[0], Prefix) or has_check(body):
+    if len(body) != 1 or not isinstance(prefix := body[0], Prefix):
+        return None
+    if prefix.has_values_as_indices:
         return None
     is_long = prefix.extent > MAX_STREAMS and all(loop.extent for loop in loops)
     along = [loop for loop in loops if _goes_along_rows(loop, prefix)]

@@ -24,7 +24,6 @@ from symgrad.codegen.loops.language import (
     Reduction,
     Ref,
     Stmt,
-    has_check,
     inside,
 )
 from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
@@ -251,7 +250,7 @@ def _in_lanes(loop: Reduction) -> Reduction:
 
 def _lanes_of_prefix(prefix: Prefix) -> int:
     """Return how many elements a block of a prefix scan has: a function of its shape and dtypes."""
-    if prefix.ordered or has_check((prefix,)):
+    if prefix.ordered or prefix.has_values_as_indices:
         return 1
     itemsize = max(a.identity.dtype.itemsize for a in prefix.accumulators)
     most = min(VECTOR_BYTES // itemsize, _power_of_two_below(prefix.extent))

@@ -209,6 +209,14 @@ def test_a_scan_at_indices_that_are_data_is_checked_one_by_one():
         step(values, places)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scan_of_a_block_at_a_place_that_is_data_agrees_on_all_floors(axis):
+    x, i = sg.placeholder((40, 50)), sg.placeholder((), "int64")
+    y = sg.cumsum(sg.dynamic_slice(x, (i, 3), (30, 40)), axis=axis)
+    values = np.random.default_rng(3).standard_normal((40, 50)).astype(np.float32)
+    assert run_everywhere(Graph([y], [x, i]), [values, np.array(99)]) is None
+
+
 def test_a_scan_in_a_loop_is_written_out_with_it():
     x = sg.placeholder((19,), "float64")
     y = sg.fori_loop(0, 5, lambda i, v: sg.cumsum(v) * 0.5, x)
