@@ -2,9 +2,8 @@
 
 A kernel is a list of loop nests over flat buffers, in three-address form: a statement computes one
 operation of atoms (`Ref` or `Const`), so no consumer recurses over expressions. Everything is a
-frozen dataclass compared by value; each docstring shows the printed form. The language knows
-neither tensors nor machines: a schedule is written in it as `vector(16)`, `lanes(32)` and
-`parallel(512)`.
+frozen dataclass compared by value; each docstring shows the printed form. The language knows no
+tensors and no machines: a schedule is written in it as `vector(16)` or `parallel(512)`.
 """
 
 from __future__ import annotations
@@ -239,16 +238,15 @@ class Prefix(Combining):
 
         prefix s: f32 = -0.0 for k in 0..784 { ... } combine (a0) (b0) { ... } each { y[k] = s }
 
-    `each` is run for every k, where the names of the accumulators are the running results: those of
-    the elements 0 to k, or with `exclusive` (printed as a mark) those before k. One that is
-    `ordered` (a mark too) has no lanes: its elements are combined one after another.
+    `each` is run for every k, where the names of the accumulators are the results of elements 0 to
+    k, or with the mark `exclusive` of those before k. One that is `ordered` has no lanes: elements
+    are combined one after another.
 
     With `lanes(n)`, n a power of two, elements are taken in blocks of n while so many are left,
     then of n/2, and so on. In a block, each item is combined with the one 1 before it (the identity
     if that is outside of the block), what comes of it with that 2 before, then 4, up to half a
-    block; and then what the blocks before have come to with each, or if exclusive with the one
-    before each, but that a block of one element takes it as it is. The order is thereby fixed,
-    whatever the machine's vectors are.
+    block; then what the blocks before have come to with each, or if exclusive with the one before
+    each, but that a block of one element takes it as it is. No machine's vectors decide the order.
     """
 
     each: tuple[Stmt, ...]
@@ -257,18 +255,17 @@ class Prefix(Combining):
 
     @property
     def has_values_as_indices(self) -> bool:
-        """Whether an index in it is data; it then has no lanes."""
-        return any(isinstance(s, Check) for s in (*self.body, *self.each))
+        """Whether an index in it is data: it then has no lanes."""
+        return any(isinstance(s, Check) for s in inside(self))
 
     @property
     def blocks(self) -> Iterator[tuple[int, int, int]]:
         """The blocks of one size: their first element, the one behind their last, and the size."""
         start, size = 0, self.lanes
         while size:
-            stop = start + (self.extent - start) // size * size
-            if stop > start:
-                yield start, stop, size
-            start, size = stop, size // 2
+            if count := (self.extent - start) // size * size:
+                yield start, start + count, size
+            start, size = start + count, size // 2
 
 
 @dataclass(frozen=True, slots=True)
