@@ -10,10 +10,11 @@ import numpy as np
 
 import symgrad as sg
 from symgrad.graph import dtypes
-from symgrad.graph.ops.cumulative import cumprod_op, cumsum_op, linear_recurrence
+from symgrad.graph.ops.cumulative import cumsum_op
 from symgrad.graph.ops.exponential_scans import exponential_sum_op, logcumsumexp_op
 from symgrad.graph.ops.prefix_scans import scan_along
 from symgrad.graph.ops.running_extremes import cummax_op, cummin_op, restarting_sum
+from symgrad.graph.ops.running_products import cumprod_op, linear_recurrence
 from tests.support.case import FLOATS, NUMBERS, Array, Case, Real, Truth
 
 # Longer than one block of elements, and no multiple of one.

@@ -133,7 +133,7 @@ _REDUCTIONS = (
     *_reduction("mean", np.mean, Real(_BLOCK), op="divide", also=(((1, 1, 1),),)),
     *_reduction("prod", np.prod, Real(_BLOCK, 0.5, 1.5)),
     *_reduction("prod", np.prod, Real(_BLOCK, 0.5, 2.0, zeros=2), accepts=FLOATS,
-                symbolic=False, suffix="_with_zeros"),
+                suffix="_with_zeros"),
     *_reduction("max", np.max, Real(_BLOCK), also=(((1, 1, 1),),)),
     *_reduction("min", np.min, Real(_BLOCK), also=(((1, 1, 1),),)),
     *_reduction("any", np.any, Real(_BLOCK), accepts=_EVERY, order=0),

@@ -1,10 +1,10 @@
 """Prefix scans, what they share: type rules, NumPy meanings, and kernels.
 
-No op is declared here; the families are sums and products (`cumulative.py`), maxima and minima
-(`running_extremes.py`) and exponentials (`exponential_scans.py`). Every record has an `axis`; with
-`reverse` the scan begins at its end, and with `exclusive` an element's own is left out of what
-stands at its place. The adjoint of a sum of some elements before is the sum of some after, so each
-gradient is a scan in the other direction.
+No op is declared here; the families are sums (`cumulative.py`), products (`running_products.py`),
+maxima and minima (`running_extremes.py`) and exponentials (`exponential_scans.py`). Every record
+has an `axis`; with `reverse` the scan begins at its end, and with `exclusive` an element's own is
+left out of what stands at its place. The adjoint of a sum of some elements before is the sum of
+some after, so each gradient is a scan in the other direction.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ from symgrad.graph.ops.elementwise import (
     is_number,
     rounded_once,
 )
-from symgrad.graph.ops.slicing import place, slice_axes
+from symgrad.graph.ops.prefix_scans import scan_along
+from symgrad.graph.ops.running_products import cumprod_op
 from symgrad.graph.ops.structure import (
     Axes,
     accumulator_dtype,
@@ -44,7 +45,7 @@ from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Accumulators, Number, Reduce, ScalarExpr
-from symgrad.graph.types import Array, TensorType, static
+from symgrad.graph.types import Array, TensorType
 
 
 def _kept(reduced: Tensor, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
@@ -225,70 +226,25 @@ def prod(
     return _kept(apply(prod_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
-def _prod_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
-    (x,) = node.inputs
-    is_known = isinstance(_count(x, axes), int)
-    others = _product_of_others(x, axes) if is_known else _quotients(node, axes)
-    spread = broadcast_to(reshape(g, kept_shape(x.type, axes)), x.shape)
-    return (multiply(spread, others),)
-
-
 # Note [Gradient of prod]
 # The gradient to an element is the product of the others. Dividing the product by the element
 # fails at 0, so it is the product of those before times the product of those after, each a prefix
-# product by doubling: right for any number of zeros, and differentiable again.
+# scan: right for any number of zeros, and differentiable again.
 
 
-def _product_of_others(x: Tensor, axes: Axes) -> Tensor:
-    if 0 in x.shape:
-        return x
+def _prod_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
+    (x,) = node.inputs
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     order = [*rest, *axes]
     moved = permute_dims(x, order)
     rows = reshape(moved, (*(x.shape[a] for a in rest), _count(x, axes)))
-    after = _flipped_last(_product_of_earlier(_flipped_last(rows)))
-    others = reshape(multiply(_product_of_earlier(rows), after), moved.shape)
-    return permute_dims(others, tuple(int(a) for a in np.argsort(order)))
-
-
-def _flipped_last(x: Tensor) -> Tensor:
-    start = [0] * (x.ndim - 1) + [x.shape[-1] - 1]
-    return slice_axes(x, start, x.shape, [1] * (x.ndim - 1) + [-1])
-
-
-def _product_of_earlier(x: Tensor) -> Tensor:
-    """Return for each element the product of those before it on the last axis."""
-    product = _shifted(x, 1)
-    distance = 1
-    while distance < static(x.shape[-1]):
-        product = multiply(product, _shifted(product, distance))
-        distance *= 2
-    return product
-
-
-def _shifted(x: Tensor, distance: int) -> Tensor:
-    """Return `x` moved towards the end of its last axis, ones coming in."""
-    lead = (0,) * (x.ndim - 1)
-    step = (1,) * x.ndim
-    kept = slice_axes(x, (*lead, 0), (*x.shape[:-1], x.shape[-1] - distance), step)
-    return place(kept, x.shape, (*lead, distance), step, 1)
-
-
-def _quotients(node: Node, axes: Axes) -> Tensor:
-    """Return the product of the others where the size is not known yet.
-
-    It is the product divided by the element, and the product of what is not 0 at a lone zero. Of
-    several zeros the second derivative between two of them is lost.
-    """
-    (x,) = node.inputs
-    one, zero = filled_like(x, 1), filled_like(x, 0)
-    kept = kept_shape(x.type, axes)
-    is_zero = equal(x, zero)
-    zeros = reduce_sum(cast(is_zero, dtypes.int64), axes)
-    nonzero = apply(prod_op, where(is_zero, one, x), axes=axes)
-    lone = where(equal(zeros, 1), nonzero, 0)
-    whole, at_zero = (broadcast_to(reshape(t, kept), x.shape) for t in (node.output, lone))
-    return where(is_zero, at_zero, divide(whole, where(is_zero, one, x)))
+    before, after = (
+        scan_along(cumprod_op, rows, axis=len(rest), reverse=reverse, exclusive=True)
+        for reverse in (False, True)
+    )
+    others = reshape(multiply(before, after), moved.shape)
+    spread = broadcast_to(reshape(g, kept_shape(x.type, axes)), x.shape)
+    return (multiply(spread, permute_dims(others, tuple(int(a) for a in np.argsort(order)))),)
 
 
 prod_op = define(

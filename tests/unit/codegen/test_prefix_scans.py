@@ -19,8 +19,9 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.schedule.row_scans import interchange_scans
 from symgrad.graph.graph import Graph
-from symgrad.graph.ops.cumulative import cumsum_op, linear_recurrence
+from symgrad.graph.ops.cumulative import cumsum_op
 from symgrad.graph.ops.prefix_scans import scan_along
+from symgrad.graph.ops.running_products import linear_recurrence
 from tests.support.control_programs import gradient
 from tests.support.evaluators import evaluate_loops
 from tests.support.floors import TARGETS, compile_for, run_everywhere, run_native
