@@ -25,7 +25,8 @@ def gammaln(x: Any, /) -> Tensor:
 
     Floats of any shape; integers become float32. Infinite at 0, at negative integers and at both
     infinities. Within 8 ulp for x > 0; for x < 0, where it has zeros between the poles, within 8
-    ulp of the greatest of the result, `gammaln(|x|)` and 1. The gradient is `digamma`. Formulas: DLMF 5.5.3, 5.11.1.
+    ulp of the greatest of the result, `gammaln(|x|)` and 1. The gradient is `digamma`. Formulas:
+    DLMF 5.5.3, 5.11.1.
 
         sg.special.gammaln(sg.constant([0.5, 4.0]))  # log(sqrt(pi)) and log(6)
     """
