@@ -160,6 +160,11 @@ from symgrad.graph.ops.contraction import vecdot as vecdot
 from symgrad.graph.ops.conversion import astype as astype
 from symgrad.graph.ops.conversion import identity as identity
 from symgrad.graph.ops.conversion import shape as shape
+from symgrad.graph.ops.counting import bincount as bincount
+from symgrad.graph.ops.counting import digitize as digitize
+from symgrad.graph.ops.counting import histogram as histogram
+from symgrad.graph.ops.counting import lexsort as lexsort
+from symgrad.graph.ops.counting import searchsorted as searchsorted
 from symgrad.graph.ops.cumulative import cumprod as cumprod
 from symgrad.graph.ops.cumulative import cumsum as cumsum
 from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod
@@ -199,6 +204,12 @@ from symgrad.graph.ops.joining import rot90 as rot90
 from symgrad.graph.ops.joining import vsplit as vsplit
 from symgrad.graph.ops.joining import vstack as vstack
 from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
+from symgrad.graph.ops.order_statistics import median as median
+from symgrad.graph.ops.order_statistics import percentile as percentile
+from symgrad.graph.ops.order_statistics import quantile as quantile
+from symgrad.graph.ops.ordering import argsort as argsort
+from symgrad.graph.ops.ordering import sort as sort
+from symgrad.graph.ops.ordering import top_k as top_k
 from symgrad.graph.ops.padding import pad as pad
 from symgrad.graph.ops.powers import cbrt as cbrt
 from symgrad.graph.ops.powers import exp2 as exp2
@@ -227,6 +238,11 @@ from symgrad.graph.ops.segments import segment_mean as segment_mean
 from symgrad.graph.ops.segments import segment_min as segment_min
 from symgrad.graph.ops.segments import segment_prod as segment_prod
 from symgrad.graph.ops.segments import segment_sum as segment_sum
+from symgrad.graph.ops.sets import nonzero as nonzero
+from symgrad.graph.ops.sets import unique_all as unique_all
+from symgrad.graph.ops.sets import unique_counts as unique_counts
+from symgrad.graph.ops.sets import unique_inverse as unique_inverse
+from symgrad.graph.ops.sets import unique_values as unique_values
 from symgrad.graph.ops.slicing import concat as concat
 from symgrad.graph.ops.slicing import flip as flip
 from symgrad.graph.ops.slicing import stack as stack

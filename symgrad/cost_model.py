@@ -17,6 +17,7 @@ PER_BYTE_AGAIN = 15  # of what is read in each iteration, and so stays in cache
 PER_FLOP = 20  # element by element; what is not arithmetic comes with reading and writing
 PER_FLOP_OF_PRODUCT = 5
 PER_ELEMENT_REDUCED = 50
+PER_COMPARISON = 200  # of an element that is sorted, or looked for
 LIKELY_TRIPS = 8  # of a loop without a bound
 LIKELY_SIZE = 128  # of an axis whose size is unknown, to choose an order of contraction
 
@@ -31,6 +32,7 @@ COSTLY_FLOPS = 10  # a scalar operation of so many is a function, with as much a
 # What vector code of a nominal core reaches.
 FLOPS_A_CYCLE = 32
 BYTES_A_CYCLE = 16
+CYCLES_A_COMPARISON = 0.5  # of sorting, and of looking for an element among sorted ones
 # Of a call, or of going round a loop, however little is done.
 CALL_CYCLES = 4
 # About 1 ms of a core. Loops that take less at the most need not poll.
@@ -56,6 +58,7 @@ EVEN_ACCESS = 1.0
 REVERSED_ACCESS = 1.5
 LANE_ACCESS = 1.25  # one element of a vector, loaded and inserted on its own
 DIVIDED_ACCESS = 2.0  # the same, with an index that takes a division
+SEARCH_STEP = 4  # of a binary search: a gather, a comparison and a new place
 # The order of a sum depends on these, so they are of a nominal machine.
 VECTOR_BYTES = 64
 LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2

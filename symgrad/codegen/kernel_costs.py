@@ -6,22 +6,30 @@ from collections import Counter
 from collections.abc import Sequence
 
 from symgrad.codegen.loops.language import (
+    BinarySearch,
     Check,
     Fold,
     For,
     Kernel,
     Let,
     Load,
+    Loop,
     Op,
     Parallel,
     Prefix,
     Product,
+    SortRows,
     Stmt,
     Store,
     inside,
 )
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.cost_model import BYTES_A_CYCLE, FLOPS_A_CYCLE, FLOPS_OF_MULTIPLY_ADD
+from symgrad.cost_model import (
+    BYTES_A_CYCLE,
+    CYCLES_A_COMPARISON,
+    FLOPS_A_CYCLE,
+    FLOPS_OF_MULTIPLY_ADD,
+)
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
 
@@ -50,7 +58,7 @@ def _flops(body: Sequence[Stmt]) -> int:
                 total += results * (
                     FLOPS_OF_MULTIPLY_ADD * statement.inner[1] + _flops(statement.body)
                 )
-            case Let() | Store() | Check():
+            case Let() | Store() | Check() | SortRows():
                 pass
     return total
 
@@ -72,6 +80,10 @@ def statement_cycles(statement: Stmt) -> float:
             results = statement.rows[1] * statement.columns[1]
             flops = FLOPS_OF_MULTIPLY_ADD * statement.inner[1]
             return results * (flops / FLOPS_A_CYCLE + _cycles(statement.body))
+        case SortRows(rows=rows, length=length):
+            return CYCLES_A_COMPARISON * rows * length * length.bit_length()
+        case Let(_, BinarySearch(length=length)):
+            return CYCLES_A_COMPARISON * length.bit_length()
         case Let() | Check():
             return 1 / FLOPS_A_CYCLE
 
@@ -88,7 +100,8 @@ def kernel_parts(kernel: Kernel) -> int:
 def _parts(statement: Stmt) -> int:
     if not isinstance(statement, Parallel):
         return 1
-    return max([statement.parts, *map(_parts, statement.body)])
+    body = statement.body if isinstance(statement, Loop) else ()
+    return max([statement.parts, *map(_parts, body)])
 
 
 def kernel_bytes(kernel: Kernel) -> int:
@@ -122,6 +135,11 @@ def _count_accesses(
                 reads[lhs.buffer] += times * rows * inner
                 reads[rhs.buffer] += times * inner * columns
                 _count_accesses(statement.body, times * rows * columns, reads, writes)
+            case SortRows(rows=rows):
+                reads[statement.source.buffer] += times * rows * statement.length
+                writes[statement.result.buffer] += times * rows * statement.count
+            case Let(_, BinarySearch(buffer=buffer, length=length)):
+                reads[buffer] += times * length.bit_length()
             case Let() | Check():
                 pass
 
@@ -151,6 +169,9 @@ def _loops(statement: Stmt) -> str:
             share = statement.parallel
             cut = "" if share is None else f" parallel({share.axis}, {share.tiles})"
             return f"product {sizes}x{statement.inner[1]} tile({tile}){cut}"
+        case SortRows(rows=rows, length=length, parallel=parallel):
+            cut = "" if parallel is None else f" parallel({parallel})"
+            return f"sort {rows} rows of {length}{cut}"
         case Let() | Store() | Check():
             return ""
 

@@ -13,6 +13,8 @@ affine maps between the axes of the operands and of the result:
     Contract   result[o] = sum over the labels not in o of lhs[l] * rhs[r]
     Gather     result[a, j, b] = operand[a, indices...[j], b]
     Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
+    Sort       result[a, i, b] = operand[a, order[a, i, b], b], or that order
+    Search     result[i, j] = the number of elements of rows[i] that stand before queries[i, j]
 
 Every structure has one lowering. Shapes are static when a spec is made. What passes ask of a
 structure are its `Traits`: they list no classes, so that a new member of `KernelSpec` is known to
@@ -27,84 +29,13 @@ from typing import Any, ClassVar, Literal, assert_never
 
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.traits import Traits as Traits
 from symgrad.graph.types import NestedGraph
 
 # The type of a scalar expression is for each implementation of `Scalars` to choose.
 ScalarExpr = Any
 Body = Callable[..., ScalarExpr]
 Number = bool | int | float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
-    """Traits of a structure: what passes ask instead of which structure it is. None has a default.
-
-    `home` says where it is computed: in each kernel of `users` that wants it; nowhere, since its
-    elements are those of its `operand`; in a `kernel` with loops of its own; in a `program`, by
-    graphs that are instructions around kernels; or it is in `memory` already, as a leaf is.
-
-    `reads` says which elements of its operands an element is made of: those at its `own` position
-    in row-major order, `one` at another position, `many`, or `none`.
-
-    `operands` says how they must lie: as `values`, which may be in registers; in strided memory,
-    `all` of them, or the `first`; or, since graphs of its own read them, in memory as a `whole`.
-
-    `writes` says in what order a result is finished: each element at `once`, so that more can be
-    done to it; in `pieces`, one after another; or by `rows`, over what its first operand holds.
-
-    `is_free` says that it takes neither arithmetic nor memory traffic of its own.
-    """
-
-    home: Literal["users", "operand", "kernel", "program", "memory"]
-    reads: Literal["own", "one", "many", "none"]
-    operands: Literal["values", "all", "first", "whole"]
-    writes: Literal["once", "pieces", "rows"]
-    is_free: bool
-
-    @property
-    def is_inline(self) -> bool:
-        """Whether it is computed wherever it is used."""
-        return self.home == "users"
-
-    @property
-    def is_reshape(self) -> bool:
-        """Whether the memory of its operand serves for it too."""
-        return self.home == "operand"
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether it runs graphs of its own between kernels."""
-        return self.home == "program"
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a group is made around it; no group has two."""
-        return self.home in ("kernel", "program")
-
-    @property
-    def is_elementwise(self) -> bool:
-        """Whether an element depends on those at its own position only."""
-        return self.reads == "own"
-
-    @property
-    def is_one_to_one(self) -> bool:
-        """Whether an element is made of one element of each operand, wherever that is."""
-        return self.reads in ("own", "one")
-
-    @property
-    def only_moves(self) -> bool:
-        """Whether its elements are elements of its operand, seen in another place or shape."""
-        return self.is_free and self.is_one_to_one
-
-    @property
-    def writes_piecewise(self) -> bool:
-        """Whether its result is finished only when its last loop is."""
-        return self.writes in ("pieces", "rows")
-
-    @property
-    def writes_rows(self) -> bool:
-        """Whether it leaves its first operand as it is, but for rows at indices that are data."""
-        return self.writes == "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +224,39 @@ AtIndices = Gather | Scatter
 
 
 @dataclass(frozen=True, slots=True)
+class Sort:
+    """The rows along `axis` in order, or their first `count`: the values, or their positions.
+
+    The sort is stable, also if it is descending: of equal elements the first comes first. The two
+    zeros of a float are equal, and nan comes after every number in either direction.
+    """
+
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="all", writes="pieces", is_free=False
+    )
+
+    axis: int
+    count: int
+    gives: Literal["values", "positions"]
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Operands: rows, sorted along their last axis, and queries with the same axes but the last.
+
+    An element is the number of elements of its row that are less than the query or, on the right
+    `side`, no greater; nan is greater than every number.
+    """
+
+    traits: ClassVar = Traits(
+        home="users", reads="many", operands="first", writes="once", is_free=False
+    )
+
+    side: Literal["left", "right"]
+
+
+@dataclass(frozen=True, slots=True)
 class Switch:
     """Operands: an int64 index, then those of the branches; one branch runs, the last if none fits.
 
@@ -359,7 +323,10 @@ class Call:
 
 Nested = Switch | While | Scan | Call
 Folding = Reduce | PrefixScan
-KernelSpec = Map | Iota | View | Reshape | Place | Folding | Contract | Gather | Scatter | Nested
+Ordered = Sort | Search
+KernelSpec = (
+    Map | Iota | View | Reshape | Place | Folding | Contract | Gather | Scatter | Ordered | Nested
+)
 
 # What an input, a constant or a variable is: it has no structure.
 _LEAF = Traits(home="memory", reads="none", operands="values", writes="once", is_free=True)
@@ -385,7 +352,7 @@ def checked_axes(spec: KernelSpec | None) -> range:
             return _NONE
         case Gather(axis, count) | Scatter(axis, count):
             return _NONE if spec.bound == "clamp" else range(axis, axis + count)
-        case Switch() | While() | Scan() | Call():
+        case Sort() | Search() | Switch() | While() | Scan() | Call():
             return _NONE
         case _:
             assert_never(spec)

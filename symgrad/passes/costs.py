@@ -15,6 +15,7 @@ from symgrad.cost_model import (
     PER_BYTE_AGAIN,
     PER_BYTE_READ,
     PER_BYTE_WRITTEN,
+    PER_COMPARISON,
     PER_ELEMENT_REDUCED,
     PER_FLOP,
     PER_FLOP_OF_PRODUCT,
@@ -36,6 +37,8 @@ from symgrad.graph.structures import (
     Reshape,
     Scan,
     Scatter,
+    Search,
+    Sort,
     Switch,
     View,
     While,
@@ -84,6 +87,8 @@ def picoseconds(node: Node) -> int:
             return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
         case Place() | Gather() | Scatter():  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
+        case Sort() | Search():
+            return PER_COMPARISON * _comparisons(node, spec)
         case Switch() | While() | Scan() | Call():
             raise AssertionError(f"{node!r} has no graphs of its own")
         case _:
@@ -93,6 +98,13 @@ def picoseconds(node: Node) -> int:
 def _flops_of_scan(spec: PrefixScan) -> int:
     """Return the flops of combining one more element."""
     return flops_of_body(lambda s: spec.combine(s, spec.dtypes, spec.dtypes), [])
+
+
+def _comparisons(node: Node, spec: Sort | Search) -> int:
+    """Return how many comparisons it takes to find the place of each element in its row."""
+    rows, placed = node.inputs[0].type, node.inputs[-1].type
+    size = rows.static_shape[spec.axis if isinstance(spec, Sort) else -1]
+    return placed.count * size.bit_length()
 
 
 def _picoseconds_of_nested(node: Node, nested: Sequence[Graph]) -> int:

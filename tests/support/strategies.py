@@ -28,6 +28,7 @@ from symgrad.graph.ops import (
     gathering,
     hyperbolic,
     indexing,
+    ordering,
     padding,
     powers,
     reduction,
@@ -188,6 +189,24 @@ def _argmax(pool: Pool) -> Tensor:
     return conversion.astype(reduction.argmax(x, axis=pool.axis(x)), pool.dtype)
 
 
+def _ordered(function: Callable[..., Tensor]) -> Recipe:
+    def recipe(pool: Pool) -> Tensor:
+        x = pool.any(1)
+        found = function(x, axis=pool.axis(x), descending=pool.chance())
+        return conversion.astype(found, pool.dtype)
+
+    return recipe
+
+
+def _search(pool: Pool) -> Tensor:
+    """Search among numbers that are so far apart that no rounding of a query changes its place."""
+    x = pool.any(1)
+    numbers = constant(np.arange(0, 40, 10).astype(pool.dtype.numpy))
+    rows = structure.broadcast_to(numbers, (*x.shape[:-1], 4))
+    queries = arithmetic.add(arithmetic.clip(x, 0, 1), 14)
+    return conversion.astype(ordering.search(rows, queries, "left"), pool.dtype)
+
+
 def _where(pool: Pool) -> Tensor:
     x = pool.any()
     y = pool.like(x)
@@ -288,6 +307,9 @@ TABLE = (
     _number("scatter_add_known", _scatter_add(is_known=True)),
     _number("scatter_set_known", _scatter_set(is_known=True)),
     _number("ramp", _ramp),
+    _number("sort", _ordered(ordering.sort)),
+    _number("argsort", _ordered(ordering.argsort), is_smooth=False),
+    _number("search", _search),
     _float("divide", _binary(lambda x, y: arithmetic.divide(x, 1 + _absolute(y)))),
     _float("mean", _reduce(reduction.mean)),
     _float("logcumsumexp", _scan(exponential_scans.logcumsumexp)),
@@ -318,7 +340,15 @@ TABLE = (
     _float("round", _unary(arithmetic.round), is_smooth=False),
 )
 
-_RARE = ("ramp", "tensordot", "take_known", "scatter_add_known", "scatter_set_known")
+_RARE = (
+    "ramp",
+    "tensordot",
+    "take_known",
+    "scatter_add_known",
+    "scatter_set_known",
+    "search",
+    "sort",
+)
 
 
 def _rows(dtype: DType, *, smooth: bool, control: bool) -> list[Row]:

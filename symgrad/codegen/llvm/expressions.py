@@ -12,9 +12,11 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.scope import Held, KernelScope
-from symgrad.codegen.llvm.vectors import gathered, shuffled
+from symgrad.codegen.llvm.searches import emit_searches
+from symgrad.codegen.llvm.vectors import gathered, lanes_of, shuffled
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Cast,
     Const,
     Expr,
@@ -57,6 +59,8 @@ def emit_value(scope: KernelScope, value: Expr) -> tuple[ir.Value, int]:
             return _emit_load(scope, value)
         case IndexValue():
             return _emit_index_value(scope, value.index)
+        case BinarySearch():
+            return _emit_search(scope, value)
         case Op(name, args, _):
             width = _width(scope, args)
             operands = [emit_atom(scope, a, width) for a in args]
@@ -150,6 +154,16 @@ def _emit_index_value(scope: KernelScope, index: Index) -> tuple[ir.Value, int]:
     steps = ir.Constant(ir.VectorType(_I64, width), [stride * i for i in range(width)])
     base = scope.lanes(width).splat(_emit_index(scope, index))
     return scope.builder.add(base, steps, flags=("nsw",)), width
+
+
+def _emit_search(scope: KernelScope, search: BinarySearch) -> tuple[ir.Value, int]:
+    width = _width(scope, (search.value,))
+    if _stride(scope, search.index) != 0:
+        width = scope.vector.width
+    wanted = emit_atom(scope, search.value, width)
+    starts = [emit_pointer(scope, search.buffer, search.index, lane) for lane in range(width)]
+    counts = emit_searches(scope.lanes(1), search, starts, lanes_of(scope.builder, wanted))
+    return (counts[0] if width == 1 else gathered(scope.builder, counts)), width
 
 
 def emit_store(scope: KernelScope, store: Store) -> None:

@@ -22,6 +22,7 @@ from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
+from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.vectors import shuffled
 from symgrad.codegen.loops.language import (
     Check,
@@ -29,9 +30,11 @@ from symgrad.codegen.loops.language import (
     For,
     Kernel,
     Let,
+    Parallel,
     Prefix,
     Product,
     Reduction,
+    SortRows,
     Stmt,
     Store,
     has_check,
@@ -78,7 +81,7 @@ def _emit_statement(scope: KernelScope, statement: Stmt) -> None:
             emit_store(scope, statement)
         case Check():
             _emit_check(scope, statement)
-        case For() | Product() if statement.parts > 1 and scope.part is None:
+        case For() | Product() | SortRows() if statement.parts > 1 and scope.part is None:
             _emit_in_parts(scope, statement)
         case For():
             _emit_for(scope, statement)
@@ -88,6 +91,8 @@ def _emit_statement(scope: KernelScope, statement: Stmt) -> None:
             _emit_prefix(scope, statement)
         case Product():
             _emit_product(scope, statement)
+        case SortRows():
+            emit_sort_rows(scope, statement)
 
 
 # -------------------------------------------------------------------------------------- statements
@@ -137,7 +142,7 @@ def _emit_for(scope: KernelScope, loop: For) -> None:
     _count(scope, loop, (whole, loop.extent, 1))
 
 
-def _emit_in_parts(scope: KernelScope, statement: For | Product) -> None:
+def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
     """Outlining: a parallel statement becomes a function of one part, and a fork that runs it.
 
     That function takes the buffers, the indices and the values bound around that it uses, and
@@ -178,12 +183,15 @@ def _part_scope(
     )
 
 
-def _emit_part(scope: KernelScope, statement: For | Product) -> None:
+def _emit_part(scope: KernelScope, statement: Parallel) -> None:
     """Fill the function of a part."""
-    if isinstance(statement, Product):
-        _emit_product(scope, statement)
-    else:
-        _emit_iterations(scope, statement)
+    match statement:
+        case Product():
+            _emit_product(scope, statement)
+        case SortRows():
+            emit_sort_rows(scope, statement)
+        case For():
+            _emit_iterations(scope, statement)
     if has_check((statement,)):
         scope.builder.ret(_I32(0))
     else:
@@ -373,11 +381,8 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
             emit_prefetch(builder, emit_pointer(inside, load.buffer, load.index))
 
     builder = scope.builder
-    scratch = scope.buffers[product.scratch] if product.scratch else None
+    scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
     region = None
-    if scope.part is not None and scratch is not None:
-        offset = builder.mul(scope.part, _I64(product.blocking.scratch))
-        scratch = builder.gep(scratch, [offset], source_etype=ir.IntType(8))
     if scope.part is not None and product.parallel is not None:
         share = product.parallel
         region = part_region(builder, plan, share.axis, share.tiles, scope.part)

@@ -27,3 +27,10 @@ def shuffled(builder: ir.IRBuilder, vectors: Sequence[ir.Value], lanes: Sequence
     other = second[0] if second else ir.Constant(first.type, ir.Undefined)
     order = ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))
     return builder.shuffle_vector(first, other, order)
+
+
+def lanes_of(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
+    """Return the elements of a vector; a scalar is its only one."""
+    if not isinstance(value.type, ir.VectorType):
+        return [value]
+    return [builder.extract_element(value, _I32(lane)) for lane in range(value.type.count)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from symgrad.codegen.loops.language import (
+    BinarySearch,
     Check,
     Expr,
     Fold,
@@ -22,6 +23,7 @@ from symgrad.codegen.loops.language import (
     Product,
     Reduction,
     Ref,
+    SortRows,
     Stmt,
     Store,
     inside,
@@ -32,6 +34,7 @@ from symgrad.cost_model import (
     EVEN_ACCESS,
     LANE_ACCESS,
     REVERSED_ACCESS,
+    SEARCH_STEP,
     UNIFORM_ACCESS,
 )
 
@@ -55,22 +58,20 @@ class Accesses:
                     self._sizes.add(load.dtype.itemsize if is_vector else 1)
                 case Let(_, IndexValue() as value):
                     self._operations += 1 if value.index.terms else 0
+                case Let(_, BinarySearch(length=length)):
+                    self._operations += SEARCH_STEP * length.bit_length()
                 case Let():
                     self._operations += 1
                 case Store():
                     self._indices.append(statement.index)
                     self._sizes.add(statement.value.dtype.itemsize)
-                case Fold():
-                    self._sizes.update(a.identity.dtype.itemsize for a in statement.accumulators)
-                    self._operations += len(statement.combine)
-                    self._collect(statement.body)
-                case Prefix():
+                case Fold() | Prefix():
                     self._sizes.update(a.identity.dtype.itemsize for a in statement.accumulators)
                     self._operations += len(statement.combine)
                     self._collect(inside(statement))
                 case For() | Product():
                     self._collect(statement.body)
-                case Check():
+                case Check() | SortRows():
                     self._operations += 1
 
     @property
@@ -114,7 +115,7 @@ def _spread(body: Sequence[Stmt], found: set[str]) -> None:
                 _spread_reduction(statement, found)
             case For() | Product():
                 _spread(statement.body, found)
-            case Store() | Check():
+            case Store() | Check() | SortRows():
                 pass
 
 

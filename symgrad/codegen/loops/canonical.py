@@ -9,6 +9,7 @@ from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
+    BinarySearch,
     Cast,
     Check,
     Const,
@@ -29,6 +30,7 @@ from symgrad.codegen.loops.language import (
     Quotient,
     Ref,
     Select,
+    SortRows,
     Stmt,
     Store,
     StridedOperand,
@@ -104,6 +106,9 @@ class _Renamer:
                 return Cast(self._atom(value), dtype)
             case IndexValue(index, dtype):
                 return IndexValue(self._index(index), dtype)
+            case BinarySearch(value, buffer, index):
+                place = self._buffers[buffer], self._index(index)
+                return replace(expr, value=self._atom(value), buffer=place[0], index=place[1])
             case _:
                 assert_never(expr)
 
@@ -128,6 +133,13 @@ class _Renamer:
                 return self._prefix(statement)
             case Product():
                 return self._product(statement)
+            case SortRows(result=result, source=source, scratch=scratch):
+                return replace(
+                    statement,
+                    result=self._operand(result),
+                    source=self._operand(source),
+                    scratch=None if scratch is None else self._buffers[scratch],
+                )
             case _:
                 assert_never(statement)
 

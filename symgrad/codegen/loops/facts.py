@@ -13,15 +13,17 @@ from symgrad.codegen.loops.language import (
     For,
     Index,
     Loop,
+    Op,
     Param,
     Product,
     Reduction,
+    SortRows,
     Stmt,
     Store,
     inside,
 )
-from symgrad.graph.dtypes import DType
-from symgrad.graph.scalars import Takes
+from symgrad.graph.dtypes import DType, bool_
+from symgrad.graph.scalars import SCALAR_OPS, Takes
 
 MAX_LANES = 1024
 
@@ -29,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
 # Words that begin or end a statement, or are constants.
 _KEYWORDS = frozenset(
     (
-        *("for", "fold", "prefix", "check", "clamp", "product", "yield"),
+        *("for", "fold", "prefix", "check", "clamp", "product", "sort", "yield"),
         *("true", "false", "inf", "nan"),
     )
 )
@@ -106,6 +108,38 @@ def verify_share(product: Product) -> None:
     assert share.tiles > 0, f"parts of {share.tiles} tiles"
 
 
+def verify_sort(sort: SortRows) -> None:
+    """Verify the sizes and the marks of a sort of rows."""
+    sizes = (sort.rows, sort.length, sort.count, sort.scratch_bytes)
+    assert min(sizes) >= 0, f"a size of {sizes} is negative"
+    assert sort.count <= sort.length, f"{sort.count} are kept of {sort.length}"
+    assert sort.source.buffer != sort.result.buffer, f"{sort.source.buffer} is sorted in place"
+    if sort.parallel is not None:
+        assert sort.parallel > 0, f"parts of {sort.parallel} rows"
+
+
+def verify_op(op: Op) -> None:
+    """Verify the dtypes of an operation and how many arguments it has."""
+    assert op.name in SCALAR_OPS, f"{op.name} is no scalar operation"
+    row = SCALAR_OPS[op.name]
+    assert len(op.args) == row.arity, f"{op.name} takes {row.arity}, not {len(op.args)}"
+    dtype = op.args[0].dtype
+    assert not dtype.is_half, f"{op.name} of {dtype}: halves are computed in f32"
+    assert is_taken(row.takes, dtype), f"{op.name} takes {row.takes}, not {dtype}"
+    gives = dtype if row.gives == "same" else bool_
+    assert op.dtype == gives, f"{op.name} gives {gives}, not {op.dtype}"
+
+
+def verify_scratch(what: str, buffer: Param | None, needed: int) -> None:
+    """Verify that what a statement works in is as large as it says."""
+    if buffer is None:
+        assert needed == 0, f"the {what} needs {needed} bytes of scratch and has no buffer"
+        return
+    assert buffer.mode == "scratch", f"{buffer.name} is {buffer.mode} and not scratch"
+    held = buffer.count * buffer.dtype.itemsize
+    assert held >= needed, f"{buffer.name} has {held} bytes, the {what} needs {needed}"
+
+
 def is_taken(takes: Takes, dtype: DType) -> bool:
     """Return whether an operation that takes `takes` takes `dtype`."""
     kinds: dict[Takes, bool] = {
@@ -128,6 +162,7 @@ def stores_to(buffer: str, body: tuple[Stmt, ...]) -> bool:
     """Return whether a statement, at any depth, stores to `buffer`."""
     return any(
         (isinstance(s, Store) and s.buffer == buffer)
+        or (isinstance(s, SortRows) and s.result.buffer == buffer)
         or (isinstance(s, Loop) and stores_to(buffer, inside(s)))
         for s in body
     )

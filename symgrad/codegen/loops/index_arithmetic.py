@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.codegen.loops.language import Index, IndexAtom, Modulus, Quotient
+from symgrad.codegen.loops.language import Index, IndexAtom, Modulus, Quotient, StridedOperand
 
 
 def index_of(*terms: tuple[IndexAtom, int], const: int = 0) -> Index:
@@ -101,3 +101,14 @@ def _atom_bounds(atom: IndexAtom, extents: dict[str, int]) -> tuple[int, int]:
         return 0, atom.by - 1
     low, high = bounds(atom.index, extents)
     return low // atom.by, high // atom.by
+
+
+def operand_bounds(
+    operand: StridedOperand, shape: tuple[int, int], extents: dict[str, int]
+) -> tuple[int, int]:
+    """Return the first and the last element of a buffer that a matrix of `shape` reaches."""
+    low, high = bounds(operand.index, extents)
+    for stride, extent in zip((operand.rows, operand.columns), shape, strict=True):
+        reach = stride * (extent - 1)
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return low, high

@@ -3,7 +3,8 @@
 A kernel is a list of loop nests over flat buffers, in three-address form: a statement computes one
 operation of atoms (`Ref` or `Const`), so no consumer recurses over expressions. Everything is a
 frozen dataclass compared by value; each docstring shows the printed form. The language knows no
-tensors and no machines: a schedule is written in it as `vector(16)` or `parallel(512)`.
+tensors and no machines: a schedule is written in it as `vector(16)` or `parallel(512)`. Indices,
+and matrices that are walked through by them, are in `strided.py`.
 """
 
 from __future__ import annotations
@@ -12,45 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from symgrad.codegen.loops.sort_rows import SortRows as SortRows
+from symgrad.codegen.loops.strided import Index as Index
+from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
+from symgrad.codegen.loops.strided import Modulus as Modulus
+from symgrad.codegen.loops.strided import Quotient as Quotient
+from symgrad.codegen.loops.strided import StridedOperand as StridedOperand
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import Bound
 
 Number = bool | int | float
-
-
-# ------------------------------------------------------------------------------------- indices
-
-
-@dataclass(frozen=True, slots=True)
-class Quotient:
-    """`(i + 3) // 4`: floor division of an index by a positive integer."""
-
-    index: Index
-    by: int
-
-
-@dataclass(frozen=True, slots=True)
-class Modulus:
-    """`(i + 3) % 4`: what the floor division by a positive integer leaves, never negative."""
-
-    index: Index
-    by: int
-
-
-# A plain string is a loop variable, or a name that a `Check` bound.
-IndexAtom = str | Quotient | Modulus
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """`4*i + j - 1`: an affine expression, in elements; the terms are distinct and non-zero."""
-
-    const: int = 0
-    terms: tuple[tuple[IndexAtom, int], ...] = ()
-
-    def coefficient(self, atom: IndexAtom) -> int:
-        """Return the factor of `atom`, 0 if it does not occur on its own."""
-        return dict(self.terms).get(atom, 0)
 
 
 # --------------------------------------------------------------------------------- expressions
@@ -119,8 +91,25 @@ class IndexValue:
     dtype: DType
 
 
+@dataclass(frozen=True, slots=True)
+class BinarySearch:
+    """`count_less(t3, x[1000*i], 1000)`: how many of 1000 sorted elements are less than a value.
+
+    With `or_equal` (`count_less_equal`) those that are equal count too. nan is greater than every
+    number and equal to itself.
+    """
+
+    value: Atom
+    buffer: str
+    index: Index
+    stride: int
+    length: int
+    or_equal: bool
+    dtype: DType
+
+
 # What names a place, and so uses the variables of loops around it.
-Indexed = Load | IndexValue
+Indexed = Load | IndexValue | BinarySearch
 Expr = Const | Ref | Op | Select | Cast | Indexed
 
 
@@ -269,20 +258,6 @@ class Prefix(Combining):
 
 
 @dataclass(frozen=True, slots=True)
-class StridedOperand:
-    """`a[784*i + k] by (m: 784, k: 1)`: a matrix in a buffer, its first element and strides.
-
-    `index` holds the variables of the loops around the product; `rows` and `columns` are the
-    strides in elements along the operand's two axes.
-    """
-
-    buffer: str
-    index: Index
-    rows: int
-    columns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Blocking:
     """`tile(14, 32) block(168, 1024, 384) pack(lhs) along(n)`: how a product is computed.
 
@@ -351,11 +326,13 @@ class Product:
 
 
 Binding = Let | Check
+# What has a generator of its own: no loop around is a vector, and it may have scratch memory.
+Generated = Product | SortRows
 # What has iterations that threads may share, and what has a body that runs again and again.
-Parallel = For | Product
+Parallel = For | Generated
 Reduction = Fold | Prefix
-Loop = Parallel | Reduction
-Stmt = Let | Store | Check | Loop
+Loop = For | Product | Reduction
+Stmt = Let | Store | Check | SortRows | Loop
 
 
 # ------------------------------------------------------------------------------------- kernels

@@ -6,13 +6,13 @@ The text is read for its form and for the dtypes of names. Whether the kernel ma
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
+    BinarySearch,
     Blocking,
     Cast,
     Check,
@@ -24,29 +24,25 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
-    Mode,
-    Number,
     Op,
     Param,
     Prefix,
     Product,
     Ref,
     Select,
-    Share,
+    SortRows,
     Stmt,
     Store,
     StridedOperand,
 )
 from symgrad.codegen.loops.print import argument_dtype
-from symgrad.codegen.loops.tokens import TokenReader
+from symgrad.codegen.loops.tokens import WORDS, TokenReader
 from symgrad.graph.dtypes import BY_SHORT, DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS
 
 _Body = tuple[Stmt, ...]
 _Atoms = tuple[Atom, ...]
 _Sides = tuple[str, ...]
-_WORDS: dict[str, Number] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
-_MODES: tuple[Mode, ...] = ("in", "out", "inout", "scratch")
 
 
 def parse_kernel(text: str, first_line: int = 1) -> Kernel:
@@ -70,7 +66,7 @@ class _Parser(TokenReader):
     def _atom(self, expected: DType | None) -> Atom:
         """Take a name or a constant; `expected` is the dtype of a constant that tells none."""
         is_negative = self.accept("-")
-        is_name = self.kind == "name" and self.token not in _WORDS
+        is_name = self.kind == "name" and self.token not in WORDS
         if self.kind in ("symbol", "end") or (is_name and is_negative):
             raise self.expected("a number" if is_negative else "a name or a number")
         token = self.any_token()
@@ -81,16 +77,7 @@ class _Parser(TokenReader):
         dtype = self.dtype() if self.accept(":") else expected
         if dtype is None:
             raise self.refused(f"a constant needs its dtype here: {token}:f32")
-        return Const(self._number(token, is_negative, dtype), dtype)
-
-    def _number(self, token: str, is_negative: bool, dtype: DType) -> Number:
-        if dtype.is_float and token not in ("true", "false"):
-            return -float(token) if is_negative else float(_WORDS.get(token, token))
-        if dtype.is_integer and token.isdecimal():
-            return -self.whole(token) if is_negative else self.whole(token)
-        if dtype.is_bool and token in ("true", "false") and not is_negative:
-            return _WORDS[token]
-        raise self.refused(f"{token} is no {dtype}")
+        return Const(self.number(token, is_negative, dtype), dtype)
 
     def _atoms(self, dtypes: list[DType | None]) -> tuple[Atom, ...]:
         atoms = [self._atom(dtypes[0])]
@@ -121,6 +108,8 @@ class _Parser(TokenReader):
         if name == "select":
             condition, chosen, otherwise = self._atoms([bool_, dtype, dtype])
             return Select(condition, chosen, otherwise, dtype)
+        if name in ("count_less", "count_less_equal"):
+            return self._search(name == "count_less_equal", dtype)
         if name in SCALAR_OPS:
             expected = [argument_dtype(name, dtype)] * SCALAR_OPS[name].arity
             return Op(name, self._atoms(expected), dtype)
@@ -129,6 +118,14 @@ class _Parser(TokenReader):
         if BY_SHORT[name] != dtype:
             raise self.refused(f"a conversion to {name} is not {dtype}")
         return Cast(self._atom(None), dtype)
+
+    def _search(self, or_equal: bool, dtype: DType) -> BinarySearch:
+        value = self._atom(None)
+        self.take(",")
+        buffer, index = self._buffer(), self.bracketed_index()
+        stride = self.integer() if self.accept("by") else 1
+        self.take(",")
+        return BinarySearch(value, buffer, index, stride, self.integer(), or_equal, dtype)
 
     def _buffer(self) -> str:
         name = self.name()
@@ -163,6 +160,7 @@ class _Parser(TokenReader):
             "fold": self._fold,
             "prefix": self._prefix,
             "product": self._product,
+            "sort": self._sort,
         }
         if self.token not in readers:
             raise self.expected("a statement")
@@ -195,13 +193,9 @@ class _Parser(TokenReader):
         self.take("else")
         return Check(name, value, extent, self.integer(), "strict" if is_strict else "wrap")
 
-    def _marked_number(self, word: str) -> int:
-        """Take `word(8)`, or nothing, which means 1."""
-        return self.integers(1)[0] if self.accept(word) else 1
-
     def _for(self) -> For:
         var, extent = self.range()
-        vector = self._marked_number("vector")
+        vector = self.marked_number("vector")
         ordered = self.accept("ordered")
         parallel = self.integers(1)[0] if self.accept("parallel") else None
         return For(var, extent, self._block(), vector, ordered, parallel)
@@ -263,7 +257,7 @@ class _Parser(TokenReader):
         while self.accept(","):
             accumulators.append(self._accumulator())
         self.take("for")
-        return tuple(accumulators), *self.range(), self._marked_number("lanes")
+        return tuple(accumulators), *self.range(), self.marked_number("lanes")
 
     def _combining(
         self, accumulators: Sequence[Accumulator]
@@ -286,23 +280,17 @@ class _Parser(TokenReader):
         rows, columns = self.integers(2)
         return StridedOperand(buffer, index, rows, columns)
 
-    def _axis_range(self) -> tuple[str, int]:
-        self.take("(")
-        axis = self.range()
-        self.take(")")
-        return axis
-
     def _product(self) -> Product:
         name = self.name()
         self.take(":")
         dtype = self.dtype()
         self.take("for")
-        rows, columns, inner = (self._axis_range() for _ in range(3))
+        rows, columns, inner = (self.axis_range() for _ in range(3))
         lhs = self._operand()
         self.take("*")
         rhs = self._operand()
         blocking, scratch = self._blocking()
-        parallel = self._share() if self.accept("parallel") else None
+        parallel = self.share() if self.accept("parallel") else None
         self._values[name] = dtype
         return Product(
             name=name,
@@ -319,59 +307,60 @@ class _Parser(TokenReader):
             parallel=parallel,
         )
 
-    def _blocking(self) -> tuple[Blocking, str | None]:
-        self.take("tile")
-        high, wide = self.integers(2)
-        self.take("block")
-        m, n, k = self.integers(3)
-        pack = self._packed()
-        along = self._along()
+    def _sort(self) -> SortRows:
+        gives: Literal["values", "positions"] = "values"
+        if not self.accept("values"):
+            self.take("positions")
+            gives = "positions"
+        result = self._operand()
+        self.take("=")
+        source = self._operand()
+        self.take("for")
+        rows = self.integer()
+        self.take("rows", "of")
+        length = self.integer()
+        self.take("keep")
+        count = self.integer()
+        descending = self.accept("descending")
+        size, scratch = self._scratch()
+        parallel = self.integers(1)[0] if self.accept("parallel") else None
+        return SortRows(
+            gives=gives,
+            element=self._buffers[source.buffer],
+            result=result,
+            source=source,
+            rows=rows,
+            length=length,
+            count=count,
+            descending=descending,
+            scratch_bytes=size,
+            scratch=scratch,
+            parallel=parallel,
+        )
+
+    def _scratch(self) -> tuple[int, str | None]:
         size, buffer = 0, None
         if self.accept("scratch"):
             self.take("(")
             size = self.integer()
             buffer = self._buffer() if self.accept("in") else None
             self.take(")")
+        return size, buffer
+
+    def _blocking(self) -> tuple[Blocking, str | None]:
+        self.take("tile")
+        high, wide = self.integers(2)
+        self.take("block")
+        m, n, k = self.integers(3)
+        pack = self.packed()
+        along = self.along()
+        size, buffer = self._scratch()
         return Blocking((high, wide), (m, n, k), pack, along, size), buffer
-
-    def _packed(self) -> tuple[str, ...]:
-        self.take("pack", "(")
-        packed: list[str] = []
-        while not self.accept(")"):
-            if packed:
-                self.take(",")
-            packed.append(self.name())
-        return tuple(packed)
-
-    def _along(self) -> Literal["m", "n"]:
-        self.take("along", "(")
-        along = self._axis()
-        self.take(")")
-        return along
-
-    def _axis(self) -> Literal["m", "n"]:
-        axis: Literal["m", "n"] = "m" if self.next_is("m") else "n"
-        self.take(axis)
-        return axis
-
-    def _share(self) -> Share:
-        self.take("(")
-        axis = self._axis()
-        self.take(",")
-        tiles = self.integer()
-        self.take(")")
-        return Share(axis, tiles)
 
     # --------------------------------------------------------------------------------- kernels
 
-    def _mode(self) -> Mode:
-        for mode in _MODES:
-            if self.accept(mode):
-                return mode
-        raise self.expected("in, out, inout or scratch")
-
     def _param(self) -> Param:
-        mode, name = self._mode(), self.name()
+        mode, name = self.mode(), self.name()
         self.take(":")
         dtype = self.dtype()
         self.take("[")

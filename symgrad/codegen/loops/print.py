@@ -11,6 +11,7 @@ from typing import assert_never
 
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Cast,
     Check,
     Const,
@@ -30,6 +31,7 @@ from symgrad.codegen.loops.language import (
     Reduction,
     Ref,
     Select,
+    SortRows,
     Stmt,
     Store,
     StridedOperand,
@@ -111,8 +113,17 @@ def _print_expr(expr: Expr) -> str:
             return f"{expr.dtype}({_print_atom(expr.value, None)})"
         case IndexValue():
             return f"index({print_index(expr.index)})"
+        case BinarySearch():
+            return _print_search(expr)
         case _:
             assert_never(expr)
+
+
+def _print_search(search: BinarySearch) -> str:
+    name = "count_less_equal" if search.or_equal else "count_less"
+    stride = f" by {search.stride}" if search.stride != 1 else ""
+    place = f"{search.buffer}[{print_index(search.index)}]{stride}"
+    return f"{name}({_print_atom(search.value, None)}, {place}, {search.length})"
 
 
 def argument_dtype(op: str, result: DType) -> DType | None:
@@ -161,6 +172,8 @@ class _Printer:
                 self._print_reduction(statement)
             case Product():
                 self._print_product(statement)
+            case SortRows():
+                self.line(_print_sort(statement))
             case _:
                 assert_never(statement)
 
@@ -227,3 +240,14 @@ def _print_blocking(product: Product) -> str:
         text += f" scratch({blocking.scratch})"
     share = product.parallel
     return text if share is None else f"{text} parallel({share.axis}, {share.tiles})"
+
+
+def _print_sort(sort: SortRows) -> str:
+    operands = f"{_print_operand(sort.result)} = {_print_operand(sort.source)}"
+    text = f"sort {sort.gives} {operands} for {sort.rows} rows of {sort.length} keep {sort.count}"
+    text += " descending" if sort.descending else ""
+    if sort.scratch is not None:
+        text += f" scratch({sort.scratch_bytes} in {sort.scratch})"
+    elif sort.scratch_bytes:
+        text += f" scratch({sort.scratch_bytes})"
+    return text if sort.parallel is None else f"{text} parallel({sort.parallel})"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Cast,
     Check,
     Const,
@@ -29,8 +31,10 @@ from symgrad.codegen.loops.language import (
     Reduction,
     Ref,
     Select,
+    SortRows,
     Stmt,
     Store,
+    StridedOperand,
     inside,
 )
 
@@ -71,7 +75,7 @@ def map_indices(body: Sequence[Stmt], change: ReplaceIndex) -> tuple[Stmt, ...]:
 
 def _map_statement(statement: Stmt, change: ReplaceIndex) -> Stmt:
     match statement:
-        case Let(name, Load() | IndexValue() as value):
+        case Let(name, Load() | IndexValue() | BinarySearch() as value):
             return Let(name, replace(value, index=change(value.index)))
         case Store():
             return replace(statement, index=change(statement.index))
@@ -87,6 +91,12 @@ def _map_statement(statement: Stmt, change: ReplaceIndex) -> Stmt:
                 rhs=replace(rhs, index=change(rhs.index)),
                 body=map_indices(statement.body, change),
             )
+        case SortRows(result=result, source=source):
+            return replace(
+                statement,
+                result=replace(result, index=change(result.index)),
+                source=replace(source, index=change(source.index)),
+            )
         case Let() | Check():
             return statement
 
@@ -95,7 +105,7 @@ def indices(body: Sequence[Stmt]) -> Iterator[Index]:
     """Yield every index in `body`, at any depth."""
     for statement in body:
         match statement:
-            case Let(_, Load() | IndexValue() as value):
+            case Let(_, Load() | IndexValue() | BinarySearch() as value):
                 yield value.index
             case Store():
                 yield statement.index
@@ -105,6 +115,9 @@ def indices(body: Sequence[Stmt]) -> Iterator[Index]:
                 yield statement.lhs.index
                 yield statement.rhs.index
                 yield from indices(statement.body)
+            case SortRows():
+                yield statement.result.index
+                yield statement.source.index
             case Let() | Check():
                 pass
 
@@ -118,7 +131,7 @@ def arguments(value: Expr) -> tuple[Atom, ...]:
             return value.args
         case Select():
             return (value.condition, value.chosen, value.otherwise)
-        case Cast():
+        case Cast() | BinarySearch():
             return (value.value,)
         case Load() | IndexValue():
             return ()
@@ -160,7 +173,7 @@ def _bound_values(body: Sequence[Stmt]) -> Iterator[str]:
             case Product():
                 yield statement.name
                 yield from _bound_values(statement.body)
-            case Check() | Store():
+            case Check() | Store() | SortRows():
                 pass
 
 
@@ -175,7 +188,7 @@ def _bound_indices(body: Sequence[Stmt]) -> Iterator[str]:
                 yield from _bound_indices(statement.body)
             case Check():
                 yield statement.name
-            case Let() | Store():
+            case Let() | Store() | SortRows():
                 pass
 
 
@@ -190,23 +203,24 @@ def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
             case Let(name, value):
                 if name not in needed:
                     continue
-                needed.update(a.name for a in arguments(value) if isinstance(a, Ref))
-                if isinstance(value, Indexed):
-                    needed.update(index_names(value.index))
+                needed.update(_names_in(value))
                 kept.append(statement)
             case Store(_, index, value):
                 needed.update(index_names(index))
-                needed.update({value.name} if isinstance(value, Ref) else ())
+                needed.update(_names((value,)))
                 kept.append(statement)
             case Check(_, value, _, _):
-                needed.update({value.name} if isinstance(value, Ref) else ())
+                needed.update(_names((value,)))
+                kept.append(statement)
+            case SortRows():
+                needed.update(_operand_names(statement.result, statement.source))
                 kept.append(statement)
             case Fold() | Prefix():
                 kept.append(_without_unused(statement, needed))
-            case For() | Product():
-                if isinstance(statement, Product):
-                    needed.update(index_names(statement.lhs.index))
-                    needed.update(index_names(statement.rhs.index))
+            case Product():
+                needed.update(_operand_names(statement.lhs, statement.rhs))
+                kept.append(replace(statement, body=drop_unused(statement.body, needed)))
+            case For():
                 kept.append(replace(statement, body=drop_unused(statement.body, needed)))
     return tuple(reversed(kept))
 
@@ -214,8 +228,21 @@ def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
 def _without_unused(loop: Reduction, needed: set[str]) -> Reduction:
     if isinstance(loop, Prefix):
         loop = replace(loop, each=drop_unused(loop.each, needed))
-    needed.update(a.name for a in loop.items if isinstance(a, Ref))
+    needed.update(_names(loop.items))
     return replace(loop, body=drop_unused(loop.body, needed))
+
+
+def _operand_names(*operands: StridedOperand) -> set[str]:
+    return {name for operand in operands for name in index_names(operand.index)}
+
+
+def _names_in(value: Expr) -> set[str]:
+    names = _names(arguments(value))
+    return names | set(index_names(value.index)) if isinstance(value, Indexed) else names
+
+
+def _names(atoms: Sequence[Atom]) -> set[str]:
+    return {atom.name for atom in atoms if isinstance(atom, Ref)}
 
 
 def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -226,3 +253,10 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
         yield statement
         if isinstance(statement, Loop):
             pending.extend(reversed(inside(statement)))
+
+
+def is_free_of(body: Sequence[Stmt], of: Any) -> bool:
+    """Return whether no statement, however deep, is one of the classes `of`."""
+    return not any(
+        isinstance(s, of) or (isinstance(s, Loop) and not is_free_of(inside(s), of)) for s in body
+    )

@@ -20,19 +20,20 @@ from numpy.typing import NDArray
 
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Cast,
     Check,
     Const,
     Expr,
     Fold,
     For,
+    Generated,
     Index,
     IndexAtom,
     IndexValue,
     Kernel,
     Let,
     Load,
-    Loop,
     Op,
     Param,
     Prefix,
@@ -40,11 +41,13 @@ from symgrad.codegen.loops.language import (
     Quotient,
     Ref,
     Select,
+    SortRows,
     Stmt,
     Store,
     StridedOperand,
-    inside,
 )
+from symgrad.codegen.loops.ordering import counts_before, stable_order
+from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
 
 Array = NDArray[Any]
@@ -132,8 +135,15 @@ class _Interpreter:
                 return convert(self._atom(value), value.dtype, dtype)
             case IndexValue(index, _):
                 return np.asarray(self._position(index), np.int64)
+            case BinarySearch():
+                return self._search(expr)
             case _:
                 assert_never(expr)
+
+    def _search(self, search: BinarySearch) -> Array:
+        buffer, value = self._buffers[search.buffer], self._atom(search.value)
+        place, steps = self._position(search.index), search.stride * np.arange(search.length)
+        return counts_before(buffer, place, steps, value, or_equal=search.or_equal)
 
     # ------------------------------------------------------------------------------ statements
 
@@ -156,6 +166,8 @@ class _Interpreter:
                     self._prefix(statement)
                 case Product():
                     self._product(statement)
+                case SortRows():
+                    self._sort(statement)
                 case _:
                     assert_never(statement)
 
@@ -198,7 +210,7 @@ class _Interpreter:
             raise failed
 
     def _iterations(self, loop: For, first: int, last: int) -> None:
-        if loop.ordered or not _is_free(loop.body, Check | Product):
+        if loop.ordered or not is_free_of(loop.body, Check | Generated):
             for i in range(first, last):
                 self._positions[loop.var] = i
                 self.body(loop.body)
@@ -225,7 +237,7 @@ class _Interpreter:
 
     def _items(self, fold: Fold) -> Iterator[tuple[int, int, list[Array]]]:
         """Give the items of the elements start to stop - 1, along a first axis."""
-        if _is_free(fold.body, Check | Product | Store):
+        if is_free_of(fold.body, Check | Generated | Store):
             # Items do not depend on the partial results: many are computed before any is used.
             for start, stop in self._parts(fold.extent, fold.lanes):
                 with self._axis(fold.var, start, stop):
@@ -345,7 +357,7 @@ class _Interpreter:
             return
         assert self._axes == 0, "loops around a product go one by one"
         sums = self._sums(product)
-        if _is_free(product.body, Check | Product):
+        if is_free_of(product.body, Check | Generated):
             with self._axis(column, 0, n), self._axis(row, 0, m):
                 self._values[product.name] = sums
                 self.body(product.body)
@@ -365,13 +377,23 @@ class _Interpreter:
         return sums
 
     def _matrix(self, operand: StridedOperand, rows: int, columns: int) -> Array:
+        return np.asarray(self._buffers[operand.buffer][self._places(operand, rows, columns)])
+
+    def _places(self, operand: StridedOperand, rows: int, columns: int) -> Array:
         along_rows = operand.rows * np.arange(rows)[:, np.newaxis]
         offsets = along_rows + operand.columns * np.arange(columns)
-        return np.asarray(self._buffers[operand.buffer][self._position(operand.index) + offsets])
+        return np.asarray(self._position(operand.index) + offsets)
 
+    # ----------------------------------------------------------------------------------- sorts
 
-def _is_free(body: Sequence[Stmt], of: Any) -> bool:
-    """Return whether no statement, however deep, is one of the classes `of`."""
-    return not any(
-        isinstance(s, of) or (isinstance(s, Loop) and not _is_free(inside(s), of)) for s in body
-    )
+    def _sort(self, sort: SortRows) -> None:
+        assert self._axes == 0, "loops around a sort go one by one"
+        if sort.count == 0:
+            return
+        places = self._places(sort.result, sort.rows, sort.count)
+        for row, place in zip(
+            self._matrix(sort.source, sort.rows, sort.length), places, strict=True
+        ):
+            order = stable_order(row, descending=sort.descending)[: sort.count]
+            found = row[order] if sort.gives == "values" else order
+            self._buffers[sort.result.buffer][place] = found

@@ -6,11 +6,13 @@ what a name stands for are read in `parse.py`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
-from symgrad.codegen.loops.language import Index, IndexAtom, Modulus, Quotient
+from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient, Share
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
@@ -24,6 +26,8 @@ _TOKEN = re.compile(
     re.ASCII | re.VERBOSE,
 )
 
+WORDS: dict[str, Number] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
+_MODES: tuple[Mode, ...] = ("in", "out", "inout", "scratch")
 _DEPTH = 100  # how deep brackets may nest, far below what Python's stack takes
 _DIGITS = 40  # of an integer, more than one of 64 bits has
 
@@ -151,6 +155,61 @@ class TokenReader:
         var = self.name()
         self.take("in", "0", "..")
         return var, self.integer()
+
+    def number(self, token: str, is_negative: bool, dtype: DType) -> Number:
+        if dtype.is_float and token not in ("true", "false"):
+            return -float(token) if is_negative else float(WORDS.get(token, token))
+        if dtype.is_integer and token.isdecimal():
+            return -self.whole(token) if is_negative else self.whole(token)
+        if dtype.is_bool and token in ("true", "false") and not is_negative:
+            return WORDS[token]
+        raise self.refused(f"{token} is no {dtype}")
+
+    def mode(self) -> Mode:
+        for mode in _MODES:
+            if self.accept(mode):
+                return mode
+        raise self.expected("in, out, inout or scratch")
+
+    # ----------------------------------------------------------------------------------- marks
+
+    def marked_number(self, word: str) -> int:
+        """Take `word(8)`, or nothing, which means 1."""
+        return self.integers(1)[0] if self.accept(word) else 1
+
+    def axis_range(self) -> tuple[str, int]:
+        self.take("(")
+        axis = self.range()
+        self.take(")")
+        return axis
+
+    def packed(self) -> tuple[str, ...]:
+        self.take("pack", "(")
+        packed: list[str] = []
+        while not self.accept(")"):
+            if packed:
+                self.take(",")
+            packed.append(self.name())
+        return tuple(packed)
+
+    def along(self) -> Literal["m", "n"]:
+        self.take("along", "(")
+        along = self.axis()
+        self.take(")")
+        return along
+
+    def axis(self) -> Literal["m", "n"]:
+        axis: Literal["m", "n"] = "m" if self.next_is("m") else "n"
+        self.take(axis)
+        return axis
+
+    def share(self) -> Share:
+        self.take("(")
+        axis = self.axis()
+        self.take(",")
+        tiles = self.integer()
+        self.take(")")
+        return Share(axis, tiles)
 
     # --------------------------------------------------------------------------------- indices
 

@@ -8,11 +8,10 @@ before it is read, and whether two iterations write the same element at indices 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import assert_never
 
 from symgrad.codegen.loops.facts import (
-    is_taken,
     stores_to,
     vars_of,
     verify_blocking,
@@ -21,19 +20,24 @@ from symgrad.codegen.loops.facts import (
     verify_counts,
     verify_cut,
     verify_name,
+    verify_op,
     verify_power,
     verify_product_dtypes,
+    verify_scratch,
     verify_share,
+    verify_sort,
 )
-from symgrad.codegen.loops.index_arithmetic import bounds
+from symgrad.codegen.loops.index_arithmetic import bounds, operand_bounds
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Cast,
     Check,
     Const,
     Expr,
     Fold,
     For,
+    Generated,
     Index,
     Indexed,
     IndexValue,
@@ -48,13 +52,14 @@ from symgrad.codegen.loops.language import (
     Reduction,
     Ref,
     Select,
+    SortRows,
     Stmt,
     Store,
     StridedOperand,
 )
 from symgrad.codegen.loops.print import print_index, print_statement
+from symgrad.codegen.loops.verify_scope import VerifyScope
 from symgrad.graph.dtypes import DType, bool_, int64
-from symgrad.graph.scalars import SCALAR_OPS
 
 
 def verify_kernel(kernel: Kernel) -> None:
@@ -67,41 +72,6 @@ def verify_kernel(kernel: Kernel) -> None:
             error.add_note(f"in: {print_statement(verifier.statement)}")
         error.add_note(f"in: kernel @{kernel.name}")
         raise
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What is bound at one place of a kernel, and which loops are around it.
-
-    `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
-    differs between the lanes of a vector, and `varying` the names that differ with it. `parts` is
-    into how many parts a parallel loop around is cut, None outside of one, and `is_fold` says that
-    there is a fold around. In dead code, where some loop around has no iterations, nothing is in
-    bounds and nothing needs be.
-    """
-
-    values: dict[str, DType] = field(default_factory=dict)
-    extents: dict[str, int] = field(default_factory=dict)
-    unordered: frozenset[str] = frozenset()
-    lane: str | None = None
-    varying: set[str] = field(default_factory=set)
-    parts: int | None = None
-    is_fold: bool = False
-    is_dead: bool = False
-
-    def inside(self, var: str, extent: int, *, ordered: bool, in_lanes: bool) -> _Scope:
-        """Return the scope of a loop's body."""
-        unordered = frozenset(() if ordered or extent <= 1 else (var,))
-        return _Scope(
-            dict(self.values),
-            {**self.extents, var: extent},
-            self.unordered | unordered,
-            var if in_lanes else self.lane,
-            self.varying | {var} if in_lanes else set(self.varying),
-            self.parts,
-            self.is_fold,
-            self.is_dead or extent == 0,
-        )
 
 
 class _Verifier:
@@ -119,11 +89,11 @@ class _Verifier:
             assert param.name not in self._params, f"{param.name} names two parameters"
             assert param.count >= 0, f"{param.name} has {param.count} elements"
             self._params[param.name] = param
-        self._body(kernel.body, _Scope())
+        self._body(kernel.body, VerifyScope())
 
     # ----------------------------------------------------------------------------------- names
 
-    def _free(self, name: str, scope: _Scope) -> None:
+    def _free(self, name: str, scope: VerifyScope) -> None:
         verify_name(name)
         taken = name in scope.values or name in scope.extents or name in self._params
         assert not taken, f"{name} is bound already"
@@ -132,7 +102,7 @@ class _Verifier:
         assert name in self._params, f"{name} is no parameter"
         return self._params[name]
 
-    def _bind(self, name: str, dtype: DType, scope: _Scope, *, varies: bool) -> None:
+    def _bind(self, name: str, dtype: DType, scope: VerifyScope, *, varies: bool) -> None:
         self._free(name, scope)
         scope.values[name] = dtype
         if varies:
@@ -140,7 +110,7 @@ class _Verifier:
 
     # ----------------------------------------------------------------------------- expressions
 
-    def _index(self, index: Index, scope: _Scope) -> bool:
+    def _index(self, index: Index, scope: VerifyScope) -> bool:
         """Verify an index; return whether it varies between lanes."""
         atoms = [atom for atom, _ in index.terms]
         assert len(set(atoms)) == len(atoms), f"{print_index(index)} has a term twice"
@@ -155,7 +125,7 @@ class _Verifier:
                 varies |= self._index(atom.index, scope)
         return varies
 
-    def _element(self, param: Param, index: Index, scope: _Scope) -> bool:
+    def _element(self, param: Param, index: Index, scope: VerifyScope) -> bool:
         varies = self._index(index, scope)
         if not scope.is_dead:
             verify_bounds(param, *bounds(index, scope.extents), print_index(index))
@@ -167,7 +137,7 @@ class _Verifier:
         assert has_values, f"{name} is loaded from, but nothing was stored to it before"
         return param
 
-    def _atom(self, atom: Atom, scope: _Scope, dtype: DType, what: str) -> bool:
+    def _atom(self, atom: Atom, scope: VerifyScope, dtype: DType, what: str) -> bool:
         """Verify an atom that must be of `dtype`; return whether it varies between lanes."""
         if isinstance(atom, Const):
             verify_const(atom)
@@ -178,11 +148,11 @@ class _Verifier:
         assert atom.dtype == dtype, f"{what} is {atom.dtype}, not {dtype}"
         return isinstance(atom, Ref) and atom.name in scope.varying
 
-    def _atoms(self, atoms: Iterable[tuple[Atom, DType, str]], scope: _Scope) -> bool:
+    def _atoms(self, atoms: Iterable[tuple[Atom, DType, str]], scope: VerifyScope) -> bool:
         # A list: all must be verified, not only those up to the first that varies.
         return any([self._atom(atom, scope, dtype, what) for atom, dtype, what in atoms])
 
-    def _expr(self, expr: Expr, scope: _Scope) -> bool:
+    def _expr(self, expr: Expr, scope: VerifyScope) -> bool:
         """Verify an expression; return whether it varies between lanes."""
         match expr:
             case Const() | Ref():
@@ -201,23 +171,34 @@ class _Verifier:
             case IndexValue(index, dtype):
                 assert dtype == int64, f"an index is i64, not {dtype}"
                 return self._index(index, scope)
+            case BinarySearch():
+                return self._search(expr, scope)
             case _:
                 assert_never(expr)
 
-    def _op(self, op: Op, scope: _Scope) -> bool:
-        assert op.name in SCALAR_OPS, f"{op.name} is no scalar operation"
-        row = SCALAR_OPS[op.name]
-        assert len(op.args) == row.arity, f"{op.name} takes {row.arity}, not {len(op.args)}"
+    def _search(self, search: BinarySearch, scope: VerifyScope) -> bool:
+        param = self._readable(search.buffer)
+        assert search.dtype == int64, f"a count is i64, not {search.dtype}"
+        assert search.length >= 0, f"{search.length} elements are searched"
+        # Not `or`, which would leave one of the two unverified.
+        varies = [
+            self._index(search.index, scope),
+            self._atom(search.value, scope, param.dtype, "what is searched for"),
+        ]
+        if search.length and not scope.is_dead:
+            row = StridedOperand(search.buffer, search.index, 0, search.stride)
+            low, high = operand_bounds(row, (1, search.length), scope.extents)
+            verify_bounds(param, low, high, f"{print_index(search.index)}, ...")
+        return any(varies)
+
+    def _op(self, op: Op, scope: VerifyScope) -> bool:
+        verify_op(op)
         dtype = op.args[0].dtype
-        assert not dtype.is_half, f"{op.name} of {dtype}: halves are computed in f32"
-        assert is_taken(row.takes, dtype), f"{op.name} takes {row.takes}, not {dtype}"
-        gives = dtype if row.gives == "same" else bool_
-        assert op.dtype == gives, f"{op.name} gives {gives}, not {op.dtype}"
         return self._atoms([(arg, dtype, f"an argument of {op.name}") for arg in op.args], scope)
 
     # ------------------------------------------------------------------------------ statements
 
-    def _body(self, body: tuple[Stmt, ...], scope: _Scope) -> None:
+    def _body(self, body: tuple[Stmt, ...], scope: VerifyScope) -> None:
         for statement in body:
             self.statement = statement
             match statement:
@@ -235,10 +216,12 @@ class _Verifier:
                     self._prefix(statement, scope)
                 case Product():
                     self._product(statement, scope)
+                case SortRows():
+                    self._sort(statement, scope)
                 case _:
                     assert_never(statement)
 
-    def _store(self, store: Store, scope: _Scope) -> None:
+    def _store(self, store: Store, scope: VerifyScope) -> None:
         param = self._param(store.buffer)
         assert param.mode != "in", f"{param.name} is an input"
         self._element(param, store.index, scope)
@@ -250,7 +233,7 @@ class _Verifier:
         )
         self._stored.add(param.name)
 
-    def _check(self, check: Check, scope: _Scope) -> _Scope:
+    def _check(self, check: Check, scope: VerifyScope) -> VerifyScope:
         """Verify a check; return the scope of what follows it."""
         varies = self._atom(check.value, scope, int64, "an index to check")
         assert not varies, f"{check.name} differs between the lanes of {scope.lane}"
@@ -263,11 +246,11 @@ class _Verifier:
         # No index is in an empty range, so the kernel never passes.
         return scope if check.extent else replace(scope, is_dead=True)
 
-    def _loop(self, var: str, extent: int, scope: _Scope) -> None:
+    def _loop(self, var: str, extent: int, scope: VerifyScope) -> None:
         self._free(var, scope)
         assert extent >= 0, f"the extent of {var} is {extent}"
 
-    def _for(self, loop: For, scope: _Scope) -> None:
+    def _for(self, loop: For, scope: VerifyScope) -> None:
         self._loop(loop.var, loop.extent, scope)
         verify_power("vector", loop.vector)
         in_lanes = loop.vector > 1
@@ -279,19 +262,19 @@ class _Verifier:
             inside = self._part(inside, scope, loop.parts)
         self._body(loop.body, inside)
 
-    def _part(self, inside: _Scope, around: _Scope, parts: int) -> _Scope:
+    def _part(self, inside: VerifyScope, around: VerifyScope, parts: int) -> VerifyScope:
         """Verify that a statement may be parallel; return its scope `inside` as that of a part."""
         assert around.lane is None, f"parallel within the vector of {around.lane}"
         assert around.parts is None, "parallel within a part"
         assert not around.is_fold, "parallel within a fold"
         return replace(inside, parts=parts)
 
-    def _fold(self, fold: Fold, scope: _Scope) -> None:
+    def _fold(self, fold: Fold, scope: VerifyScope) -> None:
         _, dtypes, varies = self._items(fold, scope)
         for accumulator, dtype in zip(fold.accumulators, dtypes, strict=True):
             self._bind(accumulator.name, dtype, scope, varies=varies and scope.lane is not None)
 
-    def _prefix(self, prefix: Prefix, scope: _Scope) -> None:
+    def _prefix(self, prefix: Prefix, scope: VerifyScope) -> None:
         inside, dtypes, _ = self._items(prefix, scope)
         assert not (prefix.ordered and prefix.lanes > 1), f"{prefix.var} is both ordered and lanes"
         has_stores = any(isinstance(s, Store) for s in prefix.body)
@@ -305,7 +288,7 @@ class _Verifier:
             self._bind(accumulator.name, dtype, inside, varies=inside.lane is not None)
         self._body(prefix.each, inside)
 
-    def _items(self, loop: Reduction, scope: _Scope) -> tuple[_Scope, list[DType], bool]:
+    def _items(self, loop: Reduction, scope: VerifyScope) -> tuple[VerifyScope, list[DType], bool]:
         """Verify a reduction but for what becomes of its results.
 
         Return the scope of its body, the dtypes of its accumulators and whether items vary.
@@ -327,9 +310,9 @@ class _Verifier:
         self._combine(loop, dtypes, scope)
         return inside, dtypes, varies
 
-    def _combine(self, fold: Reduction, dtypes: list[DType], around: _Scope) -> None:
+    def _combine(self, fold: Reduction, dtypes: list[DType], around: VerifyScope) -> None:
         """Verify that partial results are combined from themselves and constants alone."""
-        scope = _Scope()
+        scope = VerifyScope()
         for sides in (fold.left, fold.right):
             for name, dtype in zip(sides, dtypes, strict=True):
                 self._free(name, around)
@@ -344,7 +327,7 @@ class _Verifier:
         results = zip(fold.combined, dtypes, strict=True)
         self._atoms([(atom, dtype, "a combined result") for atom, dtype in results], scope)
 
-    def _product(self, product: Product, scope: _Scope) -> None:
+    def _product(self, product: Product, scope: VerifyScope) -> None:
         assert scope.lane is None, f"a product within the vector of {scope.lane}"
         axes = (product.rows, product.columns, product.inner)
         for var, extent in axes:
@@ -353,13 +336,14 @@ class _Verifier:
         verify_product_dtypes(product)
         verify_blocking(product.blocking)
         m, n, k = (extent for _, extent in axes)
-        self._operand(product, product.lhs, (m, k), scope)
-        self._operand(product, product.rhs, (k, n), scope)
+        for operand, shape in ((product.lhs, (m, k)), (product.rhs, (k, n))):
+            param = self._readable(operand.buffer)
+            self._operand(param, product.element, operand, shape, scope, is_read=m * n > 0)
         inside = scope
         if product.parallel is not None:
             verify_share(product)
             inside = self._part(scope, scope, product.parts)
-        self._scratch(product, inside.parts or 1)
+        self._scratch(product, product.blocking.scratch, inside.parts or 1)
         for axis, (var, size) in zip("mn", axes, strict=False):
             in_lanes = axis == product.blocking.along
             inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
@@ -368,26 +352,39 @@ class _Verifier:
             assert not stores_to(buffer, product.body), f"{buffer} is an operand and stored to"
         self._body(product.body, inside)
 
+    def _sort(self, sort: SortRows, scope: VerifyScope) -> None:
+        assert scope.lane is None, f"a sort within the vector of {scope.lane}"
+        verify_sort(sort)
+        source, result = self._readable(sort.source.buffer), self._param(sort.result.buffer)
+        assert result.mode != "in", f"{result.name} is an input"
+        element = int64 if sort.gives == "positions" else sort.element
+        self._operand(source, sort.element, sort.source, (sort.rows, sort.length), scope)
+        self._operand(result, element, sort.result, (sort.rows, sort.count), scope)
+        ignored = ", ".join(sorted(scope.unordered - vars_of(sort.result.index)))
+        assert scope.is_dead or not ignored, (
+            f"iterations over {ignored} have no order and sort to the same rows"
+        )
+        inside = scope if sort.parallel is None else self._part(scope, scope, sort.parts)
+        self._scratch(sort, sort.scratch_bytes, inside.parts or 1)
+        self._stored.add(result.name)
+
     def _operand(
-        self, product: Product, operand: StridedOperand, shape: tuple[int, int], scope: _Scope
+        self,
+        param: Param,
+        element: DType,
+        operand: StridedOperand,
+        shape: tuple[int, int],
+        scope: VerifyScope,
+        *,
+        is_read: bool = True,
     ) -> None:
-        param = self._readable(operand.buffer)
-        element = product.element
         assert param.dtype == element, f"{param.name} holds {param.dtype}, not {element}"
         self._index(operand.index, scope)
-        low, high = bounds(operand.index, scope.extents)
-        for stride, extent in zip((operand.rows, operand.columns), shape, strict=True):
-            reach = stride * (extent - 1)
-            low, high = low + min(reach, 0), high + max(reach, 0)
-        if not scope.is_dead and product.rows[1] and product.columns[1] and product.inner[1]:
+        if is_read and not scope.is_dead and 0 not in shape:
+            low, high = operand_bounds(operand, shape, scope.extents)
             verify_bounds(param, low, high, f"{print_index(operand.index)}, ...")
 
-    def _scratch(self, product: Product, parts: int) -> None:
-        needed = product.blocking.scratch * parts
-        if product.scratch is None:
-            assert needed == 0, f"the product needs {needed} bytes of scratch and has no buffer"
-            return
-        param = self._param(product.scratch)
-        assert param.mode == "scratch", f"{param.name} is {param.mode} and not scratch"
-        held = param.count * param.dtype.itemsize
-        assert held >= needed, f"{param.name} has {held} bytes, the product needs {needed}"
+    def _scratch(self, statement: Generated, size: int, parts: int) -> None:
+        buffer = None if statement.scratch is None else self._param(statement.scratch)
+        what = "product" if isinstance(statement, Product) else "sort"
+        verify_scratch(what, buffer, size * parts)

@@ -32,6 +32,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.lower.folding import lower_combination, lower_prefix
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
+from symgrad.codegen.lower.sorts import lower_sort
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
@@ -47,6 +48,8 @@ from symgrad.graph.structures import (
     Reshape,
     Scan,
     Scatter,
+    Search,
+    Sort,
     Switch,
     View,
     While,
@@ -114,7 +117,9 @@ class _Lowering:
                 return self._place_group(anchor, spec)
             case Scatter():
                 return self._scatter_group(anchor, spec)
-            case None | Map() | Iota() | View() | Reshape() | Gather():
+            case Sort():
+                return lower_sort(self.values, anchor, spec)
+            case None | Map() | Iota() | View() | Reshape() | Gather() | Search():
                 raise AssertionError(f"{anchor!r} is no anchor")
             case Switch() | While() | Scan() | Call():
                 raise AssertionError(f"{anchor!r} runs kernels and is none")

@@ -13,6 +13,7 @@ from typing import assert_never
 from symgrad.codegen.loops.index_arithmetic import bounds, modulus, quotient, scaled_sum
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Check,
     Const,
     Fold,
@@ -24,6 +25,7 @@ from symgrad.codegen.loops.language import (
     Param,
     Prefix,
     Product,
+    SortRows,
     Stmt,
     Store,
 )
@@ -45,6 +47,8 @@ from symgrad.graph.structures import (
     Reshape,
     Scan,
     Scatter,
+    Search,
+    Sort,
     Switch,
     View,
     While,
@@ -175,9 +179,11 @@ class GroupValues:
                 indices = node.inputs[1:]
                 rows = index[axis : axis + indices[0].ndim]
                 return [(t, rows) for t in indices if self._affine(t, rows) is None]
+            case Search():
+                return [(node.inputs[1], index)]
             case None | Iota() | Place() | Reduce() | PrefixScan() | Contract() | Scatter():
                 return []
-            case Switch() | While() | Scan() | Call():
+            case Sort() | Switch() | While() | Scan() | Call():
                 return []
             case _:
                 assert_never(spec)
@@ -195,11 +201,15 @@ class GroupValues:
                 return scope.cast(scope.index_value(index[axis]), tensor.dtype)
             case Gather():
                 return self._gather(scope, tensor.node, spec, index)
+            case Search():
+                return self._search(scope, tensor.node, spec, operands[0], index)
             case None:
                 return self._element(scope, tensor, index)
             case Reduce() | PrefixScan() | Contract():
                 raise AssertionError(f"{tensor!r}: the loops of its group remember its value")
-            case Place() | Scatter() | Switch() | While() | Scan() | Call():
+            case Place() | Scatter() | Sort():
+                raise AssertionError(f"{tensor!r} is read while its group still makes it")
+            case Switch() | While() | Scan() | Call():
                 raise AssertionError(f"{tensor!r} is read while its group still makes it")
             case _:
                 assert_never(spec)
@@ -243,6 +253,23 @@ class GroupValues:
             found = tuple(scaled_sum([(begin, 1), (offset, 1)]) for begin, offset in pairs)
             behind += spec.count
         return (*index[:axis], *found, *index[behind:])
+
+    def _search(
+        self, scope: Scope, node: Node, spec: Search, value: Atom, index: tuple[Index, ...]
+    ) -> Atom:
+        rows = node.inputs[0]
+        length = rows.type.static_shape[-1]
+        if length == 0:
+            return constant(0, node.output.dtype)
+        tensor, first = self.through_views(rows, (*index[:-1], Index()))
+        _, second = self.through_views(rows, (*index[:-1], Index(1)))
+        shape = tensor.type.static_shape
+        start, following = self.linear(first, shape), self.linear(second, shape)
+        stride = following.const - start.const
+        buffer, or_equal = self.source(tensor), spec.side == "right"
+        return scope.let(
+            BinarySearch(value, buffer, start, stride, length, or_equal, node.output.dtype)
+        )
 
     def through_views(
         self, tensor: Tensor, index: tuple[Index, ...]
@@ -318,12 +345,15 @@ def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
     stored: set[str] = set()
     for statement in statements(body):
         match statement:
-            case Let(_, Load(buffer, _, _)):
+            case Let(_, Load(buffer=buffer) | BinarySearch(buffer=buffer)):
                 loaded.add(buffer)
             case Store(buffer, _, _):
                 stored.add(buffer)
             case Product():
                 loaded |= {statement.lhs.buffer, statement.rhs.buffer}
+            case SortRows():
+                loaded.add(statement.source.buffer)
+                stored.add(statement.result.buffer)
             case Let() | Check() | For() | Fold() | Prefix():
                 pass
     return loaded, stored

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.loops.language import (
+    BinarySearch,
     Check,
     Fold,
     For,
@@ -32,6 +33,7 @@ from symgrad.codegen.loops.language import (
     Op,
     Prefix,
     Product,
+    SortRows,
     Stmt,
     Store,
     inside,
@@ -247,7 +249,10 @@ def _slices(argument: Argument) -> Iterator[Slice]:
 
 
 def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]:
-    """Yield the buffers of which an index names a `Check`; `checked` grows by those in `body`."""
+    """Yield the buffers that are read or written at places that are data.
+
+    Their index names a `Check`, and `checked` grows by those in `body`.
+    """
     for statement in body:
         match statement:
             case Check():
@@ -257,6 +262,11 @@ def _indexed_by_values(body: Sequence[Stmt], checked: set[str]) -> Iterator[str]
                     yield buffer
             case For() | Fold() | Prefix() | Product():
                 yield from _indexed_by_values(inside(statement), checked)
+            case SortRows():
+                yield statement.source.buffer
+                yield statement.result.buffer
+            case Let(_, BinarySearch(buffer=buffer)):
+                yield buffer
             case Let():
                 pass
 
@@ -322,6 +332,8 @@ def _instructions(body: Sequence[Stmt], lanes: _Lanes) -> float:
 
 def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
     match statement:
+        case Let(_, BinarySearch()) | Product() | SortRows():
+            return float("inf")
         case Let(_, Load(_, index, dtype)):
             return lanes.accesses(index, dtype)
         case Store(_, index, value):
@@ -341,8 +353,6 @@ def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
             return _of_fold(statement, lanes)
         case Prefix():
             return _of_prefix(statement, lanes)
-        case Product():
-            return float("inf")
 
 
 def _of_for(loop: For, lanes: _Lanes) -> float:

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.language import (
+    BinarySearch,
     Binding,
     Check,
     Fold,
@@ -30,6 +31,7 @@ from symgrad.codegen.loops.language import (
     Loop,
     Prefix,
     Product,
+    SortRows,
     Stmt,
     Store,
     has_check,
@@ -104,8 +106,9 @@ def _split(
 def _is_uniform(of: Stmt, varying: set[str], constant: frozenset[str]) -> bool:
     if not isinstance(of, Binding):
         return False
-    if isinstance(of.value, Load) and of.value.buffer not in constant:
-        return False
+    match of.value:
+        case Load(buffer=buffer) | BinarySearch(buffer=buffer) if buffer not in constant:
+            return False
     return varying.isdisjoint(names_used(of.value))
 
 
@@ -116,5 +119,5 @@ def _binds(statement: Stmt) -> set[str]:
             return {statement.name}
         case Fold():
             return {a.name for a in statement.accumulators}
-        case For() | Product() | Store() | Prefix():
+        case For() | Product() | SortRows() | Store() | Prefix():
             return set()

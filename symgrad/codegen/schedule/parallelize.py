@@ -21,15 +21,18 @@ from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     For,
+    Generated,
     Kernel,
     Parallel,
     Product,
     Share,
+    SortRows,
     Stmt,
 )
 from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.vectorize import checks_depend, nested, perfect_nest
+from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES, UNCUT
 
@@ -60,10 +63,10 @@ def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
 
 
 def _scratch(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
-    """Return the scratch buffers of products, and for how many parts each is."""
+    """Return the scratch buffers of products and sorts, and for how many parts each is."""
     found: list[tuple[str, int]] = []
     for statement in body:
-        if isinstance(statement, Product) and statement.scratch is not None:
+        if isinstance(statement, Generated) and statement.scratch is not None:
             found.append((statement.scratch, parts * statement.parts))
         elif isinstance(statement, For):
             found += _scratch(statement.body, parts * statement.parts)
@@ -86,11 +89,13 @@ class _WorkSharing:
             return statement
         if isinstance(statement, Product):
             return self._product(statement)
+        if isinstance(statement, SortRows):
+            return self._sort(statement)
         loops, body = perfect_nest(statement)
         speed_up, shared = self._loops(loops, body)
-        if speed_up >= EVEN * self._threads.count or not isinstance(body[0], Product):
+        if speed_up >= EVEN * self._threads.count or not isinstance(body[0], Generated):
             return shared if speed_up >= LEAST_SPEED_UP else statement
-        # Few and large products: threads share each, rather than take some each.
+        # Few and large products or sorts: threads share each, rather than take some each.
         inside = self.share(body[0])
         return shared if inside is body[0] else nested(loops, (inside,))
 
@@ -100,6 +105,14 @@ class _WorkSharing:
         if speed_up < LEAST_SPEED_UP:
             return product
         return replace(product, parallel=Share(axis, tiles))
+
+    def _sort(self, sort: SortRows) -> SortRows:
+        plan = sort_plan(sort, self._target)
+        together = plan.lanes if plan.method == "across" else 1
+        size = -(-sort.rows // (together * self._threads.count)) * together
+        if sort.rows < LEAST_SPEED_UP * size:
+            return sort
+        return replace(sort, parallel=size)
 
     def _loops(self, loops: list[For], body: tuple[Stmt, ...]) -> tuple[float, For]:
         """Return loops with one of them shared, and by how much that is faster.

@@ -14,6 +14,7 @@ from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.parallelize import Threads, share_work
+from symgrad.codegen.schedule.plan_sorts import plan_sorts
 from symgrad.codegen.schedule.relocate import Relocated, relocate
 from symgrad.codegen.schedule.row_scans import interchange_scans
 from symgrad.codegen.schedule.tile_products import tile_products
@@ -93,11 +94,18 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         is_required=True,
     ),
     KernelPass(
+        "plan-sorts",
+        _on_kernel(lambda kernel, machine: plan_sorts(kernel, machine.target)),
+        after={"simplify-loops": "a sort in a loop that never runs takes no memory"},
+        is_required=True,
+    ),
+    KernelPass(
         "parallelize",
         _on_kernel(lambda kernel, machine: share_work(kernel, machine.target, machine.threads)),
         after={
             "vectorize": "a loop is cut at whole vectors",
             "tile-products": "each part of a product has scratch memory of its own",
+            "plan-sorts": "and so has each part of a sort",
         },
     ),
     KernelPass(

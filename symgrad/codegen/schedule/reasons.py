@@ -15,14 +15,18 @@ from symgrad.codegen.loops.language import (
     Check,
     Fold,
     For,
+    Generated,
     Kernel,
     Let,
+    Parallel,
     Prefix,
     Product,
+    SortRows,
     Stmt,
     Store,
 )
 from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
+from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import SHARING_CYCLES
 
@@ -38,7 +42,7 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
             case For():
                 yield from _shared(statement)
                 loops, inner = _nest(statement)
-                if not any(isinstance(s, Product) for s in inner):
+                if not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
                 yield from _reasons([s for s in inner if not isinstance(s, For)], target)
             case Fold():
@@ -48,6 +52,9 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
             case Product():
                 yield from _shared(statement)
                 yield _product_reason(statement, target)
+            case SortRows():
+                yield from _shared(statement)
+                yield sort_plan(statement, target).reason
             case Let() | Store() | Check():
                 pass
 
@@ -119,7 +126,7 @@ def _product_reason(product: Product, target: Target) -> str:
     )
 
 
-def _shared(statement: For | Product) -> Iterator[str]:
+def _shared(statement: Parallel) -> Iterator[str]:
     if statement.parts > 1:
         cycles = statement_cycles(statement)
         yield (

@@ -18,10 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from symgrad.codegen.loops.index_arithmetic import bounds
+from symgrad.codegen.loops.index_arithmetic import bounds, operand_bounds
 from symgrad.codegen.loops.language import (
+    BinarySearch,
     Check,
+    Expr,
     Fold,
     For,
     Index,
@@ -30,6 +33,7 @@ from symgrad.codegen.loops.language import (
     Load,
     Prefix,
     Product,
+    SortRows,
     Stmt,
     Store,
     StridedOperand,
@@ -101,11 +105,23 @@ class _Touched:
                     self.visit(inside(statement))
                 case Product():
                     self._product(statement)
+                case SortRows():
+                    rows = statement.rows
+                    self._touch_operand(statement.source, (rows, statement.length))
+                    self._touch_operand(statement.result, (rows, statement.count))
+                case Let(_, BinarySearch() as search):
+                    row = StridedOperand(search.buffer, search.index, 0, search.stride)
+                    self._touch_operand(row, (1, search.length))
                 case Let():
                     pass
 
     def _touch(self, buffer: str, index: Index) -> None:
-        low, high = bounds(index, self._extents)
+        self._touch_range(buffer, *bounds(index, self._extents))
+
+    def _touch_operand(self, operand: StridedOperand, shape: tuple[int, int]) -> None:
+        self._touch_range(operand.buffer, *operand_bounds(operand, shape, self._extents))
+
+    def _touch_range(self, buffer: str, low: int, high: int) -> None:
         least, greatest = self.ranges.get(buffer, (low, high))
         self.ranges[buffer] = (min(least, low), max(greatest, high))
 
@@ -122,21 +138,30 @@ def _whole(operand: StridedOperand, rows: str, columns: str) -> Index:
     return Index(operand.index.const, terms)
 
 
+_Touching = TypeVar("_Touching", Load, BinarySearch, Store, StridedOperand)
+
+
+def _moved_place(of: _Touching, starts: Mapping[str, int]) -> _Touching:
+    return replace(of, index=Index(of.index.const - starts[of.buffer], of.index.terms))
+
+
+def _moved_value(value: Expr, starts: Mapping[str, int]) -> Expr:
+    if isinstance(value, Load):
+        return _moved_place(value, starts)
+    return _moved_place(value, starts) if isinstance(value, BinarySearch) else value
+
+
 def _moved(
     body: Sequence[Stmt], starts: Mapping[str, int], numbers: Mapping[int, int]
 ) -> tuple[Stmt, ...]:
     """Return `body` with its buffers begun at `starts` and its statuses renumbered."""
-
-    def move(buffer: str, index: Index) -> Index:
-        return Index(index.const - starts[buffer], index.terms)
-
     result: list[Stmt] = []
     for statement in body:
         match statement:
-            case Let(name, Load(buffer, index, dtype)):
-                result.append(Let(name, Load(buffer, move(buffer, index), dtype)))
-            case Store(buffer, index, value):
-                result.append(Store(buffer, move(buffer, index), value))
+            case Let(name, value):
+                result.append(Let(name, _moved_value(value, starts)))
+            case Store():
+                result.append(_moved_place(statement, starts))
             case Check():
                 result.append(replace(statement, status=numbers.get(statement.status, 0)))
             case For() | Fold():
@@ -144,15 +169,11 @@ def _moved(
             case Prefix():
                 own, each = (_moved(p, starts, numbers) for p in (statement.body, statement.each))
                 result.append(replace(statement, body=own, each=each))
-            case Product():
+            case Product(lhs=lhs, rhs=rhs):
                 own = _moved(statement.body, starts, numbers)
-                lhs, rhs = (_moved_operand(o, starts) for o in (statement.lhs, statement.rhs))
+                lhs, rhs = _moved_place(lhs, starts), _moved_place(rhs, starts)
                 result.append(replace(statement, lhs=lhs, rhs=rhs, body=own))
-            case Let():
-                result.append(statement)
+            case SortRows(result=lhs, source=rhs):
+                lhs, rhs = _moved_place(lhs, starts), _moved_place(rhs, starts)
+                result.append(replace(statement, result=lhs, source=rhs))
     return tuple(result)
-
-
-def _moved_operand(operand: StridedOperand, starts: Mapping[str, int]) -> StridedOperand:
-    index = Index(operand.index.const - starts[operand.buffer], operand.index.terms)
-    return replace(operand, index=index)

@@ -16,11 +16,11 @@ from symgrad.codegen.loops.language import (
     Check,
     Fold,
     For,
+    Generated,
     Index,
     Kernel,
     Loop,
     Prefix,
-    Product,
     Reduction,
     Ref,
     Stmt,
@@ -172,7 +172,7 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
 
     for i in 0..320 { y[i] = ... }   ->   for i in 0..320 vector(16) { y[i] = ... }
     """
-    if any(isinstance(s, Product) for s in body):
+    if any(isinstance(s, Generated) for s in body):
         return nested(loops, body)
     accesses = Accesses(body)
     width = vector_bytes // accesses.itemsize

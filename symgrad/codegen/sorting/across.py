@@ -1,0 +1,170 @@
+"""Short rows: as many as a vector has lanes are sorted side by side by one sorting network.
+
+A tile holds the keys of these rows, line j the j-th of each. Where the elements of a row lie side
+by side they are transposed in registers on the way in and out. The last tile repeats its last row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from symgrad.codegen.contract.elements import counted_loop, index, shuffle, splat
+from symgrad.codegen.sorting.elements import Item, unzipped, zipped
+from symgrad.codegen.sorting.matrix import Matrix, restore_zeros
+from symgrad.codegen.sorting.networks import emit_network
+
+
+def emit_across(matrix: Matrix, tile: Item, start: ir.Value, stop: ir.Value) -> None:
+    """Sort rows `start` to `stop - 1`; `tile` is scratch memory."""
+    builder, lanes = matrix.builder, matrix.plan.lanes
+    with counted_loop(builder, start, stop, lanes) as first:
+        builder.store(ir.IntType(8)(0), matrix.has_zeros)
+        _fill(matrix, tile, first, stop)
+        emit_network(matrix.items, tile, matrix.plan.lines)
+        _drain(matrix, tile, first, stop)
+        end = _least(builder, builder.add(first, index(lanes)), stop)
+        restore_zeros(matrix, first, end)
+
+
+def _least(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
+
+
+def _row(matrix: Matrix, first: ir.Value, lane: ir.Value, stop: ir.Value) -> ir.Value:
+    """Return the row in a lane: the last one where there are no more."""
+    builder = matrix.builder
+    return _least(builder, builder.add(first, lane), builder.sub(stop, index(1)))
+
+
+# ------------------------------------------------------------------------------------ in and out
+
+
+def _fill(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+    """Put the keys of the rows from `first` on into the tile."""
+    if matrix.sort.source.columns == 1 and matrix.sort.length > 1:
+        _fill_transposed(matrix, tile, first, stop)
+    else:
+        one_by_one = _ByLines(matrix, tile, first, stop)
+        one_by_one.emit(matrix.sort.source.rows == 1, one_by_one.fill, matrix.sort.length)
+
+
+def _drain(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+    """Bring the sorted lines of the tile to where they belong."""
+    if matrix.sort.result.columns == 1 and matrix.sort.count > 1:
+        _drain_transposed(matrix, tile, first, stop)
+    else:
+        one_by_one = _ByLines(matrix, tile, first, stop)
+        one_by_one.emit(matrix.sort.result.rows == 1, one_by_one.drain, matrix.sort.count)
+
+
+def _width(columns: int, lanes: int) -> int:
+    """Return how wide blocks of columns are: a power of two."""
+    return min(lanes, 1 << (columns.bit_length() - 1))
+
+
+def _fill_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+    builder, lanes, columns = matrix.builder, matrix.plan.lanes, matrix.sort.length
+    rows = [_row(matrix, first, index(lane), stop) for lane in range(lanes)]
+    width = _width(columns, lanes)
+    with counted_loop(builder, index(0), index(columns), width) as at:
+        # The last block may overlap the one before.
+        start = _least(builder, at, index(columns - width))
+        loaded = [matrix.read(matrix.source_at(row, start), width) for row in rows]
+        vectors = _joined(builder, loaded, lanes)
+        for _ in range(width.bit_length() - 1):
+            vectors = unzipped(builder, vectors)
+        for line, vector in enumerate(vectors):
+            column = builder.add(start, index(line))
+            position = splat(builder, matrix.position(column), lanes)
+            place = builder.mul(column, index(lanes))
+            matrix.items.store(matrix.encode(vector, position), tile, place)
+
+
+def _drain_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+    builder, lanes, columns = matrix.builder, matrix.plan.lanes, matrix.sort.count
+    rows = [_row(matrix, first, index(lane), stop) for lane in range(lanes)]
+    width = _width(columns, lanes)
+    with counted_loop(builder, index(0), index(columns), width) as at:
+        start = _least(builder, at, index(columns - width))
+        places = (builder.mul(builder.add(start, index(j)), index(lanes)) for j in range(width))
+        loaded = [matrix.items.load(tile, place) for place in places]
+        vectors = [matrix.keys.decode(item) for item in loaded]
+        for _ in range(width.bit_length() - 1):
+            vectors = zipped(builder, vectors)
+        for row, part in zip(rows, _split(builder, vectors, width), strict=True):
+            matrix.write(part, matrix.result_at(row, start))
+
+
+def _joined(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> list[ir.Value]:
+    """Return the elements of `vectors` in vectors of `width` lanes."""
+    found = list(vectors)
+    while (own := found[0].type.count) < width:
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [shuffle(builder, a, b, list(range(2 * own))) for a, b in pairs]
+    return found
+
+
+def _split(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> list[ir.Value]:
+    """Return the elements of `vectors` in vectors of `width` lanes."""
+    own = vectors[0].type.count
+    if own == width:
+        return list(vectors)
+    starts = range(0, own, width)
+    return [shuffle(builder, v, v, list(range(s, s + width))) for v in vectors for s in starts]
+
+
+class _ByLines:
+    """A tile whose rows are not side by side: whole lines where these are, else one by one."""
+
+    def __init__(self, matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+        self._matrix = matrix
+        self._tile = tile
+        self._first = first
+        self._stop = stop
+
+    def emit(
+        self, has_lines: bool, move: Callable[[ir.Value, ir.Value | None], None], columns: int
+    ) -> None:
+        """Emit `move` for each column, with the lane or, if lines are in memory, for all lanes."""
+        builder, lanes = self._matrix.builder, self._matrix.plan.lanes
+        if not has_lines:
+            self._one_by_one(move, columns)
+            return
+        end = builder.add(self._first, index(lanes))
+        is_whole = builder.icmp_signed("<=", end, self._stop)
+        with builder.if_else(is_whole) as (whole, partial):
+            with whole, counted_loop(builder, index(0), index(columns)) as column:
+                move(column, None)
+            with partial:
+                self._one_by_one(move, columns)
+
+    def _one_by_one(self, move: Callable[[ir.Value, ir.Value | None], None], columns: int) -> None:
+        builder, lanes = self._matrix.builder, self._matrix.plan.lanes
+        with (
+            counted_loop(builder, index(0), index(columns)) as column,
+            counted_loop(builder, index(0), index(lanes)) as lane,
+        ):
+            move(column, lane)
+
+    def fill(self, column: ir.Value, lane: ir.Value | None) -> None:
+        matrix, builder, lanes = self._matrix, self._matrix.builder, self._matrix.plan.lanes
+        line, position = builder.mul(column, index(lanes)), matrix.position(column)
+        if lane is None:
+            given = matrix.read(matrix.source_at(self._first, column), lanes)
+            item = matrix.encode(given, splat(builder, position, lanes))
+        else:
+            row = _row(matrix, self._first, lane, self._stop)
+            item = matrix.encode(matrix.read(matrix.source_at(row, column), 1), position)
+            line = builder.add(line, lane)
+        matrix.items.store(item, self._tile, line)
+
+    def drain(self, column: ir.Value, lane: ir.Value | None) -> None:
+        matrix, builder = self._matrix, self._matrix.builder
+        line = builder.mul(column, index(matrix.plan.lanes))
+        row = self._first
+        if lane is not None:
+            line, row = builder.add(line, lane), _row(matrix, self._first, lane, self._stop)
+        item = matrix.items.load(self._tile, line, single=lane is not None)
+        matrix.write(matrix.keys.decode(item), matrix.result_at(row, column))
