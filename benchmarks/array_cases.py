@@ -80,7 +80,62 @@ def _of_jax(name: str, axis: int, jax: Any) -> Function:
     return _along(jax.numpy, name, axis)
 
 
+_SORTED = {"small": (16,), "cache": (100_000,), "large": (1_000_000,)}
+_SHORT = {"small": (100, 16), "cache": (10_000, 16), "large": (10_000, 64)}
+_SEARCHED = {"small": (100, 100), "cache": (10_000, 10_000), "large": (1_000_000, 1_000_000)}
+_K = 10
+
+
+def sorted_and_queries(rng: np.random.Generator, shape: Shape) -> list[Any]:
+    """Return a sorted vector, and what is looked for in it."""
+    rows, queries = (rng.standard_normal(n).astype(np.float32) for n in shape)
+    return [np.sort(rows), queries]
+
+
+def _order_cases() -> list[ArrayCase]:
+    """Return the rows of functions that sort and search."""
+    rows = []
+    for suffix, shapes in (("", _SORTED), (" of short rows", _SHORT)):
+        rows += [
+            ArrayCase(
+                f"sort{suffix}", sg.sort, np.sort, lambda jax: jax.numpy.sort,
+                lambda torch: lambda x: torch.sort(x)[0], normal, shapes, tolerance=0,
+            ),
+            # Of equal elements torch and NumPy may take any first.
+            ArrayCase(
+                f"argsort{suffix}", sg.argsort, np.argsort, lambda jax: jax.numpy.argsort,
+                lambda torch: torch.argsort, normal, shapes, tolerance=None,
+            ),
+            ArrayCase(
+                f"top_k{suffix}", lambda x: list(sg.top_k(x, _K)), _numpy_top_k,
+                lambda jax: lambda x: jax.lax.top_k(x, _K),
+                lambda torch: lambda x: torch.topk(x, _K), normal, shapes, tolerance=None,
+            ),
+        ]  # fmt: skip
+    rows.append(
+        ArrayCase(
+            "searchsorted",
+            sg.searchsorted,
+            np.searchsorted,
+            lambda jax: jax.numpy.searchsorted,
+            lambda torch: torch.searchsorted,
+            sorted_and_queries,
+            _SEARCHED,
+            tolerance=0,
+        )
+    )
+    return rows
+
+
+def _numpy_top_k(x: Any) -> list[Any]:
+    some = np.argpartition(x, -_K, axis=-1)[..., -_K:]
+    values = np.take_along_axis(x, some, -1)
+    order = np.argsort(-values, axis=-1)
+    return [np.take_along_axis(found, order, -1) for found in (values, some)]
+
+
 ARRAY_CASES = (
     *_scans("cumsum"),
     *_scans("cumprod"),
+    *_order_cases(),
 )
