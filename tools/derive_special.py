@@ -1,9 +1,10 @@
-"""Derive the tables of `symgrad/graph/ops/special_tables.py` and print that file.
+"""Derive the tables of special functions in `symgrad/graph/ops/` and print one of those files.
 
 Polynomials are minimax for a weighted error, by Remez' algorithm (`tools/derive_math.py`). A
 quotient of polynomials takes the values of the function at Chebyshev's points, which is within a
 small factor of minimax; the lowest coefficient of its denominator is 1. Not part of the package:
-run `python tools/derive_special.py` (a few seconds) and compare with the file.
+run `python tools/derive_special.py gamma_tables` (a few seconds) and compare with the file, and
+likewise `error_tables` and `quadrature_tables`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if __name__ == "__main__":
 
 from tools.derive_math import FORMATS, Fit, Function, print_table, remez, spell  # noqa: E402
 
-HEADER = '''"""Coefficients of special functions, by `tools/derive_special.py`.
+HEADER = '''"""Coefficients of {}, by `tools/derive_special.py`.
 
 Only numbers: what they are used for, and their error, is said where they are used. Coefficients
 stand in order of rising powers; those of a quotient are its numerator and its denominator.
@@ -33,6 +34,12 @@ from symgrad.graph.formulas import Table
 '''
 
 
+# What each file is about, and how the names of its tables begin.
+FILES = {
+    "gamma_tables": ("the gamma function", ("GAMMALN", "DIGAMMA", "SIN_PI", "COS_PI")),
+    "error_tables": ("error and Bessel functions", ("ERFCX", "QUANTILE", "I0", "I1")),
+    "quadrature_tables": ("incomplete functions", ("EXP_TAIL", "ATANH_TAIL", "GAUSS")),
+}
 # How many nodes the incomplete functions take in float32 and in float64.
 GAUSS_POINTS = (11, 26)
 
@@ -247,9 +254,11 @@ def _bits(error: mpf) -> str:
     return f"2**{float(mp.log(error, 2)):.1f}"
 
 
-def print_polynomials() -> None:
+def print_polynomials(names: tuple[str, ...]) -> None:
     """Print the polynomials, each with the errors reached."""
     for fit in polynomials():
+        if not fit.name.startswith(names):
+            continue
         rows, notes = {}, []
         for short, terms in zip(FORMATS, fit.terms, strict=True):
             coefficients, worst = remez(fit, terms)
@@ -258,9 +267,11 @@ def print_polynomials() -> None:
         print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
 
 
-def print_by_format() -> None:
+def print_by_format(names: tuple[str, ...]) -> None:
     """Print the polynomials whose range depends on the format."""
     for name, fits in by_format().items():
+        if not name.startswith(names):
+            continue
         rows, notes = {}, []
         for short, fit in fits.items():
             coefficients, worst = remez(fit, fit.terms[0])
@@ -269,9 +280,11 @@ def print_by_format() -> None:
         print_table(name, f"{fits['f64'].note}; weighted error {', '.join(notes)}.", rows)
 
 
-def print_quotients() -> None:
+def print_quotients(names: tuple[str, ...]) -> None:
     """Print the quotients, each with the relative errors reached."""
     for fit in quotients():
+        if not fit.name.startswith(names):
+            continue
         above, below, notes = {}, {}, []
         for short in FORMATS:
             numerator, denominator, worst = interpolate(fit, short)
@@ -302,13 +315,15 @@ def print_gauss() -> None:
 
 
 def main() -> None:
-    """Print the module."""
+    """Print the module that is named."""
+    about, names = FILES[sys.argv[1]]
     mp.dps = 60
-    print(HEADER, end="")
-    print_polynomials()
-    print_by_format()
-    print_quotients()
-    print_gauss()
+    print(HEADER.format(about), end="")
+    print_polynomials(names)
+    print_by_format(names)
+    print_quotients(names)
+    if "GAUSS" in names:
+        print_gauss()
 
 
 if __name__ == "__main__":

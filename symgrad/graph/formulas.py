@@ -1,8 +1,8 @@
 """Operator overloading for scalar bodies: an op's formula is written as a formula.
 
-`x * y + 1.0` of `Number`s is what a body builds by `s.call("add", s.call("mul", ...), ...)`. Each
-operator is one scalar operation of `graph/scalars.py`, in the order in which it is written, and a
-Python number beside a `Number` is a constant of its dtype. Nothing is rewritten on the way.
+`x * y + 1.0` of `FloatExpr`s is what a body builds by `s.call("add", s.call("mul", ...), ...)`.
+Each operator is one scalar operation of `graph/scalars.py`, in the order in which it is written,
+and a Python number beside a `FloatExpr` is a constant of its dtype. Nothing is rewritten on the way.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Condition:
     def __invert__(self) -> Condition:
         return Condition(self.scalars, self.scalars.call("not", self.value))
 
-    def choose(self, chosen: Number, otherwise: Number | float) -> Number:
+    def choose(self, chosen: FloatExpr, otherwise: FloatExpr | float) -> FloatExpr:
         """Return `chosen` where the condition holds and `otherwise` elsewhere."""
         picked = self.scalars.select(self.value, chosen.value, chosen.like(otherwise).value)
-        return Number(self.scalars, picked)
+        return FloatExpr(self.scalars, picked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Number:
+class FloatExpr:
     """A scalar expression of one float dtype; comparisons are false where a side is nan."""
 
     scalars: Scalars[Any]
@@ -62,105 +62,105 @@ class Number:
     def is_single(self) -> bool:
         return self.dtype == dtypes.float32
 
-    def like(self, other: Number | float) -> Number:
+    def like(self, other: FloatExpr | float) -> FloatExpr:
         """Return `other` as a constant of this dtype, if it is not an expression already."""
-        if isinstance(other, Number):
+        if isinstance(other, FloatExpr):
             return other
-        return Number(self.scalars, self.scalars.const(other, self.dtype))
+        return FloatExpr(self.scalars, self.scalars.const(other, self.dtype))
 
-    def call(self, name: str, *others: Number | float) -> Number:
+    def call(self, name: str, *others: FloatExpr | float) -> FloatExpr:
         """Apply the scalar operation `name` to this and to `others`."""
         args = [self.like(other).value for other in others]
-        return Number(self.scalars, self.scalars.call(name, self.value, *args))
+        return FloatExpr(self.scalars, self.scalars.call(name, self.value, *args))
 
-    def _compare(self, name: str, other: Number | float) -> Condition:
+    def _compare(self, name: str, other: FloatExpr | float) -> Condition:
         return Condition(self.scalars, self.call(name, other).value)
 
-    def __add__(self, other: Number | float) -> Number:
+    def __add__(self, other: FloatExpr | float) -> FloatExpr:
         return self.call("add", other)
 
-    def __radd__(self, other: float) -> Number:
+    def __radd__(self, other: float) -> FloatExpr:
         return self.like(other).call("add", self)
 
-    def __sub__(self, other: Number | float) -> Number:
+    def __sub__(self, other: FloatExpr | float) -> FloatExpr:
         return self.call("sub", other)
 
-    def __rsub__(self, other: float) -> Number:
+    def __rsub__(self, other: float) -> FloatExpr:
         return self.like(other).call("sub", self)
 
-    def __mul__(self, other: Number | float) -> Number:
+    def __mul__(self, other: FloatExpr | float) -> FloatExpr:
         return self.call("mul", other)
 
-    def __rmul__(self, other: float) -> Number:
+    def __rmul__(self, other: float) -> FloatExpr:
         return self.like(other).call("mul", self)
 
-    def __truediv__(self, other: Number | float) -> Number:
+    def __truediv__(self, other: FloatExpr | float) -> FloatExpr:
         return self.call("div", other)
 
-    def __rtruediv__(self, other: float) -> Number:
+    def __rtruediv__(self, other: float) -> FloatExpr:
         return self.like(other).call("div", self)
 
-    def __neg__(self) -> Number:
+    def __neg__(self) -> FloatExpr:
         return self.call("neg")
 
-    def __abs__(self) -> Number:
+    def __abs__(self) -> FloatExpr:
         return self.call("abs")
 
-    def __lt__(self, other: Number | float) -> Condition:
+    def __lt__(self, other: FloatExpr | float) -> Condition:
         return self._compare("lt", other)
 
-    def __le__(self, other: Number | float) -> Condition:
+    def __le__(self, other: FloatExpr | float) -> Condition:
         return self._compare("le", other)
 
-    def __gt__(self, other: Number | float) -> Condition:
+    def __gt__(self, other: FloatExpr | float) -> Condition:
         return self._compare("gt", other)
 
-    def __ge__(self, other: Number | float) -> Condition:
+    def __ge__(self, other: FloatExpr | float) -> Condition:
         return self._compare("ge", other)
 
-    def equals(self, other: Number | float) -> Condition:
+    def equals(self, other: FloatExpr | float) -> Condition:
         return self._compare("eq", other)
 
     def is_nan(self) -> Condition:
         return self._compare("ne", self)
 
-    def exp(self) -> Number:
+    def exp(self) -> FloatExpr:
         return self.call("exp")
 
-    def log(self) -> Number:
+    def log(self) -> FloatExpr:
         return self.call("log")
 
-    def sqrt(self) -> Number:
+    def sqrt(self) -> FloatExpr:
         return self.call("sqrt")
 
-    def floor(self) -> Number:
+    def floor(self) -> FloatExpr:
         return self.call("floor")
 
-    def round(self) -> Number:
+    def round(self) -> FloatExpr:
         return self.call("round")
 
-    def least(self, other: Number | float) -> Number:
+    def least(self, other: FloatExpr | float) -> FloatExpr:
         """Return the lesser of the two; nan if either is nan."""
         return self.call("min", other)
 
-    def greatest(self, other: Number | float) -> Number:
+    def greatest(self, other: FloatExpr | float) -> FloatExpr:
         """Return the greater of the two; nan if either is nan."""
         return self.call("max", other)
 
-    def clamp(self, low: float, high: float) -> Number:
+    def clamp(self, low: float, high: float) -> FloatExpr:
         """Return this, limited to [low, high]; nan stays."""
         return self.greatest(low).least(high)
 
-    def to(self, dtype: DType) -> Number:
-        return Number(self.scalars, self.scalars.cast(self.value, dtype))
+    def to(self, dtype: DType) -> FloatExpr:
+        return FloatExpr(self.scalars, self.scalars.cast(self.value, dtype))
 
 
-def polynomial(x: Number, table: Table) -> Number:
+def polynomial(x: FloatExpr, table: Table) -> FloatExpr:
     """Evaluate the polynomial of `table` for the dtype of `x` by Horner's rule."""
     return horner(x, table[x.short])
 
 
-def horner(x: Number, coefficients: Sequence[float]) -> Number:
+def horner(x: FloatExpr, coefficients: Sequence[float]) -> FloatExpr:
     """Evaluate a polynomial; coefficients in order of rising powers."""
     total = x.like(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -168,7 +168,7 @@ def horner(x: Number, coefficients: Sequence[float]) -> Number:
     return total
 
 
-Formula = Callable[..., Number]
+Formula = Callable[..., FloatExpr]
 
 
 def body_of_formula(formula: Formula) -> Body:
@@ -180,7 +180,7 @@ def body_of_formula(formula: Formula) -> Body:
     def body(s: Scalars[ScalarExpr], *elements: ScalarExpr) -> ScalarExpr:
         dtype = s.dtype_of(elements[0])
         wide = dtypes.float32 if dtype.is_half else dtype
-        operands = [Number(s, s.cast(element, wide)) for element in elements]
+        operands = [FloatExpr(s, s.cast(element, wide)) for element in elements]
         return s.cast(formula(*operands).value, dtype)
 
     return body

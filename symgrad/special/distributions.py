@@ -1,4 +1,4 @@
-"""Error functions and the normal distribution: erfc, erfcx, erfinv, ndtr, ndtri, log_ndtr.
+"""Normal distribution and error functions, as users call them.
 
 All are ops of `symgrad/graph/ops/error_functions.py`; here is what users are told.
 """

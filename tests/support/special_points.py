@@ -33,7 +33,7 @@ class Points:
         self.random = np.random.default_rng(seed)
 
     def uniform(self, low: float, high: float) -> Array:
-        return self.random.uniform(low, high, self.count)
+        return np.asarray(self.random.uniform(low, high, self.count))
 
     def powers(self, low: float, high: float) -> Array:
         """Return positive numbers whose decimal exponents are spread evenly."""
@@ -220,6 +220,20 @@ def _positive(points: Points) -> list[Array]:
 _BETA_SLOPE = {32: 2.0**15, 64: 2.0**22}
 _FAR = {True: 9.1, False: 26.0}
 
+
+def _of_order(n: int) -> Promise:
+    def draw(points: Points) -> list[Array]:
+        largest = 28 // (n + 1)
+        return _joined(
+            points.uniform(0, 4), points.uniform(3, 40), points.powers(-largest, largest)
+        )
+
+    def build(x: Any) -> Any:
+        return sg.special.polygamma(n, x)
+
+    return Promise(f"polygamma {n}", build, lambda x: mp.polygamma(n, x), draw, 6 + 2 * n)
+
+
 PROMISES = (
     Promise("gammaln", sg.special.gammaln, _log_gamma, _positive, 8),
     Promise("gammaln below 0", sg.special.gammaln, _log_gamma, _negative, 8,
@@ -227,13 +241,7 @@ PROMISES = (
     Promise("digamma", sg.special.digamma, mp.digamma, _positive, 6),
     Promise("digamma below 0", sg.special.digamma, mp.digamma, _negative, 6,
             lambda x: max(1.0, abs(np.log(-x)))),
-    *(
-        Promise(f"polygamma {n}", lambda x, n=n: sg.special.polygamma(n, x),
-                lambda x, n=n: mp.polygamma(n, x),
-                lambda p, n=n: _joined(p.uniform(0, 4), p.uniform(3, 40),
-                                       p.powers(-28 // (n + 1), 28 // (n + 1))), 6 + 2 * n)
-        for n in (1, 2, 5)
-    ),
+    *map(_of_order, (1, 2, 5)),
     Promise("polygamma 2 below 0", lambda x: sg.special.polygamma(2, x),
             lambda x: mp.polygamma(2, x), lambda p: [x[x > -12] for x in _negative(p)], 10,
             2 * np.pi**3),

@@ -2,7 +2,7 @@
 
 Up to |x| = 15 (8 in float32) a polynomial in x**2 with positive coefficients, as the power series
 of DLMF 10.25.2 has them, times e**-|x|; beyond, one in 1/|x| over sqrt(|x|) (DLMF 10.40.1).
-Coefficients are ours (`special_tables.py`).
+Coefficients are ours (`error_tables.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, Table, body_of_formula, polynomial
+from symgrad.graph.formulas import FloatExpr, Table, body_of_formula, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops import special_tables as table
+from symgrad.graph.ops import error_tables as table
 from symgrad.graph.ops.arithmetic import divide, multiply, sign, subtract
 from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.elementwise import filled_like, infer_same, is_float, rounded_once
@@ -34,7 +34,7 @@ def i1e(x: Tensor) -> Tensor:
     return apply(i1e_op, x)
 
 
-def _parts(x: Number, near: Table, far: Table) -> tuple[Number, Number]:
+def _parts(x: FloatExpr, near: Table, far: Table) -> tuple[FloatExpr, FloatExpr]:
     """Return e**-|x| times the polynomial in x**2, and what holds for larger |x|."""
     size = abs(x)
     limited = size.least(_EDGE[x.short])
@@ -43,12 +43,12 @@ def _parts(x: Number, near: Table, far: Table) -> tuple[Number, Number]:
     return inner, outer
 
 
-def _i0e_formula(x: Number) -> Number:
+def _i0e_formula(x: FloatExpr) -> FloatExpr:
     inner, outer = _parts(x, table.I0, table.I0_TAIL)
     return (abs(x) <= _EDGE[x.short]).choose(inner, outer)
 
 
-def _i1e_formula(x: Number) -> Number:
+def _i1e_formula(x: FloatExpr) -> FloatExpr:
     inner, outer = _parts(x, table.I1, table.I1_TAIL)
     outer = (x < 0.0).choose(-outer, outer)
     return (abs(x) <= _EDGE[x.short]).choose(inner * x, outer)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, body_of_formula
+from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, multiply, subtract
@@ -28,7 +28,7 @@ def betaln(a: Tensor, b: Tensor) -> Tensor:
     return apply(betaln_op, a, b)
 
 
-def betaln_formula(a: Number, b: Number) -> Number:
+def betaln_formula(a: FloatExpr, b: FloatExpr) -> FloatExpr:
     """Return the logarithm of the beta function for a, b >= 0, and nan elsewhere."""
     p, q = a.least(b), a.greatest(b)
     total = p + q

@@ -3,7 +3,7 @@
 For x >= 0, (1 + 2x) * e**x**2 * erfc(x) is one polynomial in (x - 3) / (x + 3), the variable of
 Shepherd and Laframboise (1981), and e**-x**2 is taken in two steps so that x**2 need not be rounded
 (Cody 1969). Quantiles have the three ranges of Wichura's AS 241 (1988). Coefficients are ours
-(`special_tables.py`). erf is in `transcendental.py`.
+(`error_tables.py`). erf is in `transcendental.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, body_of_formula, polynomial
+from symgrad.graph.formulas import FloatExpr, body_of_formula, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops import special_tables as table
+from symgrad.graph.ops import error_tables as table
 from symgrad.graph.ops.arithmetic import divide, multiply, subtract
 from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.elementwise import filled_like, infer_same, is_float, rounded_once
@@ -63,14 +63,14 @@ def log_ndtr(x: Tensor) -> Tensor:
 # --------------------------------------------------------------------------------------- formulas
 
 
-def _scaled(x: Number) -> Number:
+def _scaled(x: FloatExpr) -> FloatExpr:
     """Return e**x**2 * erfc(x) for x >= 0."""
     t = (x - 3.0) / (x + 3.0)
     t = x.equals(math.inf).choose(x.like(1.0), t)
     return 0.5 * polynomial(t, table.ERFCX) / (0.5 + x)
 
 
-def _exp_of_square(x: Number, factor: float) -> Number:
+def _exp_of_square(x: FloatExpr, factor: float) -> FloatExpr:
     """Return e**(factor * x**2) for x >= 0 as if x**2 were exact; `factor` is a power of 2."""
     x = x.least(_FAR)
     coarse = (x * 16.0).round() * (1.0 / 16.0)
@@ -78,25 +78,25 @@ def _exp_of_square(x: Number, factor: float) -> Number:
     return (coarse * coarse * factor).exp() * (fine * factor).exp()
 
 
-def _erfc_formula(x: Number) -> Number:
+def _erfc_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
     above = _exp_of_square(size, -1.0) * _scaled(size)
     return (x < 0.0).choose(2.0 - above, above)
 
 
-def _erfcx_formula(x: Number) -> Number:
+def _erfcx_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
     above = _scaled(size)
     return (x < 0.0).choose(2.0 * _exp_of_square(size, 1.0) - above, above)
 
 
-def _ndtr_formula(x: Number) -> Number:
+def _ndtr_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
     tail = 0.5 * _exp_of_square(size, -0.5) * _scaled(size * _SQRT_HALF)
     return (x > 0.0).choose(1.0 - tail, tail)
 
 
-def _log_ndtr_formula(x: Number) -> Number:
+def _log_ndtr_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
     scaled = 0.5 * _scaled(size * _SQRT_HALF)
     above = (-_exp_of_square(size, -0.5) * scaled).call("log1p")
@@ -105,7 +105,7 @@ def _log_ndtr_formula(x: Number) -> Number:
     return (x > 0.0).choose(above, below)
 
 
-def _quantile(q: Number, tail: Number) -> Number:
+def _quantile(q: FloatExpr, tail: FloatExpr) -> FloatExpr:
     """Return ndtri(1/2 + q), where `tail` is 1/2 - |q|, the lesser of the probabilities."""
     w = 0.140625 - q * q
     middle = q * polynomial(w, table.QUANTILE_MIDDLE) / polynomial(w, table.QUANTILE_MIDDLE_BELOW)
@@ -122,11 +122,11 @@ def _quantile(q: Number, tail: Number) -> Number:
     return (tail >= 0.0).choose(result, math.nan)
 
 
-def _ndtri_formula(p: Number) -> Number:
+def _ndtri_formula(p: FloatExpr) -> FloatExpr:
     return _quantile(p - 0.5, (p < 0.5).choose(p, 1.0 - p))
 
 
-def _erfinv_formula(x: Number) -> Number:
+def _erfinv_formula(x: FloatExpr) -> FloatExpr:
     return _quantile(0.5 * x, 0.5 - 0.5 * abs(x)) * _SQRT_HALF
 
 

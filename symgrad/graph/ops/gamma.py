@@ -3,7 +3,7 @@
 Three ranges of |x| and one reflection, chosen by select. Near 0 the recurrence takes x to x + 1;
 from about 1/2 to 3 the zeros of the function are multiplied by a quotient of polynomials; beyond,
 the tail of Stirling's series is one polynomial in 1/x**2 (DLMF 5.11.1, 5.11.2). For negative x that
-is reflected (DLMF 5.5.3, 5.5.4). Coefficients are ours (`special_tables.py`).
+is reflected (DLMF 5.5.3, 5.5.4). Coefficients are ours (`gamma_tables.py`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, body_of_formula, polynomial
+from symgrad.graph.formulas import FloatExpr, body_of_formula, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops import special_tables as table
+from symgrad.graph.ops import gamma_tables as table
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
 from symgrad.graph.ops.polygamma import polygamma_of_order
@@ -37,7 +37,7 @@ def gammaln(x: Tensor) -> Tensor:
     return apply(gammaln_op, x)
 
 
-def gammaln_above(y: Number) -> Number:
+def gammaln_above(y: FloatExpr) -> FloatExpr:
     """Return the log-gamma function for y > -0.3, and nan for nan."""
     is_small, is_large = y < 0.7, y >= _LARGE
     log = abs(y).log()
@@ -50,13 +50,13 @@ def gammaln_above(y: Number) -> Number:
     return is_large.choose(large, middle)
 
 
-def stirling_tail(y: Number) -> Number:
+def stirling_tail(y: FloatExpr) -> FloatExpr:
     """Return Binet's function, what gammaln(y) for y >= 3 has beyond Stirling's formula."""
     inverse = 1.0 / y
     return polynomial(inverse * inverse, table.GAMMALN_TAIL) * inverse
 
 
-def _gammaln_formula(x: Number) -> Number:
+def _gammaln_formula(x: FloatExpr) -> FloatExpr:
     is_reflected = x <= -0.3
     size = abs(x)
     result = gammaln_above(is_reflected.choose(size, x))
@@ -98,7 +98,7 @@ def digamma(x: Tensor) -> Tensor:
     return apply(digamma_op, x)
 
 
-def digamma_above(y: Number) -> Number:
+def digamma_above(y: FloatExpr) -> FloatExpr:
     """Return the digamma function for y > -1/2."""
     is_small, is_large = y < 0.5, y >= _LARGE
     inverse = 1.0 / y
@@ -112,7 +112,7 @@ def digamma_above(y: Number) -> Number:
     return is_large.choose(abs(y).log() - tail, middle)
 
 
-def _digamma_formula(x: Number) -> Number:
+def _digamma_formula(x: FloatExpr) -> FloatExpr:
     is_reflected = x <= -0.5
     size = abs(x)
     result = digamma_above(is_reflected.choose(size, x))

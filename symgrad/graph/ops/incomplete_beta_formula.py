@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from symgrad.graph.formulas import Condition, Number, polynomial
-from symgrad.graph.ops import special_tables as table
+from symgrad.graph.formulas import Condition, FloatExpr, polynomial
+from symgrad.graph.ops import quadrature_tables as table
 from symgrad.graph.ops.beta import betaln_formula
 from symgrad.graph.ops.gamma import digamma_above, stirling_tail
 
@@ -30,35 +30,35 @@ _LEAST = {"f32": 1e-30, "f64": 1e-290}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Arguments:
+class _BetaArguments:
     """a, b, x and y = 1 - x, exchanged where 1 - I is the lesser."""
 
-    a: Number
-    b: Number
-    x: Number
-    y: Number
+    a: FloatExpr
+    b: FloatExpr
+    x: FloatExpr
+    y: FloatExpr
     is_exchanged: Condition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Integrals:
+class _BetaIntegrals:
     """J, and its derivatives by a, with the sign reversed, and by b."""
 
-    plain: Number
-    by_a: Number
-    by_b: Number
+    plain: FloatExpr
+    by_a: FloatExpr
+    by_b: FloatExpr
 
 
-def _arguments(a: Number, b: Number, x: Number) -> _Arguments:
+def _arguments(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> _BetaArguments:
     a, b = a.greatest(_LEAST[a.short]), b.greatest(_LEAST[a.short])
     y = 1.0 - x
     swap = x * (a + b + 2.0) > a + 1.0
-    return _Arguments(
+    return _BetaArguments(
         swap.choose(b, a), swap.choose(a, b), swap.choose(y, x), swap.choose(x, y), swap
     )
 
 
-def _gap(v: Number, log: Number) -> Number:
+def _gap(v: FloatExpr, log: FloatExpr) -> FloatExpr:
     """Return v - log(1 + v) for v > -1, also where v is small; `log` is log(1 + v) elsewhere."""
     s = v / (v + 2.0)
     square = s * s
@@ -66,12 +66,12 @@ def _gap(v: Number, log: Number) -> Number:
     return (abs(s) <= 0.2).choose(near, v - log)
 
 
-def _drift(of: _Arguments) -> Number:
+def _drift(of: _BetaArguments) -> FloatExpr:
     """Return h'(0) = a - (a + b) * x, as a*y - b*x."""
     return of.a * of.y - of.b * of.x
 
 
-def _density(of: _Arguments) -> Number:
+def _density(of: _BetaArguments) -> FloatExpr:
     """Return x**a * y**b / B(a, b)."""
     a, b = of.a, of.b
     drift = _drift(of)
@@ -89,7 +89,7 @@ def _density(of: _Arguments) -> Number:
     return is_large.choose(large, small).exp() * is_large.choose(root, 1.0)
 
 
-def _exp_less_one(u: Number) -> tuple[Number, Number]:
+def _exp_less_one(u: FloatExpr) -> tuple[FloatExpr, FloatExpr]:
     """Return e**-u - 1, and that plus u without loss, for u >= 0."""
     is_short = u <= _SHORT
     tail = u * u * polynomial(-u, table.EXP_TAIL)
@@ -97,13 +97,13 @@ def _exp_less_one(u: Number) -> tuple[Number, Number]:
     return is_short.choose(tail - u, whole), is_short.choose(tail, whole + u)
 
 
-def _integrals(of: _Arguments) -> _Integrals:
+def _integrals(of: _BetaArguments) -> _BetaIntegrals:
     a, b, x, y = of.a + float(_STEPS), of.b, of.x, of.y
     total = a + b
     drift = _drift(of) + float(_STEPS) * y
     last = _LAST[x.short]
 
-    def height(u: Number) -> tuple[Number, Number]:
+    def height(u: FloatExpr) -> tuple[FloatExpr, FloatExpr]:
         """Return h(u), and log(1 - x * (1 - e**-u))."""
         less_one, tail = _exp_less_one(u)
         v = x * less_one
@@ -126,10 +126,10 @@ def _integrals(of: _Arguments) -> _Integrals:
         plain = plain + term
         by_a = by_a + term * (u + log)
         by_b = by_b - term * log
-    return _lowered(of, _Integrals(plain * end, by_a * end, by_b * end))
+    return _lowered(of, _BetaIntegrals(plain * end, by_a * end, by_b * end))
 
 
-def _lowered(of: _Arguments, raised: _Integrals) -> _Integrals:
+def _lowered(of: _BetaArguments, raised: _BetaIntegrals) -> _BetaIntegrals:
     """Return the integrals for a from those for a + 4: J(a) = (1 + x*(a+b) * J(a+1)) / a."""
     plain, by_a, by_b = raised.plain, raised.by_a, raised.by_b
     for k in reversed(range(_STEPS)):
@@ -139,10 +139,12 @@ def _lowered(of: _Arguments, raised: _Integrals) -> _Integrals:
         by_a = ((1.0 + of.x * of.b * plain) * inverse + scale * by_a) * inverse
         by_b = (of.x * plain + scale * by_b) * inverse
         plain = (1.0 + scale * plain) * inverse
-    return _Integrals(plain, by_a, by_b)
+    return _BetaIntegrals(plain, by_a, by_b)
 
 
-def _with_limits(result: Number, a: Number, b: Number, x: Number, at_one: float) -> Number:
+def _with_limits(
+    result: FloatExpr, a: FloatExpr, b: FloatExpr, x: FloatExpr, at_one: float
+) -> FloatExpr:
     """Put right the results at x = 0 and 1, for a or b that are 0, and outside of the domain."""
     result = (x.equals(0.0) | b.equals(0.0)).choose(x.like(0.0), result)
     result = (x.equals(1.0) | a.equals(0.0)).choose(x.like(at_one), result)
@@ -151,14 +153,14 @@ def _with_limits(result: Number, a: Number, b: Number, x: Number, at_one: float)
     return is_known.choose(result, math.nan)
 
 
-def betainc_formula(a: Number, b: Number, x: Number) -> Number:
+def betainc_formula(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return I_x(a, b)."""
     of = _arguments(a, b, x)
     part = _density(of) * _integrals(of).plain
     return _with_limits(of.is_exchanged.choose(1.0 - part, part), a, b, x, 1.0)
 
 
-def slope_by_a_formula(a: Number, b: Number, x: Number) -> Number:
+def slope_by_a_formula(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return the derivative of I_x(a, b) by a, which is never positive."""
     of = _arguments(a, b, x)
     integrals = _integrals(of)
@@ -168,7 +170,7 @@ def slope_by_a_formula(a: Number, b: Number, x: Number) -> Number:
     return _with_limits(result, a, b, x, 0.0)
 
 
-def slope_by_b_formula(a: Number, b: Number, x: Number) -> Number:
+def slope_by_b_formula(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return the derivative of I_x(a, b) by b, which is never negative."""
     of = _arguments(a, b, x)
     integrals = _integrals(of)
@@ -178,14 +180,16 @@ def slope_by_b_formula(a: Number, b: Number, x: Number) -> Number:
     return _with_limits(result, a, b, x, 0.0)
 
 
-def _slope(of: _Arguments, by: Number, log: Number, plain: Number, moment: Number) -> Number:
+def _slope(
+    of: _BetaArguments, by: FloatExpr, log: FloatExpr, plain: FloatExpr, moment: FloatExpr
+) -> FloatExpr:
     """Return the derivative by `by`, where `log` is that of the derivative of x**a * y**b by it."""
     slope = log - (digamma_above(by) - digamma_above(of.a + of.b))
     result = _density(of) * (slope * plain + moment)
     return of.is_exchanged.choose(-result, result)
 
 
-def betainc_density_formula(a: Number, b: Number, x: Number) -> Number:
+def betainc_density_formula(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return the derivative of I_x(a, b) by x, x**(a-1) * (1-x)**(b-1) / B(a, b)."""
     of = _arguments(a, b, x)
     result = _density(of) / (of.x * of.y)

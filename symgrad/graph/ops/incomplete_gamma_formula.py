@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from symgrad.graph.formulas import Condition, Number, polynomial
-from symgrad.graph.ops import special_tables as table
+from symgrad.graph.formulas import Condition, FloatExpr, polynomial
+from symgrad.graph.ops import gamma_tables, quadrature_tables
 from symgrad.graph.ops.gamma import DIGAMMA_ZERO
 
 # h at the end of the range of integration, where e**-h is half a bit of a sum that is 1.
@@ -35,58 +35,60 @@ _LEAST = {"f32": 1e-36, "f64": 1e-300}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Arguments:
+class _GammaArguments:
     """a and x, limited to where the formulas hold, and what they have in common."""
 
-    a: Number
-    x: Number
+    a: FloatExpr
+    x: FloatExpr
     in_series: Condition
     is_large: Condition  # a is, so that Stirling's series holds
     is_low: Condition  # a is near 0, so that functions of a + 1 are taken
-    log: Number  # of x / a where a is large, and of x
-    ratio: Number  # log(x / a), without loss where x is near a
-    gap: Number  # x - a - a * log(x / a), without loss where x is near a
+    log: FloatExpr  # of x / a where a is large, and of x
+    ratio: FloatExpr  # log(x / a), without loss where x is near a
+    gap: FloatExpr  # x - a - a * log(x / a), without loss where x is near a
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Integrals:
+class _GammaIntegrals:
     """J and J1, the integrals of e**-h and of u * e**-h."""
 
-    plain: Number
-    moment: Number
+    plain: FloatExpr
+    moment: FloatExpr
 
 
-def _arguments(a: Number, x: Number) -> _Arguments:
+def _arguments(a: FloatExpr, x: FloatExpr) -> _GammaArguments:
     a = a.greatest(_LEAST[a.short])
     is_large = a >= _LARGE
     log = is_large.choose(x / a, x).log()
     excess = (x - a) / a
     s = excess / (excess + 2.0)
     square = s * s
-    odd = s * square * polynomial(square, table.ATANH_TAIL)
+    odd = s * square * polynomial(square, quadrature_tables.ATANH_TAIL)
     is_near = abs(s) <= 0.2
     ratio = is_near.choose(s + s + odd, log)
     gap = is_near.choose(s * (x - a) - a * odd, (x - a) - a * log)
-    return _Arguments(a, x, x <= 1.0, is_large, a < 0.7, log, ratio, gap)
+    return _GammaArguments(a, x, x <= 1.0, is_large, a < 0.7, log, ratio, gap)
 
 
-def _log_density(of: _Arguments) -> Number:
+def _log_density(of: _GammaArguments) -> FloatExpr:
     """Return log(x**a * e**-x / gamma(a)) but for the factor below; in the series without e**-x.
 
     Where a is near 0 that is log(x**a / gamma(1 + a)), exact to a relative error of its own.
     """
     a, low = of.a, of.is_low
     inverse = 1.0 / a
-    tail = inverse * polynomial(inverse * inverse, table.GAMMALN_TAIL)
+    tail = inverse * polynomial(inverse * inverse, gamma_tables.GAMMALN_TAIL)
     z = low.choose(a + 1.0, a)
-    quotient = polynomial(z, table.GAMMALN_MIDDLE) / polynomial(z, table.GAMMALN_MIDDLE_BELOW)
+    quotient = polynomial(z, gamma_tables.GAMMALN_MIDDLE) / polynomial(
+        z, gamma_tables.GAMMALN_MIDDLE_BELOW
+    )
     gammaln = quotient * low.choose(a, a - 1.0) * low.choose(a - 1.0, a - 2.0)
     shift = of.in_series.choose(of.x.like(0.0), of.x)
     small = (a * of.log - gammaln) - shift
     return of.is_large.choose((of.x - shift) - (of.gap + tail), small)
 
 
-def _factor(of: _Arguments) -> Number:
+def _factor(of: _GammaArguments) -> FloatExpr:
     """Return what the exponential of `_log_density` lacks; in the series also divided by a."""
     a, one = of.a, of.a.like(1.0)
     root = (a * (0.5 / math.pi)).sqrt()
@@ -95,22 +97,24 @@ def _factor(of: _Arguments) -> Number:
     return of.in_series.choose(divided, factor)
 
 
-def _slope(of: _Arguments) -> Number:
+def _slope(of: _GammaArguments) -> FloatExpr:
     """Return log(x) - digamma(a); in the series log(x) - digamma(a + 1)."""
     a = of.a
     is_low = a < 0.5
     inverse = 1.0 / a
     square = inverse * inverse
-    large = of.ratio + (0.5 * inverse + square * polynomial(square, table.DIGAMMA_TAIL))
+    large = of.ratio + (0.5 * inverse + square * polynomial(square, gamma_tables.DIGAMMA_TAIL))
     z = is_low.choose(a + 1.0, a)
-    quotient = polynomial(z, table.DIGAMMA_MIDDLE) / polynomial(z, table.DIGAMMA_MIDDLE_BELOW)
+    quotient = polynomial(z, gamma_tables.DIGAMMA_MIDDLE) / polynomial(
+        z, gamma_tables.DIGAMMA_MIDDLE_BELOW
+    )
     high, low = DIGAMMA_ZERO[a.short]
     slope = of.is_large.choose(large, of.log - ((z - high) - low) * quotient)
     in_series = is_low.choose(slope, slope - inverse)
     return of.in_series.choose(in_series, is_low.choose(slope + inverse, slope))
 
 
-def _series(of: _Arguments) -> tuple[Number, Number]:
+def _series(of: _GammaArguments) -> tuple[FloatExpr, FloatExpr]:
     """Return 1 - a*S and T, of which P and its derivative are made.
 
     S = sum over n >= 1 of (-1)**(n+1) * x**n / ((a+n) * n!), and T has n / (a+n)**2.
@@ -127,12 +131,14 @@ def _series(of: _Arguments) -> tuple[Number, Number]:
     return total, moment
 
 
-def _exp_tail(u: Number) -> Number:
+def _exp_tail(u: FloatExpr) -> FloatExpr:
     """Return e**u - 1 - u."""
-    return (abs(u) <= _SHORT).choose(u * u * polynomial(u, table.EXP_TAIL), u.call("expm1") - u)
+    return (abs(u) <= _SHORT).choose(
+        u * u * polynomial(u, quadrature_tables.EXP_TAIL), u.call("expm1") - u
+    )
 
 
-def _integrals(of: _Arguments, is_below: Condition) -> _Integrals:
+def _integrals(of: _GammaArguments, is_below: Condition) -> _GammaIntegrals:
     """Return J and J1 for x > 1; `is_below` says that x <= a, where they are those of P."""
     a, x = of.a, of.x
     raised = is_below.choose(a + float(_STEPS), a)
@@ -146,16 +152,20 @@ def _integrals(of: _Arguments, is_below: Condition) -> _Integrals:
         slope = drift + sign * (sign * end).call("expm1")
         end = end - (drift * end + _exp_tail(sign * end) - last) / slope
     plain = moment = x.like(0.0)
-    nodes = zip(table.GAUSS_NODES[x.short], table.GAUSS_WEIGHTS[x.short], strict=True)
+    nodes = zip(
+        quadrature_tables.GAUSS_NODES[x.short],
+        quadrature_tables.GAUSS_WEIGHTS[x.short],
+        strict=True,
+    )
     for node, weight in nodes:
         u = end * node
         term = (-x * (drift * u + _exp_tail(sign * u))).exp() * weight
         plain = plain + term
         moment = moment + term * node
-    return _lowered(of, is_below, _Integrals(plain * end, moment * end * end))
+    return _lowered(of, is_below, _GammaIntegrals(plain * end, moment * end * end))
 
 
-def _lowered(of: _Arguments, is_below: Condition, raised: _Integrals) -> _Integrals:
+def _lowered(of: _GammaArguments, is_below: Condition, raised: _GammaIntegrals) -> _GammaIntegrals:
     """Return the integrals for a from those for a + 4, where `is_below`.
 
     J(a) = (1 + x / (a+1) * (1 + x / (a+2) * ...)) / a, and J1 is minus its derivative by a.
@@ -165,10 +175,14 @@ def _lowered(of: _Arguments, is_below: Condition, raised: _Integrals) -> _Integr
         inverse = 1.0 / (of.a + float(k))
         moment = (moment * of.x + (1.0 + plain * of.x) * inverse) * inverse
         plain = (1.0 + plain * of.x) * inverse
-    return _Integrals(is_below.choose(plain, raised.plain), is_below.choose(moment, raised.moment))
+    return _GammaIntegrals(
+        is_below.choose(plain, raised.plain), is_below.choose(moment, raised.moment)
+    )
 
 
-def _with_limits(result: Number, a: Number, x: Number, at_start: float, at_end: float) -> Number:
+def _with_limits(
+    result: FloatExpr, a: FloatExpr, x: FloatExpr, at_start: float, at_end: float
+) -> FloatExpr:
     """Put right the results where x or a is 0 or infinite, negative or nan.
 
     `at_start` is the value for x = 0 and for infinite a, `at_end` that for infinite x and a = 0.
@@ -181,7 +195,7 @@ def _with_limits(result: Number, a: Number, x: Number, at_start: float, at_end: 
     return is_known.choose(result, math.nan)
 
 
-def lower_formula(a: Number, x: Number) -> Number:
+def lower_formula(a: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return P(a, x)."""
     of = _arguments(a, x)
     is_below = x <= of.a
@@ -193,7 +207,7 @@ def lower_formula(a: Number, x: Number) -> Number:
     return _with_limits(result, a, x, 0.0, 1.0)
 
 
-def upper_formula(a: Number, x: Number) -> Number:
+def upper_formula(a: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return Q(a, x) = 1 - P(a, x)."""
     of = _arguments(a, x)
     is_below = x <= of.a
@@ -208,7 +222,7 @@ def upper_formula(a: Number, x: Number) -> Number:
     return _with_limits(result, a, x, 1.0, 0.0)
 
 
-def derivative_formula(a: Number, x: Number) -> Number:
+def derivative_formula(a: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return the derivative of P(a, x) by a."""
     of = _arguments(a, x)
     is_below = x <= of.a
@@ -222,7 +236,7 @@ def derivative_formula(a: Number, x: Number) -> Number:
     return _vanishing(result, a, x)
 
 
-def draw_derivative_formula(a: Number, x: Number) -> Number:
+def draw_derivative_formula(a: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return the derivative by a of the x that holds P(a, x), -dP/da / (dP/dx).
 
     The density cancels, so nothing over- or underflows.
@@ -239,7 +253,7 @@ def draw_derivative_formula(a: Number, x: Number) -> Number:
     return _vanishing(of.in_series.choose(near_zero, result), a, x)
 
 
-def _vanishing(result: Number, a: Number, x: Number) -> Number:
+def _vanishing(result: FloatExpr, a: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return a derivative by a, which is 0 at the ends of x, and nan outside of a, x >= 0."""
     is_flat = x.equals(0.0) | x.equals(math.inf) | a.equals(math.inf)
     result = is_flat.choose(x.like(0.0), result)
@@ -247,7 +261,7 @@ def _vanishing(result: Number, a: Number, x: Number) -> Number:
     return ((x >= 0.0) & (a >= 0.0) & ~is_both).choose(result, math.nan)
 
 
-def density_formula(a: Number, x: Number) -> Number:
+def density_formula(a: FloatExpr, x: FloatExpr) -> FloatExpr:
     """Return the derivative of P(a, x) by x, x**(a-1) * e**-x / gamma(a)."""
     of = _arguments(a, x)
     nowhere = Condition(x.scalars, (x < x).value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, body_of_formula
+from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import divide, multiply, subtract
@@ -18,7 +18,7 @@ def logit(p: Tensor) -> Tensor:
     return apply(logit_op, p)
 
 
-def _logit_formula(p: Number) -> Number:
+def _logit_formula(p: FloatExpr) -> FloatExpr:
     rest = 1.0 - p
     # Near 1/2 the quotient is 1 + (2p - 1) / (1 - p), of which 2p - 1 is exact.
     near = ((p + p - 1.0) / rest).call("log1p")

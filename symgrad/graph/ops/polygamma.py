@@ -15,10 +15,10 @@ import numpy as np
 
 from symgrad.errors import GraphError
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, body_of_formula, horner, polynomial
+from symgrad.graph.formulas import FloatExpr, body_of_formula, horner, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.ops import special_tables as table
+from symgrad.graph.ops import gamma_tables as table
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.elementwise import infer_same, is_float, widen_halves
 from symgrad.graph.structures import Map
@@ -41,7 +41,7 @@ def polygamma_of_order(order: int, x: Tensor) -> Tensor:
     return apply(polygamma_op, x, order=order)
 
 
-def _polygamma_formula(order: int, x: Number) -> Number:
+def _polygamma_formula(order: int, x: FloatExpr) -> FloatExpr:
     is_reflected = x < 0.5
     y = is_reflected.choose(1.0 - x, x)
     s = order + 1
@@ -57,9 +57,9 @@ def _polygamma_formula(order: int, x: Number) -> Number:
     return x.equals(-math.inf).choose(x.like(sign * math.inf), result)
 
 
-def _power(x: Number, exponent: int) -> Number:
+def _power(x: FloatExpr, exponent: int) -> FloatExpr:
     """Return x**exponent by repeated squaring, for exponent >= 1."""
-    result: Number | None = None
+    result: FloatExpr | None = None
     while exponent:
         if exponent & 1:
             result = x if result is None else result * x
@@ -69,7 +69,7 @@ def _power(x: Number, exponent: int) -> Number:
     return result
 
 
-def _zeta_of_integer(s: int, q: Number) -> Number:
+def _zeta_of_integer(s: int, q: FloatExpr) -> FloatExpr:
     """Return the sum over k >= 0 of 1 / (q + k)**s, for q >= 1/2."""
     count = _SUMMED[q.short] + s // 3
     total = _power(1.0 / q, s)

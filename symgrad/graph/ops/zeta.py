@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import Number, body_of_formula
+from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, multiply, negative
@@ -29,7 +29,7 @@ def zeta(s: Tensor, q: Tensor) -> Tensor:
     return apply(zeta_op, prevent_gradient(s, "zeta has no derivative by its exponent"), q)
 
 
-def _zeta_formula(s: Number, q: Number) -> Number:
+def _zeta_formula(s: FloatExpr, q: FloatExpr) -> FloatExpr:
     count = _SUMMED[s.short]
     total = q.call("pow", -s)
     for k in range(1, count):
