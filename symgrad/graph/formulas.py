@@ -2,7 +2,7 @@
 
 `x * y + 1.0` of `FloatExpr`s is what a body builds by `s.call("add", s.call("mul", ...), ...)`.
 Each operator is one scalar operation of `graph/scalars.py`, in the order in which it is written,
-and a Python number beside a `FloatExpr` is a constant of its dtype. Nothing is rewritten on the way.
+and a Python number beside a `FloatExpr` is a constant of its dtype. Nothing is rewritten.
 """
 
 from __future__ import annotations

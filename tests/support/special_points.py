@@ -47,7 +47,7 @@ class Points:
         """Return neighbours of numbers where a formula or a sign changes, at all distances."""
         distance = self.powers(-7 if self.is_single else -16, -1)
         signed = 1 + distance * self.random.choice([-1.0, 1.0], self.count)
-        return self.random.choice(centres, self.count) * signed
+        return np.asarray(signed * self.random.choice(centres, self.count))
 
 
 @dataclass(frozen=True, slots=True)
