@@ -125,4 +125,31 @@ _PARTS = (
     ),
 )
 
-ELEMENTARY = (*_POWERS, *_TRIGONOMETRY, *_HYPERBOLIC, *_PARTS)
+_SIZES = (
+    Case(
+        "shape",
+        None,
+        lambda x: sg.multiply(x, sg.astype(sg.sum(sg.shape(x)), x.dtype)),
+        lambda x: x * sum(x.shape),
+        (Real((3, 4)),),
+        also=_UNARY_SHAPES,
+    ),
+    Case(
+        "linspace_of_a_size",
+        None,
+        lambda x: sg.multiply(x, sg.linspace(-1, x.shape[0], x.shape[0], dtype=x.dtype)),
+        lambda x: x * np.linspace(-1, x.shape[0], x.shape[0]),
+        (Real((5,)),),
+        also=(((0,),), ((1,),), ((2,),)),
+    ),
+    Case(
+        "by_size",
+        None,
+        lambda x: x.shape[0] * x / x.size - x // x.shape[-1],
+        lambda x: x.shape[0] * x / x.size - np.floor(x / x.shape[-1]),
+        (Real((2, 3), 0.1, 2.9),),
+        also=(((1, 3),),),
+    ),
+)
+
+ELEMENTARY = (*_POWERS, *_TRIGONOMETRY, *_HYPERBOLIC, *_PARTS, *_SIZES)
