@@ -61,7 +61,7 @@ class Size:
     What `+`, `-`, `*`, `//` and `%` make of sizes and ints is a size, and so is a small power.
     Everything else, such as a quotient, a comparison or what a float or an array takes part in, is
     a tensor, in which the size is an int64 scalar; so Python cannot branch on it. But `==` and `!=`
-    with what is no tensor ask whether two sizes are the same one, which is known at once.
+    with sizes and numbers ask whether two sizes are the same one, which is known at once.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -93,11 +93,6 @@ class Size:
 
     def __abs__(self) -> Dim:
         return self if is_natural(self) else at_least(self, -self)
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        return self if ndigits is None or ndigits >= 0 else NotImplemented
-
-    __trunc__ = __floor__ = __ceil__ = __pos__
 
     def __sub__(self, other: Any) -> Dim:
         if not isinstance(other, int | Size):
@@ -157,6 +152,16 @@ class Size:
     def __rtruediv__(self, other: Any) -> Any:
         return _by_tensors("__rtruediv__", self, other)
 
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, np.ndarray):
+            return _by_tensors("__eq__", self, other)
+        return self.terms == other.terms if isinstance(other, Size) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, np.ndarray):
+            return _by_tensors("__ne__", self, other)
+        return self.terms != other.terms if isinstance(other, Size) else NotImplemented
+
     def __lt__(self, other: Any) -> Any:
         return _by_tensors("__lt__", self, other)
 
@@ -174,11 +179,10 @@ class Size:
             return True
         raise _unknown_now(self, "a bool", "compare it, and use sg.where or sg.cond")
 
-    def __int__(self) -> int:
-        raise _unknown_now(self, "an int", _WAYS)
-
     def __index__(self) -> int:
         raise _unknown_now(self, "an int", _WAYS)
+
+    __int__ = __index__
 
     def __float__(self) -> float:
         raise _unknown_now(self, "a float", _WAYS)
@@ -207,6 +211,8 @@ _OPS = {
     "floordiv": "floor_divide",
     "mod": "remainder",
     "pow": "pow",
+    "eq": "equal",
+    "ne": "not_equal",
     "lt": "less",
     "le": "less_equal",
     "gt": "greater",

@@ -264,5 +264,9 @@ def test_sizes_are_compared_and_hashed_as_what_they_are():
     assert again[0] == N
     assert again[1] != N
     assert hash(N * 2) == hash(2 * again[0])
-    assert round(N) is N
+    array = np.array([4.0, 5.0])
+    size = N
+    assert value(size == array).tolist() == value(array == size).tolist() == [True, False]
+    assert value(size != array).tolist() == value(array != size).tolist() == [False, True]
+    assert (size == np.int64(4)) is (size == "n") is (size is None) is False
     assert +N is N
