@@ -15,11 +15,11 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.index_arithmetic import bounds, scaled_sum
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
-    Blocking,
     Cast,
     Check,
     Const,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
-from symgrad.codegen.loops.language import Blocking, Let, Load, Product, Store
+from symgrad.codegen.loops.blocking import Blocking
+from symgrad.codegen.loops.language import Let, Load, Product, Store
 from symgrad.codegen.target import Target
 
 _PREFETCH = "llvm.prefetch.p0"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import (
-    Blocking,
     Const,
     For,
     Index,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from symgrad.codegen.loops.blocking import Blocking, Share
 from symgrad.codegen.loops.sort_rows import SortRows as SortRows
 from symgrad.codegen.loops.strided import Index as Index
 from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
@@ -255,34 +256,6 @@ class Prefix(Combining):
             if count := (self.extent - start) // size * size:
                 yield start, start + count, size
             start, size = start + count, size // 2
-
-
-@dataclass(frozen=True, slots=True)
-class Blocking:
-    """`tile(14, 32) block(168, 1024, 384) pack(lhs) along(n)`: how a product is computed.
-
-    `tile` is what the registers hold, `block` the part of m, n and k between two passes over an
-    operand, `pack` which operands are copied first, `along` the axis of the result that lies in
-    vector registers, `scratch` the bytes of scratch memory that takes. The generator of products
-    chooses it from shapes and strides, and chooses the same whenever it is asked.
-    """
-
-    tile: tuple[int, int]
-    block: tuple[int, int, int]
-    pack: tuple[str, ...]
-    along: Literal["m", "n"]
-    scratch: int
-
-
-PLAIN = Blocking((1, 1), (1, 1, 1), (), "n", 0)  # one element at a time: not scheduled yet
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """`parallel(m, 12)`: the tiles of a product along one axis of its result, 12 to a part."""
-
-    axis: Literal["m", "n"]
-    tiles: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from symgrad.codegen.loops.blocking import Blocking, Share
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
     BinarySearch,
-    Blocking,
     Cast,
     Check,
     Const,
@@ -185,11 +185,9 @@ class _Parser(TokenReader):
         self.take("=")
         value = self._atom(int64)
         self.take("in")
-        extent = self.integer()
+        extent, is_strict = self.checked_extent()
         if clamps:
             return Check(name, value, extent, 0, "clamp")
-        is_strict = extent == 0 and self.accept("..")
-        extent = self.integer() if is_strict else extent
         self.take("else")
         return Check(name, value, extent, self.integer(), "strict" if is_strict else "wrap")
 

@@ -119,6 +119,12 @@ class TokenReader:
             raise self.expected("an integer")
         return sign * self.whole(self.any_token())
 
+    def checked_extent(self) -> tuple[int, bool]:
+        """Take `10` or `0..10`; return the number and whether it stands behind the dots."""
+        extent = self.integer()
+        has_dots = extent == 0 and self.accept("..")
+        return (self.integer() if has_dots else extent), has_dots
+
     def whole(self, digits: str) -> int:
         """Return the number that `digits` are, which were read last."""
         if len(digits) > _DIGITS:

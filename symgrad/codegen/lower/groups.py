@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+from symgrad.codegen.loops.blocking import PLAIN
 from symgrad.codegen.loops.language import (
-    PLAIN,
     Accumulator,
     Atom,
     Const,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     For,
@@ -25,7 +26,6 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Parallel,
     Product,
-    Share,
     SortRows,
     Stmt,
 )

@@ -337,6 +337,22 @@ _GATHER = """kernel @gather(in x: f32[3], in at: i32[4], out y: f32[4]) {
 }"""
 
 
+@pytest.mark.parametrize(
+    ("check", "indices", "status", "found"),
+    [
+        ("check r = b in 0..3 else 7", [0, 1, 2, 2], 0, [1, 2, 3, 3]),
+        ("check r = b in 0..3 else 7", [0, -1, 2, 2], 7, [1, 0, 0, 0]),
+        ("check r = b in 0..3 else 7", [0, 3, 2, 2], 7, [1, 0, 0, 0]),
+        ("clamp r = b in 3", [-9, 1, 2, 9], 0, [1, 2, 3, 3]),
+    ],
+)
+def test_an_index_may_be_one_from_the_start_only_or_the_nearest(check, indices, status, found):
+    y = np.zeros(4, F32)
+    text = _GATHER.replace("check r = b in 3 else 7", check)
+    assert _run(text, np.array([1, 2, 3], F32), np.array(indices, np.int32), y) == status
+    assert y.tolist() == found
+
+
 def test_checked_indices_count_from_the_end_if_negative():
     y = np.zeros(4, F32)
     assert _run(_GATHER, np.array([1, 2, 3], F32), np.array([0, -1, 2, -3], np.int32), y) == 0

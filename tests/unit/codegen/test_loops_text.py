@@ -54,6 +54,8 @@ kernel @every.thing_1(in x: f32[320], in w: f32[100], inout y: f32[320], scratch
   for b in 0..10 ordered {
     t9: i64 = index(b - 3)
     check r = t9 in 10 else 3
+    check v = t9 in 0..11 else 4
+    clamp u = t9 in 12
     fold s: f32 = 0.0, p: i64 = 0 for k in 0..10 lanes(32) {
       t10: f32 = x[10*b + k]
       yield t10, 3
@@ -230,7 +232,7 @@ def test_canonical_names_count_in_the_order_of_the_text():
     lines = text.splitlines()
     assert lines[0].startswith("kernel @kernel(in b0: f32[320], in b1: f32[100], inout b2:")
     assert lines[3] == "    t1: f32 = b0[i0]"
-    assert "    fold t9: f32 = 0.0, t10: i64 = 0 for i4 in 0..10 lanes(32) {" in lines
+    assert "    fold t9: f32 = 0.0, t10: i64 = 0 for i6 in 0..10 lanes(32) {" in lines
     assert "    b2[i3] = t9" in lines
 
 
@@ -252,6 +254,13 @@ def test_kernels_that_differ_in_a_sign_or_a_status_have_different_canonical_text
         for of in (("0.0", 1), ("-0.0", 1), ("nan", 1), ("nan", 2))
     }
     assert len(texts) == 4
+
+
+def test_kernels_that_differ_in_what_becomes_of_an_index_have_different_canonical_texts():
+    checks = ("check r = t in 2 else 1", "check r = t in 0..2 else 1", "clamp r = t in 2")
+    text = "kernel @k(out y: i64[2]) {{ t: i64 = index(1) {} y[r] = 1 }}"
+    texts = {print_kernel(canonical(parse_kernel(text.format(check)))) for check in checks}
+    assert len(texts) == 3
 
 
 def test_a_name_that_is_bound_anew_after_its_loop_gets_a_new_canonical_name():

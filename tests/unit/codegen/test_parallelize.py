@@ -7,7 +7,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.kernel_costs import kernel_parts, statement_cycles
-from symgrad.codegen.loops.language import Kernel, Product, Share
+from symgrad.codegen.loops.blocking import Share
+from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel

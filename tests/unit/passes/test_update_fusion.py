@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import Blocking, Product
+from symgrad.codegen.loops.blocking import Blocking
+from symgrad.codegen.loops.language import Product
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.optim import SGD, Adam

@@ -1,0 +1,37 @@
+"""Loop tiling of products: the marks of the loop language that say how a product is computed.
+
+They stand in a `Product` of `language.py`; what they mean for a machine is in `codegen/contract/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """`tile(14, 32) block(168, 1024, 384) pack(lhs) along(n)`: how a product is computed.
+
+    `tile` is what the registers hold, `block` the part of m, n and k between two passes over an
+    operand, `pack` which operands are copied first, `along` the axis of the result that lies in
+    vector registers, `scratch` the bytes of scratch memory that takes. The generator of products
+    chooses it from shapes and strides, and chooses the same whenever it is asked.
+    """
+
+    tile: tuple[int, int]
+    block: tuple[int, int, int]
+    pack: tuple[str, ...]
+    along: Literal["m", "n"]
+    scratch: int
+
+
+PLAIN = Blocking((1, 1), (1, 1, 1), (), "n", 0)  # one element at a time: not scheduled yet
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`parallel(m, 12)`: the tiles of a product along one axis of its result, 12 to a part."""
+
+    axis: Literal["m", "n"]
+    tiles: int
