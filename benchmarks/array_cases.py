@@ -134,8 +134,67 @@ def _numpy_top_k(x: Any) -> list[Any]:
     return [np.take_along_axis(found, order, -1) for found in (values, some)]
 
 
+# Rows, their width, and how many are added.
+_ADDED = {"small": (64, 16, 64), "cache": (1_000, 64, 1_000), "large": (100_000, 64, 10_000)}
+_SEGMENTS = 100
+
+
+def added_rows(rng: np.random.Generator, shape: Shape) -> list[Any]:
+    """Return a table of rows, indices of some, which may meet, and what is added to them."""
+    rows, width, count = shape
+    table, updates = signs(rng, (rows, width)), signs(rng, (count, width))
+    return [*table, rng.integers(0, rows, count), *updates]
+
+
+def rows_with_ids(rng: np.random.Generator, shape: Shape) -> list[Any]:
+    """Return rows and the number of the segment of each, in no order."""
+    return [*signs(rng, shape), rng.integers(0, _SEGMENTS, shape[0])]
+
+
+def _added_by_numpy(table: Any, indices: Any, updates: Any) -> Any:
+    result = table.copy()
+    np.add.at(result, indices, updates)
+    return result
+
+
+def _segments_by_numpy(rows: Any, ids: Any) -> Any:
+    return _added_by_numpy(np.zeros((_SEGMENTS, *rows.shape[1:]), rows.dtype), ids, rows)
+
+
+def _segments_of_jax(jax: Any) -> Function:
+    return partial(jax.ops.segment_sum, num_segments=_SEGMENTS)
+
+
+def _segments_of_torch(torch: Any) -> Function:
+    return lambda rows, ids: torch.zeros(_SEGMENTS, *rows.shape[1:]).index_add(0, ids, rows)
+
+
+_WRITES = (
+    ArrayCase(
+        "at[].add",
+        lambda table, indices, updates: table.at[indices].add(updates),
+        _added_by_numpy,
+        lambda _jax: lambda table, indices, updates: table.at[indices].add(updates),
+        lambda _torch: lambda table, indices, updates: table.index_add(0, indices, updates),
+        added_rows,
+        _ADDED,
+        tolerance=0,
+    ),
+    ArrayCase(
+        "segment_sum",
+        lambda rows, ids: sg.segment_sum(rows, ids, _SEGMENTS),
+        _segments_by_numpy,
+        _segments_of_jax,
+        _segments_of_torch,
+        rows_with_ids,
+        {"small": (64, 16), "cache": (1_000, 64), "large": (100_000, 64)},
+        tolerance=0,
+    ),
+)
+
 ARRAY_CASES = (
     *_scans("cumsum"),
     *_scans("cumprod"),
     *_order_cases(),
+    *_WRITES,
 )
