@@ -20,7 +20,8 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.comparison import equal, logical_and, where
 from symgrad.graph.ops.elementwise import filled, filled_like, tangents_or_zeros
-from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.slicing import slice_op
+from symgrad.graph.ops.structure import broadcast_to_op, reshape, reshape_op
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.structures import Gather, Iota, Scatter
 from symgrad.graph.types import Array, Shape, TensorType, static
@@ -252,12 +253,34 @@ def _scatter_set_reference(base: Array, updates: Array, *indices: Array, axis: i
 def _scatter_set_grad(node: Node, g: Tensor, *, axis: int) -> Grads:
     _base, updates, *indices = node.inputs
     taken = gather(g, indices, axis)
-    if any(n != 1 for n in indices[0].shape):
+    if _may_meet(indices):
         after = updates.ndim - axis - indices[0].ndim
         stays = _stays(node.inputs[0], indices, axis)
         stays = reshape(stays, (*(1,) * axis, *stays.shape, *(1,) * after))
         taken = where(stays, taken, filled_like(taken, 0))
     return (set_rows(g, filled_like(updates, 0), indices, axis), taken, *(None for _ in indices))
+
+
+def _may_meet(indices: Sequence[Tensor]) -> bool:
+    """Return whether two places in the index tensors may lead to one row.
+
+    They do not along an axis of which an index is just the position.
+    """
+    alone = {_moves_along(index) for index in indices}
+    return any(n != 1 and axis not in alone for axis, n in enumerate(indices[0].shape))
+
+
+def _moves_along(index: Tensor) -> int | None:
+    """Return the axis along which `index` is a position, or part of one; None if there is none."""
+    moved, lead = index, 0
+    if moved.node.definition is broadcast_to_op:
+        (moved,) = moved.node.inputs
+        lead = index.ndim - moved.ndim
+    moving = [axis for axis, n in enumerate(moved.shape) if n != 1]
+    while moved.node.definition in (reshape_op, slice_op):
+        (moved,) = moved.node.inputs
+    is_position = moved.node.definition is iota_op and moved.ndim == 1
+    return lead + moving[0] if is_position and len(moving) == 1 else None
 
 
 def _stays(base: Tensor, indices: Sequence[Tensor], axis: int) -> Tensor:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.positions import are_in_range
 from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
@@ -239,7 +240,8 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
     """Return whether a group of `nodes` can fail, given that `before` ran and did not.
 
     What is nested is taken to be able to fail: it often indexes, and a loop may be interrupted. A
-    scatter to where something was gathered before finds its indices in range.
+    scatter to where something was gathered before finds its indices in range, and so does what is
+    at positions that the graph tells.
     """
     before = [n for n in before if not traits_of(specs[n]).writes_rows]
     gathered = {_place(n, specs[n]) for n in before if checked_axes(specs[n])}
@@ -247,9 +249,18 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
         traits, axes = traits_of(specs[node]), checked_axes(specs[node])
         if traits.writes_rows and _place(node, specs[node]) in gathered:
             continue
-        if traits.is_nested or axes:
+        if traits.is_nested or (axes and not is_surely_in_range(node, specs[node])):
             return True
     return False
+
+
+def is_surely_in_range(node: Node, spec: KernelSpec | None) -> bool:
+    """Return whether the graph tells that no index of `node` is out of range."""
+    axes = checked_axes(spec)
+    if not isinstance(spec, AtIndices) or spec.window is not None:
+        return not axes
+    sizes = node.inputs[0].type.static_shape[axes.start : axes.stop]
+    return are_in_range(node.inputs[-len(axes) :], sizes)
 
 
 def _place(node: Node, spec: KernelSpec | None) -> tuple[object, ...]:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import AtIndices, checked_axes
+from symgrad.graph.structures import AtIndices
 from symgrad.graph.types import State
+from symgrad.passes.fusion.order_groups import is_surely_in_range
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _fallible(partition: Partition) -> list[int]:
     found = []
     for number, group in enumerate(partition.groups):
         traits = [(n, partition.traits(n)) for n in group.nodes]
-        indexed = [(n, of) for n, of in traits if checked_axes(partition.specs[n])]
+        indexed = [(n, of) for n, of in traits if not is_surely_in_range(n, partition.specs[n])]
         gathers = [n for n, of in indexed if not of.writes_rows]
         scatters = [n for n, of in indexed if of.writes_rows]
         is_known = all(_in_range(partition, n, n.inputs[2:]) <= known for n in scatters)

@@ -118,3 +118,34 @@ def test_an_update_made_of_what_it_writes_over_is_computed_before():
     step = sg.compile([], first.sum(), updates=[(w, first.at[1:].set(first[:2] + 1))])
     step()
     assert w.value.tolist() == [[8, 10], [9, 11], [3, 4]]
+
+
+@pytest.mark.parametrize("key", [slice(None, None, 2), [0, 3, 3], (slice(None), [1, 1])])
+def test_a_variable_is_written_in_its_place_at_what_is_seen_to_be_in_range(key):
+    w, u = sg.variable(np.ones((6, 4), np.float32), name="w"), sg.placeholder(())
+    step = sg.compile([u], u * 2, updates=[(w, w.at[key].add(u))])
+    assert "copy of a new value" not in _loops(step)
+    assert "temporary" not in _loops(step)
+    step(1.0)
+    expected = np.ones((6, 4), np.float32)
+    np.add.at(expected, key, 1)
+    np.testing.assert_array_equal(w.value, expected)
+
+
+def test_a_variable_that_an_index_may_leave_is_written_beside_its_old_value():
+    w, i = sg.variable(np.ones(6, np.float32), name="w"), sg.placeholder((2,), "int64")
+    step = sg.compile([i], i * 2, updates=[(w, w.at[i].add(1.0))])
+    assert "copy of a new value" in _loops(step)
+    with pytest.raises(sg.IndexOutOfRangeError):
+        step(np.array([0, 6]))
+    assert w.value.tolist() == [1] * 6
+
+
+def test_the_gradient_at_positions_needs_no_table_of_who_wrote_last():
+    v: Any = sg.placeholder((3, 4))
+    y = sg.zeros((6, 4)).at[::2, [1, 0, 2, 3]].set(v)
+    g: Any = sg.gradients(sg.sum(y[:, :2]), [v])[0]
+    assert "scatter_set" in {n.op for n in sg.Graph([g]).nodes}  # what an array says may meet
+    z = sg.zeros((6, 4)).at[::2].set(v)
+    h: Any = sg.gradients(sg.sum(z), [v])[0]
+    assert "scatter_set" not in {n.op for n in sg.Graph([h]).nodes}
