@@ -290,7 +290,7 @@ def test_a_loop_writes_its_slot_in_place(x, n):
     np.testing.assert_allclose(step(POINT, 2)[:3], [POINT, POINT**2, POINT * 0])
     writing = [text for text in _kernels_in_loop(step) if "f64[3000]" in text]
     assert len(writing) == 1
-    assert "for i0 in 0..3 " in writing[0]
+    assert " in 0..3 " in writing[0]
     assert not any("0..3000" in text for text in _kernels_in_loop(step))
     assert "next loop variable" not in _in_loop(step)
 
