@@ -65,7 +65,9 @@ def _worst(
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
 @every_promise
 def test_a_bound_is_kept(promise: Promise, dtype: DType) -> None:
-    error, at = _worst(promise, dtype, _points(promise, dtype, 100, 0))
+    # The exact values of the incomplete functions are series that take long.
+    count = 100 if promise.arity == 1 else 30
+    error, at = _worst(promise, dtype, _points(promise, dtype, count, 0))
     assert error <= 1, f"{promise.name}{at}: {error:.2f} of the bound"
 
 
