@@ -199,12 +199,10 @@ def _ordered(function: Callable[..., Tensor]) -> Recipe:
 
 
 def _search(pool: Pool) -> Tensor:
-    """Search among numbers that are so far apart that no rounding of a query changes its place."""
-    x = pool.any(1)
-    numbers = constant(np.arange(0, 40, 10).astype(pool.dtype.numpy))
-    rows = structure.broadcast_to(numbers, (*x.shape[:-1], 4))
-    queries = arithmetic.add(arithmetic.clip(x, 0, 1), 14)
-    return conversion.astype(ordering.search(rows, queries, "left"), pool.dtype)
+    x, numbers = pool.any(1), np.arange(0, 40, 10)  # so far apart that no rounding matters
+    rows = structure.broadcast_to(constant(numbers.astype(pool.dtype.numpy)), (*x.shape[:-1], 4))
+    found = ordering.search(rows, arithmetic.clip(x, 0, 1) + 14, "left")
+    return conversion.astype(found, pool.dtype)
 
 
 def _where(pool: Pool) -> Tensor:
