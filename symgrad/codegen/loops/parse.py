@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from symgrad.codegen.loops.blocking import Blocking, Share
+from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,

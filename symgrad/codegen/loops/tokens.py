@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient, Share
+from symgrad.codegen.loops.blocking import Share
+from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
