@@ -210,6 +210,7 @@ from symgrad.graph.ops.order_statistics import quantile as quantile
 from symgrad.graph.ops.ordering import argsort as argsort
 from symgrad.graph.ops.ordering import sort as sort
 from symgrad.graph.ops.ordering import top_k as top_k
+from symgrad.graph.ops.membership import isin as isin
 from symgrad.graph.ops.padding import pad as pad
 from symgrad.graph.ops.powers import cbrt as cbrt
 from symgrad.graph.ops.powers import exp2 as exp2

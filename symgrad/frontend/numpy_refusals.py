@@ -36,7 +36,7 @@ _INSTEAD = {
     "sg.histogram or sg.bincount with length=": (
         "bincount digitize histogram histogram2d histogram_bin_edges histogramdd"
     ),
-    "sg.searchsorted": "searchsorted interp isin",
+    "sg.searchsorted": "searchsorted interp",
     "sg.gradients for derivatives, sg.diff for differences": "gradient",
     "sg.matmul of what is left when sg.mean is subtracted": "corrcoef cov",
     "sg.nn.conv, or sg.matmul of slices": "convolve correlate",

@@ -27,6 +27,7 @@ from symgrad.graph.ops import (
     differences,
     indexing,
     joining,
+    membership,
     reduction,
     slicing,
     statistics,
@@ -219,6 +220,14 @@ def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
 @adapts("array_equal", np.array_equiv)
 def _array_equiv(a1: Any, a2: Any) -> Tensor:
     return reduction.all(comparison.equal(a1, a2))
+
+
+@adapts("isin", np.isin)
+def _isin(
+    element: Any, test_elements: Any, *, invert: bool = False, assume_unique: bool = False,
+    kind: Any = None,
+) -> Tensor:  # fmt: skip
+    return membership.isin(element, test_elements, invert=invert)
 
 
 @adapts("nan_to_num", np.nan_to_num)

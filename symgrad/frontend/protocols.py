@@ -50,8 +50,9 @@ def array_function(
     options: Mapping[str, Any],
 ) -> Any:
     """Do what `x.__array_function__` is asked for; `DTypeError` if nothing stands for it."""
-    if not all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
-        return NotImplemented  # NumPy then asks the others, such as a container
+    # A container among the operands has been mapped over by now; NumPy asks others itself.
+    if not all(issubclass(type_, Tensor | np.ndarray | Container) for type_ in types):
+        return NotImplemented
     if function in FUNCTIONS:
         return call_op(function, FUNCTIONS[function].function, args, options)
     if function in ADAPTERS:

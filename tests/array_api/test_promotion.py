@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.frontend import namespace
 
 # A row for each signed integer, a column for each unsigned one; None where the two do not meet.
 _MIXED = {
@@ -61,7 +60,7 @@ def test_a_python_number_takes_the_dtype_of_the_array(name):
 
 
 def test_one_default_for_each_kind_of_number():
-    defaults = namespace.__array_namespace_info__().default_dtypes()
+    defaults = sg.__array_namespace_info__().default_dtypes()
     whole = (
         sg.asarray(1),
         sg.asarray([[1], [2]]),

@@ -154,6 +154,8 @@ _MEASURED = (
          lambda x, y: np.isclose(x, y, atol=0.5), _MATRIX, _ROW, dtypes=_FEW, order=0),
     _row("allclose", lambda x, y: sg.allclose(x, y, atol=9), lambda x, y: np.allclose(x, y, atol=9),
          _MATRIX, _ROW, dtypes=_FEW, order=0, also=(((0,), (0,)),)),
+    _row("isin", sg.isin, np.isin, _MATRIX, Real((2, 2)), dtypes=_FEW, order=0,
+         also=(((), ()), ((2,), (0,)))),
     _row("array_equal", lambda x: sg.array_equal(x, x + 0), lambda x: np.array_equal(x, x), _MATRIX,
          dtypes=_FEW, order=0),
 )  # fmt: skip

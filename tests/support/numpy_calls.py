@@ -111,6 +111,10 @@ FUNCTIONS: dict[str, list[Call]] = {
     "iscomplex": [lambda x, y, i, t: np.iscomplex(x)],
     "iscomplexobj": [lambda x, y, i, t: np.iscomplexobj(x)],
     "isclose": [lambda x, y, i, t: np.isclose(_holes(x), _holes(x), equal_nan=True)],
+    "isin": [
+        lambda x, y, i, t: np.isin(i, [1, 5, -4]),
+        lambda x, y, i, t: np.isin(x, x[1], invert=True),
+    ],
     "isneginf": [lambda x, y, i, t: np.isneginf(x / 0)],
     "isposinf": [lambda x, y, i, t: np.isposinf(x / 0)],
     "isreal": [lambda x, y, i, t: np.isreal(x)],
@@ -278,7 +282,7 @@ angle apply_along_axis apply_over_axes argpartition argsort argwhere array2strin
 array_str bincount busday_count busday_offset choose common_type compress convolve copyto
 corrcoef correlate cov cross datetime_as_string diag_indices_from digitize einsum_path
 extract fill_diagonal fix flatnonzero geomspace gradient histogram histogram2d
-histogram_bin_edges histogramdd i0 insert interp intersect1d is_busday isin ix_ kron
+histogram_bin_edges histogramdd i0 insert interp intersect1d is_busday ix_ kron
 lexsort linspace logspace may_share_memory median min_scalar_type nanargmax nanargmin
 nancumprod nancumsum nanmedian nanpercentile nanquantile nonzero packbits partition
 percentile piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub

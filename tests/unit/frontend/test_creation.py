@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ def test_a_tensor_is_its_own_array():
 
 
 def test_a_copy_that_is_not_wanted_is_refused():
-    for call, text in (
+    rows: list[tuple[Any, str]] = [
         (
             lambda: sg.asarray(X, dtype="float64", copy=False),
             "f32[2] in float64 is a copy",
@@ -28,7 +30,8 @@ def test_a_copy_that_is_not_wanted_is_refused():
         (lambda: sg.asarray([1, 2], copy=False), "asarray: a constant of list is a copy"),
         (lambda: sg.asarray(np.ones(2), copy=False), "asarray: a constant of ndarray is a copy"),
         (lambda: sg.from_dlpack(np.ones(2), copy=False), "a constant of ndarray is a copy"),
-    ):
+    ]
+    for call, text in rows:
         with pytest.raises(ValueError, match="copy=False asks for none") as caught:
             call()
         assert text in str(caught.value)
@@ -57,7 +60,7 @@ def test_what_another_library_holds_becomes_a_constant():
 
 def test_a_constant_is_exported_as_a_copy():
     held = sg.constant([1.0, 2.0])
-    taken = np.from_dlpack(held)  # type: ignore[arg-type]
+    taken = np.from_dlpack(held)
     np.testing.assert_array_equal(taken, np.array([1.0, 2.0], np.float32), strict=True)
     taken[0] = 9
     np.testing.assert_array_equal(sg.run(held), [1.0, 2.0])

@@ -73,7 +73,7 @@ def test_what_is_no_kind_is_refused():
     with pytest.raises(sg.GraphError, match="isdtype: 'floating' is no dtype and none of bool"):
         sg.isdtype("int8", "floating")
     with pytest.raises(sg.GraphError, match="dtypes: 'no kind' is no dtype"):
-        namespace.__array_namespace_info__().dtypes(kind="no kind")
+        sg.__array_namespace_info__().dtypes(kind="no kind")
 
 
 def test_tensors_dtypes_and_numbers_promote_together():
