@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import symgrad as sg
 from symgrad.frontend import namespace
 from tests.array_api.eager import Array, call
 
@@ -28,7 +27,28 @@ __array_api_version__ = namespace.__array_api_version__
 # ------------------------------------------------- shapes that depend on values, known here
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+def _repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     """Repeat elements as often as `repeats` says."""
     counts = repeats.values if isinstance(repeats, Array) else repeats
-    return call(sg.repeat, x, counts, axis=axis)
+    return call(namespace.repeat, x, counts, axis=axis)
+
+
+def _nonzero(x: Any, /) -> Any:
+    """Return the indices of what is not 0: first how many there are, then which."""
+    return call(namespace.nonzero, x, size=int(call(namespace.count_nonzero, x)))
+
+
+def _set_function(name: str) -> Callable[..., Any]:
+    """Return a function that counts the different elements before it returns them."""
+
+    def applied(x: Any, /) -> Any:
+        counts = call(namespace.unique_counts, x, size=x.size).counts
+        size = int(call(namespace.count_nonzero, counts))
+        return call(getattr(namespace, name), x, size=size)
+
+    return applied
+
+
+_SETS = ("unique_all", "unique_counts", "unique_inverse", "unique_values")
+_SIZED = {"repeat": _repeat, "nonzero": _nonzero, **{name: _set_function(name) for name in _SETS}}
+globals().update({name: function for name, function in _SIZED.items() if name in _NAMES})
