@@ -273,7 +273,16 @@ def eye(
     require_device("eye", device)
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
+    k = _diagonal_within(k, shape)
     return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
+
+
+def _diagonal_within(k: int, shape: Shape) -> int:
+    """Return `k`, or the first diagonal that is beyond the matrix: an int64 holds its indices."""
+    rows, columns = shape[-2:]
+    if isinstance(rows, int) and isinstance(columns, int):
+        return max(-rows, min(int(k), columns))
+    return k
 
 
 @public(is_standard=True)
@@ -281,6 +290,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """Return `x` with zeros above the `k`-th diagonal of its last two axes."""
     x = as_tensor(x)
     row, column = _matrix_indices("tril", x)
+    k = _diagonal_within(k, x.shape)
     return where(greater_equal(add(row, k), column), x, zeros_like(x))
 
 
@@ -289,6 +299,7 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """Return `x` with zeros below the `k`-th diagonal of its last two axes."""
     x = as_tensor(x)
     row, column = _matrix_indices("triu", x)
+    k = _diagonal_within(k, x.shape)
     return where(greater_equal(column, add(row, k)), x, zeros_like(x))
 
 

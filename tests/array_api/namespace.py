@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import optree
+
 from symgrad.frontend import namespace
 from tests.array_api.eager import Array, call
 
@@ -25,6 +27,18 @@ __array_api_version__ = namespace.__array_api_version__
 
 
 # ------------------------------------------------- shapes that depend on values, known here
+
+
+def _asarray(
+    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+) -> Any:
+    """Return an array of what has arrays without axes among its numbers."""
+    known = obj if isinstance(obj, Array) else optree.tree_map(_number, obj, none_is_leaf=True)
+    return call(namespace.asarray, known, dtype=dtype, device=device, copy=copy)
+
+
+def _number(leaf: Any) -> Any:
+    return leaf.values.item() if isinstance(leaf, Array) and leaf.ndim == 0 else leaf
 
 
 def _repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
@@ -50,5 +64,8 @@ def _set_function(name: str) -> Callable[..., Any]:
 
 
 _SETS = ("unique_all", "unique_counts", "unique_inverse", "unique_values")
-_SIZED = {"repeat": _repeat, "nonzero": _nonzero, **{name: _set_function(name) for name in _SETS}}
+_SIZED = {
+    **{"asarray": _asarray, "repeat": _repeat, "nonzero": _nonzero},
+    **{name: _set_function(name) for name in _SETS},
+}
 globals().update({name: function for name, function in _SIZED.items() if name in _NAMES})

@@ -85,3 +85,12 @@ def test_a_grid_takes_vectors_and_scalars():
         sg.meshgrid(X, sg.zeros((2, 2)))
     with pytest.raises(sg.GraphError, match="meshgrid: 'yx' is neither 'xy' nor 'ij'"):
         sg.meshgrid(X, X, indexing="yx")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("k", [-(2**70), -3, -2, 0, 3, 4, 2**63])
+def test_a_diagonal_beyond_the_matrix_is_empty(k):
+    near = max(-9, min(k, 9))
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(sg.run(sg.eye(2, 3, k=k)), np.eye(2, 3, k=near))
+    np.testing.assert_array_equal(sg.run(sg.tril(x, k=k)), np.tril(x, near))
+    np.testing.assert_array_equal(sg.run(sg.triu(x, k=k)), np.triu(x, near))
