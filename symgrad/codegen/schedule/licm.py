@@ -51,7 +51,8 @@ def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]
             inner = _hoisted(statement.body, constant)
             moved, kept = _split(inner, _bound_by(statement), constant)
             if _runs(statement):
-                result += moved
+                # Loops beside each other may be copies of one: what they share is moved once.
+                result += [s for s in moved if s not in result]
                 inner = kept
             statement = replace(statement, body=inner)
             if isinstance(statement, Prefix):

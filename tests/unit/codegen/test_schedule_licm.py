@@ -62,6 +62,42 @@ def test_a_chain_of_values_leaves_all_loops():
     )
 
 
+def test_what_copies_of_a_loop_share_is_moved_once():
+    assert_hoisted(
+        """
+        kernel @k(in x: f32[6], in r: f32[1], out y: f32[6]) {
+          for i in 0..4 {
+            t0: f32 = r[0]
+            t1: f32 = x[i]
+            t2: f32 = mul(t0, t1)
+            y[i] = t2
+          }
+          for i in 0..2 {
+            t0: f32 = r[0]
+            t1: f32 = x[i + 4]
+            t2: f32 = mul(t0, t1)
+            y[i + 4] = t2
+          }
+        }
+        """,
+        """
+        kernel @k(in x: f32[6], in r: f32[1], out y: f32[6]) {
+          t0: f32 = r[0]
+          for i in 0..4 {
+            t1: f32 = x[i]
+            t2: f32 = mul(t0, t1)
+            y[i] = t2
+          }
+          for i in 0..2 {
+            t1: f32 = x[i + 4]
+            t2: f32 = mul(t0, t1)
+            y[i + 4] = t2
+          }
+        }
+        """,
+    )
+
+
 def test_a_value_of_a_row_leaves_the_loop_over_columns_only():
     assert_hoisted(
         """
