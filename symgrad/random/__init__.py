@@ -1,5 +1,47 @@
-"""Random numbers as graph, and their state in variables."""
+"""Random numbers as graph: draws of generators, whose state is in variables, and of keys."""
 
 from symgrad.random.generator import Generator
+from symgrad.random.keyed import (
+    bernoulli,
+    beta,
+    bits,
+    categorical,
+    cauchy,
+    dirichlet,
+    exponential,
+    gamma,
+    gumbel,
+    integers,
+    laplace,
+    multinomial,
+    normal,
+    poisson,
+    student_t,
+    truncated_normal,
+    uniform,
+)
+from symgrad.random.streams import fold_in, key, split
 
-__all__ = ["Generator"]
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "beta",
+    "bits",
+    "categorical",
+    "cauchy",
+    "dirichlet",
+    "exponential",
+    "fold_in",
+    "gamma",
+    "gumbel",
+    "integers",
+    "key",
+    "laplace",
+    "multinomial",
+    "normal",
+    "poisson",
+    "split",
+    "student_t",
+    "truncated_normal",
+    "uniform",
+]

@@ -12,6 +12,7 @@ from tests.support.prefix_cases import PREFIX_SCANS
 from tests.support.sorting_cases import SORTING
 from tests.support.special_cases import SPECIAL
 from tests.support.random_cases import RANDOM
+from tests.support.special_cases import SPECIAL
 from tests.support.structural_cases import STRUCTURAL
 from tests.support.writing_cases import WRITING
 

@@ -1,0 +1,125 @@
+"""Stateless draws: functions of a key, beside the methods of generators.
+
+The same key gives the same values in each draw of one kind and shape, on every target and for any
+number of threads. What they give, and what they raise, is said of the methods in `draws.py`; that
+`key` is no key, a uint64 scalar, is a `DTypeError` or a `ShapeError` too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.graph.dtypes import DTypeLike, uint64
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import constant
+from symgrad.graph.types import Shape
+from symgrad.random.draws import Draws
+from symgrad.random.streams import Domain, Stream, as_key, require_count
+
+
+class _Keyed(Draws):
+    """The draws of a key: all of them have the same bits."""
+
+    def __init__(self, key: Any) -> None:
+        self._key = key
+
+    def _stream(self, op: str, shape: Shape) -> Stream:
+        require_count(op, shape)
+        return Stream(as_key(op, self._key), constant(int(Domain.DRAW), uint64))
+
+
+def bits(key: Any, shape: Any, dtype: DTypeLike = "uint32") -> Tensor:
+    """Return unsigned integers of random bits, as `Generator.bits`."""
+    return _Keyed(key).bits(shape, dtype)
+
+
+def uniform(
+    key: Any, shape: Any, low: Any = 0.0, high: Any = 1.0, dtype: DTypeLike = "float32"
+) -> Tensor:
+    """Return floats spread evenly over [low, high), as `Generator.uniform`."""
+    return _Keyed(key).uniform(shape, low, high, dtype)
+
+
+def normal(
+    key: Any, shape: Any, mean: Any = 0.0, std: Any = 1.0, dtype: DTypeLike = "float32"
+) -> Tensor:
+    """Return floats of the normal distribution, as `Generator.normal`."""
+    return _Keyed(key).normal(shape, mean, std, dtype)
+
+
+def integers(key: Any, low: int, high: int, shape: Any, dtype: DTypeLike = "int32") -> Tensor:
+    """Return integers from `low` to `high - 1`, as `Generator.integers`."""
+    return _Keyed(key).integers(low, high, shape, dtype)
+
+
+def bernoulli(key: Any, p: Any, shape: Any) -> Tensor:
+    """Return bools that are true with the chance `p`, as `Generator.bernoulli`."""
+    return _Keyed(key).bernoulli(p, shape)
+
+
+def exponential(key: Any, shape: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the exponential distribution of rate 1, as `Generator.exponential`."""
+    return _Keyed(key).exponential(shape, dtype)
+
+
+def gumbel(key: Any, shape: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the standard Gumbel distribution, as `Generator.gumbel`."""
+    return _Keyed(key).gumbel(shape, dtype)
+
+
+def laplace(key: Any, shape: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the Laplace distribution of mean 0 and scale 1, as `Generator.laplace`."""
+    return _Keyed(key).laplace(shape, dtype)
+
+
+def cauchy(key: Any, shape: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the Cauchy distribution of location 0 and scale 1, as `Generator.cauchy`."""
+    return _Keyed(key).cauchy(shape, dtype)
+
+
+def truncated_normal(
+    key: Any, shape: Any, low: Any = -2.0, high: Any = 2.0, dtype: DTypeLike = "float32"
+) -> Tensor:
+    """Return floats of the normal distribution from `low` to `high`.
+
+    See `Generator.truncated_normal`.
+    """
+    return _Keyed(key).truncated_normal(shape, low, high, dtype)
+
+
+def gamma(key: Any, shape: Any, concentration: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the gamma distribution of scale 1, as `Generator.gamma`."""
+    return _Keyed(key).gamma(shape, concentration, dtype)
+
+
+def beta(key: Any, shape: Any, a: Any, b: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the beta distribution, as `Generator.beta`."""
+    return _Keyed(key).beta(shape, a, b, dtype)
+
+
+def dirichlet(key: Any, shape: Any, alpha: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of the Dirichlet distribution, which add up to 1, as `Generator.dirichlet`."""
+    return _Keyed(key).dirichlet(shape, alpha, dtype)
+
+
+def student_t(key: Any, shape: Any, df: Any, dtype: DTypeLike = "float32") -> Tensor:
+    """Return floats of Student's t distribution, as `Generator.student_t`."""
+    return _Keyed(key).student_t(shape, df, dtype)
+
+
+def poisson(key: Any, shape: Any, rate: Any, dtype: DTypeLike = "int32") -> Tensor:
+    """Return integers of the Poisson distribution, as `Generator.poisson`."""
+    return _Keyed(key).poisson(shape, rate, dtype)
+
+
+def categorical(key: Any, logits: Any, shape: Any = (), dtype: DTypeLike = "int32") -> Tensor:
+    """Return positions along the last axis, with chances of softmax(logits).
+
+    See `Generator.categorical`.
+    """
+    return _Keyed(key).categorical(logits, shape, dtype)
+
+
+def multinomial(key: Any, n: int, p: Any, dtype: DTypeLike = "int32") -> Tensor:
+    """Return how often each category is among `n` draws, as `Generator.multinomial`."""
+    return _Keyed(key).multinomial(n, p, dtype)

@@ -1,0 +1,272 @@
+"""Draws against exact distributions, at extreme parameters, and the same bits everywhere.
+
+Seeds are fixed, so a test passes always or never. Its bounds are passed by 999 of 1000 seeds.
+"""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mp
+
+import symgrad as sg
+from symgrad.graph.graph import Graph
+from symgrad.random import draws, streams
+from tests.support.floors import TARGETS, compile_for, run_native, run_reference
+from tests.support.samples import (
+    DEVIATIONS,
+    KS_BOUND,
+    beta_distribution,
+    deviations_of_counts,
+    distance_at_some,
+    gamma_distribution,
+    sample,
+    student_distribution,
+    truncated_distribution,
+)
+
+# Below the size at which a draw goes on with the elements that are left alone; the slow tests are
+# above it.
+COUNT = 4000
+MANY = 100_000
+COUNTS = pytest.mark.parametrize("count", [COUNT, pytest.param(MANY, marks=pytest.mark.slow)])
+FLOATS = pytest.mark.parametrize("dtype", ["float32", "float64"])
+KEY = sg.random.key(2)
+
+
+@pytest.mark.parametrize("module", [draws, streams], ids=["draws", "streams"])
+def test_the_examples_give_what_they_say(module: Any) -> None:
+    results = doctest.testmod(module, extraglobs={"sg": sg, "np": np})
+    assert results.attempted
+    assert not results.failed
+
+
+# ----------------------------------------------------------------------- without parameters
+
+_PLAIN: dict[str, tuple[Callable[[Any], Any], float, float]] = {  # function, mean, variance
+    "normal": (mp.ncdf, 0, 1),
+    "exponential": (lambda x: -mp.expm1(-x), 1, 1),
+    "gumbel": (lambda x: mp.exp(-mp.exp(-x)), float(mp.euler), math.pi**2 / 6),
+    "laplace": (lambda x: mp.exp(x) / 2 if x < 0 else 1 - mp.exp(-x) / 2, 0, 2),
+    "cauchy": (lambda x: mp.atan(x) / mp.pi + 0.5, math.nan, math.nan),
+}
+
+
+@FLOATS
+def test_draws_without_parameters_have_their_distributions(dtype: str) -> None:
+    drawn = sample({name: getattr(sg.random, name)(KEY, (COUNT,), dtype=dtype) for name in _PLAIN})
+    for name, (distribution, mean, variance) in _PLAIN.items():
+        x = drawn[name]
+        assert x.dtype == dtype
+        assert distance_at_some(x, distribution) < KS_BOUND, name
+        if not math.isnan(mean):
+            error = abs(x.mean(dtype=np.float64) - mean)
+            assert error < DEVIATIONS * math.sqrt(variance / COUNT), name
+            assert abs(x.var(dtype=np.float64) / variance - 1) < 0.15, name
+
+
+# -------------------------------------------------------------------------------- continuous
+
+
+@COUNTS
+@FLOATS
+def test_gamma_samples_are_exact_for_tiny_and_huge_concentrations(dtype: str, count: int) -> None:
+    concentrations = [1e-3, 0.1, 0.9, 1.0, 2.5, 40.0, 1e4, 1e6]
+    x = sample(sg.random.gamma(KEY, (count, 8), np.array(concentrations), dtype))
+    assert x.dtype == dtype
+    for a, column in zip(concentrations, x.T, strict=True):
+        assert distance_at_some(column, gamma_distribution(a), 15) < KS_BOUND, a
+        mean = column.mean(dtype=np.float64)
+        assert abs(mean - a) < DEVIATIONS * math.sqrt(a / count), a
+
+
+def test_a_number_and_a_tensor_of_it_give_the_same_gamma_samples() -> None:
+    one = sg.random.gamma(KEY, (45, 100), 1.5)
+    many = sg.random.gamma(KEY, (45, 100), np.full((45, 100), 1.5, np.float32))
+    np.testing.assert_array_equal(*sample([one, many]))
+
+
+def test_the_first_elements_of_a_long_draw_are_those_of_a_short_one() -> None:
+    # The long one goes on with the elements that are left alone, the short one does not.
+    few, many = sample([sg.random.gamma(KEY, (n,), 0.7) for n in (2000, 9000)])
+    np.testing.assert_array_equal(few, many[:2000])
+
+
+@COUNTS
+@FLOATS
+def test_beta_samples_are_exact_where_gamma_samples_underflow_too(dtype: str, count: int) -> None:
+    a, b = np.array([0.5, 2.0, 300.0, 1e-3]), np.array([0.5, 3.0, 2.0, 2e-3])
+    x = sample(sg.random.beta(KEY, (count, 4), a, b, dtype))
+    assert x.dtype == dtype
+    assert ((x >= 0) & (x <= 1)).all()
+    for i in range(3):
+        assert distance_at_some(x[:, i], beta_distribution(a[i], b[i]), 20) < KS_BOUND, i
+    # All but one in 500 are 0 or 1 here, as often as their gamma samples are the greater.
+    assert abs((x[:, 3] > 0.5).mean() - 1 / 3) < DEVIATIONS * math.sqrt(2 / 9 / count)
+
+
+def test_dirichlet_samples_add_up_to_one_and_are_beta_each() -> None:
+    alpha = np.array([[0.2, 1.0, 3.0, 0.8, 2.0], [1e-3, 1e-3, 1e-3, 1e-3, 1e-3]])
+    x = sample(sg.random.dirichlet(KEY, (COUNT, 2), alpha, "float64"))
+    assert x.shape == (COUNT, 2, 5)
+    np.testing.assert_allclose(x.sum(axis=-1), 1.0, rtol=1e-14)
+    for i, a in enumerate(alpha[0]):
+        rest = float(alpha[0].sum() - a)
+        assert distance_at_some(x[:, 0, i], beta_distribution(a, rest), 10) < KS_BOUND, i
+    assert np.abs(x[:, 1].mean(axis=0) - 0.2).max() < 4 * math.sqrt(0.16 / COUNT)
+
+
+@COUNTS
+@FLOATS
+def test_student_samples_are_exact(dtype: str, count: int) -> None:
+    freedom = [0.3, 1.0, 5.0, 200.0]
+    x = sample(sg.random.student_t(KEY, (count, 4), np.array(freedom), dtype))
+    for df, column in zip(freedom, x.T, strict=True):
+        assert distance_at_some(column, student_distribution(df), 15) < KS_BOUND, df
+
+
+_LIMITS = [(-2.0, 2.0), (0.0, math.inf), (-math.inf, -5.0), (3.0, 3.25), (-1.0, 0.5),
+           (-8.0, -7.5), (0.125, 4.0), (-0.125, 9.0), (20.0, math.inf)]  # fmt: skip
+
+
+@COUNTS
+@FLOATS
+def test_truncated_normal_samples_are_exact_far_out_in_a_tail_too(dtype: str, count: int) -> None:
+    low, high = (np.array(limits) for limits in zip(*_LIMITS, strict=True))
+    x = sample(sg.random.truncated_normal(KEY, (count, len(_LIMITS)), low, high, dtype))
+    assert ((x >= low) & (x <= high)).all()
+    for limits, column in zip(_LIMITS, x.T, strict=True):
+        # float32 has but few numbers in a short interval far from 0.
+        assert distance_at_some(column, truncated_distribution(*limits), 20) < KS_BOUND, limits
+
+
+# ----------------------------------------------------------------------------------- discrete
+
+
+@COUNTS
+@pytest.mark.parametrize("rates", [(1e-5, 0.5, 3.0), (9.99, 10.0, 12.0), (50.0, 1000.0, 1e6)])
+def test_poisson_samples_are_exact(rates: tuple[float, ...], count: int) -> None:
+    x = sample(sg.random.poisson(KEY, (count, len(rates)), np.array(rates)))
+    assert x.dtype == np.int32
+    for rate, column in zip(rates, x.T, strict=True):
+        assert abs(column.mean() - rate) < DEVIATIONS * math.sqrt(rate / count)
+        spread = math.sqrt(rate)
+        marks = np.unique(np.floor(rate + spread * np.linspace(-1.5, 1.5, 9)).clip(0))
+        upto = [0.0, *(_poisson_distribution(rate, int(k)) for k in marks), 1.0]
+        counts = np.histogram(column, [-1, *(marks + 0.5), np.inf])[0].tolist()
+        chances = [b - a for a, b in itertools.pairwise(upto)]
+        kept = [i for i, chance in enumerate(chances) if chance * count >= 5]
+        if len(kept) < len(chances):
+            counts, chances = [count - counts[-1], counts[-1]], [1 - chances[-1], chances[-1]]
+        assert rate < 1e-3 or deviations_of_counts(counts, chances) < DEVIATIONS, rate
+
+
+def _poisson_distribution(rate: float, k: int) -> float:
+    return 1.0 - float(gamma_distribution(k + 1)(mpmath.mpf(rate)))
+
+
+def test_categories_have_the_chances_of_softmax() -> None:
+    chances = np.array([[0.1, 0.2, 0.3, 0.4], [0.0, 0.97, 0.02, 0.01]])
+    with np.errstate(divide="ignore"):
+        logits = np.log(chances) + 3.0
+    x = sample(sg.random.categorical(KEY, logits, (COUNT,)))
+    assert x.shape == (COUNT, 2)
+    assert x.dtype == np.int32
+    first, second = (np.bincount(column, minlength=4) for column in x.T)
+    assert deviations_of_counts(list(first), list(chances[0])) < DEVIATIONS
+    assert second[0] == 0
+    assert deviations_of_counts(list(second[1:]), list(chances[1, 1:])) < DEVIATIONS
+
+
+def test_counts_of_categories_add_up_and_have_their_moments() -> None:
+    p = np.array([0.2, 0.3, 0.5])
+    x = sample(sg.random.multinomial(KEY, 40, np.tile(p, (2000, 1)), "int64"))
+    assert x.dtype == np.int64
+    assert (x.sum(axis=1) == 40).all()
+    spread = np.sqrt(40 * p * (1 - p) / 2000)
+    assert (np.abs(x.mean(axis=0) - 40 * p) < DEVIATIONS * spread).all()
+    covariance = np.cov(x.T)
+    np.testing.assert_allclose(covariance, 40 * (np.diag(p) - np.outer(p, p)), atol=0.8)
+
+
+# --------------------------------------------------------------- parameters out of their range
+
+
+def test_parameters_out_of_range_give_nan_or_minus_one() -> None:
+    bad = np.array([-1.0, np.nan, np.inf, -0.5], np.float32)
+    found = sample({
+        "gamma": sg.random.gamma(KEY, (4,), bad),
+        "beta": sg.random.beta(KEY, (4,), bad, 1.0),
+        "dirichlet": sg.random.dirichlet(KEY, (), bad),
+        "student_t": sg.random.student_t(KEY, (4,), bad),
+        "limits": sg.random.truncated_normal(KEY, (3,), [1.0, 2.0, np.nan], [1.0, 1.0, 5.0]),
+        "poisson": sg.random.poisson(KEY, (4,), bad),
+        "number": sg.random.poisson(KEY, (4,), -2.0),
+    })  # fmt: skip
+    assert (found.pop("poisson") == -1).all()
+    assert (found.pop("number") == -1).all()
+    for name, values in found.items():
+        assert np.isnan(values).all(), name
+
+
+def test_limits_of_parameters_are_reached() -> None:
+    zero, huge, none, large = sample([
+        sg.random.gamma(KEY, (3,), 0.0), sg.random.gamma(KEY, (3,), 1e30),
+        sg.random.poisson(KEY, (3,), 0), sg.random.poisson(KEY, (3,), 1e12),
+    ])  # fmt: skip
+    assert (zero == 0).all()
+    np.testing.assert_allclose(huge, 1e30, rtol=1e-6)
+    assert (none == 0).all()
+    assert (large == 2**31 - 1).all()
+
+
+# -------------------------------------------------------------------------- the same everywhere
+
+_EXACT: dict[str, Callable[[sg.Tensor], sg.Tensor]] = {
+    "normal": lambda key: sg.random.normal(key, (5, 7), 1.0, 3.0),
+    "normal float64": lambda key: sg.random.normal(key, (67,), dtype="float64"),
+    "exponential": lambda key: sg.random.exponential(key, (67,)),
+    "gumbel": lambda key: sg.random.gumbel(key, (67,), "float64"),
+    "laplace": lambda key: sg.random.laplace(key, (67,)),
+    "cauchy": lambda key: sg.random.cauchy(key, (67,)),
+    "truncated_normal": lambda key: sg.random.truncated_normal(key, (3, 67), -1.0, [[1], [2], [9]]),
+    "gamma": lambda key: sg.random.gamma(key, (5000,), 0.7),
+    "gamma float64": lambda key: sg.random.gamma(key, (67,), 3.0, "float64"),
+    "beta": lambda key: sg.random.beta(key, (67,), 0.3, 2.0),
+    "dirichlet": lambda key: sg.random.dirichlet(key, (7,), np.arange(1.0, 12.0)),
+    "student_t": lambda key: sg.random.student_t(key, (67,), 3.0),
+    "poisson": lambda key: sg.random.poisson(key, (67,), np.linspace(0.0, 100.0, 67)),
+    "categorical": lambda key: sg.random.categorical(key, np.zeros((7, 9)), (11,)),
+    "multinomial": lambda key: sg.random.multinomial(key, 100, [0.1, 0.5, 0.4]),
+    "uniform": lambda key: sg.random.uniform(key, (5, 7), -3.0, 0.7),
+    "integers": lambda key: sg.random.integers(key, -5, 1000, (67,)),
+    "bernoulli": lambda key: sg.random.bernoulli(key, 0.3, (5, 7)),
+    "a scalar": lambda key: sg.random.gamma(key, (), 2.0),
+    "nothing": lambda key: sg.random.gamma(key, (0, 3), 2.0),
+    "keys": lambda key: sg.random.split(sg.random.fold_in(key, -7), 5),
+}
+
+
+@pytest.mark.parametrize("draw", _EXACT.values(), ids=_EXACT.keys())
+def test_every_target_gives_the_bits_of_the_reference(draw: Callable[[Any], Any]) -> None:
+    graph = Graph(draw(sg.random.key(2**40 + 3)), [])
+    (wanted,) = run_reference(graph, []).outputs
+    for target in TARGETS:
+        (found,) = run_native(compile_for(graph, target), []).outputs
+        np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    # More elements than one thread takes, and so many that those left are gone on with alone.
+    outputs = [sg.random.normal(KEY, (40, 501)), sg.random.gamma(KEY, (40, 501), 0.6)]
+    one = sample(outputs, threads=1)
+    for threads in (2, 4):
+        for wanted, found in zip(one, sample(outputs, threads=threads), strict=True):
+            np.testing.assert_array_equal(found, wanted)
