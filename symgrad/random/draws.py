@@ -37,6 +37,7 @@ from symgrad.random.gammas import (
     gamma_samples,
     student_t_samples,
 )
+from symgrad.random.orders import chosen, shuffled
 from symgrad.random.parameters import (
     as_float,
     as_integer,
@@ -333,6 +334,35 @@ class Draws(ABC):
         wanted, times, chances = as_integer(op, dtype), as_count(op, "n", n), as_logits(op, "p", p)
         stream = self._stream(op, (times, *chances.shape))
         return multinomial_counts(stream, times, chances, wanted)
+
+    def permutation(self, x: Any) -> Tensor:
+        """Return `x` in a random order along axis 0; of an int, the integers below it, int64.
+
+        Every order has the same chance: 64 random bits an element are sorted. A gradient flows to
+        the elements of `x`. Raises `ShapeError` for a tensor without axes.
+
+        >>> order = sg.run(sg.random.Generator(0).permutation(5))
+        >>> sorted(order.tolist())
+        [0, 1, 2, 3, 4]
+        """
+        return shuffled("permutation", self._stream, x)
+
+    def choice(self, a: Any, shape: Any = (), *, replace: bool = True, p: Any = None) -> Tensor:
+        """Return elements of `a` along axis 0; of an int, integers below it, int64.
+
+        The result has `shape` and then the other axes of `a`. With `p` along one axis they have
+        these chances, which are scaled to add up to 1. Without `replace` no element comes twice:
+        the first of a permutation, or with `p` what is drawn one after the other from what is
+        left. Elements of chance 0 come last then. A gradient flows to the elements of `a`, not
+        to `p`. Raises `ShapeError` for chances that do not fit `a`, `GraphError` for nothing to
+        choose from, or fewer elements than are wanted without `replace`.
+
+        >>> x = sg.run(sg.random.Generator(0).choice(10, (3,), replace=False))
+        >>> len(set(x.tolist()))
+        3
+        """
+        sizes = as_shape("choice", shape)
+        return chosen("choice", self._stream, a, sizes, bool(replace), p)
 
     def _words(self, op: str, shape: Shape) -> tuple[Tensor, Tensor]:
         return self._stream(op, shape).words(shape)

@@ -123,3 +123,13 @@ def categorical(key: Any, logits: Any, shape: Any = (), dtype: DTypeLike = "int3
 def multinomial(key: Any, n: int, p: Any, dtype: DTypeLike = "int32") -> Tensor:
     """Return how often each category is among `n` draws, as `Generator.multinomial`."""
     return _Keyed(key).multinomial(n, p, dtype)
+
+
+def permutation(key: Any, x: Any) -> Tensor:
+    """Return `x`, or the integers below it, in a random order, as `Generator.permutation`."""
+    return _Keyed(key).permutation(x)
+
+
+def choice(key: Any, a: Any, shape: Any = (), *, replace: bool = True, p: Any = None) -> Tensor:
+    """Return elements of `a`, or integers below it, as `Generator.choice`."""
+    return _Keyed(key).choice(a, shape, replace=replace, p=p)

@@ -71,6 +71,22 @@ _CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: RNG.multinomial(FLOAT, [1.0]), TypeError, "multinomial: n 2.0 is no int"),
     "a negative number of draws": (
         lambda: RNG.multinomial(-2, [1.0]), ValueError, "multinomial: n -2 is negative"),
+    "a scalar to permute": (
+        lambda: RNG.permutation(sg.ones(())), ValueError,
+        "permutation: x: f32[] has no axis to permute\n"
+        "  hint: an int is a number of integers"),
+    "nothing to choose from": (
+        lambda: RNG.choice(0), ValueError,
+        "choice: there are 0 to choose from, not 1 to 2**32"),
+    "a scalar to choose from": (
+        lambda: RNG.choice(sg.ones(())), ValueError,
+        "choice: a: f32[] has no axis to choose from"),
+    "more than there are": (
+        lambda: RNG.choice(3, (2, 2), replace=False), ValueError,
+        "choice: 4 of 3 are not there without replacement"),
+    "chances of others": (
+        lambda: RNG.choice(3, p=[0.5, 0.5]), ValueError,
+        "choice: p: f32[2] does not have one chance for each of 3"),
     "too many elements": (
         lambda: sg.random.gamma(KEY, (2**20, 2**21), 1.0), ValueError,
         "gamma: [1048576, 2097152] is more than 2**40 elements"),
