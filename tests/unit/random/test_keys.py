@@ -64,7 +64,9 @@ def _separately(draw: Any, keys: Any) -> Any:
     return np.stack(sample([draw(keys[i]) for i in range(3)]))
 
 
-@pytest.mark.parametrize("name", ["normal", "gamma", "poisson"])
+@pytest.mark.parametrize(
+    "name", ["normal", "gamma", pytest.param("poisson", marks=pytest.mark.slow)]
+)
 def test_keys_are_slices_of_scans_and_cases_of_vmap(name: str) -> None:
     draws = {
         "normal": lambda key: sg.random.normal(key, (5,)),
