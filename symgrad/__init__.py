@@ -204,13 +204,13 @@ from symgrad.graph.ops.joining import rot90 as rot90
 from symgrad.graph.ops.joining import vsplit as vsplit
 from symgrad.graph.ops.joining import vstack as vstack
 from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
+from symgrad.graph.ops.membership import isin as isin
 from symgrad.graph.ops.order_statistics import median as median
 from symgrad.graph.ops.order_statistics import percentile as percentile
 from symgrad.graph.ops.order_statistics import quantile as quantile
 from symgrad.graph.ops.ordering import argsort as argsort
 from symgrad.graph.ops.ordering import sort as sort
 from symgrad.graph.ops.ordering import top_k as top_k
-from symgrad.graph.ops.membership import isin as isin
 from symgrad.graph.ops.padding import pad as pad
 from symgrad.graph.ops.powers import cbrt as cbrt
 from symgrad.graph.ops.powers import exp2 as exp2

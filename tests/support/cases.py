@@ -9,9 +9,8 @@ from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.prefix_cases import PREFIX_SCANS
-from tests.support.sorting_cases import SORTING
-from tests.support.special_cases import SPECIAL
 from tests.support.random_cases import RANDOM
+from tests.support.sorting_cases import SORTING
 from tests.support.special_cases import SPECIAL
 from tests.support.structural_cases import STRUCTURAL
 from tests.support.writing_cases import WRITING

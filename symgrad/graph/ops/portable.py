@@ -18,7 +18,7 @@ import numpy as np
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
-from symgrad.graph.formulas import Formula, Number, body_of_formula, horner
+from symgrad.graph.formulas import FloatExpr, Formula, body_of_formula, horner
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.operands import require_dtype
@@ -102,7 +102,7 @@ def portable_log(x: Tensor, low: int = -1023, high: int = 1023) -> Tensor:
     return apply(portable_log_op, x, low=max(low, -limit), high=min(high, limit))
 
 
-def _normalized(x: Number, low: int, high: int) -> tuple[Number, Number]:
+def _normalized(x: FloatExpr, low: int, high: int) -> tuple[FloatExpr, FloatExpr]:
     """Return m and n with x = m * 2**n and 1/2 <= m <= 2, for x from 2**low to 2**high."""
     n = x.like(0.0)
     for step in _steps(high) if high > 0 else ():
@@ -114,7 +114,7 @@ def _normalized(x: Number, low: int, high: int) -> tuple[Number, Number]:
     return x, n
 
 
-def _log_of_parts(d: Number, n: Number) -> Number:
+def _log_of_parts(d: FloatExpr, n: FloatExpr) -> FloatExpr:
     """Return log((1 + d) * 2**n) = n * ln(2) + 2 * atanh(d / (2 + d))."""
     s = d / (d + 2.0)
     z = s * s
@@ -124,7 +124,7 @@ def _log_of_parts(d: Number, n: Number) -> Number:
 
 
 def _log_formula(low: int, high: int) -> Formula:
-    def formula(x: Number) -> Number:
+    def formula(x: FloatExpr) -> FloatExpr:
         m, n = _normalized(x, low, high)
         far = m > math.sqrt(2.0)
         m, n = far.choose(m * 0.5, m), far.choose(n + 1.0, n)
@@ -169,7 +169,7 @@ def log1p_rest(x: Tensor) -> Tensor:
     return apply(log1p_rest_op, x)
 
 
-def _log1p_rest_formula(x: Number) -> Number:
+def _log1p_rest_formula(x: FloatExpr) -> FloatExpr:
     terms = range(_REST_TERMS[x.short])
     square = x * x
     series = (square * square) * horner(x, [(-1.0) ** (i + 1) / (i + 4) for i in terms])
@@ -201,7 +201,7 @@ def portable_exp(x: Tensor) -> Tensor:
     return apply(portable_exp_op, x)
 
 
-def _exp_formula(x: Number) -> Number:
+def _exp_formula(x: FloatExpr) -> FloatExpr:
     x = x.greatest(_LEAST_EXPONENT[x.short])
     n = (x * (1.0 / math.log(2))).round()
     high, low = _ln2_parts(x.short)
@@ -235,7 +235,7 @@ def turn_sin(x: Tensor) -> Tensor:
     return apply(turn_sin_op, x)
 
 
-def _turn(x: Number, shift: float) -> Number:
+def _turn(x: FloatExpr, shift: float) -> FloatExpr:
     """Return the cosine of x turns and `shift` quarters of one."""
     quarters = x * 4.0
     nearest = quarters.round()
@@ -254,11 +254,11 @@ def _turn(x: Number, shift: float) -> Number:
     return (abs(k - 1.5) < 1.0).choose(-value, value)
 
 
-def _cos_formula(x: Number) -> Number:
+def _cos_formula(x: FloatExpr) -> FloatExpr:
     return _turn(x, 0.0)
 
 
-def _sin_formula(x: Number) -> Number:
+def _sin_formula(x: FloatExpr) -> FloatExpr:
     return _turn(x, -1.0)
 
 
@@ -314,10 +314,10 @@ def _exponential_body(s: Scalars[Any], words: Any, dtype: DType) -> Any:
     fine, coarse = _fields(dtype)
     signed = dtypes.int64 if dtype == dtypes.float64 else dtypes.int32
 
-    def field(shift: int, width: int) -> Number:
+    def field(shift: int, width: int) -> FloatExpr:
         shifted = s.call("shr", words, s.const(shift, dtypes.uint64))
         kept = s.call("and", shifted, s.const((1 << width) - 1, dtypes.uint64))
-        return Number(s, s.cast(s.cast(kept, signed), dtype))
+        return FloatExpr(s, s.cast(s.cast(kept, signed), dtype))
 
     low = (field(63 - fine - coarse, coarse) + 0.5) * 2.0 ** -(fine + coarse + 1)
     t = field(63 - fine, fine) * 2.0 ** -(fine + 1) + low
@@ -325,9 +325,9 @@ def _exponential_body(s: Scalars[Any], words: Any, dtype: DType) -> Any:
     m, n = _normalized(t, -fine - coarse - 2, 0)
     is_far = t > 1 - math.sqrt(0.5)
     near = is_far.choose(1.0 - (t + t), -t)
-    d = Number(s, s.select(is_upper, (m - 1.0).value, near.value))
+    d = FloatExpr(s, s.select(is_upper, (m - 1.0).value, near.value))
     near_n = is_far.choose(t.like(-1.0), t.like(0.0))
-    n = Number(s, s.select(is_upper, n.value, near_n.value))
+    n = FloatExpr(s, s.select(is_upper, n.value, near_n.value))
     return (-_log_of_parts(d, n)).value
 
 
