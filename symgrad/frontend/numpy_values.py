@@ -28,6 +28,7 @@ from symgrad.graph.ops import (
     indexing,
     joining,
     membership,
+    ordering,
     reduction,
     slicing,
     statistics,
@@ -166,6 +167,18 @@ def _round(a: Any, decimals: int = 0) -> Tensor:
     if decimals < 0:
         shift, back = back, shift
     return back(arithmetic.round(shift(x, scale)), scale)
+
+
+@adapts("sort", np.sort)
+def _sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None) -> Tensor:
+    x = joining.ravel(a) if axis is None else as_tensor(a)
+    return ordering.sort(x, axis=-1 if axis is None else axis)
+
+
+@adapts("argsort", np.argsort)
+def _argsort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None) -> Tensor:
+    x = joining.ravel(a) if axis is None else as_tensor(a)
+    return ordering.argsort(x, axis=-1 if axis is None else axis)
 
 
 @adapts("diff", np.diff)

@@ -41,6 +41,9 @@ FUNCTIONS: dict[str, list[Call]] = {
     ],
     "argmax": [lambda x, y, i, t: np.argmax(-x, axis=1, keepdims=True)],
     "argmin": [lambda x, y, i, t: np.argmin(y, 0, out=None)],
+    "argsort": [
+        lambda x, y, i, t: np.argsort(i[::-1], axis=1),
+    ],
     "around": [lambda x, y, i, t: np.around(x, 1)],
     "array_equal": [
         lambda x, y, i, t: np.array_equal(x, y),
@@ -90,6 +93,9 @@ FUNCTIONS: dict[str, list[Call]] = {
         lambda x, y, i, t: np.diff(i, prepend=0),
         lambda x, y, i, t: np.diff(t, axis=0),
     ],
+    "digitize": [
+        lambda x, y, i, t: np.digitize(x, [-0.5, 0.0, 0.5], right=True),
+    ],
     "dot": [lambda x, y, i, t: np.dot(x, y.T)],
     "dsplit": [lambda x, y, i, t: np.dsplit(np.atleast_3d(x), 1)[0]],
     "dstack": [lambda x, y, i, t: np.dstack([x, y])],
@@ -103,6 +109,9 @@ FUNCTIONS: dict[str, list[Call]] = {
     "full_like": [
         lambda x, y, i, t: np.full_like(x, 2),
         lambda x, y, i, t: np.full_like(x, 2, dtype=int, shape=(2,)),
+    ],
+    "histogram": [
+        lambda x, y, i, t: np.histogram(x, 4, (-1, 1))[0],
     ],
     "hsplit": [lambda x, y, i, t: np.hsplit(x, 2)[1]],
     "hstack": [lambda x, y, i, t: np.hstack([x, y]), lambda x, y, i, t: np.hstack((x[0], y[0]))],
@@ -119,6 +128,9 @@ FUNCTIONS: dict[str, list[Call]] = {
     "isposinf": [lambda x, y, i, t: np.isposinf(x / 0)],
     "isreal": [lambda x, y, i, t: np.isreal(x)],
     "isrealobj": [lambda x, y, i, t: np.isrealobj(x)],
+    "lexsort": [
+        lambda x, y, i, t: np.lexsort((x[0], y[0])),
+    ],
     "matrix_transpose": [lambda x, y, i, t: np.matrix_transpose(x)],
     "max": [
         lambda x, y, i, t: np.max(x, 1, None, True),
@@ -128,6 +140,9 @@ FUNCTIONS: dict[str, list[Call]] = {
     "mean": [
         lambda x, y, i, t: np.mean(x, axis=0, dtype=np.float64),
         lambda x, y, i, t: np.mean(x, where=t),
+    ],
+    "median": [
+        lambda x, y, i, t: np.median(x, axis=1, keepdims=True),
     ],
     "meshgrid": [lambda x, y, i, t: np.meshgrid(x[0], y[0], indexing="ij")[1]],
     "min": [lambda x, y, i, t: np.min(x, initial=-2), lambda x, y, i, t: np.min(i, (0, 1))],
@@ -150,9 +165,15 @@ FUNCTIONS: dict[str, list[Call]] = {
             for mode in ("edge", "reflect", "symmetric", "wrap")
         ),
     ],
+    "percentile": [
+        lambda x, y, i, t: np.percentile(x, 30, axis=0),
+    ],
     "permute_dims": [lambda x, y, i, t: np.permute_dims(x, (1, 0))],
     "prod": [lambda x, y, i, t: np.prod(y, 1, initial=2), lambda x, y, i, t: np.prod(i, where=t)],
     "ptp": [lambda x, y, i, t: np.ptp(x, axis=1, keepdims=True)],
+    "quantile": [
+        lambda x, y, i, t: np.quantile(x, [0.2, 0.5], method="lower"),
+    ],
     "ravel": [lambda x, y, i, t: np.ravel(x, order="C")],
     "real": [lambda x, y, i, t: np.real(x)],
     "real_if_close": [lambda x, y, i, t: np.real_if_close(x)],
@@ -173,10 +194,17 @@ FUNCTIONS: dict[str, list[Call]] = {
         lambda x, y, i, t: np.round(x * 100, -1),
         lambda x, y, i, t: np.round(i, 2),
     ],
+    "searchsorted": [
+        lambda x, y, i, t: np.searchsorted(x[0], y[0], side="right"),
+    ],
     "select": [lambda x, y, i, t: np.select([x > 0.5, t], [x, y], default=-1.0)],
     "shape": [lambda x, y, i, t: np.shape(x)],
     "sinc": [lambda x, y, i, t: np.sinc(x)],
     "size": [lambda x, y, i, t: np.size(x), lambda x, y, i, t: np.size(x, 1)],
+    "sort": [
+        lambda x, y, i, t: np.sort(-x, axis=0, kind="stable"),
+        lambda x, y, i, t: np.sort(-x, axis=None),
+    ],
     "split": [lambda x, y, i, t: np.split(x, 2, axis=1)[0], lambda x, y, i, t: np.split(x, [1])[1]],
     "squeeze": [lambda x, y, i, t: np.squeeze(x[:1])],
     "stack": [lambda x, y, i, t: np.stack((x, y), axis=-1)],
@@ -278,20 +306,24 @@ for _name, _call in {
 
 REFUSED = _names(
     """
-angle apply_along_axis apply_over_axes argpartition argsort argwhere array2string array_repr
-array_str bincount busday_count busday_offset choose common_type compress convolve copyto
-corrcoef correlate cov cross datetime_as_string diag_indices_from digitize einsum_path
-extract fill_diagonal fix flatnonzero geomspace gradient histogram histogram2d
-histogram_bin_edges histogramdd i0 insert interp intersect1d is_busday ix_ kron
-lexsort linspace logspace may_share_memory median min_scalar_type nanargmax nanargmin
-nancumprod nancumsum nanmedian nanpercentile nanquantile nonzero packbits partition
-percentile piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
-polyval put put_along_axis putmask quantile ravel_multi_index resize roots save savetxt
-savez savez_compressed searchsorted setdiff1d setxor1d shares_memory sort sort_complex
-tril_indices_from trim_zeros triu_indices_from union1d unique unique_all unique_counts
-unique_inverse unique_values unpackbits unravel_index unwrap vander
+angle apply_along_axis apply_over_axes argpartition argwhere array2string array_repr
+array_str busday_count busday_offset choose common_type compress convolve copyto corrcoef
+correlate cov cross datetime_as_string diag_indices_from einsum_path extract fill_diagonal
+fix flatnonzero geomspace gradient histogram2d histogram_bin_edges histogramdd i0 insert
+interp intersect1d is_busday ix_ kron linspace logspace may_share_memory min_scalar_type
+nanargmax nanargmin nancumprod nancumsum nanmedian nanpercentile nanquantile packbits
+partition piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
+polyval put put_along_axis putmask ravel_multi_index resize roots save savetxt savez
+savez_compressed setdiff1d setxor1d shares_memory sort_complex tril_indices_from trim_zeros
+triu_indices_from union1d unique unique_all unique_counts unique_inverse unique_values
+unpackbits unravel_index unwrap vander
 """
 )
+# The shape of what these give depends on data, unless our functions are told a size.
+NEED_A_SIZE = {
+    "bincount": ("length=", lambda x, y, i, t: np.bincount(i[0])),
+    "nonzero": ("size=", lambda x, y, i, t: np.nonzero(x)),
+}
 REFUSED_UFUNCS = _names(
     """
 bitwise_count frexp gcd isnat lcm ldexp spacing
