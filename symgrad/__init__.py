@@ -322,13 +322,9 @@ from symgrad.special.gamma import lgamma as lgamma
 
 bool = bool_
 
-# What makes this module, too, a namespace of the Array API.
-_STANDARD = ["__array_api_version__", "__array_namespace_info__"]
-__all__ = sorted(["nn", "optim", "random", "testing", *_STANDARD, *_publish(globals())])
-__all__ = sorted(["nn", "optim", "random", "special", "testing", *_publish(globals())])
 __all__ = sorted(
     [
-        *("nn", "optim", "random", "testing"),
+        *("nn", "optim", "random", "special", "testing"),
         # What makes this module, too, a namespace of the Array API.
         *("__array_api_version__", "__array_namespace_info__"),
         *_publish(globals()),
