@@ -109,7 +109,7 @@ def sort_plan(sort: SortRows, target: Target) -> SortPlan:
     run = lines * lanes
     # Merges go from one array to another, so half of a cache is for each; and a part stays free.
     item = bits // 8 * (2 if form == "pairs" else 1)
-    caches = (target.memory.l1_bytes // 2, target.memory.l2_bytes // 2)
+    caches = (target.memory.l1_bytes // 2, target.memory.l2_bytes)
     cached = tuple(max(size // (2 * item * run), 1).bit_length() - 1 for size in caches)
     return SortPlan(*keys, "runs", lines, max(-(-length // run), 1), cached, selects)
 
