@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
+from symgrad.errors import AxisError, DTypeError, IndexOutOfRangeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
@@ -123,10 +123,10 @@ def is_mask(item: Any) -> bool:
 def _check_mask(x: Tensor, mask: np.ndarray[Any, Any], axis: int) -> None:
     facing = x.shape[axis : axis + mask.ndim]
     fits = len(facing) == mask.ndim and all(
-        m == n or not isinstance(n, int) for m, n in zip(mask.shape, facing, strict=True)
+        m in (n, 0) or not isinstance(n, int) for m, n in zip(mask.shape, facing, strict=True)
     )
     if not fits:
-        raise ShapeError(
+        raise AxisError(
             _OP,
             f"a mask of shape {mask.shape} does not fit axis {axis} on of x: {x.type}",
             source=user_source(),
@@ -163,7 +163,7 @@ def _with_all_axes(x: Tensor, items: list[Any]) -> list[Any]:
     dots = [place for place, item in enumerate(items) if item is Ellipsis]
     if taken > x.ndim or len(dots) > 1:
         problem = f"{taken} indices for x: {x.type}" if taken > x.ndim else "more than one ..."
-        raise ShapeError(_OP, problem, source=user_source())
+        raise AxisError(_OP, problem, source=user_source())
     rest = [slice(None)] * (x.ndim - taken)
     if not dots:
         return [*items, *rest]
