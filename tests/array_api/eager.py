@@ -144,7 +144,9 @@ class Array:
 
     def __setitem__(self, key: Any, value: Any, /) -> None:
         if _is_truth_value(key):
-            key = ... if bool(key) else (None, slice(0, 0))
+            if not key:
+                return
+            key = ...
         self.values = call(_written, self, _items(key), value).values
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
