@@ -32,7 +32,7 @@ def _rows() -> list[tuple[str, str, str | None]]:
 
 
 def _both_ways() -> list[tuple[str, str, str | None]]:
-    return [row for a, b, met in _rows() for row in {(a, b, met), (b, a, met)}]
+    return [row for a, b, met in _rows() for row in dict.fromkeys([(a, b, met), (b, a, met)])]
 
 
 @pytest.mark.parametrize(("a", "b", "met"), [r for r in _both_ways() if r[2] is not None])
