@@ -90,6 +90,7 @@ def _refusals(node: Node) -> list[SymgradError]:
 # They take operands of every type, or none.
 _REFUSE_NOTHING = {
     *("after", "astype", "dim_size", "identity", "iota", "linear_in", "prevent_gradient"),
+    *("argsort", "sort"),
     *("stop_gradient", "sum"),
 }
 

@@ -339,7 +339,7 @@ def test_more_random_contractions_agree_with_numpy(target_name, seed):
     run_cases(random_cases(seed=seed, count=120, largest=521), target_name)
 
 
-@pytest.mark.parametrize("target_name", TARGETS)
+@pytest.mark.parametrize("target_name", ONE_TARGET)
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_every_dtype_agrees_with_numpy(dtype, target_name):
     cases = [Case(37, 35, 29, dtype, "columns", "rows"), Case(5, 67, 40, dtype, "rows", "columns")]
@@ -348,7 +348,7 @@ def test_every_dtype_agrees_with_numpy(dtype, target_name):
     run_cases(cases, target_name)
 
 
-@pytest.mark.parametrize("target_name", TARGETS)
+@pytest.mark.parametrize("target_name", ONE_TARGET)
 def test_sums_and_blocks_longer_than_a_cache_agree_with_numpy(target_name):
     f64 = dtypes.float64
     cases = [

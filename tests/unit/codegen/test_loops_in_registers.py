@@ -25,7 +25,7 @@ from tests.support.loop_programs import random_loop
 TARGETS = [
     "native",
     pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")),
-    pytest.param("x86-64", marks=pytest.mark.isa("sse2")),
+    pytest.param("x86-64", marks=[pytest.mark.isa("sse2"), pytest.mark.slow]),
 ]
 FEW_SEEDS = range(8)
 MORE_SEEDS = range(8, 224)

@@ -38,8 +38,8 @@ WIDTHS = (1, 4, 8, 16)
 CAST_WIDTHS = (1, 8)
 TARGETS = (
     "native",
-    pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")),
-    pytest.param("x86-64", marks=pytest.mark.isa("sse2")),
+    pytest.param("x86-64-v3", marks=[pytest.mark.isa("avx2"), pytest.mark.slow]),
+    pytest.param("x86-64", marks=[pytest.mark.isa("sse2"), pytest.mark.slow]),
 )
 COMPILED_ONLY = (
     pytest.param("x86-64-v2", marks=pytest.mark.slow),
@@ -511,7 +511,7 @@ def undefined_symbols(image: bytes) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("target_name", ["native", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize("target_name", TARGETS)
 def test_nothing_calls_out_of_the_module(target_name: str) -> None:
     assert undefined_symbols(object_for(target_name, usual_widths(target_name))) == set()
 

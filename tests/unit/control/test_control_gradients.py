@@ -294,7 +294,17 @@ def wrap(kind: str, x: Tensor, xs: Tensor, n: Tensor) -> Callable[[Map, Tensor],
 KINDS = ("cond", "switch_case", "while_loop", "scan", "function", "tensor_array")
 
 
-@pytest.mark.parametrize(("outer", "inner"), [*product(KINDS, KINDS), ("bounded", "bounded")])
+_NESTINGS = [*product(KINDS, KINDS), ("bounded", "bounded")]
+
+
+# By default each kind is around another one and within another one.
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        pytest.param(*n, marks=[pytest.mark.slow] if i % 7 > 2 else [])
+        for i, n in enumerate(_NESTINGS)
+    ],
+)
 def test_r10_12_r11_14_r13_25_r13_26_r14_1_every_nesting_of_depth_2(outer, inner):
     x = sg.placeholder((2,), "float64", name="x")
     n = sg.placeholder((), "int64", name="n")

@@ -23,7 +23,7 @@ def test_what_runs_graphs_between_kernels_is_nested(structure):
     traits = structure.traits
     assert traits.is_nested == (structure in get_args(Nested))
     assert traits.is_nested == (traits.operands == "whole")
-    assert traits.writes_rows == (structure in get_args(Scatter))
+    assert traits.writes_rows == (structure is Scatter)
 
 
 @every_structure

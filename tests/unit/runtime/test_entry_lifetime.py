@@ -170,7 +170,11 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize("path", PATHS)
+_AT_ONCE = ("single", "slow path", "failure of a tuple", "no memory")
+_LATER = [pytest.param(path, marks=pytest.mark.slow) for path in PATHS if path not in _AT_ONCE]
+
+
+@pytest.mark.parametrize("path", [*_AT_ONCE, *_LATER])
 def test_no_path_leaks(path):
     call, entry = PATHS[path]
     x = values(F64)
