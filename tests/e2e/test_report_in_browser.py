@@ -72,6 +72,7 @@ def test_the_page_is_small(page: Path) -> None:
     assert page.stat().st_size < 3_000_000
 
 
+@pytest.mark.slow
 def test_every_kernel_is_shown(digits: sg.Step, page: Path) -> None:
     graph, loops, assembly = panes(browse(page, "--dump-dom"))
     assert "%x: f32[32, 64]" in graph
@@ -107,6 +108,7 @@ def test_choosing_a_kernel_lights_up_its_ops_and_nothing_else(digits: sg.Step, p
     assert not any(" = log " in text for _, text in chosen)
 
 
+@pytest.mark.slow
 def test_a_link_to_a_kernel_opens_with_it_chosen_and_the_picture_shows_it(page: Path) -> None:
     picture = page.with_name("page.png")
     size = ",".join(map(str, WINDOW))

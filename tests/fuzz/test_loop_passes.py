@@ -203,7 +203,9 @@ def _check_recurrence(cell: str, kind: str, trips: int, order: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "cell", ["dense", *(pytest.param(c, marks=pytest.mark.slow) for c in CELLS if c != "dense")]
+)
 def test_native_code_computes_what_was_chosen_at_random(cell, kind):
     given, outputs = _with_gradients(lambda *ts: LOOPS[kind](CELLS[cell], 4, *ts), 1)
     wanted, _ = evaluate(Graph(outputs, given), _arrays())

@@ -42,7 +42,7 @@ def needs(*programs: str) -> pytest.MarkDecorator:
 needs_arm = needs(ARM.compiler, ARM.runner[0])
 MACHINES = [
     pytest.param(X86, id="x86-64-v3", marks=pytest.mark.isa("avx2")),
-    pytest.param(ARM, id="aarch64", marks=needs_arm),
+    pytest.param(ARM, id="aarch64", marks=[needs_arm, pytest.mark.slow]),
 ]
 
 

@@ -239,7 +239,7 @@ def _in_rows(f: Stage, v: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("inner", sorted(_REGIONS))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_ways_that_fork_under_where_in_regions(inner, seed):
     rng = np.random.default_rng([seed, sorted(_REGIONS).index(inner)])
     stages = [random_lines(rng, 2, int(rng.integers(3, 8))) for _ in range(3)]

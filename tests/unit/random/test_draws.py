@@ -287,6 +287,7 @@ def test_every_target_gives_the_bits_of_the_reference(draw: Callable[[Any], Any]
         np.testing.assert_array_equal(found, wanted, strict=True)
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_a_bit() -> None:
     # More elements than one thread takes, and so many that those left are gone on with alone.
     gamma = sg.random.gamma(KEY, (40, 501), 0.6)
