@@ -244,10 +244,10 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
     at positions that the graph tells.
     """
     before = [n for n in before if not traits_of(specs[n]).writes_rows]
-    gathered = {_place(n, specs[n]) for n in before if checked_axes(specs[n])}
+    gathered = {checked_place(n, specs[n]) for n in before if checked_axes(specs[n])}
     for node in nodes:
         traits, axes = traits_of(specs[node]), checked_axes(specs[node])
-        if traits.writes_rows and _place(node, specs[node]) in gathered:
+        if traits.writes_rows and checked_place(node, specs[node]) in gathered:
             continue
         if traits.is_nested or (axes and not is_surely_in_range(node, specs[node])):
             return True
@@ -263,15 +263,15 @@ def is_surely_in_range(node: Node, spec: KernelSpec | None) -> bool:
     return are_in_range(node.inputs[-len(axes) :], sizes)
 
 
-def _place(node: Node, spec: KernelSpec | None) -> tuple[object, ...]:
+def checked_place(node: Node, spec: KernelSpec | None) -> tuple[object, ...]:
     """Return what decides whether indices are in range: the indices and the sizes of their axes.
 
-    And those of the blocks that begin there, where a block does.
+    And those of the blocks that begin there, where a block does, and whether they may be negative.
     """
     axes = checked_axes(spec)
     shape = node.inputs[0].shape[axes.start : axes.stop]
-    window = spec.window if isinstance(spec, AtIndices) else None
-    return (window, *node.inputs[-len(axes) :], *shape)
+    of_blocks = (spec.window, spec.bound) if isinstance(spec, AtIndices) else ()
+    return (of_blocks, *node.inputs[-len(axes) :], *shape)
 
 
 def state_of(node: Node) -> State | None:

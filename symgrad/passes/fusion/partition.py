@@ -42,9 +42,9 @@ class Partition:
     are the updates written over the old value at once; the others are copied when everything has
     been computed. `overwriting` maps the outputs of a loop's body that are written over the input
     whose next value they are to that input. `rewriting` maps what writes rows of what a group has
-    left in memory to that, in whose place it is written. `reasons` says why a tensor is in memory
-    and not part of the kernel that uses it; `status` is what a program returns when an index of a
-    node is out of range, never 0.
+    left in memory to that, in whose place it is written, the last writes first. `reasons` says why
+    a tensor is in memory and not part of the kernel that uses it; `status` is what a program
+    returns when an index of a node is out of range, never 0.
     A group without nodes copies a leaf that is a result.
     """
 
@@ -66,13 +66,9 @@ class Partition:
 
     def last_values(self) -> dict[Tensor, Tensor]:
         """Return what is written last in the place of each tensor that is written over."""
-        following = {old: new for new, old in self.rewriting.items()}
         last: dict[Tensor, Tensor] = {}
-        for old in following:
-            new = following[old]
-            while new in following:
-                new = following[new]
-            last[old] = new
+        for new, old in self.rewriting.items():  # the last writes come first
+            last[old] = last.get(new, new)
         return last
 
     def traits(self, node: Node) -> Traits:

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import AtIndices
 from symgrad.graph.types import State
-from symgrad.passes.fusion.order_groups import is_surely_in_range
+from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 
 if TYPE_CHECKING:
@@ -199,18 +198,11 @@ def _fallible(partition: Partition) -> list[int]:
         indexed = [(n, of) for n, of in traits if not is_surely_in_range(n, partition.specs[n])]
         gathers = [n for n, of in indexed if not of.writes_rows]
         scatters = [n for n, of in indexed if of.writes_rows]
-        is_known = all(_in_range(partition, n, n.inputs[2:]) <= known for n in scatters)
+        is_known = all(checked_place(n, partition.specs[n]) in known for n in scatters)
         if gathers or not is_known or any(of.is_nested for _, of in traits):
             found.append(number)
-        known = known.union(*(_in_range(partition, n, n.inputs[1:]) for n in gathers))
+        known |= {checked_place(n, partition.specs[n]) for n in gathers}
     return found
-
-
-def _in_range(partition: Partition, node: Node, indices: Sequence[Tensor]) -> set[object]:
-    """Return what a node that has run says to be in range: its indices, in its axes."""
-    spec = partition.specs[node]
-    window = spec.window if isinstance(spec, AtIndices) else None
-    return {(known_by, window) for known_by in (node.inputs[0].shape, *indices)}
 
 
 def _only_writes_rows(partition: Partition, group: FusionGroup, old: Old) -> bool:
