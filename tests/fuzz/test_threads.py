@@ -20,6 +20,7 @@ from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
 from tests.support.floors import compile_for, run_everywhere, run_native
 from tests.support.fuzz_families import random_program, random_training
+from tests.support.special_cases import SPECIAL
 
 COUNTS = (1, 2, 3, 4)
 
@@ -63,6 +64,17 @@ def test_each_op_gives_the_same_bits(cases):
     given = [array for case in cases for array in draw(case, case.dtypes[0])]
     graph = Graph(results, [x for of_case in xs for x in of_case])
     assert differing(graph, given, (1, 3))[0] == []
+
+
+# Special functions are long, and Maps like others.
+_EMPTY_OR_SINGLE = [
+    case.with_shapes(shapes) for case in CASES if case not in SPECIAL for shapes in case.also
+]
+
+
+@pytest.mark.parametrize("cases", batched(_EMPTY_OR_SINGLE, 48), ids=lambda cases: cases[0].name)
+def test_each_op_gives_the_same_bits_for_empty_and_single_axes(cases):
+    test_each_op_gives_the_same_bits(cases)
 
 
 @pytest.mark.parametrize(("make", "seed"), [*((random_program, n) for n in range(8)), *_NETWORKS])

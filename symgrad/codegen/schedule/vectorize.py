@@ -23,6 +23,7 @@ from symgrad.codegen.loops.language import (
     Prefix,
     Reduction,
     Ref,
+    SortRows,
     Stmt,
     inside,
 )
@@ -31,7 +32,10 @@ from symgrad.cost_model import LANE_BYTES, OUTER_VECTORS, VECTOR_BYTES
 
 
 def simplify_loops(kernel: Kernel) -> Kernel:
-    """Return `kernel` without values that nobody uses and without loops that run once or never."""
+    """Return `kernel` without values that nobody uses and without loops that run once or never.
+
+    A sort of no rows, or that keeps no element, is one that never runs.
+    """
     return replace(kernel, body=_without_trivial_loops(drop_unused(kernel.body, set())))
 
 
@@ -75,6 +79,8 @@ def _without_trivial_loops(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         if isinstance(statement, Loop):
             statement = replace(statement, body=_without_trivial_loops(statement.body))
         if isinstance(statement, For) and (statement.extent == 0 or not statement.body):
+            continue
+        if isinstance(statement, SortRows) and statement.rows * statement.count == 0:
             continue
         if isinstance(statement, For) and statement.extent == 1:
             result += _at_zero(statement.body, statement.var)
