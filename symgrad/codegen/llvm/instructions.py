@@ -15,7 +15,9 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.place import CodePlace
-from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, watch_word
+from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, emit_poll, watch_word
+from symgrad.codegen.llvm.register_file import RegisterFile
+from symgrad.codegen.llvm.strips import affordable, spend, strip_limit
 from symgrad.codegen.llvm.tape import tape_reserve
 from symgrad.codegen.llvm.written_out import emit_written_out
 from symgrad.codegen.program.language import (
@@ -31,6 +33,7 @@ from symgrad.codegen.program.language import (
     launches_of,
 )
 from symgrad.codegen.program.registers import is_written_out, loops_around, timed_as_one
+from symgrad.codegen.program.strips import Strip, strip_of
 from symgrad.passes.fusion.buffers import Buffer
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -154,6 +157,25 @@ def _emit_switch(place: CodePlace, switch: SwitchInstr) -> None:
 
 def emit_while(place: CodePlace, loop: WhileInstr) -> None:
     """Emit a loop as blocks of the function that is filled."""
+    strip = strip_of(loop) if place.cycles_left is not None and _cycles(place, loop) else None
+    if strip is None:
+        iteration = _emit_iterations(place, loop, _I64(0), partial(_poll, loop=loop))
+    else:
+        iteration = _emit_strips(place, loop, strip)
+    _set_count(place, loop.count, iteration)
+
+
+def _emit_iterations(
+    place: CodePlace,
+    loop: WhileInstr,
+    first: ir.Value,
+    poll: Callable[[CodePlace], None],
+    limited: RegisterFile | None = None,
+) -> ir.Value:
+    """Emit a loop from its iteration `first` on; return the number of that which does not run.
+
+    The condition reads `limited` registers, if there are any, in the place of the others.
+    """
     builder = place.builder
     head, body, after = (
         place.function.append_basic_block(f"{name}.{loop.number}")
@@ -163,18 +185,54 @@ def emit_while(place: CodePlace, loop: WhileInstr) -> None:
     builder.branch(head)
     builder.position_at_end(head)
     iteration = builder.phi(_I64)
-    iteration.add_incoming(_I64(0), before)
+    iteration.add_incoming(first, before)
     inside = place.inside(loop, iteration)
-    emit_instrs(inside, loop.condition)
-    builder.cbranch(_goes_on(inside, loop, iteration), body, after)
+    testing = inside if limited is None else replace(inside, registers=limited)
+    builder.cbranch(_goes_on(testing, loop, iteration), body, after)
     builder.position_at_end(body)
-    _poll(inside, loop)
+    poll(inside)
     _reserve(inside, loop.tapes, builder.add(iteration, _I64(1)))
     emit_instrs(inside, loop.body)
     iteration.add_incoming(builder.add(iteration, _I64(1)), builder.block)
     builder.branch(head)
     builder.position_at_end(after)
-    _set_count(place, loop.count, iteration)
+    return iteration
+
+
+def _emit_strips(place: CodePlace, loop: WhileInstr, strip: Strip) -> ir.Value:
+    """Emit a loop in a loop of strips of iterations, each as many as the cycles left allow."""
+    builder, registers, left = place.builder, place.registers, place.cycles_left
+    assert registers is not None, "strips are of loops in registers"
+    assert left is not None, "whose cycles are counted in one"
+    limited = registers.with_new(strip.bound)
+    head, after = (
+        place.function.append_basic_block(f"{name}.{loop.number}") for name in ("strip", "whole")
+    )
+    before = builder.block
+    builder.branch(head)
+    builder.position_at_end(head)
+    first = builder.phi(_I64)
+    first.add_incoming(_I64(0), before)
+    start, bound = (registers.load(b, [0]) for b in (strip.counter, strip.bound))
+    cycles = _cycles(place, loop)
+    limit = strip_limit(builder, start, bound, affordable(builder, left, cycles), strip.step)
+    limited.store(strip.bound, [0], limit)
+    following = _emit_iterations(place, loop, first, lambda _: None, limited)
+    counter = registers.load(strip.counter, [0])
+    iterations = builder.udiv(builder.sub(counter, start), _I64(strip.step))
+    spend(builder, left, builder.mul(iterations, _I64(cycles)))
+    # Where anything else has ended the loop, the next strip finds that before its first iteration.
+    is_cut = builder.and_(
+        builder.icmp_signed(">=", counter, limit), builder.icmp_signed("<", limit, bound)
+    )
+    going_on = place.function.append_basic_block(f"cut.{loop.number}")
+    builder.cbranch(is_cut, going_on, after)
+    builder.position_at_end(going_on)
+    return_failure(builder, emit_poll(builder, place.addresses.watch, left))
+    first.add_incoming(following, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return following
 
 
 def emit_scan(place: CodePlace, scan: ScanInstr) -> None:
@@ -204,8 +262,15 @@ def emit_scan(place: CodePlace, scan: ScanInstr) -> None:
     builder.position_at_end(after)
 
 
+def _cycles(place: CodePlace, loop: WhileInstr | ScanInstr) -> int:
+    """Return what an iteration of a loop counts, 0 if it does not poll."""
+    return place.functions.program.polled.get(loop.number, 0)
+
+
 def _goes_on(place: CodePlace, loop: WhileInstr, iteration: ir.Value) -> ir.Value:
+    """Emit the condition of a loop, and return whether there is another iteration."""
     builder = place.builder
+    emit_instrs(place, loop.condition)
     holds = _scalar(place, loop.test)
     if not loop.capacity:
         return holds
@@ -215,8 +280,8 @@ def _goes_on(place: CodePlace, loop: WhileInstr, iteration: ir.Value) -> ir.Valu
 
 def _poll(place: CodePlace, loop: WhileInstr | ScanInstr) -> None:
     """Count an iteration of a loop that polls."""
-    cycles = place.functions.program.polled.get(loop.number)
-    if cycles is not None:
+    cycles = _cycles(place, loop)
+    if cycles:
         left = place.cycles_left
         if left is None:
             left = cycles_in_memory(place)

@@ -44,13 +44,19 @@ def emit_count(
     before = builder.block
     # Of the operands of the subtraction: so it is one instruction with the jump.
     with builder.if_then(builder.icmp_unsigned("<", left, _I64(cycles)), likely=False):
-        found = builder.call(_poll_function(builder.module), [watch])
-        builder.store(_I64(POLL_PERIOD), cycles_left, align=8)
+        found = emit_poll(builder, watch, cycles_left)
         polled = builder.block
     status = builder.phi(_I32)
     status.add_incoming(_I32(0), before)
     status.add_incoming(found, polled)
     return status
+
+
+def emit_poll(builder: ir.IRBuilder, watch: ir.Value, cycles_left: ir.Value) -> ir.Value:
+    """Emit a poll, after which a period of cycles is left; the result is 0 or `STOPPED`."""
+    found = builder.call(_poll_function(builder.module), [watch])
+    builder.store(_I64(POLL_PERIOD), cycles_left, align=8)
+    return found
 
 
 def _poll_function(module: ir.Module) -> ir.Function:

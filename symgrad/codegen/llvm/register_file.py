@@ -8,6 +8,7 @@ them, with phis where the loops and branches are. Which buffers these are is dec
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -70,6 +71,13 @@ class RegisterFile:
             [self._builder.alloca(lanes_of(kind, width)) for _ in range(vectors)],
             [self._builder.alloca(kind) for _ in range(singles)],
         )
+
+    def with_new(self, buffer: Buffer) -> RegisterFile:
+        """Return a file of the same registers but for those of `buffer`, which are others."""
+        other = copy.copy(self)
+        with self._builder.goto_entry_block():
+            other._places = {**self._places, buffer: self._allocate(buffer)}
+        return other
 
     # ------------------------------------------------------------------------ from and to memory
 

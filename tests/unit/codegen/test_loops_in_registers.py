@@ -196,7 +196,14 @@ def test_the_loop_variables_of_a_loop_are_in_memory_only_before_and_after_it():
     inputs, last = decaying(64)
     code = code_of(sg.compile(inputs, last, target="x86-64-v4"), 0)
     assert "alloca" not in code
-    assert all("@poll(" in line for line in code.splitlines() if " call " in line)
+    called = re.findall(r" call [^@\n]*@([\w.]+)", code)
+    assert set(called) <= {
+        "poll",
+        "llvm.umax.i64",
+        "llvm.smin.i64",
+        "llvm.sadd.sat.i64",
+        "llvm.usub.sat.i64",
+    }
     assert len(re.findall(r"load <16 x float>", code)) == 3 * 4  # start, decay and drive, once
     assert len(re.findall(r"store <16 x float>", code)) == 4
     assert _in_a_cycle(code, "store") == []
@@ -220,7 +227,7 @@ def test_loop_variables_that_fit_the_registers_are_not_spilled():
     backward = code_of(sg.compile(inputs, outputs, target="x86-64-v4"), 1, "asm")
     for code in (forward, backward):
         assert "%zmm" in code
-        blocks = re.split(r"^\.L\w+:", code, flags=re.MULTILINE)
+        _, *blocks = re.split(r"^\.L\w+:", code, flags=re.MULTILINE)  # those behind the first
         hot = [block for block in blocks if not re.search(r"callq\s+poll", block)]
         assert len(hot) > len(blocks) // 2
         assert not any(re.search(r"%zmm\d+, -?\d*\(%rsp\)", block) for block in hot)

@@ -259,7 +259,7 @@ def a_training_step() -> tuple[sg.Step, list[np.ndarray]]:
     carry, rows = sg.scan(lambda c, r: (c * r, c + r), settled, sg.stack([x, w, x]))
     loss = sg.sum(sg.cond(sg.sum(carry) > 0.0, lambda: rows * carry, lambda: rows))
     updates = sg.optim.Adam(0.1).minimize(loss)
-    arrays = [np.linspace(0.2, 1, 4, dtype=np.float32), np.array(5)]
+    arrays = [np.linspace(0.2, 1, 4, dtype=np.float32), np.array(8)]
     return sg.compile([x, n], loss, updates, cache=False), arrays
 
 
