@@ -75,7 +75,8 @@ def _tiny(points: Points) -> Array:
 def _exp2(points: Points) -> list[Array]:
     low, high = (-149, 128) if points.dtype == float32 else (-1074, 1024)
     return [_tiny(points), points.uniform(low, high), points.uniform(-1, 1), points.around(0.5),
-            points.uniform(low, low + 24), np.rint(points.uniform(low, high))]  # fmt: skip
+            points.uniform(low, low + 24), np.rint(points.uniform(low, high)),
+            points.around(low - 1)]  # fmt: skip
 
 
 def _log(points: Points) -> list[Array]:

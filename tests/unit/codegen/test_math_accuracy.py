@@ -92,7 +92,9 @@ def unary_regions(name: str, points: Points) -> list[Array]:
     if name in REGIONS:
         return REGIONS[name](points)
     if name in ("exp", "expm1", "sigmoid"):
-        edges = [points.around(c) for c in (half_ln2, -half_ln2, 1.0397, low_normal)]
+        vanishing = (least - 1) * math.log(2)  # from here on it rounds to 0
+        centres = (half_ln2, -half_ln2, 1.0397, low_normal, vanishing)
+        edges = [points.around(centre) for centre in centres]
         return [tiny, points.uniform(low, top), points.uniform(-2, 2), points.uniform(-40, 5),
                 points.uniform(low, low_normal), *edges]  # fmt: skip
     if name == "log":

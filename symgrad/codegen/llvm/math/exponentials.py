@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
-from symgrad.codegen.llvm.math.values import Real, Word
+from symgrad.codegen.llvm.math.values import LaneMask, Real, Word
 
-# Beyond these, e**x is infinite or rounds to 0, in both formats; n stays inside what scale takes.
-_EXP_RANGE = {"f32": (-105.0, 90.0), "f64": (-747.0, 711.0)}
-_EXP2_RANGE = {"f32": (-152.0, 129.0), "f64": (-1077.0, 1025.0)}
+# Beyond these, e**x rounds to 0 or is infinite, in both formats; n stays inside what scale takes.
+_EXP_RANGE = {"f32": (-104.0, 90.0), "f64": (-745.2, 711.0)}
+_EXP2_RANGE = {"f32": (-150.0, 129.0), "f64": (-1075.0, 1025.0)}
 # Below this, e**x - 1 rounds to -1; the upper end is where e**x is infinite.
 _EXPM1_RANGE = {"f32": (-20.0, 90.0), "f64": (-40.0, 711.0)}
 # From here on, 1 - tanh(x) is less than half a unit in the last place of 1.
@@ -39,23 +39,36 @@ def emit_exp(f: Floats, x: Real) -> Real:
 
 def exp_of_pair(f: Floats, x: Real, low: Real | None, *, halvings: int = 0) -> Real:
     """Return e**(x + low) / 2**halvings for a `low` that is a rounding error of `x`, or none."""
-    x = f.clamp(x, *_EXP_RANGE[f.dtype.short])
+    vanishes, x = _above_zero(f, x, *_EXP_RANGE[f.dtype.short])
     _, n, r = _reduce(f, x)
     if low is not None:
         r = r + low
     q = f.polynomial(r, table.EXP[f.dtype.short])
-    return f.scale(f.mul_add(r * r, q, r) + 1.0, n - halvings)
+    result = f.scale(f.mul_add(r * r, q, r) + 1.0, n - halvings)
+    return vanishes.choose(f.const(0.0), result)
+
+
+def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[LaneMask, Real]:
+    """Return where the result is 0, and the exponents to compute the others of.
+
+    A result that rounds to 0 is no number to compute: a product below the normal numbers takes
+    ten times as long, and a softmax behind a mask has many.
+    """
+    vanishes = x < lowest
+    x = (x > highest).choose(f.const(highest), x)
+    return vanishes, vanishes.choose(f.const(0.0), x)
 
 
 def emit_exp2(f: Floats, x: Real) -> Real:
     """Return 2**x within 1.25 ulp, an integer power of 2 exactly."""
     short = f.dtype.short
-    n, n_word = f.nearest_multiple(f.clamp(x, *_EXP2_RANGE[short]), 1.0)
-    rest = f.clamp(x, *_EXP2_RANGE[short]) - n
+    vanishes, x = _above_zero(f, x, *_EXP2_RANGE[short])
+    n, n_word = f.nearest_multiple(x, 1.0)
+    rest = x - n
     high, low = table.LN2_PAIR[short]
     r = f.mul_add(rest, high, rest * low)
     q = f.polynomial(r, table.EXP[short])
-    return f.scale(f.mul_add(r * r, q, r) + 1.0, n_word)
+    return vanishes.choose(f.const(0.0), f.scale(f.mul_add(r * r, q, r) + 1.0, n_word))
 
 
 def emit_expm1(f: Floats, x: Real) -> Real:
