@@ -64,7 +64,16 @@ VECTOR_BYTES = 64
 LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
 OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides the latency of add
 
+# Of a long chain of operations as many vectors are computed beside each other, which hides the
+# latency of each; where there are few operations, memory or the ports limit, not latency.
+VECTORS_IN_FLIGHT = 4
+LEAST_INTERLEAVED_FLOPS = 12
+LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
+INTERLEAVED_CYCLES = 10_000  # of a loop that is worth so much code, some microseconds
+
 # --------------------------------------------------------------------------------- size of code
+
+MOST_INTERLEAVED_FLOPS = 4096  # of all vectors together
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache

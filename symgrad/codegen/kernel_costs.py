@@ -154,6 +154,8 @@ def _loops(statement: Stmt) -> str:
         case For():
             inner = " ".join(text for s in statement.body if (text := _loops(s)))
             vector = f" vector({statement.vector})" if statement.vector > 1 else ""
+            if statement.interleave > 1:
+                vector += f" interleave({statement.interleave})"
             cut = f" parallel({statement.parallel})" if statement.parts > 1 else ""
             return f"for {statement.extent}{vector}{cut} {inner}".rstrip()
         case Fold():

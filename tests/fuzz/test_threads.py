@@ -1,6 +1,7 @@
 """The same bits from any number of threads: random graphs, and each op of the table.
 
-What is small is shared too here, and cut finely. A seed is a program of `test_three_oracles`.
+What is small is shared too here, cut finely and, but for one thread, interleaved. A seed is a
+program of `test_three_oracles`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.schedule import parallelize as share_work
 from symgrad.codegen.schedule import two_stage_reduction as split_folds
 from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
 from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
-from tests.support.floors import compile_for, run_everywhere, run_native
+from tests.support.floors import compile_for, interleaved, run_everywhere, run_native
 from tests.support.fuzz_families import random_program, random_training
 from tests.support.special_cases import SPECIAL
 
@@ -46,7 +48,10 @@ def differing(
     graph: Graph, inputs: Sequence[Array], counts: Sequence[int] = COUNTS
 ) -> tuple[list[int], int]:
     """Return the numbers of threads whose bits differ from those of the first, and the parts."""
-    executables = [compile_for(graph, threads=Threads(n, least_cycles=0)) for n in counts]
+    executables = []
+    for count in counts:
+        with interleaved(1 if count == counts[0] else VECTORS_IN_FLIGHT):
+            executables.append(compile_for(graph, threads=Threads(count, least_cycles=0)))
     results = [_bits(executable, inputs) for executable in executables]
     parts = max((kernel_parts(k) for e in executables for k in e.program.kernels), default=1)
     return [n for n, found in zip(counts, results, strict=True) if found != results[0]], parts

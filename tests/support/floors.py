@@ -24,9 +24,11 @@ from symgrad import compiler
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.run import POISON, Results, poisoned, run_program
+from symgrad.codegen.schedule import interleave
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
+from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
@@ -69,6 +71,19 @@ class Variant:
     opt_level: int = 1
     threads: Threads = ONE_THREAD
     memory: Memory = Memory()
+    interleaves: bool = False
+
+
+@contextmanager
+def interleaved(vectors: int = VECTORS_IN_FLIGHT) -> Iterator[None]:
+    """Interleave as many vectors of every elementwise loop, however short and simple."""
+    numbers: dict[str, Any] = {
+        "VECTORS_IN_FLIGHT": vectors,
+        "INTERLEAVED_CYCLES": 0,
+        "LEAST_INTERLEAVED_FLOPS": 0,
+    }
+    with mock.patch.multiple(interleave, **numbers):
+        yield
 
 
 # ------------------------------------------------------------------------------------ results
@@ -245,7 +260,8 @@ def program_for(graph: Graph, target: str = "native") -> Program:
 def _floors(
     graph: Graph, inputs: Sequence[Array], variant: Variant
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
-    with temporaries_apart() if variant.memory.is_apart else nullcontext():
+    apart = temporaries_apart() if variant.memory.is_apart else nullcontext()
+    with apart, interleaved() if variant.interleaves else nullcontext():
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

@@ -236,7 +236,9 @@ class _Draft:
         parallel = None
         if place.depth == 0 and not ordered:
             parallel = self.one_of((None, vector, 2 * vector))
-        return [For(var, extent, tuple(self.statements(inside)), vector, ordered, parallel)]
+        interleave = self.one_of((1, 2)) if vector > 1 else 1
+        body = tuple(self.statements(inside))
+        return [For(var, extent, body, vector, ordered, parallel, interleave)]
 
     def fold(self, place: _Place) -> list[Stmt]:
         var, extent = self.name("i"), self.number(0, 11)

@@ -133,13 +133,20 @@ def _emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None
 
 def _emit_for(scope: KernelScope, loop: For) -> None:
     """Strip-mining by the vector width: emit whole vectors, then what is left over."""
-    whole = loop.extent - loop.extent % loop.vector
-    if loop.vector > 1:
-        side_by_side = replace(scope, vector=Vector(loop.var, loop.vector))
-        _count(side_by_side, loop, (0, whole, loop.vector))
-    else:
-        whole = 0
-    _count(scope, loop, (whole, loop.extent, 1))
+    start = 0
+    for width in _widths(loop):
+        stop = loop.extent - loop.extent % width
+        _count(_side_by_side(scope, loop, width), loop, (start, stop, width))
+        start = stop
+
+
+def _widths(loop: For) -> list[int]:
+    """Return how many iterations are taken at a time, first and in what each leaves over."""
+    return sorted({loop.vector * loop.interleave, loop.vector, 1}, reverse=True)
+
+
+def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
+    return scope if width == 1 else replace(scope, vector=Vector(loop.var, width))
 
 
 def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
@@ -204,17 +211,17 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
     assert loop.parallel is not None, f"{loop.var} is not parallel"
     start = builder.mul(scope.part, _I64(loop.parallel))
     stop = _least(builder, builder.add(start, _I64(loop.parallel)), loop.extent)
-    whole = loop.extent - loop.extent % loop.vector
-    if loop.vector > 1:
-        side_by_side = replace(scope, vector=Vector(loop.var, loop.vector))
-        with counted_loop(builder, start, _least(builder, stop, whole), loop.vector) as at:
+    for width in _widths(loop):
+        whole = builder.sub(stop, start)
+        if width > 1:
+            whole = builder.mul(builder.udiv(whole, _I64(width)), _I64(width))
+        end = builder.add(start, whole)
+        side_by_side = _side_by_side(scope, loop, width)
+        with counted_loop(builder, start, end, width) as at:
             emit_body(side_by_side.inside(loop.var, at), loop.body)
-        if whole == loop.extent:
+        if loop.extent % width == loop.parallel % width == 0:
             return
-        is_before = builder.icmp_signed("<", start, _I64(whole))
-        start = builder.select(is_before, _I64(whole), start)
-    with counted_loop(builder, start, stop) as at:
-        emit_body(scope.inside(loop.var, at), loop.body)
+        start = end
 
 
 def _least(builder: ir.IRBuilder, value: ir.Value, limit: int) -> ir.Value:

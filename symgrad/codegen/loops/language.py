@@ -159,7 +159,8 @@ class For:
     """`for i in 0..320 vector(16) { ... }`: iterations that do not depend on each other.
 
     `vector` iterations are computed side by side in vector registers; what is left over at the end
-    is computed one by one. `ordered` (printed as a mark) says that iterations do depend on each
+    is computed one by one. With `interleave(4)` it is four such vectors at a time, as long as there
+    are four. `ordered` (printed as a mark) says that iterations do depend on each
     other and are taken one after another. With `parallel(512)` the iterations are cut into parts of
     512, multiples of `vector`, each the work of a thread. If checks fail, what counts is the first
     failure of the first part that has one.
@@ -171,6 +172,7 @@ class For:
     vector: int = 1
     ordered: bool = False
     parallel: int | None = None
+    interleave: int = 1
 
     @property
     def parts(self) -> int:

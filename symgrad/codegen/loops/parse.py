@@ -194,9 +194,10 @@ class _Parser(TokenReader):
     def _for(self) -> For:
         var, extent = self.range()
         vector = self.marked_number("vector")
+        interleave = self.marked_number("interleave")
         ordered = self.accept("ordered")
         parallel = self.integers(1)[0] if self.accept("parallel") else None
-        return For(var, extent, self._block(), vector, ordered, parallel)
+        return For(var, extent, self._block(), vector, ordered, parallel, interleave)
 
     def _accumulator(self) -> Accumulator:
         name = self.name()

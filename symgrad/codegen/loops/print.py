@@ -179,6 +179,8 @@ class _Printer:
 
     def _print_for(self, loop: For) -> None:
         vector = f" vector({loop.vector})" if loop.vector != 1 else ""
+        if loop.interleave != 1:
+            vector += f" interleave({loop.interleave})"
         ordered = " ordered" if loop.ordered else ""
         parallel = f" parallel({loop.parallel})" if loop.parallel is not None else ""
         self.line(f"for {loop.var} in 0..{loop.extent}{vector}{ordered}{parallel} {{")

@@ -253,7 +253,9 @@ class _Verifier:
     def _for(self, loop: For, scope: VerifyScope) -> None:
         self._loop(loop.var, loop.extent, scope)
         verify_power("vector", loop.vector)
+        verify_power("interleave", loop.interleave)
         in_lanes = loop.vector > 1
+        assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)

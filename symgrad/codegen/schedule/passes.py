@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.interleave import interleave
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.schedule.plan_sorts import plan_sorts
@@ -86,6 +87,11 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
             "coalesce": "a merged loop has more elements side by side",
             "interchange-scans": "a loop along rows is then an innermost one",
         },
+    ),
+    KernelPass(
+        "interleave",
+        _on_kernel(lambda kernel, machine: interleave(kernel, machine.target)),
+        after={"vectorize": "several of its vectors are taken at a time"},
     ),
     KernelPass(
         "tile-products",

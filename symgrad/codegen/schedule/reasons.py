@@ -25,6 +25,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
+from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
@@ -77,7 +78,7 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
             beside = element_cost(body, loop.var, loop.vector)
             return (
                 f"vectors along {loop.var}: an element costs {beside:.2f} operations there, "
-                f"{alone:.2f} one by one"
+                f"{alone:.2f} one by one{_interleave_reason(loop)}"
             )
     innermost = loops[-1]
     if any(isinstance(s, Fold) for s in body):
@@ -87,6 +88,15 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
     if checks_depend(body, innermost.var):
         return f"{innermost.var} one by one: an index that is data depends on it"
     return f"{innermost.var} one by one: no loop has as many elements side by side as a vector"
+
+
+def _interleave_reason(loop: For) -> str:
+    if loop.interleave == 1:
+        return ""
+    return (
+        f"; {loop.interleave} of them at a time, for {body_flops(loop.body)} operations an element "
+        f"would wait for each other, and {live_values(loop)} values are live at most"
+    )
 
 
 def _fold_reason(fold: Fold) -> str:

@@ -48,7 +48,7 @@ kernel @every.thing_1(in x: f32[320], in w: f32[100], inout y: f32[320], scratch
     t7: f64 = t6
     y[-i + 319] = t4
   }
-  for j in 0..320 vector(16) parallel(160) {
+  for j in 0..320 vector(16) interleave(4) parallel(160) {
     y[j] = 1.0
   }
   for b in 0..10 ordered {

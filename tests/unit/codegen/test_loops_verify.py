@@ -311,6 +311,18 @@ RULES = [
         "i is both ordered and a vector",
     ),
     (
+        "only vectors are interleaved",
+        _loop("y[i] = 1.0", "i in 0..8 vector(4) interleave(2)"),
+        _loop("y[i] = 1.0", "i in 0..8 interleave(2)"),
+        "i interleaves no vectors",
+    ),
+    (
+        "as many vectors as a power of two are interleaved",
+        _loop("y[i] = 1.0", "i in 0..8 vector(4) interleave(2)"),
+        _loop("y[i] = 1.0", "i in 0..8 vector(4) interleave(3)"),
+        r"interleave\(3\) is no power of two",
+    ),
+    (
         "there is no vector in a vector",
         _loop(_loop("", "j in 0..8"), "i in 0..8 vector(4)"),
         _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),

@@ -1,0 +1,96 @@
+"""Loop interleaving: several vectors of a long elementwise loop beside each other.
+
+    for i in 0..4096 vector(16) { ... }   ->   for i in 0..4096 vector(16) interleave(4) { ... }
+
+A chain of operations waits for each of them: a core that has one vector of a long chain in its
+window does one operation where it could do eight. With four vectors, operation by operation, it has
+four chains that do not depend on each other. What is gained is lost where far more values are live
+than there are registers, or where elements are gathered one by one; and it is four times the code,
+which only loops that take a while are worth. No result changes: no element depends on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.loops.access import dependents, names_used
+from symgrad.codegen.loops.language import For, Kernel, Let, Op, Ref, Stmt, Store
+from symgrad.codegen.loops.rewrite import indices
+from symgrad.codegen.target import Target
+from symgrad.cost_model import (
+    INTERLEAVED_CYCLES,
+    LEAST_INTERLEAVED_FLOPS,
+    LIVE_A_REGISTER,
+    MOST_INTERLEAVED_FLOPS,
+    VECTORS_IN_FLIGHT,
+)
+from symgrad.graph.scalars import SCALAR_OPS
+
+
+def interleave(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with its long elementwise loops marked for several vectors at a time."""
+    body = tuple(
+        _marked(statement, target)
+        if isinstance(statement, For) and statement_cycles(statement) >= INTERLEAVED_CYCLES
+        else statement
+        for statement in kernel.body
+    )
+    return replace(kernel, body=body)
+
+
+def _marked(loop: For, target: Target) -> For:
+    if loop.vector > 1:
+        return replace(loop, interleave=vectors_in_flight(loop, target))
+    body = tuple(_marked(s, target) if isinstance(s, For) else s for s in loop.body)
+    return replace(loop, body=body)
+
+
+def vectors_in_flight(loop: For, target: Target) -> int:
+    """Return how many vectors of a loop to compute beside each other, a power of 2."""
+    if not all(isinstance(statement, Let | Store) for statement in loop.body):
+        return 1
+    flops = body_flops(loop.body)
+    even = all(index.coefficient(loop.var) in (0, 1) for index in indices(loop.body))
+    if flops < LEAST_INTERLEAVED_FLOPS or not even:
+        return 1
+    count, live = VECTORS_IN_FLIGHT, live_values(loop)
+    while count > 1 and (
+        count * live > LIVE_A_REGISTER * target.vector_registers
+        or count * flops > MOST_INTERLEAVED_FLOPS
+        or count * loop.vector > loop.extent
+    ):
+        count //= 2
+    return count
+
+
+def body_flops(body: Sequence[Stmt]) -> int:
+    """Return the arithmetic of one element, as `SCALAR_OPS` counts it."""
+    values = (s.value for s in body if isinstance(s, Let))
+    return sum(SCALAR_OPS[value.name].flops for value in values if isinstance(value, Op))
+
+
+def live_values(loop: For) -> int:
+    """Liveness: return the most values needed at a time of those that differ between lanes."""
+    varying = dependents(loop.body, loop.var)
+    last: dict[str, int] = {}
+    for number, statement in enumerate(loop.body):
+        last |= dict.fromkeys(_uses(statement) & varying, number)
+    live = most = 0
+    for number, statement in enumerate(loop.body):
+        if isinstance(statement, Let) and statement.name in last:
+            live += 1
+        most = max(most, live)
+        live -= sum(last[name] == number for name in _uses(statement) if name in last)
+    return most
+
+
+def _uses(statement: Stmt) -> set[str]:
+    match statement:
+        case Let(_, value):
+            return names_used(value)
+        case Store(value=Ref(name, _)):
+            return {name}
+        case _:
+            return set()
