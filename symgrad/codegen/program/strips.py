@@ -105,12 +105,13 @@ def _conjuncts(name: str, values: dict[str, Expr], uses: Counter[str]) -> Iterat
     """Yield the values that must all be true for `name` to be, if they are for nothing else."""
     if uses[name] != 1:
         return
-    match values.get(name):
-        case Op("and", (Ref(first, _), Ref(second, _))):
-            yield from _conjuncts(first, values, uses)
-            yield from _conjuncts(second, values, uses)
-        case _:
-            yield name
+    value = values.get(name)
+    if not isinstance(value, Op) or value.name != "and":
+        yield name
+        return
+    for part in value.args:
+        if isinstance(part, Ref):
+            yield from _conjuncts(part.name, values, uses)
 
 
 def _steps(launch: Launch) -> Iterator[tuple[Buffer, int]]:
@@ -150,11 +151,10 @@ def _uses(kernel: Kernel) -> Counter[str]:
     """Count the uses of each value of a kernel without loops; of one with any, none is counted."""
     atoms: list[Atom] = []
     for statement in kernel.body:
-        match statement:
-            case Let(_, value):
-                atoms += arguments(value)
-            case Store(value=value):
-                atoms.append(value)
-            case _:
-                return Counter()
+        if isinstance(statement, Let):
+            atoms += arguments(statement.value)
+        elif isinstance(statement, Store):
+            atoms.append(statement.value)
+        else:
+            return Counter()
     return Counter(atom.name for atom in atoms if isinstance(atom, Ref))

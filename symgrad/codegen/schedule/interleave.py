@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import dependents, names_used
-from symgrad.codegen.loops.language import For, Kernel, Let, Op, Ref, Stmt, Store
+from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Ref, Stmt, Store, has_check
 from symgrad.codegen.loops.rewrite import indices
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
@@ -49,7 +49,7 @@ def _marked(loop: For, target: Target) -> For:
 
 def vectors_in_flight(loop: For, target: Target) -> int:
     """Return how many vectors of a loop to compute beside each other, a power of 2."""
-    if not all(isinstance(statement, Let | Store) for statement in loop.body):
+    if has_check(loop.body) or any(isinstance(statement, Loop) for statement in loop.body):
         return 1
     flops = body_flops(loop.body)
     even = all(index.coefficient(loop.var) in (0, 1) for index in indices(loop.body))
@@ -87,10 +87,8 @@ def live_values(loop: For) -> int:
 
 
 def _uses(statement: Stmt) -> set[str]:
-    match statement:
-        case Let(_, value):
-            return names_used(value)
-        case Store(value=Ref(name, _)):
-            return {name}
-        case _:
-            return set()
+    if isinstance(statement, Let):
+        return names_used(statement.value)
+    if isinstance(statement, Store) and isinstance(statement.value, Ref):
+        return {statement.value.name}
+    return set()
