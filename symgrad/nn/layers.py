@@ -12,7 +12,7 @@ from symgrad.graph.ops.comparison import where
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.public_ops import public
-from symgrad.random.generator import Generator
+from symgrad.random.keyed import draws_of
 
 
 @public()
@@ -26,12 +26,13 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 @public()
-def dropout(x: Any, rate: float, generator: Generator) -> Tensor:
+def dropout(x: Any, rate: float, generator: Any) -> Tensor:
     """Set each element of `x` to 0 with the chance `rate`, and scale the others by 1 / (1 - rate).
 
-    So the mean stays: it is for training, and a graph for evaluation does without. The elements
-    are chosen anew in each step of a program that carries `generator.advance()` out. Raises
-    `GraphError` for a rate that is not from 0 to below 1.
+    So the mean stays: it is for training, and a graph for evaluation does without. `generator` is
+    a generator, or a key. The elements are chosen anew in each step of a program that carries
+    `generator.advance()` out. Raises `GraphError` for a rate that is not from 0 to below 1, and
+    `DTypeError` for what is neither generator nor key.
 
     N. Srivastava and others, "Dropout: a simple way to prevent neural networks from overfitting",
     2014; scaled while training rather than after.
@@ -41,5 +42,5 @@ def dropout(x: Any, rate: float, generator: Generator) -> Tensor:
     values = float_operand(x)
     if rate == 0:
         return values
-    is_kept = generator.bernoulli(1 - rate, values.shape)
+    is_kept = draws_of("dropout", generator).bernoulli(1 - rate, values.shape)
     return where(is_kept, multiply(values, 1 / (1 - rate)), 0)

@@ -28,6 +28,11 @@ class _Keyed(Draws):
         return Stream(as_key(op, self._key), constant(int(Domain.DRAW), uint64))
 
 
+def draws_of(op: str, source: Any) -> Draws:
+    """Return the draws of `source`, a generator or a key; an error is one of `op`."""
+    return source if isinstance(source, Draws) else _Keyed(as_key(op, source))
+
+
 def bits(key: Any, shape: Any, dtype: DTypeLike = "uint32") -> Tensor:
     """Return unsigned integers of random bits, as `Generator.bits`."""
     return _Keyed(key).bits(shape, dtype)

@@ -1,0 +1,11 @@
+"""The table of layers: a row for each, and another where an argument makes it another program.
+
+A new part brings a file of rows, `tests/nn/<part>_layers.py`, and an import here.
+"""
+
+from __future__ import annotations
+
+from tests.nn.basic_layers import BASIC
+from tests.nn.layer import Layer
+
+LAYERS: tuple[Layer, ...] = (*BASIC,)
