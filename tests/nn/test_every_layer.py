@@ -156,7 +156,7 @@ def _stacked(layer: Layer) -> list[Array]:
 def _wanted_of_cases(layers: Sequence[Layer]) -> dict[Layer, list[Array]]:
     """Return results with an axis for the cases, and gradients, summed where there is none."""
     runs = [
-        dict(_run(layers, lambda layer, case=case: _direct(layer, arrays=_several(layer)[case])))
+        dict(_run(layers, lambda layer: _direct(layer, arrays=_several(layer)[case])))  # noqa: B023
         for case in range(_CASES)
     ]
     wanted = {}

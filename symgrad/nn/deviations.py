@@ -1,0 +1,49 @@
+"""Moments for normalisation: deviations from a mean, and their variance, that lose no digits.
+
+# Note [A mean in two parts]
+# The mean of a row far from 0 is not a float: rounded, it is off by as much as the row is rounded
+# itself, all elements to the same side. A row of equal elements would then deviate from its mean,
+# by a little that a norm makes large. So the mean is an element of the row, a pivot, plus the mean
+# distance from it; their sum is kept as a rounded part, which is subtracted first, as from floats
+# nearby it is without an error, and the small rest. For equal elements both the distance and the
+# deviations are exactly 0. The pivot may be any constant, which is why it has no gradient, and no
+# more is read for it: the parts are numbers of a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import add, multiply, subtract
+from symgrad.graph.ops.conversion import stop_gradient
+from symgrad.graph.ops.reduction import mean as mean_over
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.structure import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What a norm takes from its operand; `mean` and `variance` keep the axes with size 1."""
+
+    deviation: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+def moments_over(x: Tensor, axes: Axes) -> Moments:
+    """Return the deviations of `x` from its mean over `axes`, and the mean of their squares.
+
+    No axis among `axes` may be known to be empty.
+    """
+    # See Note [A mean in two parts].
+    ones = (1,) * x.ndim
+    pivots = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
+    pivot = stop_gradient(slice_axes(x, (0,) * x.ndim, pivots, ones))
+    distance = mean_over(subtract(x, pivot), axes, keepdims=True)
+    mean = add(pivot, distance)
+    rounded = stop_gradient(mean)
+    rest = add(subtract(pivot, rounded), distance)
+    deviation = subtract(subtract(x, rounded), rest)
+    variance = mean_over(multiply(deviation, deviation), axes, keepdims=True)
+    return Moments(deviation, mean, variance)
