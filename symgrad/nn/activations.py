@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, promote_operands
+from symgrad.graph.operands import as_tensor, normalize_axes, promote_operands
 from symgrad.graph.ops.arithmetic import (
     add,
     clip,
@@ -21,7 +21,7 @@ from symgrad.graph.ops.arithmetic import (
     subtract,
 )
 from symgrad.graph.ops.comparison import equal, greater, less_equal, where
-from symgrad.graph.ops.conversion import stop_gradient
+from symgrad.graph.ops.conversion import size_of, stop_gradient
 from symgrad.graph.ops.elementwise import broadcast_together, float_operand
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
@@ -161,3 +161,26 @@ def log_softmax(x: Any, /, axis: Any = -1) -> Tensor:
     x = float_operand(x)
     shifted = subtract(x, stop_gradient(max_over(x, axis, keepdims=True)))
     return subtract(shifted, log(sum_over(exp(shifted), axis, keepdims=True)))
+
+
+@public()
+def softmin(x: Any, /, axis: Any = -1) -> Tensor:
+    """Compute `softmax(-x)` over `axis`.
+
+    >>> sg.run(sg.nn.softmin([1.0, 1.0]))
+    array([0.5, 0.5], dtype=float32)
+    """
+    return softmax(negative(float_operand(x)), axis)
+
+
+@public()
+def logmeanexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Compute `log(mean(exp(x)))` over `axis`, without overflow.
+
+    >>> float(sg.run(sg.nn.logmeanexp([1000.0, 1000.0])))
+    1000.0
+    """
+    x = float_operand(x)
+    axes = normalize_axes("logmeanexp", axis, x.ndim)
+    count = x.type.with_shape(tuple(x.shape[a] for a in axes)).size
+    return subtract(logsumexp(x, axes, keepdims=keepdims), log(size_of(count, x.dtype)))

@@ -59,7 +59,9 @@ def batch_norm(
     x = float_operand(x)
     channels = normalize_axis(_OP, axis, x.ndim)
     wide = cast(x, accumulator_dtype(x.dtype))
-    running = [_statistic(n, s, wide, channels) for n, s in (("mean", mean), ("variance", variance))]
+    running = [
+        _statistic(n, s, wide, channels) for n, s in (("mean", mean), ("variance", variance))
+    ]
     factor, offset = (
         parameter_along(_OP, name, values, wide, (channels,))
         for name, values in (("scale", scale), ("bias", bias))
@@ -85,9 +87,7 @@ def _statistic(name: str, values: Any, x: Tensor, channels: int) -> Tensor | Non
         problem = f"{name}: {as_tensor(values).type} has no axis for the channels of x: {x.type}"
         raise ShapeError(_OP, problem, source=user_source())
     if values is not None and not as_tensor(values).dtype.is_float:
-        raise DTypeError(
-            _OP, f"{name}: {as_tensor(values).type} is no float", source=user_source()
-        )
+        raise DTypeError(_OP, f"{name}: {as_tensor(values).type} is no float", source=user_source())
     return parameter_along(_OP, name, values, x, (channels,))
 
 

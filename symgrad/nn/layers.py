@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.errors import GraphError, ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.comparison import where
+from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.contraction import matmul
-from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.indexing import take
+from symgrad.graph.ops.summation import einsum
 from symgrad.graph.public_ops import public
-from symgrad.random.keyed import draws_of
 
 
 @public()
@@ -26,21 +25,47 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 @public()
-def dropout(x: Any, rate: float, generator: Any) -> Tensor:
-    """Set each element of `x` to 0 with the chance `rate`, and scale the others by 1 / (1 - rate).
+def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Tensor:
+    """Compute `x @ weight[:, :, k] @ y + bias[k]` for each k, along the last axes of `x` and `y`.
 
-    So the mean stays: it is for training, and a graph for evaluation does without. `generator` is
-    a generator, or a key. The elements are chosen anew in each step of a program that carries
-    `generator.advance()` out. Raises `GraphError` for a rate that is not from 0 to below 1, and
-    `DTypeError` for what is neither generator nor key.
+    `weight` has shape (features of x, features of y, features out), and the other axes of `x` and
+    `y` are equal. Raises `ShapeError` for sizes that do not fit.
 
-    N. Srivastava and others, "Dropout: a simple way to prevent neural networks from overfitting",
-    2014; scaled while training rather than after.
+    >>> sg.run(sg.nn.bilinear([[1.0, 2.0]], [[3.0]], [[[1.0]], [[10.0]]]))
+    array([[63.]], dtype=float32)
     """
-    if not 0 <= rate < 1:
-        raise GraphError("dropout", f"rate {rate} is not in [0, 1)", source=user_source())
-    values = float_operand(x)
-    if rate == 0:
-        return values
-    is_kept = draws_of("dropout", generator).bernoulli(1 - rate, values.shape)
-    return where(is_kept, multiply(values, 1 / (1 - rate)), 0)
+    weight = as_tensor(weight)
+    if weight.ndim != 3:
+        problem = f"weight: {weight.type} has not three axes"
+        raise ShapeError("bilinear", problem, source=user_source())
+    x, y = as_tensor(x), as_tensor(y)
+    for name, operand, axis in (("x", x, 0), ("y", y, 1)):
+        sizes = operand.shape[-1:], weight.shape[axis : axis + 1]
+        if not operand.ndim or (sizes[0] != sizes[1] and all(isinstance(n, int) for (n,) in sizes)):
+            problem = f"{name}: {operand.type} does not fit axis {axis} of weight: {weight.type}"
+            raise ShapeError("bilinear", problem, source=user_source())
+    product = einsum("...i,ijk,...j->...k", x, weight, y)
+    return product if bias is None else add(product, bias)
+
+
+@public()
+def embedding(indices: Any, table: Any) -> Tensor:
+    """Look up embeddings: the rows of `table` at `indices`, in the place of these as a last axis.
+
+    `indices` are integers of any shape, `table` is (rows, features). A negative index counts from
+    the end; the gradient to `table` is a scatter of rows, of which no dense array is made where an
+    optimizer moves single rows. Raises `DTypeError` for indices that are no integers, `ShapeError`
+    for a table that is no matrix, and `IndexOutOfRangeError` for an index outside of it, now if it
+    is known and else when the program runs.
+
+    >>> sg.run(sg.nn.embedding([2, 0], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    array([[5., 6.],
+           [1., 2.]], dtype=float32)
+    """
+    table, given = as_tensor(table), as_tensor(indices)
+    if table.ndim != 2:
+        raise ShapeError("embedding", f"table: {table.type} is no matrix", source=user_source())
+    if not given.dtype.is_integer:
+        problem = f"indices: {given.type} are of no integer dtype"
+        raise DTypeError("embedding", problem, source=user_source())
+    return take(table, indices, axis=0)
