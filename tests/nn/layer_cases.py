@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from tests.nn.basic_layers import BASIC
 from tests.nn.layer import Layer
+from tests.nn.norm_layers import NORMS
 
-LAYERS: tuple[Layer, ...] = (*BASIC,)
+LAYERS: tuple[Layer, ...] = (*BASIC, *NORMS)

@@ -8,6 +8,7 @@ from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
+from tests.support.layer_op_cases import LAYER_OPS
 from tests.support.prefix_cases import PREFIX_SCANS
 from tests.support.random_cases import RANDOM
 from tests.support.sorting_cases import SORTING
@@ -22,6 +23,7 @@ CASES: tuple[Case, ...] = (
     *STRUCTURAL,
     *SORTING,
     *COMPOSITIONS,
+    *LAYER_OPS,
     *ARRAY_CASES,
     *CONTROL_CASES,
     *WRITING,
