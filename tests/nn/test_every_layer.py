@@ -40,7 +40,7 @@ every_evaluator = pytest.mark.parametrize(
 )
 _PIECE = 8
 _PIECES = [LAYERS[start : start + _PIECE] for start in range(0, len(LAYERS), _PIECE)]
-_SPREAD = LAYERS[:: max(1, len(LAYERS) // 6)]
+_SPREAD = LAYERS[:: max(1, len(LAYERS) // 3)]
 some_layers = pytest.mark.parametrize("layers", _PIECES, ids=lambda layers: layers[0].name)
 # Machine code takes long to make: a few layers stand for all, which are slow.
 a_spread_of_layers = pytest.mark.parametrize(
