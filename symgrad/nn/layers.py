@@ -9,7 +9,8 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.contraction import matmul
-from symgrad.graph.ops.indexing import take
+from symgrad.graph.ops.gathering import gather
+from symgrad.graph.ops.indexing import index_tensor
 from symgrad.graph.ops.summation import einsum
 from symgrad.graph.public_ops import public
 
@@ -65,7 +66,7 @@ def embedding(indices: Any, table: Any) -> Tensor:
     table, given = as_tensor(table), as_tensor(indices)
     if table.ndim != 2:
         raise ShapeError("embedding", f"table: {table.type} is no matrix", source=user_source())
-    if not given.dtype.is_integer:
+    if not given.dtype.is_integer and given.size != 0:
         problem = f"indices: {given.type} are of no integer dtype"
         raise DTypeError("embedding", problem, source=user_source())
-    return take(table, indices, axis=0)
+    return gather(table, [index_tensor("embedding", indices, table.shape[0], 0)], 0)
