@@ -21,7 +21,7 @@ from symgrad.nn.deviations import moments_over
 from symgrad.nn.norms import parameter_along, scaled
 
 _OP = "batch_norm"
-Updates = list[Update | tuple[Tensor, Tensor]]
+Updates = list[Any]  # an Update each, or pairs of tensors
 
 
 @public()

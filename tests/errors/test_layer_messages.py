@@ -18,6 +18,7 @@ KEY = sg.random.key(0)
 WEIGHTS = np.ones(3, np.float32)
 NO_METHOD: Any = "lanczos"
 NO_LAYOUT: Any = "CHW"
+NO_COUNT: Any = 2.0
 
 _ROWS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: sg.nn.layer_norm(X, WEIGHTS), sg.ShapeError,
@@ -34,7 +35,7 @@ _ROWS: list[tuple[Callable[[], Any], type[Exception], str]] = [
      "group_norm: groups: 3 do not divide the 4 channels of x: f32[2, 5, 6, 4]"),
     (lambda: sg.nn.group_norm(IMAGES, 0), sg.GraphError,
      "group_norm: groups is 0, it must be at least 1"),
-    (lambda: sg.nn.group_norm(IMAGES, 2.0), sg.DTypeError,
+    (lambda: sg.nn.group_norm(IMAGES, NO_COUNT), sg.DTypeError,
      "group_norm: groups is 2.0, not an int"),
     (lambda: sg.nn.group_norm(IMAGES, 2, layout=NO_LAYOUT), sg.GraphError,
      "group_norm: layout is 'CHW', neither 'NHWC' nor 'NCHW'"),

@@ -177,7 +177,8 @@ ACTIVATIONS: tuple[tuple[str, Config, Function], ...] = (
     ("glu", {"axis": 0}, lambda x: functional.glu(x, 0)),
 )
 # Exact in float32, so that none crosses a kink by being rounded.
-_RANGES = [np.linspace(-30, 30, 41), np.linspace(-3.1, 6.2, 32), [0.5, -0.5, 1, 6, 0]]
+_KINKS = np.array([0.5, -0.5, 1, 6, 0])
+_RANGES = (np.linspace(-30, 30, 41), np.linspace(-3.1, 6.2, 32), _KINKS)
 POINTS = np.concatenate(_RANGES).astype(np.float32).astype(np.float64)
 
 
@@ -214,7 +215,7 @@ def resized(rng: np.random.Generator, number: int) -> Golden:
 
     def call(x: torch.Tensor) -> torch.Tensor:
         extra = {} if method == "nearest" else {"align_corners": aligned}
-        y = functional.interpolate(channels_first(x, layout), size, mode=name, **extra)  # type: ignore[arg-type]
+        y = functional.interpolate(channels_first(x, layout), size, mode=name, **extra)
         return as_given(y, layout)
 
     kwargs = {"size": size, "method": method, "align_corners": aligned, "layout": layout}

@@ -164,13 +164,15 @@ def test_rows_that_are_almost_zero_are_divided_by_epsilon() -> None:
     (dx,) = sg.gradients(y, x)
     value = np.array([[0, 0], [3e-4, 4e-4], [3, 4], [3e18, 4e18]], np.float32)
     found, slope = sg.compile([x], [y, dx])(value)
-    np.testing.assert_allclose(found, [[0, 0], [0.3, 0.4], [0.6, 0.8], [0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(
+        found, np.array([[0, 0], [0.3, 0.4], [0.6, 0.8], [0.6, 0.8]]), rtol=1e-6
+    )
     np.testing.assert_allclose(slope[:2], np.full((2, 2), 1e3), rtol=1e-6)
     assert np.isfinite(slope).all()
 
 
-def test_a_layer_norm_is_four_kernels() -> None:
+def test_a_layer_norm_is_three_kernels() -> None:
     x, scale = sg.placeholder((64, 256)), sg.variable(np.ones(256, np.float32))
     step = sg.compile([x], sg.nn.layer_norm(x, scale, scale))
-    assert len(step.kernels) == 4
+    assert len(step.kernels) == 3
     assert len(sg.compile([x], sg.nn.rms_norm(x, scale)).kernels) == 2
