@@ -1,0 +1,259 @@
+"""Cross-entropy and the other losses of examples of which each belongs to a class.
+
+A label is the number of a class. One that names no class stops the program, and so does one below
+0: it is never counted from the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, cast, normalize_axis
+from symgrad.graph.ops.arithmetic import add, divide, isinf, multiply, negative, subtract
+from symgrad.graph.ops.comparison import equal, less, logical_and, not_equal, where
+from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.elementwise import (
+    broadcast_target,
+    common_shape,
+    filled_like,
+    float_operand,
+)
+from symgrad.graph.ops.gathering import gather, iota
+from symgrad.graph.ops.indexing import as_int64
+from symgrad.graph.ops.picking import pick
+from symgrad.graph.ops.reduction import max as max_over
+from symgrad.graph.ops.reduction import mean
+from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape, squeeze
+from symgrad.graph.ops.transcendental import exp, log, pow
+from symgrad.graph.ops.views import moveaxis
+from symgrad.graph.public_ops import public
+from symgrad.nn.activations import log_softmax
+from symgrad.nn.reductions import Reduction, reduced
+
+
+@public()
+def cross_entropy(
+    logits: Any,
+    labels: Any,
+    axis: int = -1,
+    *,
+    weights: Any = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute `-log(softmax(logits))` at the true class, for each example along the other axes.
+
+    Integer `labels` name the class and have no axis for it; float ones are its probabilities, of
+    the shape of `logits`, and where one is 0 the class may have a logit of -inf.
+
+    - `weights`, a vector, has the weight of each class. With classes as labels the mean divides by
+      the sum of the weights of the labels, with probabilities by the number of examples.
+    - `label_smoothing` mixes that much of the even distribution over the classes into the labels.
+    - Examples whose label is `ignore_index` do not count: their loss is 0, so is their gradient,
+      also where their logits are infinite or nan, and the mean is over the others.
+
+    If no example counts, or those that do weigh 0, the mean is 0, and so is its gradient: a batch
+    of padding alone trains nothing. (PyTorch's mean is nan there.) All else is as in PyTorch.
+
+    >>> sg.run(sg.nn.cross_entropy(sg.constant([[0.0, 0.0], [9.0, 9.0]]), [1, -1], ignore_index=-1))
+    array(0.6931472, dtype=float32)
+
+    Finite for logits of any finite size. The gradient is that of the softmax less the labels. Of
+    the dtype of `logits`; integers become float32. Raises `ShapeError` if integer labels do not
+    have one axis less than the logits or the weights are no vector of one a class, `DTypeError`
+    for labels of another kind and for `ignore_index` beside probabilities, `GraphError` for a
+    smoothing outside [0, 1], and `IndexOutOfRangeError` for a label of no class when the program
+    runs.
+    """
+    op = "cross_entropy"
+    logits, labels = float_operand(logits), as_tensor(labels)
+    axis = normalize_axis(op, axis, logits.ndim)
+    of_class = class_weights(op, weights, logits, axis)
+    if not 0 <= label_smoothing <= 1:
+        problem = f"label_smoothing {label_smoothing} is not in [0, 1]"
+        raise GraphError(op, problem, source=user_source())
+    if labels.dtype.is_float:
+        if ignore_index is not None:
+            problem = f"labels: {labels.type} are probabilities, of which ignore_index tells none"
+            raise DTypeError(op, problem, source=user_source())
+        smooth = _smoothed(labels, label_smoothing, logits, axis)
+        scores = log_softmax(logits, axis)
+        losses = negative(sum_over(_weighted(smooth, scores, of_class, axis), axis))
+        return reduced(op, losses, reduction)
+    if not labels.dtype.is_integer:
+        problem = f"labels: {labels.type} are neither classes nor probabilities"
+        raise DTypeError(op, problem, source=user_source())
+    rows, labels, is_counted = _rows_and_labels(op, logits, labels, axis, ignore_index, "logits")
+    greatest = stop_gradient(max_over(rows, -1, keepdims=True))
+    shifted = subtract(rows, greatest)
+    total = log(sum_over(exp(shifted), -1, keepdims=True))
+    # The greatest is taken from both terms: else a small loss of large logits would be lost.
+    score = subtract(_pick(op, rows, labels), squeeze(greatest, -1))
+    losses = subtract(squeeze(total, -1), score)
+    of_label = _of_labels(of_class, labels, losses)
+    if of_label is not None:
+        losses = multiply(losses, of_label)
+    if label_smoothing:
+        even = negative(mean(_weighted(of_class, subtract(shifted, total)), -1))
+        losses = add(multiply(losses, 1 - label_smoothing), multiply(even, label_smoothing))
+    return _counted(op, losses, reduction, of_label, is_counted)
+
+
+@public()
+def nll(
+    log_p: Any,
+    labels: Any,
+    axis: int = -1,
+    *,
+    weights: Any = None,
+    ignore_index: int | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute the negative log-likelihood of the true class: `-log_p` at the integer `labels`.
+
+    The classes are along `axis`, which `labels` do not have. `weights`, `ignore_index` and the mean
+    are those of `cross_entropy`, to which this is equal if `log_p` is `sg.nn.log_softmax(logits)`.
+
+    >>> sg.run(sg.nn.nll(sg.log(sg.constant([[0.25, 0.75]])), [1]))
+    array(0.2876821, dtype=float32)
+
+    The gradient is -1 at the label and 0 elsewhere. Raises what `cross_entropy` does; probabilities
+    as labels are a `DTypeError`.
+    """
+    scores, labels = float_operand(log_p), as_tensor(labels)
+    axis = normalize_axis("nll", axis, scores.ndim)
+    of_class = class_weights("nll", weights, scores, axis)
+    rows, labels, is_counted = _rows_and_labels("nll", scores, labels, axis, ignore_index, "log_p")
+    losses = negative(_pick("nll", rows, labels))
+    of_label = _of_labels(of_class, labels, losses)
+    if of_label is not None:
+        losses = multiply(losses, of_label)
+    return _counted("nll", losses, reduction, of_label, is_counted)
+
+
+@public()
+def multi_margin(
+    x: Any,
+    labels: Any,
+    axis: int = -1,
+    *,
+    p: int = 1,
+    margin: float = 1.0,
+    weights: Any = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute the multi-class hinge loss of scores `x` along `axis`, and of integer `labels`.
+
+    It is the mean over all classes but with 0 for the true one, y, of
+    `max(0, margin - x[y] + x[j]) ** p`. A class's entry of the vector `weights` multiplies the loss
+    of its examples; the mean divides by their number, as in PyTorch.
+
+    >>> sg.run(sg.nn.multi_margin(sg.constant([[0.1, 0.2, 0.4]]), [2]))
+    array(0.5, dtype=float32)
+
+    Raises what `nll` does, and `GraphError` for a power that is neither 1 nor 2.
+    """
+    op = "multi_margin"
+    if p not in (1, 2):
+        raise GraphError(op, f"p {p} is neither 1 nor 2", source=user_source())
+    scores, labels = float_operand(x), as_tensor(labels)
+    axis = normalize_axis(op, axis, scores.ndim)
+    of_class = class_weights(op, weights, scores, axis)
+    rows, labels, _ = _rows_and_labels(op, scores, labels, axis, None, "x")
+    own = expand_dims(_pick(op, rows, labels), axis=-1)
+    missing = add(subtract(rows, own), margin)
+    is_own = equal(iota(rows.shape, rows.ndim - 1), expand_dims(labels, axis=-1))
+    is_met = where(is_own, is_own, less(missing, 0))
+    losses = mean(pow(where(is_met, 0, missing), p), -1)
+    of_label = _of_labels(of_class, labels, losses)
+    return reduced(op, losses if of_label is None else multiply(losses, of_label), reduction)
+
+
+def class_weights(op: str, weights: Any, scores: Tensor, axis: int) -> Tensor | None:
+    """Return the weights of the classes as a vector in the dtype of `scores`."""
+    if weights is None:
+        return None
+    vector = as_tensor(weights)
+    count = scores.shape[axis]
+    is_known = vector.ndim == 1 and isinstance(vector.shape[0], int) and isinstance(count, int)
+    if vector.ndim != 1 or (is_known and vector.shape[0] != count):
+        problem = f"weights: {vector.type} are not one for each of {count} classes"
+        raise ShapeError(op, problem, source=user_source())
+    return cast(vector, scores.dtype)
+
+
+def _rows_and_labels(
+    op: str, scores: Tensor, labels: Tensor, axis: int, ignore_index: int | None, name: str
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return scores with classes last, labels as int64, and which labels count if not all do.
+
+    Whatever does not count has label 0 and scores of 0, from which nothing can come but 0.
+    """
+    if not labels.dtype.is_integer:
+        raise DTypeError(op, f"labels: {labels.type} are no classes", source=user_source())
+    if labels.ndim != scores.ndim - 1:
+        problem = f"integer labels: {labels.type} need one axis fewer than {name}: {scores.type}"
+        raise ShapeError(op, problem, source=user_source())
+    rows, labels = moveaxis(scores, axis, -1), as_int64(labels)
+    if ignore_index is None:
+        return rows, labels, None
+    is_counted = not_equal(labels, ignore_index)
+    rows = where(expand_dims(is_counted, axis=-1), rows, 0)
+    return rows, where(is_counted, labels, 0), is_counted
+
+
+def _pick(op: str, rows: Tensor, labels: Tensor) -> Tensor:
+    """Return the element of each row at its label; the other axes broadcast."""
+    heads = rows.type.with_shape(rows.shape[:-1])
+    shape = common_shape(op, **{"scores without classes": heads, "labels": labels.type})
+    rows = broadcast_to(rows, (*broadcast_target(heads, shape), rows.shape[-1]))
+    return pick(rows, broadcast_to(labels, broadcast_target(labels.type, shape)))
+
+
+def _of_labels(of_class: Tensor | None, labels: Tensor, losses: Tensor) -> Tensor | None:
+    """Return the weight of each example, by its label."""
+    if of_class is None:
+        return None
+    return broadcast_to(gather(of_class, [labels], 0), broadcast_target(labels.type, losses.shape))
+
+
+def _counted(
+    op: str,
+    losses: Tensor,
+    reduction: Reduction,
+    of_label: Tensor | None,
+    is_counted: Tensor | None,
+) -> Tensor:
+    """Reduce losses that were multiplied by `of_label`, but for those that do not count."""
+    if is_counted is None:
+        return reduced(op, losses, reduction, of_label)
+    shares = filled_like(losses, 1) if of_label is None else of_label
+    return reduced(op, where(is_counted, losses, 0), reduction, where(is_counted, shares, 0))
+
+
+def _smoothed(labels: Tensor, amount: float, logits: Tensor, axis: int) -> Tensor:
+    if not amount:
+        return labels
+    count = size_of(logits.shape[axis], labels.dtype)
+    return add(multiply(labels, 1 - amount), divide(amount, count))
+
+
+def _weighted(
+    weights: Tensor | None, scores: Tensor, more: Tensor | None = None, axis: int = -1
+) -> Tensor:
+    """Return the product of scores with weights, and with more along `axis`; 0 * inf is 0."""
+    for factor in (weights, None if more is None else along_classes(more, axis, scores.ndim)):
+        if factor is not None:
+            is_none = logical_and(equal(factor, 0), isinf(scores))
+            scores = multiply(factor, where(is_none, 0, scores))
+    return scores
+
+
+def along_classes(vector: Tensor, axis: int, ndim: int) -> Tensor:
+    """Return `vector` along `axis` of `ndim`, the others of size 1."""
+    place = normalize_axis("weights", axis, ndim)
+    return reshape(vector, (*(1,) * place, vector.shape[0], *(1,) * (ndim - place - 1)))

@@ -1,0 +1,143 @@
+"""Embedding losses: how far vectors along an axis are apart, by their angle or their distance.
+
+Their result has one element for each row, so that is what a mean is over.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from symgrad.graph.dtypes import DType
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import (
+    add,
+    maximum,
+    minimum,
+    multiply,
+    square,
+    subtract,
+)
+from symgrad.graph.ops.comparison import equal, greater, where
+from symgrad.graph.ops.elementwise import float_operands
+from symgrad.graph.ops.reduction import mean
+from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.transcendental import rsqrt, sqrt
+from symgrad.graph.public_ops import public
+from symgrad.nn.class_losses import along_classes, class_weights
+from symgrad.nn.losses import above_zero, binary_cross_entropy_with_logits
+from symgrad.nn.reductions import Reduction, reduced
+
+
+@public()
+def cosine_similarity(x: Any, y: Any, axis: int = -1, *, epsilon: float = 1e-8) -> Tensor:
+    """Compute the cosine of the angle between vectors along `axis`: their product over the lengths.
+
+    A length below `epsilon` counts as that, so the cosine of a vector of zeros is 0. The two
+    broadcast, and the result does not have `axis`. The gradient to `x` is `y / |y|` less its part
+    along `x`, divided by `|x|`.
+
+    >>> sg.run(sg.nn.cosine_similarity(sg.constant([3.0, 0.0]), [1.0, 1.0]))
+    array(0.70710677, dtype=float32)
+    """
+    x, y = float_operands("cosine_similarity", x, y)
+    return _cosine(x, y, axis, least=epsilon**2, more=0.0)
+
+
+@public()
+def cosine_distance(x: Any, y: Any, axis: int = -1, *, epsilon: float = 1e-8) -> Tensor:
+    """Compute the cosine distance, `1 - cosine_similarity(x, y)`: 0 for one direction, at most 2.
+
+    >>> sg.run(sg.nn.cosine_distance(sg.constant([3.0, 0.0]), [-1.0, 0.0]))
+    array(2., dtype=float32)
+    """
+    return subtract(1, cosine_similarity(x, y, axis, epsilon=epsilon))
+
+
+@public()
+def cosine_embedding(
+    x: Any, y: Any, t: Any, axis: int = -1, *, margin: float = 0.0, reduction: Reduction = "mean"
+) -> Tensor:
+    """Compute the cosine embedding loss of pairs of vectors along `axis`.
+
+    Where `t` is 1 it is `1 - cos`, and where `t` is -1 it is `max(0, cos - margin)`, of the cosine
+    of their angle. `t` does not have `axis`. As in PyTorch, 1e-12 is added to each squared length.
+
+    >>> sg.run(sg.nn.cosine_embedding(sg.constant([[1.0, 0.0]]), [[0.0, 1.0]], [1]))
+    array(1., dtype=float32)
+    """
+    x, y = float_operands("cosine_embedding", x, y)
+    cosine = _cosine(x, y, axis, least=0.0, more=1e-12)
+    losses = where(greater(t, 0), subtract(1, cosine), above_zero(subtract(cosine, margin)))
+    return reduced("cosine_embedding", losses, reduction)
+
+
+def _cosine(x: Tensor, y: Tensor, axis: int, *, least: float, more: float) -> Tensor:
+    """Return the cosine, with squared lengths that are `least` at least, after `more` is added."""
+    tiny = _smallest_normal(x.dtype)  # what is less would be 0 in a narrow dtype
+    inverse = [
+        rsqrt(maximum(add(sum_over(square(z), axis), more), max(least, tiny))) for z in (x, y)
+    ]
+    return multiply(multiply(sum_over(multiply(x, y), axis), inverse[0]), inverse[1])
+
+
+def _smallest_normal(dtype: DType) -> float:
+    exponents = {"float16": -14, "float64": -1022}
+    return math.ldexp(1.0, exponents.get(dtype.name, -126))
+
+
+@public()
+def triplet(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-6,
+    swap: bool = False,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute the triplet loss: `max(0, margin + |anchor - positive| - |anchor - negative|)`.
+
+    Distances are Euclidean, of vectors along `axis`; as in PyTorch, `epsilon` is added to each
+    difference. With `swap` the negative is compared with what is nearer to it, anchor or positive.
+    Vectors that are equal have a gradient of 0 if `epsilon` is 0.
+
+    F. Schroff, D. Kalenichenko, J. Philbin, "FaceNet: a unified embedding for face recognition and
+    clustering", 2015.
+
+    >>> sg.run(sg.nn.triplet(sg.constant([0.0, 0.0]), [3.0, 4.0], [0.0, 5.0], epsilon=0))
+    array(1., dtype=float32)
+    """
+    far = _distance("triplet", anchor, negative, axis, epsilon)
+    if swap:
+        far = minimum(far, _distance("triplet", positive, negative, axis, epsilon))
+    near = _distance("triplet", anchor, positive, axis, epsilon)
+    return reduced("triplet", above_zero(add(subtract(near, far), margin)), reduction)
+
+
+def _distance(op: str, x: Any, y: Any, axis: int, epsilon: float) -> Tensor:
+    x, y = float_operands(op, x, y)
+    squares = sum_over(square(add(subtract(x, y), epsilon)), axis)
+    is_zero = equal(squares, 0)  # where a square root has no slope
+    return where(is_zero, 0, sqrt(where(is_zero, 1, squares)))
+
+
+@public()
+def multilabel_soft_margin(
+    x: Any, t: Any, axis: int = -1, *, weights: Any = None, reduction: Reduction = "mean"
+) -> Tensor:
+    """Compute the mean over the classes along `axis` of the binary cross-entropy of each.
+
+    `x` are logits and `t` is 1 for each class that an example belongs to, of which there may be
+    any number, and 0 for the others. The vector `weights` multiplies what each class contributes.
+
+    >>> sg.run(sg.nn.multilabel_soft_margin(sg.constant([[0.0, 0.0]]), [[1, 1]]))
+    array(0.6931472, dtype=float32)
+    """
+    losses = binary_cross_entropy_with_logits(x, t, reduction="none")
+    of_class = class_weights("multilabel_soft_margin", weights, losses, axis)
+    if of_class is not None:
+        losses = multiply(losses, along_classes(of_class, axis, losses.ndim))
+    return reduced("multilabel_soft_margin", mean(losses, axis), reduction)
