@@ -88,19 +88,27 @@ def cross_entropy(
         problem = f"labels: {labels.type} are neither classes nor probabilities"
         raise DTypeError(op, problem, source=user_source())
     rows, labels, is_counted = _rows_and_labels(op, logits, labels, axis, ignore_index, "logits")
+    losses, of_label = _cross_entropies(rows, labels, of_class, label_smoothing)
+    return _counted(op, losses, reduction, of_label, is_counted)
+
+
+def _cross_entropies(
+    rows: Tensor, labels: Tensor, of_class: Tensor | None, smoothing: float
+) -> tuple[Tensor, Tensor | None]:
+    """Return the loss of each row, and the weight that is in it if there are weights."""
     greatest = stop_gradient(max_over(rows, -1, keepdims=True))
     shifted = subtract(rows, greatest)
     total = log(sum_over(exp(shifted), -1, keepdims=True))
     # The greatest is taken from both terms: else a small loss of large logits would be lost.
-    score = subtract(_pick(op, rows, labels), squeeze(greatest, -1))
+    score = subtract(_pick("cross_entropy", rows, labels), squeeze(greatest, -1))
     losses = subtract(squeeze(total, -1), score)
     of_label = _of_labels(of_class, labels, losses)
     if of_label is not None:
         losses = multiply(losses, of_label)
-    if label_smoothing:
+    if smoothing:
         even = negative(mean(_weighted(of_class, subtract(shifted, total)), -1))
-        losses = add(multiply(losses, 1 - label_smoothing), multiply(even, label_smoothing))
-    return _counted(op, losses, reduction, of_label, is_counted)
+        losses = add(multiply(losses, 1 - smoothing), multiply(even, smoothing))
+    return losses, of_label
 
 
 @public()

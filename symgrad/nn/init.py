@@ -22,11 +22,11 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.types import Array
 
-Layout = Literal["NHWC", "NCHW"]
+KernelLayout = Literal["NHWC", "NCHW"]
 
 
 def glorot_uniform(
-    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: Layout = "NHWC"
+    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: KernelLayout = "NHWC"
 ) -> Array:
     """Draw from Glorot's (Xavier's) uniform distribution, `+-sqrt(6 / (fan_in + fan_out))`.
 
@@ -41,7 +41,7 @@ def glorot_uniform(
 
 
 def glorot_normal(
-    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: Layout = "NHWC"
+    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: KernelLayout = "NHWC"
 ) -> Array:
     """Draw from Glorot's normal distribution, of deviation `sqrt(2 / (fan_in + fan_out))`.
 
@@ -53,7 +53,7 @@ def glorot_normal(
 
 
 def he_uniform(
-    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: Layout = "NHWC"
+    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: KernelLayout = "NHWC"
 ) -> Array:
     """Draw from He's (Kaiming's) uniform distribution, `+-sqrt(6 / fan_in)`, for layers with relu.
 
@@ -68,7 +68,7 @@ def he_uniform(
 
 
 def he_normal(
-    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: Layout = "NHWC"
+    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: KernelLayout = "NHWC"
 ) -> Array:
     """Draw from He's normal distribution, of deviation `sqrt(2 / fan_in)`, for layers with relu.
 
@@ -80,7 +80,7 @@ def he_normal(
 
 
 def lecun_uniform(
-    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: Layout = "NHWC"
+    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: KernelLayout = "NHWC"
 ) -> Array:
     """Draw from LeCun's uniform distribution, `+-sqrt(3 / fan_in)`.
 
@@ -94,7 +94,7 @@ def lecun_uniform(
 
 
 def lecun_normal(
-    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: Layout = "NHWC"
+    shape: Sequence[int], dtype: DTypeLike = "float32", *, seed: int, layout: KernelLayout = "NHWC"
 ) -> Array:
     """Draw from LeCun's normal distribution, of deviation `sqrt(1 / fan_in)`, as selu wants it.
 
@@ -110,7 +110,7 @@ def orthogonal(
     dtype: DTypeLike = "float32",
     *,
     seed: int,
-    layout: Layout = "NHWC",
+    layout: KernelLayout = "NHWC",
     gain: float = 1.0,
 ) -> Array:
     """Draw a matrix of fan-in rows and a column for each output, all orthogonal, of length `gain`.
@@ -142,7 +142,7 @@ def truncated_normal(
     dtype: DTypeLike = "float32",
     *,
     seed: int,
-    layout: Layout = "NHWC",
+    layout: KernelLayout = "NHWC",
     std: float = 1.0,
 ) -> Array:
     """Draw from the normal distribution of deviation `std`, cut at two deviations.
@@ -162,7 +162,7 @@ def truncated_normal(
     return _rounded("truncated_normal", std * drawn, dtype)
 
 
-def _fans(op: str, shape: Sequence[int], layout: Layout) -> tuple[int, int]:
+def _fans(op: str, shape: Sequence[int], layout: KernelLayout) -> tuple[int, int]:
     """Return fan-in and fan-out, at least 1 each."""
     _check_layout(op, layout)
     _check_sizes(op, shape)

@@ -10,3 +10,6 @@ from tests.nn.layer import Layer
 from tests.nn.norm_layers import NORMS
 
 LAYERS: tuple[Layer, ...] = (*BASIC, *NORMS)
+from tests.nn.loss_layers import LOSSES
+
+LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES)

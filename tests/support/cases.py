@@ -9,6 +9,7 @@ from tests.support.control_cases import CONTROL_CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.layer_op_cases import LAYER_OPS
+from tests.support.loss_cases import LOSS_CASES
 from tests.support.prefix_cases import PREFIX_SCANS
 from tests.support.random_cases import RANDOM
 from tests.support.sorting_cases import SORTING
@@ -29,4 +30,5 @@ CASES: tuple[Case, ...] = (
     *WRITING,
     *PREFIX_SCANS,
     *RANDOM,
+    *LOSS_CASES,
 )
