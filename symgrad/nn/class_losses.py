@@ -10,12 +10,13 @@ from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, normalize_axis
+from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, isinf, multiply, negative, subtract
 from symgrad.graph.ops.comparison import equal, less, logical_and, not_equal, where
 from symgrad.graph.ops.conversion import size_of, stop_gradient
 from symgrad.graph.ops.elementwise import (
     broadcast_target,
+    broadcast_together,
     common_shape,
     filled_like,
     float_operand,
@@ -30,7 +31,6 @@ from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape, sque
 from symgrad.graph.ops.transcendental import exp, log, pow
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import public
-from symgrad.nn.activations import log_softmax
 from symgrad.nn.reductions import Reduction, reduced
 
 
@@ -80,35 +80,62 @@ def cross_entropy(
         if ignore_index is not None:
             problem = f"labels: {labels.type} are probabilities, of which ignore_index tells none"
             raise DTypeError(op, problem, source=user_source())
-        smooth = _smoothed(labels, label_smoothing, logits, axis)
-        scores = log_softmax(logits, axis)
-        losses = negative(sum_over(_weighted(smooth, scores, of_class, axis), axis))
+        logits, labels = promote_operands(op, logits, labels)
+        logits, labels = broadcast_together(op, logits=logits, labels=labels)
+        shares = _smoothed(labels, label_smoothing, logits, axis)
+        if of_class is not None:
+            shares = multiply(shares, along_classes(of_class, axis, logits.ndim))
+        _, shifted, total = _shifted(logits, axis)
+        whole, own = sum_over(shares, axis), sum_over(_share(shares, shifted), axis)
+        losses = subtract(multiply(whole, total), own)
         return reduced(op, losses, reduction)
     if not labels.dtype.is_integer:
         problem = f"labels: {labels.type} are neither classes nor probabilities"
         raise DTypeError(op, problem, source=user_source())
     rows, labels, is_counted = _rows_and_labels(op, logits, labels, axis, ignore_index, "logits")
-    losses, of_label = _cross_entropies(rows, labels, of_class, label_smoothing)
+    losses, of_label = _cross_entropies(rows, labels, is_counted, of_class, label_smoothing)
     return _counted(op, losses, reduction, of_label, is_counted)
 
 
+# Note [Passes of cross-entropy]
+# The loss of a row is log(sum(exp(x - m))) - (x - m)[label], with m the greatest of x. It is not
+# written as -log_softmax(x)[label]: a gather wants what it reads in memory, so that would store the
+# logarithms of all classes to read one. Both terms see x - m, so that a small loss of large logits
+# is not lost; and what is summed over the classes is multiplied by the logarithm afterwards, so
+# that the gradient is the softmax times a number of each row, less the labels: one pass.
+
+
 def _cross_entropies(
-    rows: Tensor, labels: Tensor, of_class: Tensor | None, smoothing: float
+    rows: Tensor,
+    labels: Tensor,
+    is_counted: Tensor | None,
+    of_class: Tensor | None,
+    smoothing: float,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the loss of each row, and the weight that is in it if there are weights."""
-    greatest = stop_gradient(max_over(rows, -1, keepdims=True))
-    shifted = subtract(rows, greatest)
-    total = log(sum_over(exp(shifted), -1, keepdims=True))
-    # The greatest is taken from both terms: else a small loss of large logits would be lost.
-    score = subtract(_pick("cross_entropy", rows, labels), squeeze(greatest, -1))
-    losses = subtract(squeeze(total, -1), score)
+    score = _pick("cross_entropy", rows, labels)
+    if is_counted is not None:
+        rows = where(expand_dims(is_counted, axis=-1), rows, 0)
+        score = where(is_counted, score, 0)
+    greatest, shifted, total = _shifted(rows, -1)
+    losses = subtract(total, subtract(score, greatest))
     of_label = _of_labels(of_class, labels, losses)
     if of_label is not None:
         losses = multiply(losses, of_label)
     if smoothing:
-        even = negative(mean(_weighted(of_class, subtract(shifted, total)), -1))
+        if of_class is None:
+            even = subtract(total, mean(shifted, -1))
+        else:
+            even = subtract(multiply(total, mean(of_class)), mean(_share(of_class, shifted), -1))
         losses = add(multiply(losses, 1 - smoothing), multiply(even, smoothing))
     return losses, of_label
+
+
+def _shifted(logits: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the greatest logits, how far all are below them, and log(sum(exp)) of that."""
+    greatest = stop_gradient(max_over(logits, axis, keepdims=True))
+    shifted = subtract(logits, greatest)
+    return squeeze(greatest, axis), shifted, log(sum_over(exp(shifted), axis))
 
 
 @public()
@@ -199,7 +226,7 @@ def _rows_and_labels(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return scores with classes last, labels as int64, and which labels count if not all do.
 
-    Whatever does not count has label 0 and scores of 0, from which nothing can come but 0.
+    What does not count has label 0.
     """
     if not labels.dtype.is_integer:
         raise DTypeError(op, f"labels: {labels.type} are no classes", source=user_source())
@@ -210,7 +237,6 @@ def _rows_and_labels(
     if ignore_index is None:
         return rows, labels, None
     is_counted = not_equal(labels, ignore_index)
-    rows = where(expand_dims(is_counted, axis=-1), rows, 0)
     return rows, where(is_counted, labels, 0), is_counted
 
 
@@ -250,15 +276,10 @@ def _smoothed(labels: Tensor, amount: float, logits: Tensor, axis: int) -> Tenso
     return add(multiply(labels, 1 - amount), divide(amount, count))
 
 
-def _weighted(
-    weights: Tensor | None, scores: Tensor, more: Tensor | None = None, axis: int = -1
-) -> Tensor:
-    """Return the product of scores with weights, and with more along `axis`; 0 * inf is 0."""
-    for factor in (weights, None if more is None else along_classes(more, axis, scores.ndim)):
-        if factor is not None:
-            is_none = logical_and(equal(factor, 0), isinf(scores))
-            scores = multiply(factor, where(is_none, 0, scores))
-    return scores
+def _share(shares: Tensor, scores: Tensor) -> Tensor:
+    """Return the product, which is 0 where a share is 0, also of an infinite score."""
+    is_none = logical_and(equal(shares, 0), isinf(scores))
+    return multiply(shares, where(is_none, 0, scores))
 
 
 def along_classes(vector: Tensor, axis: int, ndim: int) -> Tensor:
