@@ -20,13 +20,14 @@ from symgrad.graph.ops.comparison import equal, less, not_equal, where
 from symgrad.graph.ops.elementwise import filled, float_operand
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.indexing import as_int64, take_along_axis
-from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.picking import checked_index, pick
 from symgrad.graph.ops.powers import logaddexp
 from symgrad.graph.ops.slicing import concat, stack
 from symgrad.graph.ops.structure import expand_dims, reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim
+from symgrad.nn.operand_shapes import shaped
 from symgrad.nn.reductions import Reduction, reduced
 
 
@@ -69,9 +70,9 @@ def ctc(
     _require_rank("log_probs", scores, 3)
     time, batch, classes = scores.shape
     _require_blank(blank, classes)
-    texts = match_shape(_integers("labels", labels, 2), (batch, as_tensor(labels).shape[1]))
-    steps = match_shape(_integers("input_lengths", input_lengths, 1), (batch,))
-    lengths = match_shape(_integers("label_lengths", label_lengths, 1), (batch,))
+    texts = _integers("labels", labels, 2, batch)
+    steps = _integers("input_lengths", input_lengths, 1, batch)
+    lengths = _integers("label_lengths", label_lengths, 1, batch)
     steps, lengths = checked_index(steps, time + 1), checked_index(lengths, texts.shape[1] + 1)
     states = _states(texts, lengths, blank, classes)
     likelihood = _log_likelihood(scores, states, steps, lengths)
@@ -89,21 +90,22 @@ def _require_rank(name: str, given: Tensor, ndim: int) -> None:
         raise ShapeError("ctc", problem, source=user_source())
 
 
-def _require_blank(blank: int, classes: Any) -> None:
+def _require_blank(blank: int, classes: Dim) -> None:
     if blank < 0 or (isinstance(classes, int) and blank >= classes):
         problem = f"blank {blank} is none of {classes} classes"
         raise GraphError("ctc", problem, source=user_source())
 
 
-def _integers(name: str, given: Any, ndim: int) -> Tensor:
+def _integers(name: str, given: Any, ndim: int, batch: Dim) -> Tensor:
     tensor = as_tensor(given)
     if not tensor.dtype.is_integer:
         raise DTypeError("ctc", f"{name}: {tensor.type} are no integers", source=user_source())
     _require_rank(name, tensor, ndim)
-    return as_int64(tensor)
+    shape = (batch, *tensor.shape[1:])
+    return shaped("ctc", name, as_int64(tensor), "the batch of log_probs", shape)
 
 
-def _states(texts: Tensor, lengths: Tensor, blank: int, classes: Any) -> Tensor:
+def _states(texts: Tensor, lengths: Tensor, blank: int, classes: Dim) -> Tensor:
     """Return the classes of the states, (batch, 2 * length + 1): a blank around each label."""
     batch, length = texts.shape
     is_read = less(iota(texts.shape, 1), expand_dims(lengths, axis=1))

@@ -139,7 +139,7 @@ def binary_cross_entropy_with_logits(
 def focal(
     logits: Any,
     targets: Any,
-    alpha: float = 0.25,
+    alpha: float | None = 0.25,
     gamma: float = 2.0,
     *,
     reduction: Reduction = "mean",

@@ -18,7 +18,6 @@ from symgrad.graph.ops.counting import searchsorted
 from symgrad.graph.ops.elementwise import broadcast_together, filled, float_operand
 from symgrad.graph.ops.gathering import scatter_rows
 from symgrad.graph.ops.indexing import as_int64
-from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.ordering import sort, top_k
 from symgrad.graph.ops.picking import checked_index
 from symgrad.graph.ops.reduction import any as any_of
@@ -26,6 +25,7 @@ from symgrad.graph.ops.reduction import argmax, mean
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import expand_dims, reshape
 from symgrad.graph.public_ops import public
+from symgrad.nn.operand_shapes import shaped
 
 
 @public()
@@ -81,10 +81,7 @@ def confusion_matrix(predictions: Any, labels: Any, classes: int) -> Tensor:
         _integers("confusion_matrix", name, given)
         for name, given in (("predictions", predictions), ("labels", labels))
     )
-    if found.ndim != wanted.ndim:
-        problem = f"predictions: {found.type} and labels: {wanted.type} differ in shape"
-        raise ShapeError("confusion_matrix", problem, source=user_source())
-    found = match_shape(found, wanted.shape)
+    found = shaped("confusion_matrix", "predictions", found, "labels", wanted.shape)
     places = [checked_index(reshape(given, (-1,)), classes) for given in (wanted, found)]
     ones = filled(places[0].shape, 1, dtypes.int64)
     return scatter_rows(filled((classes, classes), 0, dtypes.int64), ones, places, 0)
@@ -108,12 +105,10 @@ def auc(scores: Any, labels: Any) -> Tensor:
     array(0.875, dtype=float32)
     """
     given, truth = float_operand(scores), as_tensor(labels)
-    if given.ndim != truth.ndim:
-        problem = f"scores: {given.type} and labels: {truth.type} differ in shape"
-        raise ShapeError("auc", problem, source=user_source())
+    truth = shaped("auc", "labels", truth, "scores", given.shape)
     flat = reshape(given, (-1,))
     is_true = truth if truth.dtype.is_bool else not_equal(truth, 0)
-    counted = cast(reshape(match_shape(is_true, given.shape), (-1,)), dtypes.int64)
+    counted = cast(reshape(is_true, (-1,)), dtypes.int64)
     ordered = sort(flat)
     # Twice the rank, which for ties is the mean of theirs.
     below = searchsorted(ordered, flat, side="left")

@@ -380,7 +380,8 @@ def measure(made: Configuration) -> dict[str, Array]:
 def main() -> None:
     """Write the file anew."""
     assert torch.__version__.split("+")[0] == VERSION, torch.__version__
-    arrays, rows = {}, []
+    arrays: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
     for maker, count in COUNTS.items():
         for seed in range(count):
             made, name = maker(Draw(1000 * len(rows) + seed)), f"{maker.__name__}-{seed}"

@@ -24,7 +24,8 @@ def _run(build: Callable[..., Any], *arrays: Any, dtype: str = "float32") -> lis
     xs = [sg.placeholder(a.shape, a.dtype) for a in given]
     y = build(*xs)
     floats = [x for x in xs if x.dtype.is_float]
-    graph = Graph([y, *sg.gradients(y, floats, unconnected_gradients="zero")], xs)
+    grads = sg.gradients(y, floats, unconnected_gradients="zero")
+    graph = Graph([y, *(g for g in grads if g is not None)], xs)
     with np.errstate(all="ignore"):
         found = evaluate_reference(graph, given)
         for one, other in zip(found, evaluate_loops(graph, given), strict=True):
@@ -37,7 +38,7 @@ def test_cross_entropy_of_huge_logits_is_exact(dtype):
     logits = [[1e4, -1e4, 0.0], [1e4, 1e4, -1e4], [-1e4, 0.0, 1e4]]
     build = partial(sg.nn.cross_entropy, reduction="none")
     losses, grad = _run(build, logits, [0, 1, 0], dtype=dtype)
-    np.testing.assert_allclose(losses, [0, np.log(2), 2e4], rtol=1e-6)
+    np.testing.assert_allclose(losses, [0.0, np.log(2), 2e4], rtol=1e-6)
     np.testing.assert_allclose(grad, [[0, 0, 0], [0.5, -0.5, 0], [-1, 0, 1]])
 
 
@@ -165,7 +166,7 @@ def test_vectors_that_are_equal_have_no_direction():
 
 def test_a_margin_that_is_just_met_has_the_gradient_of_one_that_is_missed():
     _, to_x, to_y, _ = _run(sg.nn.margin_ranking, [1.0], [1.0], [1.0])
-    assert (to_x, to_y) == (-1, 1)
+    assert (float(to_x[0]), float(to_y[0])) == (-1, 1)
     _, to_x, _ = _run(sg.nn.hinge, [1.0], [1.0])
     assert to_x == -1
 
