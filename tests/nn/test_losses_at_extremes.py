@@ -39,7 +39,7 @@ def test_cross_entropy_of_huge_logits_is_exact(dtype):
     build = partial(sg.nn.cross_entropy, reduction="none")
     losses, grad = _run(build, logits, [0, 1, 0], dtype=dtype)
     np.testing.assert_allclose(losses, np.array([0, np.log(2), 2e4]), rtol=1e-6)
-    np.testing.assert_allclose(grad, [[0, 0, 0], [0.5, -0.5, 0], [-1, 0, 1]])
+    np.testing.assert_allclose(grad, np.array([[0, 0, 0], [0.5, -0.5, 0], [-1, 0, 1]]))
 
 
 def test_a_small_loss_of_large_logits_keeps_its_digits():
