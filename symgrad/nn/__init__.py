@@ -21,6 +21,10 @@ from symgrad.nn.activations import softmax as softmax
 from symgrad.nn.activations import softmin as softmin
 from symgrad.nn.activations import softplus as softplus
 from symgrad.nn.batch_norm import batch_norm as batch_norm
+from symgrad.nn.class_losses import cross_entropy as cross_entropy
+from symgrad.nn.class_losses import multi_margin as multi_margin
+from symgrad.nn.class_losses import nll as nll
+from symgrad.nn.ctc_loss import ctc as ctc
 from symgrad.nn.dropouts import alpha_dropout as alpha_dropout
 from symgrad.nn.dropouts import dropout as dropout
 from symgrad.nn.dropouts import dropout1d as dropout1d
@@ -31,11 +35,6 @@ from symgrad.nn.gating import glu as glu
 from symgrad.nn.gating import gumbel_softmax as gumbel_softmax
 from symgrad.nn.layers import bilinear as bilinear
 from symgrad.nn.layers import embedding as embedding
-from symgrad.nn.class_losses import cross_entropy as cross_entropy
-from symgrad.nn.class_losses import multi_margin as multi_margin
-from symgrad.nn.class_losses import nll as nll
-from symgrad.nn.ctc_loss import ctc as ctc
-from symgrad.nn.layers import dropout as dropout
 from symgrad.nn.layers import linear as linear
 from symgrad.nn.losses import binary_cross_entropy as binary_cross_entropy
 from symgrad.nn.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
@@ -48,6 +47,13 @@ from symgrad.nn.losses import kl_div as kl_div
 from symgrad.nn.losses import l1 as l1
 from symgrad.nn.losses import margin_ranking as margin_ranking
 from symgrad.nn.losses import mse as mse
+from symgrad.nn.losses import poisson_nll as poisson_nll
+from symgrad.nn.losses import smooth_l1 as smooth_l1
+from symgrad.nn.losses import soft_margin as soft_margin
+from symgrad.nn.metrics import accuracy as accuracy
+from symgrad.nn.metrics import auc as auc
+from symgrad.nn.metrics import confusion_matrix as confusion_matrix
+from symgrad.nn.metrics import top_k_accuracy as top_k_accuracy
 from symgrad.nn.norms import group_norm as group_norm
 from symgrad.nn.norms import instance_norm as instance_norm
 from symgrad.nn.norms import layer_norm as layer_norm
@@ -67,22 +73,15 @@ from symgrad.nn.resampling import channel_shuffle as channel_shuffle
 from symgrad.nn.resampling import interpolate as interpolate
 from symgrad.nn.resampling import pixel_shuffle as pixel_shuffle
 from symgrad.nn.resampling import pixel_unshuffle as pixel_unshuffle
-from symgrad.nn.smooth import celu as celu
-from symgrad.nn.smooth import log1mexp as log1mexp
-from symgrad.nn.smooth import mish as mish
-from symgrad.nn.smooth import softsign as softsign
-from symgrad.nn.smooth import squareplus as squareplus
-from symgrad.nn.losses import poisson_nll as poisson_nll
-from symgrad.nn.losses import smooth_l1 as smooth_l1
-from symgrad.nn.losses import soft_margin as soft_margin
-from symgrad.nn.metrics import accuracy as accuracy
-from symgrad.nn.metrics import auc as auc
-from symgrad.nn.metrics import confusion_matrix as confusion_matrix
-from symgrad.nn.metrics import top_k_accuracy as top_k_accuracy
 from symgrad.nn.row_losses import cosine_distance as cosine_distance
 from symgrad.nn.row_losses import cosine_embedding as cosine_embedding
 from symgrad.nn.row_losses import cosine_similarity as cosine_similarity
 from symgrad.nn.row_losses import multilabel_soft_margin as multilabel_soft_margin
 from symgrad.nn.row_losses import triplet as triplet
+from symgrad.nn.smooth import celu as celu
+from symgrad.nn.smooth import log1mexp as log1mexp
+from symgrad.nn.smooth import mish as mish
+from symgrad.nn.smooth import softsign as softsign
+from symgrad.nn.smooth import squareplus as squareplus
 
 __all__ = _publish(globals())

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from tests.nn.basic_layers import BASIC
 from tests.nn.layer import Layer
+from tests.nn.loss_layers import LOSSES
 from tests.nn.norm_layers import NORMS
 
-LAYERS: tuple[Layer, ...] = (*BASIC, *NORMS)
-from tests.nn.loss_layers import LOSSES
-
-LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES)
+LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS)
