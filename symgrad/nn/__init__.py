@@ -20,6 +20,8 @@ from symgrad.nn.activations import silu as silu
 from symgrad.nn.activations import softmax as softmax
 from symgrad.nn.activations import softmin as softmin
 from symgrad.nn.activations import softplus as softplus
+from symgrad.nn.attention import multi_head_attention as multi_head_attention
+from symgrad.nn.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from symgrad.nn.batch_norm import batch_norm as batch_norm
 from symgrad.nn.class_losses import cross_entropy as cross_entropy
 from symgrad.nn.class_losses import multi_margin as multi_margin
@@ -69,6 +71,11 @@ from symgrad.nn.piecewise import sparse_plus as sparse_plus
 from symgrad.nn.piecewise import sparse_sigmoid as sparse_sigmoid
 from symgrad.nn.piecewise import tanh_shrink as tanh_shrink
 from symgrad.nn.piecewise import threshold as threshold
+from symgrad.nn.recurrent import gru as gru
+from symgrad.nn.recurrent import gru_cell as gru_cell
+from symgrad.nn.recurrent import lstm as lstm
+from symgrad.nn.recurrent import lstm_cell as lstm_cell
+from symgrad.nn.recurrent import rnn_cell as rnn_cell
 from symgrad.nn.resampling import channel_shuffle as channel_shuffle
 from symgrad.nn.resampling import interpolate as interpolate
 from symgrad.nn.resampling import pixel_shuffle as pixel_shuffle
