@@ -27,7 +27,8 @@ from symgrad.graph.ops.views import swapaxes
 from symgrad.graph.public_ops import public
 from symgrad.graph.types import TensorType
 from symgrad.nn.dropouts import dropout as drop
-from symgrad.random.generator import Generator
+from symgrad.random.draws import Draws
+from symgrad.random.keyed import draws_of
 
 
 @public()
@@ -40,7 +41,7 @@ def scaled_dot_product_attention(
     causal: bool = False,
     scale: Any = None,
     dropout: float = 0.0,
-    generator: Generator | None = None,
+    generator: Any = None,
 ) -> Tensor:
     """Scaled dot-product attention: average the values of keys by how well they match each query.
 
@@ -56,7 +57,8 @@ def scaled_dot_product_attention(
     a float one is added to the scores, where -inf hides a key. If `causal`, query i attends to the
     keys up to i only; both apply. A query that attends to nothing gives 0, and nothing gets a
     gradient through it. `scale`, by default 1 / sqrt(width), is a number or a scalar tensor.
-    `dropout` is the rate at which weights are dropped, as in `sg.nn.dropout`, by `generator`.
+    `dropout` is the rate at which weights are dropped, as in `sg.nn.dropout`, by `generator`, a
+    generator or a key.
 
     The gradient reaches `q`, `k`, `v`, a float `mask` and `scale`. Nothing overflows, however large
     the scores; those of 16-bit floats, and all that is made of them, are float32 until the result
@@ -69,7 +71,7 @@ def scaled_dot_product_attention(
 
     Raises `ShapeError` for sizes that do not fit, heads of `q` that those of `k` do not divide and
     a mask that does not broadcast; `DTypeError` for a mask of integers; `GraphError` for a rate of
-    dropout that is not in [0, 1), or has no generator.
+    dropout that is not in [0, 1) or has no generator.
 
     A. Vaswani and others, "Attention is all you need", 2017; J. Ainslie and others, "GQA", 2023,
     for grouped heads; M. N. Rabe and C. Staats, "Self-attention does not need O(n²) memory", 2021,
@@ -78,9 +80,7 @@ def scaled_dot_product_attention(
     op = "scaled_dot_product_attention"
     queries, keys, values = map(float_operand, promote_operands(op, q, k, v))
     _check_operands(op, queries, keys, values)
-    if dropout and generator is None:
-        raise GraphError(op, f"dropout {dropout} needs a generator", source=user_source())
-    rate = (dropout, generator) if dropout and generator is not None else None
+    rate = _rate(op, dropout, generator)
     return _attend(op, queries, keys, values, mask, causal, scale, rate)
 
 
@@ -152,7 +152,7 @@ def _attend(
     mask: Any,
     causal: bool,
     scale: Any,
-    rate: tuple[float, Generator] | None,
+    rate: tuple[float, Draws] | None,
 ) -> Tensor:
     """Return attention of operands that fit, 16-bit ones computed in float32."""
     dtype = q.dtype
@@ -175,7 +175,7 @@ def _attend(
     return cast(found, dtype)
 
 
-def _weighted(scores: Tensor, v: Tensor, rate: tuple[float, Generator] | None) -> Tensor:
+def _weighted(scores: Tensor, v: Tensor, rate: tuple[float, Draws] | None) -> Tensor:
     """Return the average of `v` by the softmax of `scores`, 0 where all of these are -inf.
 
     The weights are divided by their sum behind the product: there are fewer values than weights.
@@ -191,6 +191,17 @@ def _weighted(scores: Tensor, v: Tensor, rate: tuple[float, Generator] | None) -
         weights = drop(weights, *rate)
     # The greatest weight is 1: no sum is 0 but that of a query that attends to nothing.
     return divide(matmul(weights, v), where(equal(total, 0), 1, total))
+
+
+def _rate(op: str, dropout: float, generator: Any) -> tuple[float, Draws] | None:
+    """Return the rate of dropout and what draws for it; None without dropout."""
+    if not 0 <= dropout < 1:
+        raise GraphError(op, f"dropout {dropout} is not in [0, 1)", source=user_source())
+    if not dropout:
+        return None
+    if generator is None:
+        raise GraphError(op, f"dropout {dropout} needs a generator", source=user_source())
+    return dropout, draws_of(op, generator)
 
 
 def _scale(op: str, scale: Any, q: Tensor) -> Any:

@@ -5,9 +5,11 @@ A new part brings a file of rows, `tests/nn/<part>_layers.py`, and an import her
 
 from __future__ import annotations
 
+from tests.nn.attention_layers import ATTENTION
 from tests.nn.basic_layers import BASIC
 from tests.nn.layer import Layer
 from tests.nn.loss_layers import LOSSES
 from tests.nn.norm_layers import NORMS
 
 LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS)
+LAYERS: tuple[Layer, ...] = (*BASIC, *ATTENTION)
