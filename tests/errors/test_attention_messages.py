@@ -20,7 +20,8 @@ def f(*shape: int) -> Any:
 
 X, W, H = f(2, 3), f(3, 8), f(2, 2)
 MASK = sg.placeholder((4, 5), "int32")
-attend, many = sg.nn.scaled_dot_product_attention, sg.nn.multi_head_attention
+attend: Any = sg.nn.scaled_dot_product_attention
+many: Any = sg.nn.multi_head_attention
 
 ATTENTION = [
     (lambda: attend(f(2, 4, 3), f(2, 5, 2), f(2, 5, 3)),
