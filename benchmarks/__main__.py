@@ -13,6 +13,7 @@ from benchmarks import (
     loops,
     lstm,
     matmul,
+    networks,
     optimizer,
     overhead,
     profiles,
@@ -28,6 +29,7 @@ from benchmarks.report import options, write_json
 # needs two cores comes before those that keep to one.
 BENCHMARKS = (
     threads,
+    networks,
     overhead,
     functional_calls,
     train_step,

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.__main__ import NAMES
 from benchmarks.array_cases import ARRAY_CASES
+from benchmarks.networks import NETWORKS
 from benchmarks.report import Bar, Report
 from benchmarks.scaling import FAMILIES, exponent
 from benchmarks.timing import Times, interleave
@@ -145,6 +146,15 @@ def test_an_lstm_is_measured_and_its_largest_kernels_are_named(long_reports):
     rows = {row["library"]: row for row in long_reports["lstm"]["rows"]}
     assert rows["symgrad"]["steps/s"] > 0
     assert sum("GFLOP/s" in note for note in long_reports["lstm"]["notes"]) == 5
+
+
+@pytest.mark.slow
+def test_every_network_is_measured_on_one_thread_and_on_two(long_reports):
+    rows = [row for row in long_reports["networks"]["rows"] if row["library"] == "symgrad"]
+    assert {(row["network"], row["threads"]) for row in rows} == {
+        (network.name, threads) for network in NETWORKS for threads in (1, 2)
+    }
+    assert all(row["ms a step"] > 0 for row in rows)
 
 
 @pytest.mark.slow

@@ -13,11 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
-def run_example(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_example(
+    name: str, *arguments: str, folder: Path, timeout: int = 120
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "examples" / name), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout
     )
 
 
@@ -67,6 +69,32 @@ def check_char_lstm(folder: Path) -> None:
     check_picture(folder, "curve.png")
 
 
+def check_gpt(folder: Path) -> None:
+    """Let it learn for a tenth of its time: more than how often characters are, and not enough."""
+    arguments = "--steps", "48", "--out", "curve.png"
+    done = run_example("gpt.py", *arguments, folder=folder, timeout=300)
+    assert done.returncode == 1
+    alone, _pairs, before, after = bits_of_gpt(done)
+    assert 2.8 < after < alone < 6 < before
+    assert float(found(r"steps per second: ([\d,.]+)", done.stdout)) > 0
+    check_picture(folder, "curve.png")
+
+
+def bits_of_gpt(done: subprocess.CompletedProcess[str]) -> list[float]:
+    """Check what was written, and return the bits by characters, by pairs, before and after."""
+    assert "Warning" not in done.stderr
+    texts = done.stdout.splitlines()[:4]
+    assert [len(text) for text in texts] == [64] * 4
+    assert all(text.startswith("The following ") for text in texts)
+    assert len(set(texts)) == 4
+    assert float(found(r"logits with a cache differ by ([\d.e-]+)", done.stdout)) < 1e-4
+    simple = re.search(r"of characters: ([\d.]+), of pairs: ([\d.]+)", done.stdout)
+    own = re.search(r"bits per character: ([\d.]+) before, ([\d.]+) after", done.stdout)
+    assert simple
+    assert own
+    return [float(bits) for bits in (*simple.groups(), *own.groups())]
+
+
 def check_fixed_point(folder: Path) -> None:
     done = run_example("fixed_point.py", "--out", "progress.png", folder=folder)
     assert done.returncode == 0, done.stderr
@@ -102,6 +130,7 @@ CHECKS = {
     "digits.py": check_digits,
     "digits_step.py": check_digits_step,
     "char_lstm.py": check_char_lstm,
+    "gpt.py": check_gpt,
     "fixed_point.py": check_fixed_point,
 }
 
@@ -132,6 +161,14 @@ def test_an_lstm_learns_to_write(tmp_path):
     sample = done.stdout.splitlines()[0]
     assert len(sample) == 400
     assert sample.count(" ") > 30, "nothing that looks like words"
+
+
+@pytest.mark.slow
+def test_a_transformer_learns_more_than_pairs_of_characters(tmp_path):
+    done = run_example("gpt.py", "--out", "curve.png", folder=tmp_path, timeout=900)
+    assert done.returncode == 0, done.stderr
+    _alone, pairs, _before, after = bits_of_gpt(done)
+    assert after < 2.8 < pairs
 
 
 @pytest.mark.slow

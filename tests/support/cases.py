@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.array_cases import ARRAY_CASES
+from tests.support.attention_cases import ATTENTION
 from tests.support.case import Case
 from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
@@ -25,6 +26,7 @@ CASES: tuple[Case, ...] = (
     *SORTING,
     *COMPOSITIONS,
     *LAYER_OPS,
+    *ATTENTION,
     *ARRAY_CASES,
     *CONTROL_CASES,
     *WRITING,
