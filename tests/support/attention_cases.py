@@ -53,7 +53,8 @@ _X, _H = Real((4, 3)), Real((4, 2))
 
 ATTENTION = (
     Case("attention", None, lambda q, k, v, seen: _attend(q, k, v, mask=seen, causal=True),
-         _causal, (_Q, Real((4, 5, 2)), Real((4, 5, 1)), Truth((3, 5))), (float32, float16), slack=64,
+         _causal, (_Q, Real((4, 5, 2)), Real((4, 5, 1)), Truth((3, 5))), (float32, float16),
+         slack=64,
          also=(((1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1)), ((2, 0, 2), (2, 4, 2), (2, 4, 1), (0, 4)),
                ((2, 3, 2), (2, 0, 2), (2, 0, 1), (3, 0)))),
     Case("attention_of_grouped_heads", None, lambda q, k, v, added: _attend(q, k, v, mask=added),
