@@ -166,7 +166,7 @@ def run(config: Config, operands: dict[str, Array]) -> dict[str, Array]:
 def main() -> None:
     """Write all of it."""
     assert torch.__version__.startswith("2.13"), torch.__version__
-    written: dict[str, Array] = {}
+    written: dict[str, Any] = {}
     configs = []
     for number in range(COUNT):
         config, operands = configure(np.random.default_rng(number), number)

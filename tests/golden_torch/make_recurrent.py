@@ -85,7 +85,7 @@ def run(layer: str, operands: dict[str, Array], rng: np.random.Generator) -> dic
 def main() -> None:
     """Write all of it."""
     assert torch.__version__.startswith("2.13"), torch.__version__
-    written: dict[str, Array] = {}
+    written: dict[str, Any] = {}
     configs = []
     for number in range(COUNT):
         rng, layer = np.random.default_rng(number), LAYERS[number % len(LAYERS)]
