@@ -11,5 +11,4 @@ from tests.nn.layer import Layer
 from tests.nn.loss_layers import LOSSES
 from tests.nn.norm_layers import NORMS
 
-LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS)
-LAYERS: tuple[Layer, ...] = (*BASIC, *ATTENTION)
+LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS, *ATTENTION)
