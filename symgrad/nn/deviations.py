@@ -23,7 +23,7 @@ from symgrad.graph.ops.structure import Axes
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class Deviations:
     """What a norm takes from its operand; `mean` and `variance` keep the axes with size 1."""
 
     deviation: Tensor
@@ -31,7 +31,7 @@ class Moments:
     variance: Tensor
 
 
-def moments_over(x: Tensor, axes: Axes) -> Moments:
+def moments_over(x: Tensor, axes: Axes) -> Deviations:
     """Return the deviations of `x` from its mean over `axes`, and the mean of their squares.
 
     No axis among `axes` may be known to be empty.
@@ -46,4 +46,4 @@ def moments_over(x: Tensor, axes: Axes) -> Moments:
     rest = add(subtract(pivot, rounded), distance)
     deviation = subtract(subtract(x, rounded), rest)
     variance = mean_over(multiply(deviation, deviation), axes, keepdims=True)
-    return Moments(deviation, mean, variance)
+    return Deviations(deviation, mean, variance)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from symgrad.runtime.entry_layout import Layout
+from symgrad.runtime.entry_layout import EntryLayout
 from symgrad.runtime.entry_record import (
     RECORD_FIELDS,
     SPEC_FIELDS,
@@ -54,7 +54,7 @@ WORDS, SLOW_PATH, ON_FAILURE = range(3)
 SYMBOLS = ("call", "into")
 
 
-def emit_entry_module(layout: Layout) -> ir.Module:
+def emit_entry_module(layout: EntryLayout) -> ir.Module:
     """Emit `call(*inputs)` and `into(*inputs, *outputs)` for objects laid out as `layout` says."""
     module = ir.Module("entry")
     emitter = _Emitter(module, layout)
@@ -66,7 +66,7 @@ def emit_entry_module(layout: Layout) -> ir.Module:
 class _Emitter:
     """Emits the functions: those that both entries use first, at construction."""
 
-    def __init__(self, module: ir.Module, layout: Layout) -> None:
+    def __init__(self, module: ir.Module, layout: EntryLayout) -> None:
         self.module = module
         self.layout = layout
         self.externals = {

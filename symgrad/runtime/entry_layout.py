@@ -34,7 +34,7 @@ _PYTHON_FUNCTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EntryLayout:
     """Byte offsets in the C structures of an object, an array and a tuple."""
 
     object_type: int
@@ -50,7 +50,7 @@ class Layout:
 class Platform:
     """The layout of this process, and the addresses of what the entry calls (symbol -> address)."""
 
-    layout: Layout
+    layout: EntryLayout
     imports: tuple[tuple[str, int], ...]
 
 
@@ -67,15 +67,15 @@ def verified_platform() -> Platform:
     return Platform(layout, (*functions, none, *_numpy_imports()))
 
 
-def assumed_layout() -> Layout:
+def assumed_layout() -> EntryLayout:
     """Return the layout that the headers of CPython 3 and NumPy 2 declare."""
     # PyArrayObject after its head: data, nd (an int, padded), dimensions, strides, base, descr,
     # flags. The head is two words, unless the interpreter has no global lock.
     pointer, ndim, dims, _strides, _base, descr, flags = (16 + 8 * word for word in range(7))
-    return Layout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__)
+    return EntryLayout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__)
 
 
-def verify_layout(layout: Layout) -> None:
+def verify_layout(layout: EntryLayout) -> None:
     """Compare what `layout` finds in real objects with what Python says of them.
 
     Raises `CompileError` for any difference.
