@@ -36,7 +36,7 @@ from symgrad.graph.formulas import Table
 
 # What each file is about, and how the names of its tables begin.
 FILES = {
-    "gamma_tables": ("the gamma function", ("GAMMALN", "DIGAMMA", "SIN_PI", "COS_PI")),
+    "gamma_tables": ("the gamma function", ("GAMMALN", "DIGAMMA", "SIN_PI", "SINC_PI", "COS_PI")),
     "error_tables": ("error and Bessel functions", ("ERFCX", "QUANTILE", "I0", "I1")),
     "quadrature_tables": ("incomplete functions", ("EXP_TAIL", "ATANH_TAIL", "GAUSS")),
 }
@@ -124,6 +124,10 @@ def _digamma_tail(t: mpf) -> mpf:
 
 def _sin_pi(z: mpf) -> mpf:
     return mp.sin(mp.pi * mp.sqrt(z)) / mp.sqrt(z) if z > mpf("1e-30") else mp.pi
+
+
+def _sinc_pi(z: mpf) -> mpf:
+    return _sin_pi(z) / mp.pi
 
 
 def _cos_pi(z: mpf) -> mpf:
@@ -224,6 +228,8 @@ def polynomials() -> list[Fit]:
             _digamma_tail, lambda _: mpf(12), 0.0, 1 / 9, (5, 11)),
         Fit("SIN_PI", "sin(pi*r)/r in r**2 for |r| <= 1/2", _sin_pi,
             lambda _: 1 / mp.pi, 0.0, 0.25, (5, 9)),
+        Fit("SINC_PI", "sin(pi*r)/(pi*r) in r**2 for |r| <= 1/2", _sinc_pi, _one, 0.0, 0.25,
+            (5, 9)),
         Fit("EXP_TAIL", "(e**v - 1 - v) / v**2 for |v| <= 0.4", _exp_tail,
             lambda _: mpf(2), -0.4, 0.4, (6, 11)),
         Fit("ATANH_TAIL", "2 * (atanh(s)/s - 1) / s**2 in s**2 for |s| <= 0.2", _atanh_tail,

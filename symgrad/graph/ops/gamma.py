@@ -117,11 +117,12 @@ def _digamma_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
     result = digamma_above(is_reflected.choose(size, x))
     # digamma(|x|) + 1/|x| - pi * cot(pi*x), where the tangent is one of the nearest integer's
-    # distance, which is exact.
+    # distance, which is exact. The factor pi is in the table: a product with it would round twice
+    # more, of the largest term where they cancel.
     distance = x - x.round()
     square = distance * distance
-    cotangent = polynomial(square, table.COS_PI) / (distance * polynomial(square, table.SIN_PI))
-    reflected = (result + 1.0 / size) - math.pi * cotangent
+    cotangent = polynomial(square, table.COS_PI) / (distance * polynomial(square, table.SINC_PI))
+    reflected = (result + 1.0 / size) - cotangent
     is_pole = is_reflected & ~(abs(distance) > 0.0)
     result = is_reflected.choose(reflected, result)
     return is_pole.choose(x.like(math.nan), result)
