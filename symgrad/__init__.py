@@ -165,6 +165,8 @@ from symgrad.graph.ops.counting import digitize as digitize
 from symgrad.graph.ops.counting import histogram as histogram
 from symgrad.graph.ops.counting import lexsort as lexsort
 from symgrad.graph.ops.counting import searchsorted as searchsorted
+from symgrad.graph.ops.covariance import corrcoef as corrcoef
+from symgrad.graph.ops.covariance import cov as cov
 from symgrad.graph.ops.cumulative import cumprod as cumprod
 from symgrad.graph.ops.cumulative import cumsum as cumsum
 from symgrad.graph.ops.cumulative import cumulative_prod as cumulative_prod
@@ -187,6 +189,7 @@ from symgrad.graph.ops.indexing import one_hot as one_hot
 from symgrad.graph.ops.indexing import scatter_add as scatter_add
 from symgrad.graph.ops.indexing import take as take
 from symgrad.graph.ops.indexing import take_along_axis as take_along_axis
+from symgrad.graph.ops.interpolation import interp as interp
 from symgrad.graph.ops.joining import array_split as array_split
 from symgrad.graph.ops.joining import atleast_1d as atleast_1d
 from symgrad.graph.ops.joining import atleast_2d as atleast_2d
@@ -205,7 +208,14 @@ from symgrad.graph.ops.joining import vsplit as vsplit
 from symgrad.graph.ops.joining import vstack as vstack
 from symgrad.graph.ops.marks import prevent_gradient as prevent_gradient
 from symgrad.graph.ops.membership import isin as isin
+from symgrad.graph.ops.nan_positions import nanargmax as nanargmax
+from symgrad.graph.ops.nan_positions import nanargmin as nanargmin
+from symgrad.graph.ops.nan_positions import nancumprod as nancumprod
+from symgrad.graph.ops.nan_positions import nancumsum as nancumsum
 from symgrad.graph.ops.order_statistics import median as median
+from symgrad.graph.ops.order_statistics import nanmedian as nanmedian
+from symgrad.graph.ops.order_statistics import nanpercentile as nanpercentile
+from symgrad.graph.ops.order_statistics import nanquantile as nanquantile
 from symgrad.graph.ops.order_statistics import percentile as percentile
 from symgrad.graph.ops.order_statistics import quantile as quantile
 from symgrad.graph.ops.ordering import argsort as argsort
@@ -288,6 +298,8 @@ from symgrad.graph.ops.trigonometry import deg2rad as deg2rad
 from symgrad.graph.ops.trigonometry import rad2deg as rad2deg
 from symgrad.graph.ops.trigonometry import sinc as sinc
 from symgrad.graph.ops.trigonometry import tan as tan
+from symgrad.graph.ops.vector_products import cross as cross
+from symgrad.graph.ops.vector_products import kron as kron
 from symgrad.graph.ops.views import matrix_transpose as matrix_transpose
 from symgrad.graph.ops.views import moveaxis as moveaxis
 from symgrad.graph.ops.views import repeat as repeat

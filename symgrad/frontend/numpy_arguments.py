@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.late_binding import BoundFunction
 
@@ -19,6 +21,8 @@ ADAPTERS: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {}
 
 # What NumPy's functions are told about memory, which is no matter of a graph: any value will do.
 _ABOUT_MEMORY = {"order", "subok", "copy", "like", "optimize", "overwrite_input"}
+# Of these `order` says in which order elements are counted.
+_COUNTED_IN_ORDER = {np.reshape, np.ravel, np.unravel_index, np.ravel_multi_index}
 _ABSENT = object()
 
 
@@ -104,7 +108,9 @@ def _check_named(
 
 
 def _is_default(function: Callable[..., Any], name: str, value: Any) -> bool:
-    if name in _ABOUT_MEMORY or (name in ("out", "device") and value is None):
+    if name in _ABOUT_MEMORY and not (name == "order" and function in _COUNTED_IN_ORDER):
+        return True
+    if name in ("out", "device") and value is None:
         return True
     parameter = _parameters(function).get(name)
     default = _ABSENT if parameter is None else parameter.default

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 _ON_ARRAYS = "sg.run or a compiled step, and NumPy on the array that it returns"
 _NEW_VALUE = "sg.where, or x.at[...], which give a new tensor: a tensor never changes"
-_STATIC_SIZE = "a function of sg whose size= makes the shape of the result known"
-_SORTED = "sg.sort or sg.argsort"
 
 METHODS = {
     "reduce": "sg.sum, sg.prod, sg.max, sg.min, sg.any or sg.all",
@@ -20,46 +18,31 @@ METHODS = {
 }
 
 _INSTEAD = {
-    _NEW_VALUE: "copyto fill_diagonal place put put_along_axis putmask insert resize",
-    _STATIC_SIZE: (
-        "argwhere compress extract flatnonzero nonzero trim_zeros union1d intersect1d setdiff1d "
-        "setxor1d unique unique_all unique_counts unique_inverse unique_values"
+    _NEW_VALUE: "copyto fill_diagonal place put putmask",
+    "sg.put_along_axis, which gives a new tensor: a tensor never changes": "put_along_axis",
+    # Of what a condition or equality chooses only a run tells how much it is.
+    "sg.unique_values with size=": "unique unique_values",
+    "sg.unique_all with size=": "unique_all",
+    "sg.unique_counts with size=": "unique_counts",
+    "sg.unique_inverse with size=": "unique_inverse",
+    "sg.unique_values of sg.concat([x, y], axis=None), with size=": "union1d",
+    "sg.isin, and sg.nonzero of it with size=": "intersect1d setdiff1d setxor1d",
+    "sg.nonzero of sg.ravel(x), with size=": "flatnonzero",
+    "sg.stack of sg.nonzero(x, size=), with axis=-1": "argwhere",
+    "sg.where, which keeps the shape": "trim_zeros",
+    "sg.sort: there are no complex tensors": "sort_complex",
+    "sg.vmap, or sg.map over a leading axis": "apply_along_axis",
+    "sg.bincount with length=, of sg.digitize of each coordinate": "histogram2d histogramdd",
+    "sg.einsum, which chooses an order itself": "einsum_path",
+    "NumPy on the roots or coefficients, or sums of powers: x * (x * a + b) + c": (
+        "poly polydiv polyfit polyint polymul roots"
     ),
-    _SORTED: "argpartition partition sort_complex argsort sort lexsort",
-    "sg.map, or sg.vmap": "apply_along_axis apply_over_axes piecewise",
-    "sg.where, or sg.switch_case for branches of which one runs": "choose",
-    "sg.argmax or sg.argmin of sg.where(sg.isnan(x), limit, x)": "nanargmax nanargmin",
-    "sg.cumulative_sum or sg.cumulative_prod of sg.where(sg.isnan(x), 0, x)": (
-        "nancumsum nancumprod cumsum cumprod cumulative_sum cumulative_prod"
-    ),
-    "sg.median or sg.quantile": ("median quantile percentile nanmedian nanquantile nanpercentile"),
-    "sg.histogram or sg.bincount with length=": (
-        "bincount digitize histogram histogram2d histogram_bin_edges histogramdd"
-    ),
-    "sg.searchsorted": "searchsorted interp",
-    "sg.gradients for derivatives, sg.diff for differences": "gradient",
-    "sg.matmul of what is left when sg.mean is subtracted": "corrcoef cov",
-    "sg.nn.conv, or sg.matmul of slices": "convolve correlate",
-    "sg.einsum": "cross einsum_path kron",
-    "sums of powers: x * (x * a + b) + c": (
-        "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots vander"
-    ),
-    "sg.arange and sg.linspace, and sg.exp of them": "geomspace linspace logspace",
-    "sg.floor_divide and sg.remainder by the sizes of the axes": (
-        "ravel_multi_index unravel_index"
-    ),
-    "sg.arange and sg.expand_dims": ("diag_indices_from tril_indices_from triu_indices_from ix_"),
-    "sg.bitwise_and and shifts": "packbits unpackbits bitwise_count",
+    "sg.exp of sg.linspace between the logarithms": "geomspace",
+    "sg.bitwise_left_shift, sg.bitwise_right_shift and sg.bitwise_or": "packbits unpackbits",
     "str(x), or sg.Graph(x) for the program": "array2string array_repr array_str",
     "x.dtype and sg.result_type": "common_type min_scalar_type",
-    "sg.special.i0e": "i0",
-    "real numbers: there are no complex tensors": "angle",
     "sg.run, and sg.save for variables": "save savetxt savez savez_compressed",
-    "sg.floor and sg.log2": "frexp",
-    "sg.multiply by sg.pow(2.0, n)": "ldexp",
-    "sg.nextafter": "spacing",
-    "sg.remainder in an sg.while_loop": "gcd lcm",
-    "sg.where of sg.diff": "unwrap",
+    "sg.isnan: there are no dates": "isnat",
 }
 _BY_NAME = {name: instead for instead, names in _INSTEAD.items() for name in names.split()}
 
@@ -72,3 +55,8 @@ def instead_of(name: str) -> str:
 def is_named(name: str) -> bool:
     """Return whether there is a hint for `name` of its own."""
     return name in _BY_NAME
+
+
+def named_instead() -> set[str]:
+    """Return the functions and ufuncs for which there is a hint of their own."""
+    return set(_BY_NAME)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import ShapeError, user_source
 from symgrad.frontend import creation
 from symgrad.frontend.numpy_arguments import adapts, refuse
 from symgrad.graph.dtypes import DTypeLike, as_dtype
@@ -41,13 +42,24 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 
 
 @adapts("reshape", np.reshape)
-def _reshape(a: Any, /, shape: Any) -> Any:
-    return structure.reshape(a, shape)
+def _reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    if not _is_column_major("reshape", order):
+        return structure.reshape(a, shape)
+    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return views.reverse_axes(structure.reshape(views.reverse_axes(a), sizes[::-1]))
+
+
+def _is_column_major(op: str, order: str) -> bool:
+    """Return whether the first axis runs fastest; "A" and "K" ask memory, which is row-major."""
+    if order not in ("C", "F", "A", "K"):
+        problem = f"order {order!r} is neither 'C' nor 'F'"
+        raise ShapeError(f"numpy.{op}", problem, source=user_source())
+    return order == "F"
 
 
 @adapts("ravel", np.ravel)
-def _ravel(a: Any) -> Tensor:
-    return joining.ravel(a)
+def _ravel(a: Any, order: str = "C") -> Tensor:
+    return joining.ravel(views.reverse_axes(a) if _is_column_major("ravel", order) else a)
 
 
 @adapts("expand_dims", np.expand_dims)

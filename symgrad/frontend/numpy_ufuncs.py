@@ -1,6 +1,7 @@
 """NumPy's ufuncs on tensors: calls, their options and methods, and those composed of ops.
 
-A ufunc that is one op says so where the op is declared (`symgrad/graph/public_ops.py`).
+A ufunc that is one op says so where the op is declared (`symgrad/graph/public_ops.py`). Composed
+ones of integers and of the exponents of floats are in `numpy_exact.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _REDUCES: dict[np.ufunc, Callable[..., Any]] = {
 _IRRELEVANT = {"casting", "order", "subok"}
 
 
-def _composes(*ufuncs: np.ufunc) -> Callable[[BoundFunction], BoundFunction]:
+def composes(*ufuncs: np.ufunc) -> Callable[[BoundFunction], BoundFunction]:
+    """Make what is decorated stand for `ufuncs`, which are no op of their own."""
+
     def declare(function: BoundFunction) -> BoundFunction:
         COMPOSED.update(dict.fromkeys(ufuncs, function))
         return function
@@ -115,12 +118,12 @@ def _outer(ufunc: np.ufunc, inputs: Sequence[Any], given: Mapping[str, Any]) -> 
 # --------------------------------------------------------------------------------- composed of ops
 
 
-@_composes(np.divmod)
+@composes(np.divmod)
 def _divmod(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
 
 
-@_composes(np.modf)
+@composes(np.modf)
 def _modf(x: Any) -> tuple[Tensor, Tensor]:
     """Return the fraction and the whole, both with the sign of `x`; of an infinity 0 and it."""
     x = float_operand(x)
@@ -142,12 +145,12 @@ def _sign_with_zeros(x: Tensor) -> Tensor:
     return comparison.where(is_negative, filled(x.shape, -1, x.dtype), filled(x.shape, 1, x.dtype))
 
 
-@_composes(np.fmax)
+@composes(np.fmax)
 def _fmax(x: Any, y: Any) -> Tensor:
     return _number_of_two(arithmetic.maximum, x, y)
 
 
-@_composes(np.fmin)
+@composes(np.fmin)
 def _fmin(x: Any, y: Any) -> Tensor:
     return _number_of_two(arithmetic.minimum, x, y)
 
@@ -161,7 +164,7 @@ def _number_of_two(meet: Callable[..., Tensor], x: Any, y: Any) -> Tensor:
     return comparison.where(comparison.isnan(x), y, found)
 
 
-@_composes(np.heaviside)
+@composes(np.heaviside)
 def _heaviside(x: Any, y: Any) -> Tensor:
     x, y = promote_operands("heaviside", float_operand(x), y)
     step = comparison.where(comparison.less(x, 0), filled(x.shape, 0, x.dtype), 1.0)
@@ -169,13 +172,13 @@ def _heaviside(x: Any, y: Any) -> Tensor:
     return comparison.where(comparison.isnan(x), x, found)
 
 
-@_composes(np.matvec)
+@composes(np.matvec)
 def _matvec(x: Any, y: Any) -> Tensor:
     column = structure.expand_dims(as_tensor(y), -1)
     return structure.squeeze(contraction.matmul(x, column), -1)
 
 
-@_composes(np.vecmat)
+@composes(np.vecmat)
 def _vecmat(x: Any, y: Any) -> Tensor:
     row = structure.expand_dims(as_tensor(x), -2)
     return structure.squeeze(contraction.matmul(row, y), -2)

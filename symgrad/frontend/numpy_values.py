@@ -25,6 +25,7 @@ from symgrad.graph.ops import (
     conversion,
     diagonals,
     differences,
+    float_parts,
     indexing,
     joining,
     membership,
@@ -32,9 +33,7 @@ from symgrad.graph.ops import (
     reduction,
     slicing,
     statistics,
-    structure,
     summation,
-    views,
 )
 from symgrad.graph.ops.elementwise import filled
 
@@ -169,6 +168,11 @@ def _round(a: Any, decimals: int = 0) -> Tensor:
     return back(arithmetic.round(shift(x, scale)), scale)
 
 
+@adapts("trunc", np.fix)
+def _fix(x: Any) -> Tensor:
+    return float_parts.trunc(x)
+
+
 @adapts("sort", np.sort)
 def _sort(a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None) -> Tensor:
     x = joining.ravel(a) if axis is None else as_tensor(a)
@@ -192,23 +196,6 @@ def _ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     ends = [None if end is None else joining.ravel(end) for end in (to_begin, to_end)]
     parts = [part for part in (ends[0], found, ends[1]) if part is not None]
     return slicing.concat(parts)
-
-
-@adapts("sum", np.trapezoid)
-def _trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    values = as_tensor(y)
-    axis = normalize_axis("trapezoid", axis, values.ndim)
-    size = values.shape[axis]
-    before = views.narrow(values, axis, 0, size - 1)
-    after = views.narrow(values, axis, 1, size - 1)
-    steps: Any = dx
-    if x is not None:
-        places = as_tensor(x)
-        steps = differences.diff(places, axis=0 if places.ndim == 1 else axis)
-        if places.ndim == 1:
-            steps = structure.reshape(steps, (-1, *(1,) * (values.ndim - axis - 1)))
-    areas = arithmetic.multiply(steps, arithmetic.divide(arithmetic.add(before, after), 2.0))
-    return reduction.sum(areas, axis)
 
 
 @adapts("isclose", np.isclose)

@@ -1,8 +1,8 @@
 """NumPy's dispatch protocols on tensors: `numpy.exp(x)` or `numpy.sum(x, axis=0)` builds graph.
 
 Which op stands for a function of NumPy's is declared where the op is defined
-(`symgrad/graph/public_ops.py`), or by an adapter in `numpy_shapes`, `numpy_values`, `numpy_ufuncs`
-and `numpy_reductions`. What stands for nothing is refused, and so is an argument without a meaning,
+(`symgrad/graph/public_ops.py`), or by an adapter in a module `numpy_*` beside this
+one. What stands for nothing is refused, and so is an argument without a meaning,
 by a `DTypeError` that says what to use. The text and the views of graphs are bound to their methods
 here too.
 """
@@ -17,7 +17,10 @@ import numpy as np
 
 from symgrad.errors import GraphError, user_source
 from symgrad.frontend import namespace
-from symgrad.frontend import numpy_shapes as numpy_shapes  # which declares adapters
+from symgrad.frontend import numpy_exact as numpy_exact  # which declares ufuncs
+from symgrad.frontend import numpy_formulas as numpy_formulas  # which declares adapters
+from symgrad.frontend import numpy_positions as numpy_positions  # likewise
+from symgrad.frontend import numpy_shapes as numpy_shapes  # likewise
 from symgrad.frontend import numpy_values as numpy_values  # likewise
 from symgrad.frontend.container import Container, leafwise
 from symgrad.frontend.numpy_arguments import ADAPTERS, call_adapter, call_op, refuse

@@ -11,6 +11,7 @@ from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.layer_op_cases import LAYER_OPS
 from tests.support.loss_cases import LOSS_CASES
+from tests.support.numerical_cases import NUMERICAL
 from tests.support.prefix_cases import PREFIX_SCANS
 from tests.support.random_cases import RANDOM
 from tests.support.sorting_cases import SORTING
@@ -33,4 +34,5 @@ CASES: tuple[Case, ...] = (
     *PREFIX_SCANS,
     *RANDOM,
     *LOSS_CASES,
+    *NUMERICAL,
 )

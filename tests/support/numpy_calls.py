@@ -1,7 +1,7 @@
-"""Calls of NumPy's functions and ufuncs, by their names, which arrays and tensors both take.
+"""Calls of NumPy's functions, by their names, which arrays and tensors both take.
 
-What stands here builds graph for tensors; what stands in `REFUSED` is refused for them. Together
-they are all functions of NumPy's that ask its operands (`__array_function__`) and all its ufuncs.
+What stands here builds graph for tensors. Together with what `numpy_refused` has they are all
+functions of NumPy's that ask their operands (`__array_function__`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ T = (np.arange(12) % 3 == 1).reshape(3, 4)  # truth values
 Call = Callable[..., Any]
 
 
-def _names(text: str) -> set[str]:
-    return set(text.split())
-
-
 def _holes(x: Any) -> Any:
     """Return `x` with nan in some places."""
     return np.where(np.abs(x) < 0.3, np.float32(np.nan), x)
@@ -34,13 +30,16 @@ FUNCTIONS: dict[str, list[Call]] = {
     "allclose": [lambda x, y, i, t: np.allclose(x, x + 1e-9, rtol=0, atol=1e-8)],
     "amax": [lambda x, y, i, t: np.amax(x, 1)],
     "amin": [lambda x, y, i, t: np.amin(x, axis=0, keepdims=True)],
+    "angle": [lambda x, y, i, t: np.angle(x), lambda x, y, i, t: np.angle(x, deg=True)],
     "any": [lambda x, y, i, t: np.any(x), lambda x, y, i, t: np.any(x > 0, axis=1, where=t)],
     "append": [
         lambda x, y, i, t: np.append(x, y, axis=1),
         lambda x, y, i, t: np.append(x, [1.0, 2.0]),
     ],
+    "apply_over_axes": [lambda x, y, i, t: np.apply_over_axes(np.sum, x, [0, -1])],
     "argmax": [lambda x, y, i, t: np.argmax(-x, axis=1, keepdims=True)],
     "argmin": [lambda x, y, i, t: np.argmin(y, 0, out=None)],
+    "argpartition": [lambda x, y, i, t: np.argpartition(-x, 2, axis=1)[:, 2]],
     "argsort": [
         lambda x, y, i, t: np.argsort(i[::-1], axis=1),
     ],
@@ -70,22 +69,64 @@ FUNCTIONS: dict[str, list[Call]] = {
     "broadcast_arrays": [lambda x, y, i, t: np.broadcast_arrays(x[:1], y)[0]],
     "broadcast_to": [lambda x, y, i, t: np.broadcast_to(x, (2, 3, 4))],
     "can_cast": [lambda x, y, i, t: np.can_cast(x, np.float64)],
+    "choose": [
+        lambda x, y, i, t: np.choose(i % 2, [x, y]),
+        lambda x, y, i, t: np.choose(i, [x, y[0], 7.0], mode="clip"),
+        lambda x, y, i, t: np.choose(i, np.stack([x, y]), mode="wrap"),
+    ],
     "clip": [
         lambda x, y, i, t: np.clip(x, 0, 0.5),
         lambda x, y, i, t: np.clip(x, None, y, out=None),
         lambda x, y, i, t: np.clip(x, min=-0.5),
     ],
     "column_stack": [lambda x, y, i, t: np.column_stack((x[0], y[0], x.T))],
+    "compress": [
+        lambda x, y, i, t: np.compress([True, False, True], x, axis=0),
+        lambda x, y, i, t: np.compress([False, True, False, True], x),
+    ],
     "concat": [lambda x, y, i, t: np.concat([x, y], axis=None)],
     "concatenate": [lambda x, y, i, t: np.concatenate((x, y), 1, dtype="float64")],
+    "convolve": [
+        *(
+            lambda x, y, i, t, mode=mode, n=n: np.convolve(x[0], np.ravel(y)[:n], mode)
+            for mode in ("full", "same", "valid")
+            for n in (1, 2, 3, 4, 7)
+        ),
+    ],
     "copy": [lambda x, y, i, t: np.copy(x, order="K")],
+    "corrcoef": [lambda x, y, i, t: np.corrcoef(x * y, y[:1] * x[:1])],
+    "correlate": [
+        *(
+            lambda x, y, i, t, mode=mode, n=n: np.correlate(x[0], np.ravel(y)[:n], mode)
+            for mode in ("full", "same", "valid")
+            for n in (1, 2, 3, 4, 7)
+        ),
+        lambda x, y, i, t: np.correlate(i[0], i[1][:2]),
+    ],
     "count_nonzero": [lambda x, y, i, t: np.count_nonzero(i, axis=1, keepdims=True)],
+    "cov": [
+        lambda x, y, i, t: np.cov(x),
+        lambda x, y, i, t: np.cov(x[0]),
+        lambda x, y, i, t: np.cov(x, y, rowvar=False, bias=True),
+        lambda x, y, i, t: np.cov(x, fweights=[1, 2, 3, 1], aweights=[0.5, 1.0, 0.25, 2.0]),
+        lambda x, y, i, t: np.cov(x, aweights=y[0], ddof=0),
+    ],
+    "cross": [
+        lambda x, y, i, t: np.cross(x, y, axis=0),
+        lambda x, y, i, t: np.cross(x[:, :3], y[0, :3]),
+        lambda x, y, i, t: (
+            np.cross(x, y[:, 1:], axisa=0, axisb=1, axisc=0)
+            if x.shape[1] == 3
+            else np.cross(x[:, :3], y.T[:3], axisa=1, axisb=1, axisc=0)
+        ),
+    ],
     "cumprod": [lambda x, y, i, t: np.cumprod(x, axis=1)],
     "cumsum": [lambda x, y, i, t: np.cumsum(x), lambda x, y, i, t: np.cumsum(i, 0, out=None)],
     "cumulative_prod": [lambda x, y, i, t: np.cumulative_prod(x[0], include_initial=True)],
     "cumulative_sum": [lambda x, y, i, t: np.cumulative_sum(x, axis=1)],
     "delete": [lambda x, y, i, t: np.delete(x, [0, 2], axis=1), lambda x, y, i, t: np.delete(x, 5)],
     "diag": [lambda x, y, i, t: np.diag(x, 1), lambda x, y, i, t: np.diag(x[0], k=-1)],
+    "diag_indices_from": [lambda x, y, i, t: np.diag_indices_from(x[:, :3])],
     "diagflat": [lambda x, y, i, t: np.diagflat(x[:2], 1)],
     "diagonal": [lambda x, y, i, t: np.diagonal(np.stack([x, y]), 1)],
     "diff": [
@@ -103,6 +144,8 @@ FUNCTIONS: dict[str, list[Call]] = {
     "einsum": [lambda x, y, i, t: np.einsum("ij,kj->ik", x, y, optimize=True)],
     "empty_like": [lambda x, y, i, t: np.empty_like(x).shape],
     "expand_dims": [lambda x, y, i, t: np.expand_dims(x, (0, 3))],
+    "extract": [lambda x, y, i, t: np.extract([1, 0, 0, 1], x)],
+    "fix": [lambda x, y, i, t: np.fix(x * 4)],
     "flip": [lambda x, y, i, t: np.flip(x), lambda x, y, i, t: np.flip(m=x, axis=1)],
     "fliplr": [lambda x, y, i, t: np.fliplr(x)],
     "flipud": [lambda x, y, i, t: np.flipud(x)],
@@ -110,16 +153,40 @@ FUNCTIONS: dict[str, list[Call]] = {
         lambda x, y, i, t: np.full_like(x, 2),
         lambda x, y, i, t: np.full_like(x, 2, dtype=int, shape=(2,)),
     ],
+    "gradient": [
+        lambda x, y, i, t: np.gradient(x * x),
+        lambda x, y, i, t: np.gradient(x * x, 0.5, axis=1, edge_order=2),
+        lambda x, y, i, t: np.gradient(x * x, 0.5, np.cumsum(y[0]), edge_order=2),
+        lambda x, y, i, t: np.gradient(y[0] ** 3, [0.0, 0.25, 1.0, 3.0]),
+        lambda x, y, i, t: np.gradient(y[0, :2] ** 3),
+        lambda x, y, i, t: np.gradient(i),
+    ],
     "histogram": [
         lambda x, y, i, t: np.histogram(x, 4, (-1, 1))[0],
     ],
+    "histogram_bin_edges": [lambda x, y, i, t: np.histogram_bin_edges(x, 4)],
     "hsplit": [lambda x, y, i, t: np.hsplit(x, 2)[1]],
     "hstack": [lambda x, y, i, t: np.hstack([x, y]), lambda x, y, i, t: np.hstack((x[0], y[0]))],
+    "i0": [lambda x, y, i, t: np.i0(x * 3)],
     "imag": [lambda x, y, i, t: np.imag(x)],
     "inner": [lambda x, y, i, t: np.inner(x, y)],
+    "insert": [
+        lambda x, y, i, t: np.insert(x, 1, 5.0),
+        lambda x, y, i, t: np.insert(x, [0, 3, 3], y[:, :3], axis=1),
+        lambda x, y, i, t: np.insert(x, 2, y[:, :2].T, axis=1),
+        lambda x, y, i, t: np.insert(x, slice(0, 4, 2), 1.5, axis=1),
+        lambda x, y, i, t: np.insert(x, [-1], y[:, :2], axis=1),
+    ],
+    "interp": [
+        lambda x, y, i, t: np.interp(x * 3, y[0], x[1]),
+        lambda x, y, i, t: np.interp(x * 3, y[0], x[1], left=-9.0, right=9.0),
+        lambda x, y, i, t: np.interp(x * 9, [2.0, -0.5, 1.0], [1.0, 2.0, 5.0], period=3.0),
+        lambda x, y, i, t: np.interp(0.75, [0.5], [7.0], left=1.0),
+        lambda x, y, i, t: np.interp(_holes(x), [0.0, 0.5, 0.5, 1.0], [0.0, 1.0, 2.0, 3.0]),
+    ],
+    "isclose": [lambda x, y, i, t: np.isclose(_holes(x), _holes(x), equal_nan=True)],
     "iscomplex": [lambda x, y, i, t: np.iscomplex(x)],
     "iscomplexobj": [lambda x, y, i, t: np.iscomplexobj(x)],
-    "isclose": [lambda x, y, i, t: np.isclose(_holes(x), _holes(x), equal_nan=True)],
     "isin": [
         lambda x, y, i, t: np.isin(i, [1, 5, -4]),
         lambda x, y, i, t: np.isin(x, x[1], invert=True),
@@ -128,8 +195,20 @@ FUNCTIONS: dict[str, list[Call]] = {
     "isposinf": [lambda x, y, i, t: np.isposinf(x / 0)],
     "isreal": [lambda x, y, i, t: np.isreal(x)],
     "isrealobj": [lambda x, y, i, t: np.isrealobj(x)],
+    "ix_": [lambda x, y, i, t: x[np.ix_([0, 2], i[1] - i[1, 0])]],
+    "kron": [lambda x, y, i, t: np.kron(x, y[:2]), lambda x, y, i, t: np.kron(i[0], i)],
     "lexsort": [
         lambda x, y, i, t: np.lexsort((x[0], y[0])),
+    ],
+    "linspace": [
+        lambda x, y, i, t: np.linspace(x, y, 5),
+        lambda x, y, i, t: np.linspace(x, 1.0, 4, endpoint=False, axis=-1),
+        lambda x, y, i, t: np.linspace(x[0], y, 3, retstep=True),
+        lambda x, y, i, t: np.linspace(x[0, 0], 2, 1),
+    ],
+    "logspace": [
+        lambda x, y, i, t: np.logspace(x, y, 3, base=2),
+        lambda x, y, i, t: np.logspace(x[0, 0], 1, 3, axis=0),
     ],
     "matrix_transpose": [lambda x, y, i, t: np.matrix_transpose(x)],
     "max": [
@@ -148,10 +227,28 @@ FUNCTIONS: dict[str, list[Call]] = {
     "min": [lambda x, y, i, t: np.min(x, initial=-2), lambda x, y, i, t: np.min(i, (0, 1))],
     "moveaxis": [lambda x, y, i, t: np.moveaxis(x, 0, 1)],
     "nan_to_num": [lambda x, y, i, t: np.nan_to_num(_holes(x), nan=2.0)],
+    "nanargmax": [
+        lambda x, y, i, t: np.nanargmax(_holes(x), axis=0),
+        lambda x, y, i, t: np.nanargmax(i),
+    ],
+    "nanargmin": [lambda x, y, i, t: np.nanargmin(_holes(x), axis=0, keepdims=True)],
+    "nancumprod": [lambda x, y, i, t: np.nancumprod(_holes(x), axis=1)],
+    "nancumsum": [lambda x, y, i, t: np.nancumsum(_holes(x))],
     "nanmax": [lambda x, y, i, t: np.nanmax(_holes(x), axis=1)],
     "nanmean": [lambda x, y, i, t: np.nanmean(_holes(x), 0)],
+    "nanmedian": [
+        lambda x, y, i, t: np.nanmedian(_holes(x), axis=1, keepdims=True),
+        lambda x, y, i, t: np.nanmedian(np.where(t[0], np.nan, x)[:, ::-1], axis=0),
+    ],
     "nanmin": [lambda x, y, i, t: np.nanmin(_holes(x))],
+    "nanpercentile": [lambda x, y, i, t: np.nanpercentile(_holes(x), [30, 100], axis=(0, 1))],
     "nanprod": [lambda x, y, i, t: np.nanprod(_holes(x), axis=0)],
+    "nanquantile": [
+        *(
+            lambda x, y, i, t, m=m: np.nanquantile(_holes(x), [0.1, 0.62], axis=1, method=m)
+            for m in ("linear", "lower", "higher", "midpoint", "nearest")
+        ),
+    ],
     "nanstd": [lambda x, y, i, t: np.nanstd(_holes(x), axis=0, ddof=1)],
     "nansum": [lambda x, y, i, t: np.nansum(_holes(x), axis=1, keepdims=True)],
     "nanvar": [lambda x, y, i, t: np.nanvar(_holes(x))],
@@ -165,23 +262,44 @@ FUNCTIONS: dict[str, list[Call]] = {
             for mode in ("edge", "reflect", "symmetric", "wrap")
         ),
     ],
+    "partition": [lambda x, y, i, t: np.partition(-x, 2, axis=1)[:, 2]],
     "percentile": [
         lambda x, y, i, t: np.percentile(x, 30, axis=0),
     ],
     "permute_dims": [lambda x, y, i, t: np.permute_dims(x, (1, 0))],
+    "piecewise": [
+        lambda x, y, i, t: np.piecewise(x, [x < -0.5, x > 0.5], [np.negative, np.exp, 2.0]),
+        lambda x, y, i, t: np.piecewise(x[0], x[0] > -0.5, [lambda v, n: v + n], 3),
+    ],
+    "polyadd": [lambda x, y, i, t: np.polyadd(x[0], [1.0, 2.0])],
+    "polyder": [lambda x, y, i, t: np.polyder(x[0]), lambda x, y, i, t: np.polyder(x[0], 2)],
+    "polysub": [lambda x, y, i, t: np.polysub(x[0, :2], y[0])],
+    "polyval": [lambda x, y, i, t: np.polyval(x[0], y), lambda x, y, i, t: np.polyval([1, 2], i)],
     "prod": [lambda x, y, i, t: np.prod(y, 1, initial=2), lambda x, y, i, t: np.prod(i, where=t)],
     "ptp": [lambda x, y, i, t: np.ptp(x, axis=1, keepdims=True)],
     "quantile": [
         lambda x, y, i, t: np.quantile(x, [0.2, 0.5], method="lower"),
     ],
-    "ravel": [lambda x, y, i, t: np.ravel(x, order="C")],
+    "ravel": [
+        lambda x, y, i, t: np.ravel(x, order="C"),
+        lambda x, y, i, t: np.ravel(x, order="F"),
+    ],
+    "ravel_multi_index": [
+        lambda x, y, i, t: np.ravel_multi_index((i, i), (3, 5), mode=("wrap", "clip")),
+        lambda x, y, i, t: np.ravel_multi_index((i, i), (3, 5), mode="wrap", order="F"),
+    ],
     "real": [lambda x, y, i, t: np.real(x)],
     "real_if_close": [lambda x, y, i, t: np.real_if_close(x)],
     "repeat": [
         lambda x, y, i, t: np.repeat(x, 2, axis=0),
         lambda x, y, i, t: np.repeat(x, [0, 2, 1, 3], axis=1),
     ],
-    "reshape": [lambda x, y, i, t: np.reshape(x, (4, -1), copy=None)],
+    "reshape": [
+        lambda x, y, i, t: np.reshape(x, (4, -1), copy=None),
+        lambda x, y, i, t: np.reshape(x, (2, -1, 3), order="F"),
+        lambda x, y, i, t: np.reshape(x, -1, "F"),
+    ],
+    "resize": [lambda x, y, i, t: np.resize(x, (5, 4)), lambda x, y, i, t: np.resize(x, 3)],
     "result_type": [lambda x, y, i, t: np.dtype(np.result_type(x, np.float64))],
     "roll": [
         lambda x, y, i, t: np.roll(x, 1, axis=1),
@@ -236,8 +354,22 @@ FUNCTIONS: dict[str, list[Call]] = {
         lambda x, y, i, t: np.trapezoid(x, y[:, 0], axis=0),
     ],
     "tril": [lambda x, y, i, t: np.tril(x, -1)],
+    "tril_indices_from": [lambda x, y, i, t: np.tril_indices_from(x, -1)],
     "triu": [lambda x, y, i, t: np.triu(x, k=1)],
+    "triu_indices_from": [lambda x, y, i, t: np.triu_indices_from(x)],
+    "unravel_index": [
+        lambda x, y, i, t: np.unravel_index(i + 4, (3, 2, 5)),
+        lambda x, y, i, t: np.unravel_index(i + 4, (3, 2, 5), order="F"),
+    ],
     "unstack": [lambda x, y, i, t: np.unstack(x, axis=1)[2]],
+    "unwrap": [
+        lambda x, y, i, t: np.unwrap(x * 20, axis=0),
+        lambda x, y, i, t: np.unwrap(x * 20, discont=4.0, period=5.0),
+    ],
+    "vander": [
+        lambda x, y, i, t: np.vander(x[0]),
+        lambda x, y, i, t: np.vander(i[0], 3, increasing=True),
+    ],
     "var": [
         lambda x, y, i, t: np.var(x, axis=1, ddof=1, keepdims=True),
         lambda x, y, i, t: np.var(x, dtype=np.float64),
@@ -248,84 +380,3 @@ FUNCTIONS: dict[str, list[Call]] = {
     "where": [lambda x, y, i, t: np.where(x > 0, x, y), lambda x, y, i, t: np.where(i, 1.0, x)],
     "zeros_like": [lambda x, y, i, t: np.zeros_like(a=x, shape=(3,))],
 }
-
-# ---------------------------------------------------------------------------------------- ufuncs
-
-_OF_FLOAT = (
-    "absolute cbrt ceil cos cosh deg2rad exp exp2 expm1 fabs floor isfinite isinf isnan log1p "
-    "negative positive rad2deg rint sign signbit sin sinh square tan tanh trunc arcsin arccos "
-    "arctan arcsinh arctanh degrees radians conjugate modf"
-)
-_OF_POSITIVE = "log log10 log2 sqrt reciprocal arccosh"
-_OF_FLOATS = (
-    "add arctan2 copysign divide divmod equal float_power floor_divide fmax fmin fmod greater "
-    "greater_equal heaviside hypot less less_equal logaddexp logaddexp2 maximum minimum multiply "
-    "nextafter not_equal remainder subtract"
-)
-_OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor floor_divide remainder add multiply maximum"
-_OF_BOOLS = "logical_and logical_or logical_xor bitwise_and equal"
-
-
-def _one(name: str) -> Call:
-    return lambda x, y, i, t: getattr(np, name)(x)
-
-
-def _positive(name: str) -> Call:
-    return lambda x, y, i, t: getattr(np, name)(y + 1)
-
-
-def _two(name: str) -> Call:
-    return lambda x, y, i, t: getattr(np, name)(x, y)
-
-
-UFUNCS: dict[str, list[Call]] = {}
-for _group, _make in (
-    (_OF_FLOAT, _one),
-    (_OF_POSITIVE, _positive),
-    (_OF_FLOATS, _two),
-    (_OF_INTEGERS, lambda name: lambda x, y, i, t: getattr(np, name)(i, i[:1] * 2 + 11)),
-    (_OF_BOOLS, lambda name: lambda x, y, i, t: getattr(np, name)(t, t[:1])),
-):
-    for _name in _group.split():
-        UFUNCS.setdefault(_name, []).append(_make(_name))
-for _name, _call in {
-    "power": lambda x, y, i, t: np.power(y, x),
-    "left_shift": lambda x, y, i, t: np.left_shift(3, i + 4),
-    "right_shift": lambda x, y, i, t: np.right_shift(i, 1),
-    "invert": lambda x, y, i, t: np.invert(i),
-    "logical_not": lambda x, y, i, t: np.logical_not(t),
-    "matmul": lambda x, y, i, t: np.matmul(x, y.T),
-    "vecdot": lambda x, y, i, t: np.vecdot(x, y),
-    "matvec": lambda x, y, i, t: np.matvec(x, y[0]),
-    "vecmat": lambda x, y, i, t: np.vecmat(x[:, 0], y),
-    "ldexp": lambda x, y, i, t: np.ldexp(x, i),
-}.items():
-    UFUNCS.setdefault(_name, []).append(_call)
-
-# ------------------------------------------------------------------------------------- refusals
-
-REFUSED = _names(
-    """
-angle apply_along_axis apply_over_axes argpartition argwhere array2string array_repr
-array_str busday_count busday_offset choose common_type compress convolve copyto corrcoef
-correlate cov cross datetime_as_string diag_indices_from einsum_path extract fill_diagonal
-fix flatnonzero geomspace gradient histogram2d histogram_bin_edges histogramdd i0 insert
-interp intersect1d is_busday ix_ kron linspace logspace may_share_memory min_scalar_type
-nanargmax nanargmin nancumprod nancumsum nanmedian nanpercentile nanquantile packbits
-partition piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
-polyval put put_along_axis putmask ravel_multi_index resize roots save savetxt savez
-savez_compressed setdiff1d setxor1d shares_memory sort_complex tril_indices_from trim_zeros
-triu_indices_from union1d unique unique_all unique_counts unique_inverse unique_values
-unpackbits unravel_index unwrap vander
-"""
-)
-# The shape of what these give depends on data, unless our functions are told a size.
-NEED_A_SIZE = {
-    "bincount": ("length=", lambda x, y, i, t: np.bincount(i[0])),
-    "nonzero": ("size=", lambda x, y, i, t: np.nonzero(x)),
-}
-REFUSED_UFUNCS = _names(
-    """
-bitwise_count frexp gcd isnat lcm ldexp spacing
-"""
-)

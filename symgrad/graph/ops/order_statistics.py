@@ -1,4 +1,4 @@
-"""Order statistics: quantile, percentile and median, read off sorted elements."""
+"""Order statistics: quantile, percentile and median, read off sorted elements, with nan or not."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes
-from symgrad.graph.ops.arithmetic import add, ceil, clip, floor, multiply, round, subtract
-from symgrad.graph.ops.comparison import equal, isnan, logical_or, where
+from symgrad.graph.ops.arithmetic import (
+    add,
+    ceil,
+    clip,
+    floor,
+    maximum,
+    multiply,
+    round,
+    subtract,
+)
+from symgrad.graph.ops.comparison import equal, isnan, logical_not, logical_or, where
 from symgrad.graph.ops.gathering import gather
+from symgrad.graph.ops.indexing import take_along_axis
 from symgrad.graph.ops.ordering import sort
+from symgrad.graph.ops.reduction import sum
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
@@ -68,9 +79,44 @@ def median(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _quantile("median", x, 0.5, 1.0, axis, "linear", keepdims)
 
 
-def _quantile(
-    op: str, x: Any, q: Any, whole: float, axis: Any, method: str, keepdims: bool
+@public(functions=[np.nanquantile])
+def nanquantile(
+    x: Any, q: Any, /, axis: Any = None, *, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
+    """Return the quantile of the elements that are no nan: see `quantile`; nan where all are.
+
+    >>> sg.run(sg.nanquantile(sg.constant([4.0, float("nan"), 2.0, 3.0]), 0.5))
+    array(3., dtype=float32)
+    """
+    return _quantile("nanquantile", x, q, 1.0, axis, method, keepdims, skips_nan=True)
+
+
+@public(functions=[np.nanpercentile])
+def nanpercentile(
+    x: Any, q: Any, /, axis: Any = None, *, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """Return the quantile of `q` hundredths of the elements that are no nan: see `nanquantile`.
+
+    >>> sg.run(sg.nanpercentile(sg.constant([4.0, float("nan"), 2.0, 3.0]), 50))
+    array(3., dtype=float32)
+    """
+    return _quantile("nanpercentile", x, q, 100.0, axis, method, keepdims, skips_nan=True)
+
+
+@public(functions=[np.nanmedian])
+def nanmedian(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Return the median of the elements that are no nan: see `nanquantile`.
+
+    >>> sg.run(sg.nanmedian(sg.constant([4.0, float("nan"), 2.0])))
+    array(3., dtype=float32)
+    """
+    return _quantile("nanmedian", x, 0.5, 1.0, axis, "linear", keepdims, skips_nan=True)
+
+
+def _quantile(
+    op: str, x: Any, q: Any, whole: float, axis: Any, method: str, keepdims: bool, *,
+    skips_nan: bool = False,
+) -> Tensor:  # fmt: skip
     x = as_tensor(x)
     if method not in _METHODS:
         known = ", ".join(_METHODS)
@@ -83,17 +129,23 @@ def _quantile(
     size = rows.shape[-1]
     if size == 0:
         raise ShapeError(op, f"x: {x.type} has no elements along {axes}", source=user_source())
-    if isinstance(size, int) and isinstance(shares, np.ndarray):
-        found = _read_known(rows, size, shares, method)
+    if skips_nan:
+        found = _read_numbers(rows, as_tensor(shares), method)
+    elif isinstance(size, int) and isinstance(shares, np.ndarray):
+        found = _nan_where_one_is(rows, _read_known(rows, size, shares, method))
     else:
-        found = _read(rows, as_tensor(shares), method)
-    greatest = narrow(rows, rows.ndim - 1, size - 1, 1)
-    has_nan = broadcast_to(isnan(greatest), found.shape)
-    found = where(has_nan, broadcast_to(greatest, found.shape), found)
+        found = _nan_where_one_is(rows, _read(rows, as_tensor(shares), method))
     share_shape = shares.shape
     result = reshape(moveaxis(found, -1, 0), (*share_shape, *rows.shape[:-1]))
     places = [a + len(share_shape) for a in axes]
     return expand_dims(result, axis=tuple(places)) if keepdims and places else result
+
+
+def _nan_where_one_is(rows: Tensor, found: Tensor) -> Tensor:
+    """Return `found`, or nan for rows that end with one."""
+    greatest = narrow(rows, rows.ndim - 1, rows.shape[-1] - 1, 1)
+    has_nan = broadcast_to(isnan(greatest), found.shape)
+    return where(has_nan, broadcast_to(greatest, found.shape), found)
 
 
 def _rows(x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -132,6 +184,16 @@ def _read(rows: Tensor, shares: Tensor, method: str) -> Tensor:
     places = multiply(reshape(shares, (-1,)), cast(last, dtypes.float64))
     low, high, part = _between(places, method, floor, ceil, round)
     below, above = (gather(rows, [cast(p, dtypes.int64)], rows.ndim - 1) for p in (low, high))
+    return _interpolated(below, above, cast(as_tensor(part), rows.dtype))
+
+
+def _read_numbers(rows: Tensor, shares: Tensor, method: str) -> Tensor:
+    """Return the quantiles of what comes before nan in sorted rows; of nothing it is nan."""
+    count = sum(cast(logical_not(isnan(rows)), dtypes.int64), -1, keepdims=True)
+    last = cast(maximum(subtract(count, 1), 0), dtypes.float64)
+    places = multiply(last, reshape(cast(shares, dtypes.float64), (-1,)))
+    low, high, part = _between(places, method, floor, ceil, round)
+    below, above = (take_along_axis(rows, cast(p, dtypes.int64), axis=-1) for p in (low, high))
     return _interpolated(below, above, cast(as_tensor(part), rows.dtype))
 
 

@@ -16,6 +16,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import floor_divide, remainder, subtract
 from symgrad.graph.ops.comparison import less, logical_or, not_equal, where
+from symgrad.graph.ops.counting import size_tensor
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.ordering import argsort, search, sort
@@ -140,15 +141,10 @@ def _unique(op: str, x: Any, size: Dim | None, fill_value: Any) -> UniqueAll:
         values = where(is_there, values, filler)
     counts = subtract(following, starts)
     # Of each element in order, how many values begin up to it; then back to where it was.
-    all_starts = sort(where(is_first, position, count_of(flat)))
+    all_starts = sort(where(is_first, position, size_tensor(flat)))
     among = subtract(search(all_starts, position, "right"), 1)
     inverse = scatter_rows(filled((count,), 0, dtypes.int64), among, [order], 0)
     return UniqueAll(values, indices, reshape(inverse, x.shape), counts)
-
-
-def count_of(x: Tensor) -> Tensor:
-    """Return the size of a vector as an int64 tensor."""
-    return as_tensor(x.shape[0], dtypes.int64)
 
 
 def _first_positions(mask: Tensor, size: Dim) -> Tensor:
@@ -157,7 +153,7 @@ def _first_positions(mask: Tensor, size: Dim) -> Tensor:
     Where there are no more it is the size of the vector.
     """
     (count,) = mask.shape
-    none = count_of(mask)
+    none = size_tensor(mask)
     found = sort(where(mask, iota((count,), 0), none))
     rest = broadcast_to(none, (size + 1,))
     return narrow(concat([found, rest], axis=0), 0, 0, size + 1)
@@ -181,7 +177,7 @@ def nonzero(x: Any, /, *, size: Dim | None = None, fill_value: Any = 0) -> tuple
     flat = reshape(x, (-1,))
     mask = flat if x.dtype.is_bool else not_equal(flat, 0)
     places = narrow(_first_positions(mask, size), 0, 0, size)
-    is_there = less(places, count_of(flat))
+    is_there = less(places, size_tensor(flat))
     fillers = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * x.ndim
     if len(fillers) != x.ndim:
         raise ShapeError(

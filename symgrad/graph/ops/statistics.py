@@ -138,7 +138,8 @@ def _aligned(x: Tensor, weights: Tensor, axis: Any) -> Tensor:
     return reshape(weights, tuple(n if a in order else 1 for a, n in enumerate(x.shape)))
 
 
-def _without_nan(x: Any, value: float) -> Tensor:
+def without_nan(x: Any, value: float) -> Tensor:
+    """Return `x` with `value` in the place of nan; what was nan gets no gradient."""
     tensor = as_tensor(x)
     if not tensor.dtype.is_float:
         return tensor
@@ -148,26 +149,26 @@ def _without_nan(x: Any, value: float) -> Tensor:
 @public(functions=[np.nansum])
 def nansum(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Sum over `axis`, nan as 0; what is nan has gradient 0."""
-    return sum_over(_without_nan(x, 0), axis, keepdims=keepdims)
+    return sum_over(without_nan(x, 0), axis, keepdims=keepdims)
 
 
 @public(functions=[np.nanprod])
 def nanprod(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Multiply over `axis`, nan as 1; what is nan has gradient 0."""
-    return prod_over(_without_nan(x, 1), axis, keepdims=keepdims)
+    return prod_over(without_nan(x, 1), axis, keepdims=keepdims)
 
 
 @public(functions=[np.nanmax])
 def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis` that is no nan; nan where all are."""
-    return _nan_where_all_are(x, axis, keepdims, max_over(_without_nan(x, -np.inf), axis,
+    return _nan_where_all_are(x, axis, keepdims, max_over(without_nan(x, -np.inf), axis,
                                                           keepdims=keepdims))  # fmt: skip
 
 
 @public(functions=[np.nanmin])
 def nanmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the least element along `axis` that is no nan; nan where all are."""
-    return _nan_where_all_are(x, axis, keepdims, min_over(_without_nan(x, np.inf), axis,
+    return _nan_where_all_are(x, axis, keepdims, min_over(without_nan(x, np.inf), axis,
                                                           keepdims=keepdims))  # fmt: skip
 
 
@@ -186,7 +187,7 @@ def nanmean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 
 def _nanmean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    total = sum_over(_without_nan(x, 0), axis, keepdims=keepdims)
+    total = sum_over(without_nan(x, 0), axis, keepdims=keepdims)
     return divide(total, _numbers(x, axis, keepdims))
 
 
