@@ -2,7 +2,7 @@
 
 Each method checks its arguments, takes the random bits of a draw and builds what is computed from
 them. Where the bits come from is for `generator.py` and `keyed.py`; what is computed is in
-`distributions.py`, `rejection.py`, `gammas.py` and `discrete.py`.
+`distributions.py` and the modules beside it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from symgrad.random.parameters import (
     parameter,
 )
 from symgrad.random.rejection import poisson_samples, truncated_normal_samples
+from symgrad.random.rotations import orthogonal_matrices
 from symgrad.random.streams import Stream
 
 _MAX_SPAN = 2**32
@@ -363,6 +364,23 @@ class Draws(ABC):
         """
         sizes = as_shape("choice", shape)
         return chosen("choice", self._stream, a, sizes, bool(replace), p)
+
+    def orthogonal(self, n: int, shape: Any = (), dtype: DTypeLike = "float32") -> Tensor:
+        """Return orthogonal matrices of the Haar distribution: all rotations alike, and mirrored.
+
+        The result has `shape` and then n x n. Half of the matrices have the determinant 1 and half
+        -1. They are products of n reflections of normal vectors (G. W. Stewart, "The efficient
+        generation of random orthogonal matrices with an application to condition estimators",
+        1980). Raises `DTypeError` for an n that is no int and another dtype, `GraphError` for a
+        negative n.
+
+        >>> q = sg.run(sg.random.Generator(0).orthogonal(3))
+        >>> bool(np.allclose(q @ q.T, np.eye(3), atol=1e-6))
+        True
+        """
+        op = "orthogonal"
+        sizes, wanted, size = as_shape(op, shape), as_float(op, dtype), as_count(op, "n", n)
+        return orthogonal_matrices(self._stream(op, (*sizes, size, size)), size, sizes, wanted)
 
     def _words(self, op: str, shape: Shape) -> tuple[Tensor, Tensor]:
         return self._stream(op, shape).words(shape)

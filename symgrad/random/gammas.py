@@ -20,11 +20,10 @@ from symgrad.graph.ops.incomplete_gamma import gamma_draw_derivative
 from symgrad.graph.ops.portable import portable_exp, portable_log
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import sum
-from symgrad.graph.ops.slicing import place
-from symgrad.graph.ops.subscript import getitem
 from symgrad.passes.gradients.custom_gradient import custom_gradient
 from symgrad.random.distributions import portable_normal
 from symgrad.random.rejection import flat_parameter, gamma_parts
+from symgrad.random.rotations import sum_by_halves
 from symgrad.random.streams import Stream
 
 # Parts of a stream, beside the rounds of `rejection.py` and what follows them.
@@ -86,18 +85,8 @@ def dirichlet_samples(stream: Stream, alpha: Tensor) -> Tensor:
 
 
 def _sum_of_last(x: Tensor) -> Tensor:
-    """Return the sum along the last axis, which stays: by halves, an order no target changes."""
-    *lead, count = x.shape
-    if not isinstance(count, int):
-        return sum(x, axis=-1, keepdims=True)
-    width = 1 << (max(count, 1) - 1).bit_length()
-    if width != count:
-        x = place(x, (*lead, width), (0,) * x.ndim, (1,) * x.ndim)
-    while width > 1:
-        width //= 2
-        upper = getitem(x, (..., slice(width, 2 * width)))
-        x = add(getitem(x, (..., slice(0, width))), upper)
-    return x
+    """Return the sum along the last axis, which stays; of a known size in a portable order."""
+    return sum_by_halves(x) if isinstance(x.shape[-1], int) else sum(x, axis=-1, keepdims=True)
 
 
 def student_t_samples(stream: Stream, df: Tensor) -> Tensor:

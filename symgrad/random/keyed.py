@@ -138,3 +138,8 @@ def permutation(key: Any, x: Any) -> Tensor:
 def choice(key: Any, a: Any, shape: Any = (), *, replace: bool = True, p: Any = None) -> Tensor:
     """Return elements of `a`, or integers below it, as `Generator.choice`."""
     return _Keyed(key).choice(a, shape, replace=replace, p=p)
+
+
+def orthogonal(key: Any, n: int, shape: Any = (), dtype: DTypeLike = "float32") -> Tensor:
+    """Return orthogonal matrices of the Haar distribution, as `Generator.orthogonal`."""
+    return _Keyed(key).orthogonal(n, shape, dtype)

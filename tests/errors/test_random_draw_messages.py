@@ -61,6 +61,10 @@ _CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a parameter of bools": (
         lambda: RNG.student_t((2,), sg.constant([True, False])), TypeError,
         "student_t: df: bool[2] is no number"),
+    "a matrix of no int": (
+        lambda: RNG.orthogonal(2.0), TypeError, "orthogonal: n 2.0 is no int"),
+    "a matrix of a negative size": (
+        lambda: sg.random.orthogonal(KEY, -2), ValueError, "orthogonal: n -2 is negative"),
     "no categories": (
         lambda: RNG.categorical(1.0), ValueError,
         "categorical: logits: f32[] has no last axis of categories"),

@@ -149,7 +149,7 @@ W: Any = None  # wrong, also for a type checker
         (lambda: np.insert(X, X[0] > 0, 1.0), "numpy.insert: the shape of the result would depend"),
         (lambda: np.gradient(X, 1.0, 2.0, axis=0), "numpy.gradient: 2 spacings for 1 axes"),
         (lambda: np.gradient(X[:1], axis=0), "numpy.gradient: axis 0 of f: f32[1, 4] is too short"),
-        (lambda: np.gradient(X, edge_order=W), "numpy.gradient: edge_order None is neither 1 nor 2"),
+        (lambda: np.gradient(X, edge_order=W), "gradient: edge_order None is neither 1 nor 2"),
         (lambda: np.convolve(X[0], X), "numpy.convolve: v: f32[3, 4] is no vector"),
         (lambda: np.correlate(X[0], X[0], W), "numpy.correlate: mode None is none of valid"),
         (lambda: np.polyval(X, X), "numpy.polyval: p: f32[3, 4] is no vector of coefficients"),

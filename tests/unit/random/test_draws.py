@@ -19,6 +19,7 @@ from mpmath import mp
 import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.random import draws, streams
+from tests.support.draw_programs import DRAWS
 from tests.support.floors import TARGETS, compile_for, run_native, run_reference
 from tests.support.samples import (
     DEVIATIONS,
@@ -209,6 +210,43 @@ def test_counts_of_categories_add_up_and_have_their_moments() -> None:
     np.testing.assert_allclose(covariance, 40 * (np.diag(p) - np.outer(p, p)), atol=0.8)
 
 
+# --------------------------------------------------------------------------------- matrices
+
+
+@pytest.mark.parametrize(
+    ("n", "count"), [(3, 2000), *(pytest.param(n, 20_000, marks=pytest.mark.slow) for n in (2, 6))]
+)
+def test_orthogonal_matrices_are_spread_by_the_haar_measure(n: int, count: int) -> None:
+    q = sample(sg.random.orthogonal(KEY, n, (count,), "float64"))
+    assert q.shape == (count, n, n)
+    np.testing.assert_allclose(q @ q.swapaxes(1, 2), np.eye(n) + np.zeros_like(q), atol=4e-15)
+    sign = np.linalg.det(q).round().astype(int)
+    assert set(sign.tolist()) == {-1, 1}
+    assert abs(sign.mean()) < DEVIATIONS / math.sqrt(count)
+    # Moments of the Haar measure: of elements, of their squares, and of the trace and its square
+    # (P. Diaconis, M. Shahshahani, "On the eigenvalues of random matrices", 1994).
+    spread = DEVIATIONS / math.sqrt(count)
+    assert np.abs(q.mean(axis=0)).max() < 1.5 * spread
+    assert np.abs((q**2).mean(axis=0) - 1 / n).max() < 1.5 * spread
+    assert np.abs((q**4).mean(axis=0) - 3 / (n * (n + 2))).max() < 1.5 * spread
+    trace = q.trace(axis1=1, axis2=2)
+    assert abs(trace.mean()) < spread
+    assert abs((trace**2).mean() - 1) < 2 * spread
+    # An element of each row and column is spread as one of a normal vector scaled to 1, and so is
+    # what another rotation makes of the matrices.
+    turned = q @ np.linalg.qr(np.arange(1.0, n * n + 1).reshape(n, n) ** 0.5)[0]
+    for x in (q[:, 0, 0], q[:, n - 1, n - 1], turned[:, n - 1, 0]):
+        half = beta_distribution(0.5, (n - 1) / 2)
+        assert distance_at_some(x**2, half, 20) < KS_BOUND
+        assert abs(np.sign(x).mean()) < spread
+
+
+def test_orthogonal_matrices_of_few_rows_are_the_limits() -> None:
+    none, one = sample([sg.random.orthogonal(KEY, n, (40,)) for n in (0, 1)])
+    assert none.shape == (40, 0, 0)
+    assert set(one.ravel().tolist()) == {-1.0, 1.0}
+
+
 # --------------------------------------------------------------- parameters out of their range
 
 
@@ -242,41 +280,18 @@ def test_limits_of_parameters_are_reached() -> None:
 
 # -------------------------------------------------------------------------- the same everywhere
 
-_EXACT: dict[str, Callable[[sg.Tensor], sg.Tensor]] = {
-    "normal": lambda key: sg.random.normal(key, (5, 7), 1.0, 3.0),
-    "normal float64": lambda key: sg.random.normal(key, (67,), dtype="float64"),
-    "exponential": lambda key: sg.random.exponential(key, (67,)),
-    "gumbel": lambda key: sg.random.gumbel(key, (67,), "float64"),
-    "laplace": lambda key: sg.random.laplace(key, (67,)),
-    "cauchy": lambda key: sg.random.cauchy(key, (67,)),
-    "truncated_normal": lambda key: sg.random.truncated_normal(key, (3, 67), -1.0, [[1], [2], [9]]),
-    "gamma": lambda key: sg.random.gamma(key, (67,), 0.7),
-    "many gamma": lambda key: sg.random.gamma(key, (5000,), 0.7),
-    "gamma float64": lambda key: sg.random.gamma(key, (67,), 3.0, "float64"),
-    "beta": lambda key: sg.random.beta(key, (67,), 0.3, 2.0),
-    "dirichlet": lambda key: sg.random.dirichlet(key, (7,), np.arange(1.0, 12.0)),
-    "student_t": lambda key: sg.random.student_t(key, (67,), 3.0),
-    "poisson": lambda key: sg.random.poisson(key, (67,), np.linspace(0.0, 100.0, 67)),
-    "categorical": lambda key: sg.random.categorical(key, np.zeros((7, 9)), (11,)),
-    "multinomial": lambda key: sg.random.multinomial(key, 100, [0.1, 0.5, 0.4]),
-    "uniform": lambda key: sg.random.uniform(key, (5, 7), -3.0, 0.7),
-    "integers": lambda key: sg.random.integers(key, -5, 1000, (67,)),
-    "bernoulli": lambda key: sg.random.bernoulli(key, 0.3, (5, 7)),
-    "a scalar": lambda key: sg.random.gamma(key, (), 2.0),
-    "nothing": lambda key: sg.random.gamma(key, (0, 3), 2.0),
-    "keys": lambda key: sg.random.split(sg.random.fold_in(key, -7), 5),
-}
-
-
 # What these add to others is time.
-_SLOW = ("beta", "student_t", "gamma float64", "many gamma", "gumbel", "normal float64")
+_SLOW = (
+    "beta", "student_t", "gamma float64", "many gamma", "gumbel", "normal float64",
+    "orthogonal float64",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "draw",
     [
         pytest.param(draw, id=name, marks=[pytest.mark.slow] if name in _SLOW else [])
-        for name, draw in _EXACT.items()
+        for name, draw in DRAWS.items()
     ],
 )
 def test_every_target_gives_the_bits_of_the_reference(draw: Callable[[Any], Any]) -> None:
