@@ -74,6 +74,28 @@ class SymgradError(Exception):
         return "\n".join(lines)
 
 
+class called:  # noqa: N801 - it reads as a statement
+    """Have errors in a block name `op`, the function that the user called, and the user's line.
+
+    It is for a function that is a composition of public ones, and takes no function of the user's.
+    """
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        if isinstance(error, SymgradError):
+            error.subject = self.op
+            error.source = error.source or user_source()
+
+
 class ShapeError(SymgradError, ValueError):
     """Shapes, axes or sizes that do not fit together."""
 

@@ -182,7 +182,15 @@ def arange(
     Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it.
     """
     require_device("arange", device)
-    bounds = (0, start, step) if stop is None else (start, stop, step)
+    bounds: tuple[Any, ...] = (0, start, step) if stop is None else (start, stop, step)
+    for bound in bounds:
+        if isinstance(bound, Tensor) or not hasattr(bound, "__sub__"):
+            raise DTypeError(
+                "arange",
+                f"{bound.type if isinstance(bound, Tensor) else repr(bound)} is no number",
+                hint="the size of a result is known before it runs: a bound may be x.shape[0]",
+                source=user_source(),
+            )
     if step == 0:
         raise ShapeError("arange", "the step is 0", source=user_source())
     is_float = any(isinstance(bound, float) for bound in bounds)

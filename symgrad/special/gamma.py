@@ -114,7 +114,7 @@ def gammainc(a: Any, x: Any, /) -> Tensor:
 
     The integral of `t**(a-1) * e**-t` from 0 to `x`, divided by `gamma(a)`, for a, x >= 0, and nan
     elsewhere; broadcast together, and integers become float32. P(0, x) is 1 and P(a, 0) is 0;
-    P(0, 0) and P(inf, inf) are nan. Within 16 ulp, and 2 ulp more for each unit of the greater of
+    P(0, 0) and P(inf, inf) are nan. Within 16 ulp, and 3 ulp more for each unit of the greater of
     |x - a| and |a * log(x / a)|, since the result is like e to the difference of these. Gradients
     by both; the second derivative by `a` is a `NoGradientError`. Formulas: DLMF 8.2.4, 8.7.1.
 

@@ -21,8 +21,10 @@ from symgrad.graph.types import Array
 from tests.support.c_programs import ARM, X86, Machine, build, needs, needs_arm, run, run_in_c
 from tests.support.case import draw, placeholders
 from tests.support.cases import CASES
+from tests.support.draw_programs import DRAWS
 from tests.support.floors import agree, compile_for, run_native, run_reference
 from tests.support.networks import random_network
+from tests.support.special_points import PROMISES, Points
 
 
 def assert_same_bits(found: list[Array], wanted: list[Array], names: list[str]) -> None:
@@ -51,6 +53,83 @@ def test_every_op_computes_the_same_bits_on_aarch64(dtype, tmp_path):
     wanted = run_native(compile_for(graph, X86.target), arrays).outputs
     found = run_in_c(ARM, tmp_path, graph, arrays)
     assert_same_bits(found, wanted, [case.name for case in cases])
+
+
+@needs_arm
+@pytest.mark.isa("avx2")
+@pytest.mark.slow
+def test_every_draw_has_the_same_bits_on_aarch64(tmp_path):
+    drawn = {name: draw_of(sg.random.key(2**40 + 3)) for name, draw_of in DRAWS.items()}
+    graph = Graph(list(drawn.values()), [])
+    wanted = run_native(compile_for(graph, X86.target), []).outputs
+    assert_same_bits(run_in_c(ARM, tmp_path, graph, []), wanted, list(drawn))
+
+
+@needs_arm
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [
+        ((3, 40), dtypes.float32),
+        *(
+            pytest.param(rows, dtype, marks=pytest.mark.slow)
+            for rows in ((1, 5000), (700, 9), (3, 300))
+            for dtype in (dtypes.float32, dtypes.float64, dtypes.int32)
+        ),
+    ],
+)
+def test_scans_sorts_and_writes_of_many_elements_have_the_same_bits_on_aarch64(
+    rows, dtype, tmp_path
+):
+    rng = np.random.default_rng(5)
+    x, i = sg.placeholder(rows, dtype), sg.placeholder((rows[1],), "int64")
+    arrays = [(rng.normal(size=rows) * 3).round(2).astype(dtype.numpy)]
+    arrays.append(rng.integers(0, rows[1], rows[1]))
+    ordered = sg.sort(x, axis=1)
+    found = {
+        "sort": ordered,
+        "descending": sg.sort(x, axis=1, descending=True),
+        "sort of columns": sg.sort(x, axis=0),
+        "argsort": sg.argsort(x, axis=1),
+        "top_k": sg.top_k(x, min(5, rows[1]))[1],
+        "searchsorted": sg.searchsorted(ordered[0], x[-1], side="right"),
+        "cumsum": sg.cumsum(x, 1),
+        "cumprod": sg.cumprod(x, 0),
+        "cummax": sg.cummax(x, 1),
+        "associative_scan": sg.associative_scan(sg.minimum, x, axis=1, reverse=True),
+        "median": sg.median(x, 1),
+        "unique": sg.unique_values(x, size=7),
+        "set": x.at[:, i].set(x[:, ::-1]),
+        "add": x.at[:, i].add(x),
+        "multiply": x.at[:, i].multiply(x),
+        "max": x.at[:, i].max(x[:, ::-1]),
+        "segment_sum": sg.segment_sum(sg.matrix_transpose(x), i, 5),
+        "segment_min": sg.segment_min(sg.matrix_transpose(x), i, rows[1]),
+    }
+    if dtype.is_float:
+        found["logcumsumexp"] = sg.logcumsumexp(x, 1)
+    graph = Graph(list(found.values()), [x, i])
+    wanted = run_native(compile_for(graph, X86.target), arrays).outputs
+    assert_same_bits(run_in_c(ARM, tmp_path, graph, arrays), wanted, list(found))
+
+
+@needs_arm
+@pytest.mark.isa("avx2")
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_special_functions_have_the_same_bits_on_aarch64(dtype, tmp_path):
+    xs, arrays, results = [], [], []
+    for promise in PROMISES:
+        drawn = promise.draw(Points(dtype, 100, 3))
+        given = [np.asarray(column, dtype.numpy) for column in drawn]
+        of_promise = [sg.placeholder(a.shape, dtype) for a in given]
+        xs += of_promise
+        arrays += given
+        results.append(promise.build(*of_promise))
+    graph = Graph(results, xs)
+    wanted = run_native(compile_for(graph, X86.target), arrays).outputs
+    found = run_in_c(ARM, tmp_path, graph, arrays)
+    assert_same_bits(found, wanted, [promise.name for promise in PROMISES])
 
 
 @needs_arm

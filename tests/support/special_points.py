@@ -199,7 +199,7 @@ def _exponent(a: float, x: float) -> float:
 
 
 def _gamma_bound(a: float, x: float) -> float:
-    return 16 + 2 * _exponent(a, x)
+    return 16 + 3 * _exponent(a, x)
 
 
 def _negative(points: Points) -> list[Array]:

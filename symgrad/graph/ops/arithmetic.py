@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, called, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
@@ -318,8 +318,9 @@ minimum_op = elementwise(
 @public(is_standard=True)
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """Limit `x` to `min` below and `max` above; a limit of None is none."""
-    bounded = as_tensor(x) if min is None else maximum(x, min)
-    return bounded if max is None else minimum(bounded, max)
+    with called("clip"):
+        bounded = as_tensor(x) if min is None else maximum(x, min)
+        return bounded if max is None else minimum(bounded, max)
 
 
 @public(is_standard=True, ufuncs=[np.isinf])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symgrad.errors import called
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
@@ -42,7 +43,8 @@ def allclose(
     x: Any, y: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Compute whether all elements are close, as a scalar bool; see `isclose`."""
-    return all_over(isclose(x, y, rtol, atol, equal_nan))
+    with called("allclose"):
+        return all_over(isclose(x, y, rtol, atol, equal_nan))
 
 
 @public()

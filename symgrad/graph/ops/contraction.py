@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import (
     as_tensor,
+    broadcast_shapes,
     normalize_axis,
     promote_operands,
     require_dtype,
@@ -207,19 +208,34 @@ def dot(a: Any, b: Any, /) -> Tensor:
     A scalar multiplies each element; otherwise sums run over the last axis of `a` and the second
     to last of `b`, or its only one.
     """
-    a, b = _numbers("dot", a, b)
-    if a.ndim == 0 or b.ndim == 0:
-        return multiply(a, b)
-    return tensordot(a, b, axes=((-1,), (-1 if b.ndim == 1 else -2,)))
+    with called("dot"):
+        a, b = _numbers("dot", a, b)
+        if a.ndim == 0 or b.ndim == 0:
+            return multiply(a, b)
+        return tensordot(a, b, axes=((-1,), (-1 if b.ndim == 1 else -2,)))
 
 
 @public(is_standard=True, ufuncs=[np.vecdot])
 def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
     """Multiply element by element and sum over `axis`; the other axes broadcast."""
-    x, y = (moveaxis(t, axis, -1) for t in _numbers("vecdot", x, y))
-    column, row = (*y.shape, 1), (*x.shape[:-1], 1, x.shape[-1])
-    product = matmul(reshape(x, row), reshape(y, column))
-    return reshape(product, product.shape[:-2])
+    x, y = _numbers("vecdot", x, y)
+    places = [normalize_axis("vecdot", axis, t.ndim) for t in (x, y)]
+    m, n = (t.shape[place] for t, place in zip((x, y), places, strict=True))
+    if m != n and isinstance(m, int) and isinstance(n, int):
+        problem = f"sizes differ: {m} in axis {axis} of x: {x.type}, {n} of y: {y.type}"
+        raise ShapeError("vecdot", problem, source=user_source())
+    with called("vecdot"):
+        broadcast_shapes(
+            "vecdot",
+            **{
+                name: t.type.with_shape((*t.shape[:place], 1, *t.shape[place + 1 :]))
+                for name, t, place in zip(("x", "y"), (x, y), places, strict=True)
+            },
+        )
+        x, y = (moveaxis(t, place, -1) for t, place in zip((x, y), places, strict=True))
+        column, row = (*y.shape, 1), (*x.shape[:-1], 1, x.shape[-1])
+        product = matmul(reshape(x, row), reshape(y, column))
+        return reshape(product, product.shape[:-2])
 
 
 @public(is_standard=True)
@@ -272,5 +288,6 @@ def _as_tuple(axes: Any) -> tuple[int, ...]:
 @public(functions=[np.outer])
 def outer(a: Any, b: Any, /) -> Tensor:
     """Multiply every element of `a` with every element of `b`, both flattened."""
-    a, b = (reshape(as_tensor(t), (-1,)) for t in (a, b))
-    return tensordot(a, b, axes=0)
+    with called("outer"):
+        a, b = (reshape(as_tensor(t), (-1,)) for t in (a, b))
+        return tensordot(a, b, axes=0)

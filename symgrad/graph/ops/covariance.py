@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
@@ -41,10 +41,11 @@ def cov(
     array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    x, dtype = _variables("cov", m, y, rowvar)
-    weights = _weights(x, fweights, aweights)
-    freedom = (0 if bias else 1) if ddof is None else ddof
-    return cast(_covariance(x, weights, aweights, freedom), dtype)
+    with called("cov"):
+        x, dtype = _variables("cov", m, y, rowvar)
+        weights = _weights(x, fweights, aweights)
+        freedom = (0 if bias else 1) if ddof is None else ddof
+        return cast(_covariance(x, weights, aweights, freedom), dtype)
 
 
 @public(functions=[np.corrcoef])
@@ -58,13 +59,14 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
     array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    variables, dtype = _variables("corrcoef", x, y, rowvar)
-    found = _covariance(variables, None, None, 1)
-    if found.ndim == 0:
-        return cast(divide(found, found), dtype)
-    deviation = sqrt(diag(found))
-    scaled = divide(divide(found, expand_dims(deviation, 1)), deviation)
-    return cast(clip(scaled, -1, 1), dtype)
+    with called("corrcoef"):
+        variables, dtype = _variables("corrcoef", x, y, rowvar)
+        found = _covariance(variables, None, None, 1)
+        if found.ndim == 0:
+            return cast(divide(found, found), dtype)
+        deviation = sqrt(diag(found))
+        scaled = divide(divide(found, expand_dims(deviation, 1)), deviation)
+        return cast(clip(scaled, -1, 1), dtype)
 
 
 def _variables(op: str, m: Any, y: Any, rowvar: bool) -> tuple[Tensor, DType]:

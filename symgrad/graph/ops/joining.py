@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, user_source
+from symgrad.errors import ShapeError, called, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.elementwise import broadcast_together
@@ -64,31 +64,35 @@ def atleast_3d(x: Any, /) -> Tensor:
 @public()
 def hstack(arrays: Sequence[Any], /) -> Tensor:
     """Join tensors along the second axis, vectors along the first (stack horizontally)."""
-    require_several("hstack", arrays)
-    parts = [_at_least(1, x) for x in arrays]
-    return concat(parts, axis=0 if parts and parts[0].ndim == 1 else 1)
+    with called("hstack"):
+        require_several("hstack", arrays)
+        parts = [_at_least(1, x) for x in arrays]
+        return concat(parts, axis=0 if parts and parts[0].ndim == 1 else 1)
 
 
 @public()
 def vstack(arrays: Sequence[Any], /) -> Tensor:
     """Join tensors along the first axis, vectors as rows (stack vertically)."""
-    require_several("vstack", arrays)
-    return concat([_at_least(2, x) for x in arrays], axis=0)
+    with called("vstack"):
+        require_several("vstack", arrays)
+        return concat([_at_least(2, x) for x in arrays], axis=0)
 
 
 @public()
 def dstack(arrays: Sequence[Any], /) -> Tensor:
     """Join tensors along the third axis, after `atleast_3d` (stack in depth)."""
-    require_several("dstack", arrays)
-    return concat([_at_least(3, x) for x in arrays], axis=2)
+    with called("dstack"):
+        require_several("dstack", arrays)
+        return concat([_at_least(3, x) for x in arrays], axis=2)
 
 
 @public()
 def column_stack(arrays: Sequence[Any], /) -> Tensor:
     """Join matrices, and vectors as columns, along the second axis."""
-    require_several("column_stack", arrays)
-    tensors = [_at_least(1, x) for x in arrays]
-    return concat([expand_dims(t, 1) if t.ndim == 1 else t for t in tensors], axis=1)
+    with called("column_stack"):
+        require_several("column_stack", arrays)
+        tensors = [_at_least(1, x) for x in arrays]
+        return concat([expand_dims(t, 1) if t.ndim == 1 else t for t in tensors], axis=1)
 
 
 @public()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import called
 from symgrad.graph.dtypes import DTypeLike
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
@@ -29,7 +30,8 @@ def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
     >>> sg.run(sg.nanargmax([1.0, float("nan"), 3.0]))
     array(2)
     """
-    return _position(argmax, x, -np.inf, axis, keepdims)
+    with called("nanargmax"):
+        return _position(argmax, x, -np.inf, axis, keepdims)
 
 
 @public(functions=[np.nanargmin])
@@ -39,7 +41,8 @@ def nanargmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
     >>> sg.run(sg.nanargmin([1.0, float("nan"), 3.0]))
     array(0)
     """
-    return _position(argmin, x, np.inf, axis, keepdims)
+    with called("nanargmin"):
+        return _position(argmin, x, np.inf, axis, keepdims)
 
 
 def _position(
@@ -65,7 +68,8 @@ def nancumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None) -
     >>> sg.run(sg.nancumsum([1.0, float("nan"), 3.0]))
     array([1., 1., 4.], dtype=float32)
     """
-    return cumsum(without_nan(x, 0), axis, dtype)
+    with called("nancumsum"):
+        return cumsum(without_nan(x, 0), axis, dtype)
 
 
 @public(functions=[np.nancumprod])
@@ -75,4 +79,5 @@ def nancumprod(x: Any, axis: int | None = None, dtype: DTypeLike | None = None) 
     >>> sg.run(sg.nancumprod([2.0, float("nan"), 3.0]))
     array([2., 2., 6.], dtype=float32)
     """
-    return cumprod(without_nan(x, 1), axis, dtype)
+    with called("nancumprod"):
+        return cumprod(without_nan(x, 1), axis, dtype)

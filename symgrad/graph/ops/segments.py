@@ -162,14 +162,17 @@ def _segments(
         raise ShapeError(op, f"num_segments {count} is negative", source=user_source())
     _check_equal(op, "segment_ids", ids.type, "data", rows.type.with_shape(rows.shape[: ids.ndim]))
     row = rows.shape[ids.ndim :]
-    base = filled((count, *row), start, rows.dtype)
     if count == 0:
-        return base
+        return filled((count, *row), start, rows.dtype)
+    # A size that only a run tells may be 0: what is dropped goes to a row more then.
+    spare = 0 if isinstance(count, int) else 1
+    base = filled((count + spare, *row), start, rows.dtype)
     size = size_of(count, dtypes.int64)
     is_kept = logical_and(greater_equal(ids, 0), less(ids, size))
-    places = where(is_kept, ids, 0)
+    places = where(is_kept, ids, size if spare else 0)
     kept = broadcast_to(reshape(is_kept, (*ids.shape, *(1,) * len(row))), rows.shape)
-    return scatter(base, where(kept, rows, filled_like(rows, start)), [places], 0)
+    found = scatter(base, where(kept, rows, filled_like(rows, start)), [places], 0)
+    return narrow(found, 0, 0, count) if spare else found
 
 
 def _check_equal(op: str, a_name: str, a: TensorType, b_name: str, b: TensorType) -> None:

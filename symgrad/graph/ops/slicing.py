@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.node import EMPTY, Grads, Node, Range, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
+from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
 from symgrad.graph.ops.elementwise import tangents_or_zeros
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
 from symgrad.graph.public_ops import public
@@ -291,4 +291,7 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
         raise ShapeError("stack", "there are no tensors to join", source=user_source())
     parts = promote_operands("stack", *arrays)
     position = normalize_axis("stack", axis, parts[0].ndim + 1)
+    with called("stack"):
+        for place, part in enumerate(parts[1:], start=1):
+            meet_shapes("stack", "operand 0", parts[0].type, f"operand {place}", part.type)
     return concat([expand_dims(t, axis=position) for t in parts], axis=position)

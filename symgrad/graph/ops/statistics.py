@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, float_limits
 from symgrad.graph.node import Tensor
@@ -88,16 +88,18 @@ def std(
 @public()
 def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute the range along `axis` (peak to peak): the maximum less the minimum."""
-    x = as_tensor(x)
-    return subtract(max_over(x, axis, keepdims=keepdims), min_over(x, axis, keepdims=keepdims))
+    with called("ptp"):
+        x = as_tensor(x)
+        return subtract(max_over(x, axis, keepdims=keepdims), min_over(x, axis, keepdims=keepdims))
 
 
 @public(is_standard=True, functions=[np.count_nonzero])
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Count the elements along `axis` that are true, or not 0, as int64; nan counts."""
-    x = as_tensor(x)
-    counted = x if x.dtype.is_bool else not_equal(x, 0)
-    return sum_over(cast(counted, dtypes.int64), axis, keepdims=keepdims)
+    with called("count_nonzero"):
+        x = as_tensor(x)
+        counted = x if x.dtype.is_bool else not_equal(x, 0)
+        return sum_over(cast(counted, dtypes.int64), axis, keepdims=keepdims)
 
 
 @public()
@@ -149,27 +151,31 @@ def without_nan(x: Any, value: float) -> Tensor:
 @public(functions=[np.nansum])
 def nansum(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Sum over `axis`, nan as 0; what is nan has gradient 0."""
-    return sum_over(without_nan(x, 0), axis, keepdims=keepdims)
+    with called("nansum"):
+        return sum_over(without_nan(x, 0), axis, keepdims=keepdims)
 
 
 @public(functions=[np.nanprod])
 def nanprod(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Multiply over `axis`, nan as 1; what is nan has gradient 0."""
-    return prod_over(without_nan(x, 1), axis, keepdims=keepdims)
+    with called("nanprod"):
+        return prod_over(without_nan(x, 1), axis, keepdims=keepdims)
 
 
 @public(functions=[np.nanmax])
 def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis` that is no nan; nan where all are."""
-    return _nan_where_all_are(x, axis, keepdims, max_over(without_nan(x, -np.inf), axis,
-                                                          keepdims=keepdims))  # fmt: skip
+    with called("nanmax"):
+        return _nan_where_all_are(x, axis, keepdims, max_over(without_nan(x, -np.inf), axis,
+                                                              keepdims=keepdims))  # fmt: skip
 
 
 @public(functions=[np.nanmin])
 def nanmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the least element along `axis` that is no nan; nan where all are."""
-    return _nan_where_all_are(x, axis, keepdims, min_over(without_nan(x, np.inf), axis,
-                                                          keepdims=keepdims))  # fmt: skip
+    with called("nanmin"):
+        return _nan_where_all_are(x, axis, keepdims, min_over(without_nan(x, np.inf), axis,
+                                                              keepdims=keepdims))  # fmt: skip
 
 
 def _nan_where_all_are(x: Any, axis: Any, keepdims: bool, found: Tensor) -> Tensor:
@@ -233,6 +239,11 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None,
     tensor = as_tensor(x)
     if not tensor.dtype.is_float:
         return tensor
+    given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    for name, value in given.items():
+        if isinstance(value, Tensor):
+            problem = f"{name}: {value.type} is no number"
+            raise DTypeError("nan_to_num", problem, hint="use sg.where", source=user_source())
     greatest = float(float_limits(tensor.dtype).max)
     above = greatest if posinf is None else posinf
     below = -greatest if neginf is None else neginf

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.cost_model import LIKELY_SIZE
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops.comparison import equal, where
@@ -223,4 +223,5 @@ def _strided_diagonal(x: Tensor, first: int, second: int, start: int, count: int
 @public()
 def trace(x: Any, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
     """Sum a diagonal of the last two axes; small integers are summed in 64 bits."""
-    return sum_over(diagonal(x, offset, axis1, axis2), -1)
+    with called("trace"):
+        return sum_over(diagonal(x, offset, axis1, axis2), -1)

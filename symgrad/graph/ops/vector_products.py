@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, user_source
+from symgrad.errors import ShapeError, called, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import promote_operands
 from symgrad.graph.ops.arithmetic import multiply, subtract
@@ -29,16 +29,17 @@ def cross(
     >>> sg.run(sg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))
     array([0., 0., 1.], dtype=float32)
     """
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    x, y = promote_operands("cross", a, b)
-    x, y = (_with_vectors_last(n, v, at) for n, v, at in (("a", x, axisa), ("b", y, axisb)))
-    (x0, x1, x2), (y0, y1, y2) = (
-        tuple(narrow(v, v.ndim - 1, i, 1) for i in range(3)) for v in (x, y)
-    )
-    pairs = ((x1, y2, x2, y1), (x2, y0, x0, y2), (x0, y1, x1, y0))
-    parts = [subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs]
-    return moveaxis(concat(parts, axis=-1), -1, axisc)
+    with called("cross"):
+        if axis is not None:
+            axisa = axisb = axisc = axis
+        x, y = promote_operands("cross", a, b)
+        x, y = (_with_vectors_last(n, v, at) for n, v, at in (("a", x, axisa), ("b", y, axisb)))
+        (x0, x1, x2), (y0, y1, y2) = (
+            tuple(narrow(v, v.ndim - 1, i, 1) for i in range(3)) for v in (x, y)
+        )
+        pairs = ((x1, y2, x2, y1), (x2, y0, x0, y2), (x0, y1, x1, y0))
+        parts = [subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs]
+        return moveaxis(concat(parts, axis=-1), -1, axisc)
 
 
 def _with_vectors_last(name: str, x: Tensor, axis: int) -> Tensor:
@@ -62,11 +63,12 @@ def kron(a: Any, b: Any, /) -> Tensor:
     >>> sg.run(sg.kron([1, 10], [1, 2, 3]))
     array([ 1,  2,  3, 10, 20, 30], dtype=int32)
     """
-    x, y = promote_operands("kron", a, b)
-    ndim = max(x.ndim, y.ndim)
-    blocks = (*(1,) * (ndim - x.ndim), *x.shape)
-    within = (*(1,) * (ndim - y.ndim), *y.shape)
-    outer = reshape(x, tuple(size for n in blocks for size in (n, 1)))
-    inner = reshape(y, tuple(size for n in within for size in (1, n)))
-    shape = tuple(m * n for m, n in zip(blocks, within, strict=True))
-    return reshape(multiply(outer, inner), shape)
+    with called("kron"):
+        x, y = promote_operands("kron", a, b)
+        ndim = max(x.ndim, y.ndim)
+        blocks = (*(1,) * (ndim - x.ndim), *x.shape)
+        within = (*(1,) * (ndim - y.ndim), *y.shape)
+        outer = reshape(x, tuple(size for n in blocks for size in (n, 1)))
+        inner = reshape(y, tuple(size for n in within for size in (1, n)))
+        shape = tuple(m * n for m, n in zip(blocks, within, strict=True))
+        return reshape(multiply(outer, inner), shape)

@@ -219,3 +219,20 @@ def test_no_segments_at_all_are_none():
         Graph(sg.segment_sum(x, [0, 1, 2, 3], 0), [x]), [np.ones((4, 2), np.float32)]
     )
     assert found.shape == (0, 2)
+
+
+def test_segments_of_a_size_that_only_a_run_tells_may_be_none():
+    x, sized = sg.placeholder((4, 3)), sg.placeholder(("n",))
+    count = sized.shape[0]
+    names = ("sum", "prod", "max", "min", "mean")
+    found = [getattr(sg, f"segment_{name}")(x, [0, 1, -1, 2], count) for name in names]
+    (slope,) = sg.gradients(found[0], [x])
+    step = sg.compile([x, sized], [*found, slope])
+    given = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for n in (0, 1, 5):
+        *results, slopes = step(given, np.zeros(n, np.float32))
+        known = sg.run([getattr(sg, f"segment_{name}")(x, [0, 1, -1, 2], n) for name in names],
+                       {x: given})  # fmt: skip
+        for one, other in zip(results, known, strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
+        np.testing.assert_array_equal(slopes[:, 0], [n > 0, n > 1, False, n > 2])
