@@ -278,7 +278,7 @@ PROMISES = (
             lambda a, b: mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b),
             lambda p: _pairs((p.powers(-10, 10), p.powers(-10, 10)),
                              (p.uniform(0.01, 8), p.uniform(0.01, 8)),
-                             (p.around(0.7, 3), p.uniform(0.01, 8))), 6, 1.0, 2),
+                             (p.around(0.7, 3), p.uniform(0.01, 8))), 10, 1.0, 2),
     Promise("beta", sg.special.beta, mp.beta,
             lambda p: _pairs((p.powers(-10, 1.4), p.powers(-10, 1.4)),
                              (p.uniform(0.01, 8), p.uniform(0.01, 8))),
