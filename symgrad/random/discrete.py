@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DType, int32
 from symgrad.graph.node import Tensor
@@ -17,8 +19,10 @@ from symgrad.graph.ops.reduction import argmax, sum
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.types import Shape
 from symgrad.random.distributions import unit_gumbel
-from symgrad.random.parameters import numbers
+from symgrad.random.parameters import as_integer, numbers
 from symgrad.random.streams import Stream
+
+_MAX_SPAN = 2**32
 
 
 def as_logits(op: str, name: str, value: Any) -> Tensor:
@@ -28,6 +32,23 @@ def as_logits(op: str, name: str, value: Any) -> Tensor:
         problem = f"{name}: {logits.type} has no last axis of categories"
         raise ShapeError(op, problem, source=user_source())
     return logits
+
+
+def range_of(low: Any, high: Any, dtype: DType) -> tuple[int, int]:
+    """Return the limits of a range of integers that `dtype` holds, as ints."""
+    for name, limit in (("low", low), ("high", high)):
+        if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
+            raise DTypeError("integers", f"{name} {limit!r} is no int", source=user_source())
+    low, high = int(low), int(high)
+    as_integer("integers", dtype)
+    limits = np.iinfo(dtype.numpy)
+    if not 0 < high - low <= _MAX_SPAN:
+        problem = f"there are {high - low} integers from {low} to below {high}, not 1 to 2**32"
+        raise GraphError("integers", problem, source=user_source())
+    if low < limits.min or high - 1 > limits.max:
+        problem = f"{dtype.name} does not hold all from {low} to {high - 1}"
+        raise GraphError("integers", problem, source=user_source())
+    return low, high
 
 
 def categorical_samples(stream: Stream, logits: Tensor, shape: Shape) -> Tensor:
@@ -53,8 +74,8 @@ def multinomial_counts(stream: Stream, n: int, p: Tensor, dtype: DType) -> Tenso
 
 def as_count(op: str, name: str, value: Any) -> int:
     """Return an int that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise DTypeError(op, f"{name} {value!r} is no int", source=user_source())
     if value < 0:
         raise GraphError(op, f"{name} {value} is negative", source=user_source())
-    return value
+    return int(value)

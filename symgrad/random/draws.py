@@ -11,8 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any
 
-import numpy as np
-
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.creation import as_shape
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, float32, float64
@@ -22,7 +20,13 @@ from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.portable import exponential_of_bits
 from symgrad.graph.types import Shape
-from symgrad.random.discrete import as_count, as_logits, categorical_samples, multinomial_counts
+from symgrad.random.discrete import (
+    as_count,
+    as_logits,
+    categorical_samples,
+    multinomial_counts,
+    range_of,
+)
 from symgrad.random.distributions import (
     below,
     portable_normal,
@@ -49,8 +53,6 @@ from symgrad.random.parameters import (
 from symgrad.random.rejection import poisson_samples, truncated_normal_samples
 from symgrad.random.rotations import orthogonal_matrices
 from symgrad.random.streams import Stream
-
-_MAX_SPAN = 2**32
 
 
 class Draws(ABC):
@@ -122,7 +124,7 @@ class Draws(ABC):
         hold, an empty range, or one of more than 2**32 integers.
         """
         sizes, wanted = as_shape("integers", shape), as_dtype(dtype)
-        _check_range(low, high, wanted)
+        low, high = range_of(low, high, wanted)
         words, _ = self._words("integers", sizes)
         # Wrapping arithmetic: what does not fit in between does in the end.
         return add(cast(below(words, high - low), wanted), constant(low, wanted))
@@ -384,17 +386,3 @@ class Draws(ABC):
 
     def _words(self, op: str, shape: Shape) -> tuple[Tensor, Tensor]:
         return self._stream(op, shape).words(shape)
-
-
-def _check_range(low: Any, high: Any, dtype: DType) -> None:
-    for name, limit in (("low", low), ("high", high)):
-        if isinstance(limit, bool) or not isinstance(limit, int):
-            raise DTypeError("integers", f"{name} {limit!r} is no int", source=user_source())
-    as_integer("integers", dtype)
-    limits = np.iinfo(dtype.numpy)
-    if not 0 < high - low <= _MAX_SPAN:
-        problem = f"there are {high - low} integers from {low} to below {high}, not 1 to 2**32"
-        raise GraphError("integers", problem, source=user_source())
-    if low < limits.min or high - 1 > limits.max:
-        problem = f"{dtype.name} does not hold all from {low} to {high - 1}"
-        raise GraphError("integers", problem, source=user_source())

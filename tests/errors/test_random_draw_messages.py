@@ -62,7 +62,7 @@ _CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: RNG.student_t((2,), sg.constant([True, False])), TypeError,
         "student_t: df: bool[2] is no number"),
     "a matrix of no int": (
-        lambda: RNG.orthogonal(2.0), TypeError, "orthogonal: n 2.0 is no int"),
+        lambda: RNG.orthogonal(FLOAT), TypeError, "orthogonal: n 2.0 is no int"),
     "a matrix of a negative size": (
         lambda: sg.random.orthogonal(KEY, -2), ValueError, "orthogonal: n -2 is negative"),
     "no categories": (

@@ -241,6 +241,18 @@ def test_orthogonal_matrices_are_spread_by_the_haar_measure(n: int, count: int) 
         assert abs(np.sign(x).mean()) < spread
 
 
+def test_numbers_of_numpy_are_as_good_as_ints() -> None:
+    big = np.int64(3)
+    pairs = [
+        (sg.random.integers(KEY, -big, big, (9,)), sg.random.integers(KEY, -3, 3, (9,))),
+        (sg.random.multinomial(KEY, big, [0.5, 0.5]), sg.random.multinomial(KEY, 3, [0.5, 0.5])),
+        (sg.random.orthogonal(KEY, big), sg.random.orthogonal(KEY, 3)),
+    ]
+    found = sample([x for pair in pairs for x in pair])
+    for one, other in zip(found[::2], found[1::2], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_orthogonal_matrices_of_few_rows_are_the_limits() -> None:
     none, one = sample([sg.random.orthogonal(KEY, n, (40,)) for n in (0, 1)])
     assert none.shape == (40, 0, 0)
