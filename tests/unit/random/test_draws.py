@@ -242,7 +242,7 @@ def test_orthogonal_matrices_are_spread_by_the_haar_measure(n: int, count: int) 
 
 
 def test_numbers_of_numpy_are_as_good_as_ints() -> None:
-    big = np.int64(3)
+    big: Any = np.int64(3)  # what a type checker refuses
     pairs = [
         (sg.random.integers(KEY, -big, big, (9,)), sg.random.integers(KEY, -3, 3, (9,))),
         (sg.random.multinomial(KEY, big, [0.5, 0.5]), sg.random.multinomial(KEY, 3, [0.5, 0.5])),
