@@ -10,7 +10,7 @@ affine maps between the axes of the operands and of the result:
     Place      result = fill;  result[affine_p(j)] = operand_p[j]   for each operand p
     Reduce     result[i] = combine over j of item(operand[i, j])
     PrefixScan result[i, j] = combine over k <= j of item(operands[i, k])
-    Contract   result[o] = sum over the labels not in o of lhs[l] * rhs[r]
+    Contract   result[o] = sum over the labels not in o of lhs[affine(l)] * rhs[r]
     Gather     result[a, j, b] = operand[a, indices...[j], b]
     Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
     Sort       result[a, i, b] = operand[a, order[a, i, b], b], or that order
@@ -160,11 +160,23 @@ class PrefixScan:
 
 
 @dataclass(frozen=True, slots=True)
+class Windows:
+    """Sliding windows: an operand of `shape` that is read where the affine maps `index` say.
+
+    There is one map for each axis of the operand in memory, in the axes of the windows.
+    """
+
+    shape: tuple[int, ...]
+    index: tuple[AxisMap, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """A product of two operands summed over the labels the result does not have.
 
     Labels are characters, one an axis, without repeats in an operand; every label of an operand is
-    in the other operand or in the result. Sums are taken in `accumulate`.
+    in the other operand or in the result. Sums are taken in `accumulate`. With `windows` the labels
+    of the left operand are the axes of these, and so a convolution is a product.
     """
 
     traits: ClassVar = Traits(
@@ -175,6 +187,15 @@ class Contract:
     rhs: str
     out: str
     accumulate: DType
+    windows: Windows | None = None
+
+    def sizes(self, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> dict[str, int]:
+        """Return the size of each label, for operands of these shapes."""
+        shape = lhs if self.windows is None else self.windows.shape
+        return {
+            **dict(zip(self.lhs, shape, strict=True)),
+            **dict(zip(self.rhs, rhs, strict=True)),
+        }
 
 
 # What becomes of an index that is data: "wrap" counts a negative one from the end and "strict" does

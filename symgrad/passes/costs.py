@@ -61,9 +61,8 @@ def kernel_spec(node: Node) -> KernelSpec | None:
 
 def flops_of_contract(node: Node, spec: Contract) -> int:
     """Return the multiplications and additions of a product."""
-    sizes: dict[str, int] = {}
-    for labels, operand in zip((spec.lhs, spec.rhs), node.inputs, strict=True):
-        sizes |= zip(labels, operand.type.static_shape, strict=True)
+    lhs, rhs = (operand.type.static_shape for operand in node.inputs)
+    sizes = spec.sizes(lhs, rhs)
     return FLOPS_OF_MULTIPLY_ADD * math.prod(sizes.values())
 
 

@@ -7,6 +7,7 @@ from tests.support.attention_cases import ATTENTION
 from tests.support.case import Case
 from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
+from tests.support.convolution_cases import CONVOLUTIONS
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.layer_op_cases import LAYER_OPS
@@ -35,4 +36,5 @@ CASES: tuple[Case, ...] = (
     *RANDOM,
     *LOSS_CASES,
     *NUMERICAL,
+    *CONVOLUTIONS,
 )

@@ -245,15 +245,15 @@ class _Lowering:
         self, scope: Scope, anchor: Node, spec: Contract, index: tuple[Index, ...]
     ) -> Atom:
         lhs, rhs = anchor.inputs
-        sizes = dict(zip(spec.lhs, lhs.type.static_shape, strict=True))
-        sizes |= dict(zip(spec.rhs, rhs.type.static_shape, strict=True))
+        sizes = spec.sizes(lhs.type.static_shape, rhs.type.static_shape)
         summed = [label for label in sizes if label not in spec.out]
         loops = {label: self.values.loop(sizes[label]) for label in summed}
         places = dict(zip(spec.out, index, strict=True)) | {k: _of(v) for k, v in loops.items()}
         wide = spec.accumulate
+        left = self.values.windowed(spec, tuple(places[k] for k in spec.lhs))
 
         def item(inner: Scope) -> tuple[Atom, ...]:
-            a = self.values.value(inner, lhs, tuple(places[k] for k in spec.lhs))
+            a = self.values.value(inner, lhs, left)
             b = self.values.value(inner, rhs, tuple(places[k] for k in spec.rhs))
             return (inner.call("mul", inner.cast(a, wide), inner.cast(b, wide)),)
 

@@ -44,10 +44,11 @@ def plan_product(
 ) -> tuple[dict[str, Axis], MatrixOperand, MatrixOperand] | None:
     """Return the loop of each label and the operands, or None if a fold should be used."""
     lhs, rhs = anchor.inputs
-    sizes = dict(zip(spec.lhs, lhs.type.static_shape, strict=True))
-    sizes |= dict(zip(spec.rhs, rhs.type.static_shape, strict=True))
+    sizes = spec.sizes(lhs.type.static_shape, rhs.type.static_shape)
     rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
     columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
+    if spec.windows is not None:
+        return None
     if rows < 2 or columns < 2 or math.prod(sizes.values()) < MIN_PRODUCTS:
         return None
     loops = {label: (values.loop(n), n) for label, n in sizes.items()}

@@ -94,6 +94,10 @@ class GroupValues:
         """Return what affine `maps` make of `index`."""
         return tuple(scaled_sum([(index[a], c) for a, c in m.terms], m.offset) for m in maps)
 
+    def windowed(self, spec: Contract, index: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Return where the left operand is read, for labels of it at `index`."""
+        return index if spec.windows is None else self.mapped(spec.windows.index, index)
+
     def reshaped(
         self, index: Sequence[Index], shape: Sequence[int], old: Sequence[int]
     ) -> tuple[Index, ...]:

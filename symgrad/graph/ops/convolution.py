@@ -1,0 +1,438 @@
+"""Convolution: products of sliding windows, summed over labels; and `interleave`, for strides.
+
+The op `convolution` is `einsum` whose left operand is read through windows: an axis of it may be
+walked through by two labels at once, as in
+
+    n(2o+i)(2p+j)c,ijcf->nopf
+
+which is a convolution over two axes with stride 2. The array of windows (im2col) is nowhere in
+memory. The gradient to the right operand is the op with roles exchanged; that to the left one is
+the op on padded gradients and a flipped kernel, once for each residue of the stride. So the op is
+closed under differentiation. What users call, with its ways of padding, lies above this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import require_dtype
+from symgrad.graph.ops.contraction import LABELS
+from symgrad.graph.ops.elementwise import is_number, rounded_once
+from symgrad.graph.ops.slicing import place, slice_axes
+from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
+from symgrad.graph.sizes import Dim, at_least, divide
+from symgrad.graph.structures import AxisMap, Contract, Place, Windows
+from symgrad.graph.types import Array, Shape, TensorType, static
+
+
+class Window(NamedTuple):
+    """`(2o+3i)`: an axis walked through by where a window is, and by a place inside of it."""
+
+    outer: str
+    stride: int
+    inner: str
+    dilation: int
+
+    def __str__(self) -> str:
+        first, second = ("" if c == 1 else str(c) for c in (self.stride, self.dilation))
+        return f"({first}{self.outer}+{second}{self.inner})"
+
+
+# One an axis of the left operand: a label, or two.
+_Axis = str | Window
+_AXIS = re.compile(r"([A-Za-z])|\((\d*)([A-Za-z])\+(\d*)([A-Za-z])\)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """The axes of the left operand, and the labels of the right one and of the result."""
+
+    lhs: tuple[_Axis, ...]
+    rhs: str
+    out: str
+
+    def __str__(self) -> str:
+        return f"{''.join(map(str, self.lhs))},{self.rhs}->{self.out}"
+
+    @property
+    def windows(self) -> list[Window]:
+        return [axis for axis in self.lhs if isinstance(axis, Window)]
+
+    @property
+    def lhs_labels(self) -> str:
+        pairs = (axis if isinstance(axis, str) else axis.outer + axis.inner for axis in self.lhs)
+        return "".join(pairs)
+
+    def is_valid(self) -> bool:
+        """Return whether every label has its place.
+
+        Of the two labels of windows one is of the right operand and one of the result, in all
+        windows the same.
+        """
+        sides = (self.lhs_labels, self.rhs, self.out)
+        repeated = any(len(set(labels)) != len(labels) for labels in sides)
+        lhs, rhs, out = map(set, sides)
+        lone = (lhs ^ rhs) - out
+        outer = {w.outer for w in self.windows}
+        inner = {w.inner for w in self.windows}
+        is_split = any(
+            one <= rhs and not one & out and other <= out and not other & rhs
+            for one, other in ((outer, inner), (inner, outer))
+        )
+        steps = [c for w in self.windows for c in (w.stride, w.dilation)]
+        return not (repeated or out - lhs - rhs or lone) and is_split and min(steps, default=1) > 0
+
+
+def _parsed(spec: str) -> _Spec:
+    operands, _, out = spec.partition("->")
+    lhs, _, rhs = operands.partition(",")
+    axes = [
+        label or Window(outer, int(stride or 1), inner, int(dilation or 1))
+        for label, stride, outer, dilation, inner in _AXIS.findall(lhs)
+    ]
+    found = _Spec(tuple(axes), rhs, out)
+    if str(found) != spec or not found.is_valid():
+        raise ShapeError("convolution", f"{spec!r} is no product of windows and an operand")
+    return found
+
+
+def _convolve(lhs: Tensor, rhs: Tensor, spec: _Spec, sizes: Sequence[Dim]) -> Tensor:
+    """Multiply windows of `lhs` with `rhs`; `sizes` are those of the labels of windows in order."""
+    # Labels are renamed by first appearance, so that equal convolutions are equal nodes.
+    seen = dict.fromkeys(spec.lhs_labels + spec.rhs)
+    names = str.maketrans(dict(zip(seen, LABELS, strict=False)))
+    return apply(convolution_op, lhs, rhs, spec=str(spec).translate(names), sizes=tuple(sizes))
+
+
+def _label_sizes(
+    lhs: TensorType, rhs: TensorType, spec: _Spec, sizes: Shape
+) -> dict[str, list[Dim]]:
+    """Return all that is said about the size of each label."""
+    found: dict[str, list[Dim]] = {}
+    given = iter(sizes)
+    for axis, size in zip(spec.lhs, lhs.shape, strict=True):
+        if isinstance(axis, str):
+            found.setdefault(axis, []).append(size)
+        else:
+            found.setdefault(axis.outer, []).append(next(given))
+            found.setdefault(axis.inner, []).append(next(given))
+    for label, size in zip(spec.rhs, rhs.shape, strict=True):
+        found.setdefault(label, []).append(size)
+    return found
+
+
+def _convolution_infer(lhs: TensorType, rhs: TensorType, *, spec: str, sizes: Shape) -> TensorType:
+    parsed = _parsed(spec)
+    require_dtype("convolution", "lhs", lhs, is_number)
+    if lhs.dtype != rhs.dtype:
+        raise DTypeError("convolution", f"dtypes differ: lhs: {lhs}, rhs: {rhs}", hint="use astype")
+    if (lhs.ndim, rhs.ndim) != (len(parsed.lhs), len(parsed.rhs)):
+        raise ShapeError("convolution", f"{spec!r} does not fit lhs: {lhs}, rhs: {rhs}")
+    if len(sizes) != 2 * len(parsed.windows):
+        raise ShapeError("convolution", f"{len(sizes)} sizes for the windows of {spec!r}")
+    chosen: dict[str, Dim] = {}
+    for label, said in _label_sizes(lhs, rhs, parsed, sizes).items():
+        known = {n for n in said if isinstance(n, int)}
+        if len(known) > 1:
+            raise ShapeError(
+                "convolution", f"sizes of {label!r} differ in {spec!r}: lhs: {lhs}, rhs: {rhs}"
+            )
+        chosen[label] = known.pop() if known else said[0]
+    _check_windows(lhs, parsed, chosen)
+    return TensorType(lhs.dtype, tuple(chosen[label] for label in parsed.out))
+
+
+def _check_windows(lhs: TensorType, spec: _Spec, sizes: dict[str, Dim]) -> None:
+    for axis, size in zip(spec.lhs, lhs.shape, strict=True):
+        if isinstance(axis, str):
+            continue
+        outer, inner = sizes[axis.outer], sizes[axis.inner]
+        if not (isinstance(outer, int) and isinstance(inner, int) and isinstance(size, int)):
+            continue
+        last = axis.stride * (outer - 1) + axis.dilation * (inner - 1)
+        if outer < 0 or inner < 0 or (outer and inner and last >= size):
+            raise ShapeError(
+                "convolution", f"{outer} windows {axis} of {inner} elements leave lhs: {lhs}"
+            )
+
+
+def _convolution_reference(lhs: Array, rhs: Array, *, spec: str, sizes: Shape) -> Array:
+    parsed = _parsed(spec)
+    given = iter(map(static, sizes))
+    opened, number = lhs, 0
+    for axis in parsed.lhs:
+        if isinstance(axis, str):
+            number += 1
+            continue
+        outer, inner = np.arange(next(given)), np.arange(next(given))
+        places = axis.stride * outer[:, np.newaxis] + axis.dilation * inner
+        opened = np.take(opened, places, axis=number)
+        number += 2
+    product = f"{parsed.lhs_labels},{parsed.rhs}->{parsed.out}"
+    return rounded_once(lambda a, b: np.einsum(product, a, b, optimize=True))(opened, rhs)
+
+
+def _convolution_grad(node: Node, g: Tensor, *, spec: str, sizes: Shape) -> Grads:
+    lhs, rhs = node.inputs
+    parsed = _parsed(spec)
+    to_rhs = _convolve(lhs, g, _Spec(parsed.lhs, parsed.out, parsed.rhs), sizes)
+    # What has the labels of where windows are is walked through by new windows, the other is the
+    # kernel of those: which is which depends on the roles this node has.
+    walked, kernel = (g, parsed.out), (rhs, parsed.rhs)
+    if any(w.outer in parsed.rhs for w in parsed.windows):
+        walked, kernel = kernel, walked
+    return _lhs_gradient(lhs.shape, parsed, walked, kernel), to_rhs
+
+
+def _lhs_gradient(
+    shape: Shape, spec: _Spec, walked: tuple[Tensor, str], kernel: tuple[Tensor, str]
+) -> Tensor:
+    """Return the sums, over outer and inner, of walked[outer] * kernel[inner] where they meet.
+
+    Element h of an axis gets those with h = stride * outer + dilation * inner. With the stride 1
+    that is a convolution with the flipped kernel. With the dilation 1 each residue r of h modulo
+    the stride is, with every stride-th element of the kernel from r on. With neither, zeros are put
+    between the elements that are walked through.
+    """
+    strides = [w.stride if w.dilation == 1 else 1 for w in spec.windows]
+    if not spec.windows:
+        return _phase(shape, spec, walked, kernel, ())
+    residues = list(itertools.product(*map(range, strides)))
+    parts = [_phase(shape, spec, walked, kernel, residue) for residue in residues]
+    if len(parts) == 1:
+        return parts[0]
+    step = [1] * len(spec.lhs)
+    starts = [[0] * len(spec.lhs) for _ in residues]
+    windowed = [a for a, axis in enumerate(spec.lhs) if isinstance(axis, Window)]
+    for number, axis in enumerate(windowed):
+        step[axis] = strides[number]
+        for start, residue in zip(starts, residues, strict=True):
+            start[axis] = residue[number]
+    return interleave(parts, shape, tuple(map(tuple, starts)), tuple(step))
+
+
+def _phase(
+    shape: Shape,
+    spec: _Spec,
+    walked: tuple[Tensor, str],
+    kernel: tuple[Tensor, str],
+    residue: tuple[int, ...],
+) -> Tensor:
+    """Return the elements of the gradient that have these residues along the windows' axes."""
+    (x, x_labels), (taps, tap_labels) = walked, kernel
+    low: list[Dim] = [0] * x.ndim
+    start: list[Dim] = [0] * taps.ndim
+    total, count = list(x.shape), list(taps.shape)
+    step = [1] * x.ndim
+    back = [1] * taps.ndim
+    sizes: list[Dim] = []
+    windows: dict[str, Window] = {}
+    numbers = iter(residue)
+    for axis, size in zip(spec.lhs, shape, strict=True):
+        if isinstance(axis, str):
+            continue
+        along, across = x_labels.index(axis.outer), tap_labels.index(axis.inner)
+        by = axis.stride if axis.dilation == 1 else 1
+        first = next(numbers)
+        inside = divide(taps.shape[across] - first + (by - 1), by)
+        results = divide(size - first + (by - 1), by)
+        reach = at_least(axis.dilation * (inside - 1), 0)
+        low[along] = reach
+        step[along] = 1 if by > 1 else axis.stride
+        needed = reach + step[along] * (x.shape[along] - 1) + 1
+        total[along] = at_least(results + reach, at_least(needed, 0))
+        start[across], count[across] = first + by * (inside - 1), inside
+        back[across] = -by
+        windows[axis.outer] = Window(axis.outer, 1, axis.inner, axis.dilation)
+        sizes += [results, inside]
+    padded = place(x, tuple(total), tuple(low), tuple(step))
+    flipped = slice_axes(taps, start, count, back)
+    order = [axis if isinstance(axis, str) else axis.outer for axis in spec.lhs]
+    lhs = tuple(windows.get(label, label) for label in x_labels)
+    by_label = dict(zip(windows, zip(sizes[::2], sizes[1::2], strict=True), strict=True))
+    ordered = [n for label in x_labels if label in windows for n in by_label[label]]
+    return _convolve(padded, flipped, _Spec(lhs, tap_labels, "".join(order)), ordered)
+
+
+def _convolution_kernel(lhs: TensorType, _rhs: TensorType, *, spec: str, sizes: Shape) -> Contract:
+    parsed = _parsed(spec)
+    shape: list[int] = []
+    index: list[AxisMap] = []
+    given = iter(map(static, sizes))
+    for axis, size in zip(parsed.lhs, lhs.static_shape, strict=True):
+        at = len(shape)
+        if isinstance(axis, str):
+            index.append(AxisMap.axis(at))
+            shape.append(size)
+        else:
+            index.append(AxisMap(0, ((at, axis.stride), (at + 1, axis.dilation))))
+            shape += [next(given), next(given)]
+    windows = Windows(tuple(shape), tuple(index))
+    accumulate = accumulator_dtype(lhs.dtype)
+    return Contract(parsed.lhs_labels, parsed.rhs, parsed.out, accumulate, windows)
+
+
+def _convolution_batch(operands: Operands, *, spec: str, sizes: Shape) -> Tensor:
+    """Give the axis a label of its own, in the operands that have it."""
+    parsed = _parsed(spec)
+    new = next(label for label in LABELS if label not in spec)
+    of_lhs, of_rhs = (entry.is_batched for entry in operands.entries)
+    lhs = (new, *parsed.lhs) if of_lhs else parsed.lhs
+    rhs = new + parsed.rhs if of_rhs else parsed.rhs
+    first, second = operands.tensors
+    return _convolve(first, second, _Spec(lhs, rhs, new + parsed.out), sizes)
+
+
+convolution_op = define(
+    "convolution",
+    infer=_convolution_infer,
+    reference=_convolution_reference,
+    grad=_convolution_grad,
+    kernel=_convolution_kernel,
+    batch=_convolution_batch,
+)
+
+# ------------------------------------------------------------------------------------ interleave
+
+
+def interleave(
+    parts: Sequence[Tensor], shape: Shape, starts: tuple[Axes, ...], step: Axes
+) -> Tensor:
+    """Join tensors whose elements alternate: element i of a part is at `start + step * i`.
+
+    The parts cover the result, of `shape`, and no two of them meet.
+    """
+    return apply(interleave_op, *parts, shape=tuple(shape), starts=starts, step=step)
+
+
+def _interleave_infer(
+    *parts: TensorType, shape: Shape, starts: tuple[Axes, ...], step: Axes
+) -> TensorType:
+    first = parts[0]
+    for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
+        if part.dtype != first.dtype:
+            raise DTypeError("interleave", f"dtypes differ: {first}, {part}")
+        if not len(shape) == len(start) == len(step) == part.ndim:
+            raise ShapeError("interleave", f"ranks differ: {first}, {part}")
+        for n, total, low, by in zip(part.shape, shape, start, step, strict=True):
+            expected = divide(total - low + (by - 1), by)
+            if isinstance(n, int) and isinstance(expected, int) and n != expected:
+                text = ", ".join(map(str, shape))
+                raise ShapeError("interleave", f"operand {number}: {part} is no part of [{text}]")
+    return first.with_shape(shape)
+
+
+def _interleave_reference(
+    *parts: Array, shape: Shape, starts: tuple[Axes, ...], step: Axes
+) -> Array:
+    out = np.zeros(tuple(map(static, shape)), parts[0].dtype)
+    for part, start in zip(parts, starts, strict=True):
+        out[tuple(slice(low, None, by) for low, by in zip(start, step, strict=True))] = part
+    return out
+
+
+def _interleave_grad(
+    node: Node, g: Tensor, *, shape: Shape, starts: tuple[Axes, ...], step: Axes
+) -> Grads:
+    pairs = zip(node.inputs, starts, strict=True)
+    return tuple(slice_axes(g, start, part.shape, step) for part, start in pairs)
+
+
+def _interleave_kernel(
+    *_parts: TensorType, shape: Shape, starts: tuple[Axes, ...], step: Axes
+) -> Place:
+    maps = (
+        tuple(AxisMap.axis(a, by, low) for a, (low, by) in enumerate(zip(start, step, strict=True)))
+        for start in starts
+    )
+    return Place(tuple(maps), None)
+
+
+def _interleave_batch(
+    operands: Operands, *, shape: Shape, starts: tuple[Axes, ...], step: Axes
+) -> Tensor:
+    moved = tuple((0, *start) for start in starts)
+    return interleave(operands.lifted(), (operands.size, *shape), moved, (1, *step))
+
+
+interleave_op = define(
+    "interleave",
+    infer=_interleave_infer,
+    reference=_interleave_reference,
+    grad=_interleave_grad,
+    kernel=_interleave_kernel,
+    batch=_interleave_batch,
+    gradient_mask="moved",
+)
+
+# ----------------------------------------------------------------------------------- convolution
+
+Layout = Literal["NHWC", "NCHW"]
+_OUTER, _INNER = "opqrstuv", "ijklmabd"
+
+
+def conv_general(
+    x: Tensor,
+    kernel: Tensor,
+    *,
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    layout: Layout,
+) -> Tensor:
+    """Cross-correlate `x`, padded already, with `kernel`, over any number of axes.
+
+    With the layout "NHWC" `x` is (n, *spatial, c) and `kernel` (*window, c // groups, f), and the
+    result is (n, *out, f); with "NCHW" they are (n, c, *spatial), (f, c // groups, *window) and
+    (n, f, *out). `out` is (spatial - dilation * (window - 1) - 1) // stride + 1 along each axis.
+    """
+    rank = len(strides)
+    last = layout == "NHWC"
+    spatial = x.shape[1:-1] if last else x.shape[2:]
+    window = kernel.shape[:rank] if last else kernel.shape[2:]
+    sizes: list[Dim] = []
+    axes: list[_Axis] = []
+    for number in range(rank):
+        stride, apart = strides[number], dilation[number]
+        reach = apart * (window[number] - 1) + 1
+        sizes += [divide(spatial[number] - reach, stride) + 1, window[number]]
+        axes.append(Window(_OUTER[number], stride, _INNER[number], apart))
+    channels, given = x.shape[-1 if last else 1], kernel.shape[rank if last else 1]
+    found, inside = kernel.shape[-1 if last else 0], _INNER[:rank]
+    outside = _OUTER[:rank]
+    # Of groups of one channel, and of one group, one of the two labels goes.
+    of_x = {"g": groups, "c": given} if groups > 1 else {"c": channels}
+    of_kernel = {"g": groups, "f": divide(found, groups)} if groups > 1 else {"f": found}
+    if groups > 1 and given == 1:
+        of_x.pop("c")
+    if groups > 1 and of_kernel["f"] == 1:
+        of_kernel.pop("f")
+    across, made, taken = "".join(of_x), "".join(of_kernel), "c" if "c" in of_x else ""
+    in_sizes, of_sizes = tuple(of_x.values()), tuple(of_kernel.values())
+    n, taps = x.shape[0], (given,) if taken else ()
+    if last:
+        x = _reshaped(x, (n, *spatial, *in_sizes))
+        kernel = _reshaped(kernel, (*window, *taps, *of_sizes))
+        spec = _Spec(("n", *axes, *across), inside + taken + made, "n" + outside + made)
+        result = _convolve(x, kernel, spec, sizes)
+        return _reshaped(result, (n, *result.shape[1 : rank + 1], found))
+    x = _reshaped(x, (n, *in_sizes, *spatial))
+    kernel = _reshaped(kernel, (*of_sizes, *taps, *window))
+    spec = _Spec(("n", *across, *axes), made + taken + inside, "n" + made + outside)
+    result = _convolve(x, kernel, spec, sizes)
+    return _reshaped(result, (n, found, *result.shape[-rank:]))
+
+
+def _reshaped(x: Tensor, shape: Shape) -> Tensor:
+    return x if x.shape == shape else reshape(x, shape)
