@@ -116,6 +116,8 @@ FEW_STREAMS = 2
 _PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
 # A row of a tile begins on another line of the result.
 _ROW = 2.0
+# Finding where the next terms of a sum are that are counted in digits, in both operands.
+_PIECE = 6.0
 # Setting up a tile, and bringing one vector of it to the epilogue and through it.
 _TILE = 12.0
 _VECTOR = 2.0
@@ -134,12 +136,17 @@ def step_cycles(rows: float, vectors: int) -> float:
     return max(rows * vectors, rows + vectors) / 2 + (rows + 2 * vectors) / 10
 
 
-def tiling_cycles(rows: int, vectors: int, highest: int, tile_vectors: int, k: int) -> float:
-    """Return the cycles of the microkernels over `rows` by `vectors`, in tiles of one shape."""
+def tiling_cycles(
+    rows: int, vectors: int, highest: int, tile_vectors: int, k: int, pieces: int = 0
+) -> float:
+    """Return the cycles of the microkernels over `rows` by `vectors`, in tiles of one shape.
+
+    The sums over `k` may be in `pieces`, each of which begins somewhere else.
+    """
     tiles = -(-rows // highest)
     high = rows / tiles
     across, edge = divmod(vectors, tile_vectors)
-    around = _TILE + _ROW * high
+    around = _TILE + _ROW * high + _PIECE * pieces
     cycles = tiles * across * (around + k * step_cycles(high, tile_vectors))
     if edge:
         cycles += tiles * (around + k * step_cycles(high, edge))

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.convolution import conv_general, interleave
+from symgrad.graph.ops.convolution import conv_general
+from symgrad.graph.ops.interleaving import interleave
 from tests.support.case import FLOATS, NUMBERS, Array, Case, Real
 
 _Layout = Literal["NHWC", "NCHW"]

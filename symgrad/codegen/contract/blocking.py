@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from symgrad.codegen.contract.digits import Axis
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plan import ContractPlan, Operand
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
@@ -115,23 +116,45 @@ class _LoopNest:
 
     def _emit_right_packing(self, panels: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
-        step, last_step = steps
         with counted_loop(builder, *panels) as j:
-            column = builder.mul(j, index(plan.tile_columns))
-            source = self._right_at(step, column)
+            column = self._column_of(j)
             packed = self._packed_panel(builder.sub(j, panels[0]))
-            arguments = (source, packed, builder.sub(last_step, step))
-            call_one(builder, self._variants.right_packers, self._is_edge(j), arguments)
+            is_edge = self._is_edge(j)
+            across = builder.select(
+                is_edge,
+                index(plan.whole_vectors(plan.edge_columns)),
+                index(plan.whole_vectors(plan.tile_columns)),
+            )
+            with self._pieces(steps, packed, across) as (step, count, target):
+                source = self._right_at(step, column)
+                call_one(builder, self._variants.right_packers, is_edge, (source, target, count))
 
     def _emit_left_packing(self, tiles: _Block, steps: _Block) -> None:
-        builder = self._builder
-        step, last_step = steps
+        builder, plan = self._builder, self._plan
         with counted_loop(builder, *tiles) as i:
             row, _, is_short = self._rows_of(i)
-            source = self._left_at(row, step)
             packed = self._packed_tile(builder.sub(i, tiles[0]))
-            arguments = (source, packed, builder.sub(last_step, step))
-            call_one(builder, self._variants.left_packers, is_short, arguments)
+            across = index(plan.packed_rows)
+            with self._pieces(steps, packed, across) as (step, count, target):
+                source = self._left_at(row, step)
+                call_one(builder, self._variants.left_packers, is_short, (source, target, count))
+
+    @contextmanager
+    def _pieces(
+        self, steps: _Block, packed: ir.Value, across: ir.Value
+    ) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+        """Loop over the pieces of a block of k that lie evenly.
+
+        Yield where each begins, its size, and where in the packed panel it comes.
+        """
+        builder, plan = self._builder, self._plan
+        if not plan.has_pieces:
+            yield steps[0], builder.sub(steps[1], steps[0]), packed
+            return
+        with counted_loop(builder, *steps, plan.k_piece) as step:
+            offset = builder.mul(builder.sub(step, steps[0]), across)
+            place = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
+            yield step, index(plan.k_piece), place
 
     def _emit_block(self, band: _Block, panels: _Block, tiles: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
@@ -140,18 +163,21 @@ class _LoopNest:
         with counted_loop(builder, *outer) as first, counted_loop(builder, *inner) as second:
             i, j = (first, second) if plan.rows_first else (second, first)
             row, rows, is_short = self._rows_of(i)
-            column = builder.mul(j, index(plan.tile_columns))
+            column = self._column_of(j)
             is_edge = self._is_edge(j)
             panel = builder.sub(j, panels[0])
-            left = self._left_at(row, step)
+            # Where k is in pieces, the microkernel finds each of them itself.
+            start = index(0) if plan.has_pieces else step
+            left = self._left_at(row, start)
             if plan.pack_left != "none":
                 left = self._packed_tile(builder.sub(i, tiles[0]))
-            right = self._right_at(step, column)
+            right = self._right_at(start, column)
             if plan.pack_right != "none":
                 right = self._packed_panel(panel)
             sums = self._tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
-            arguments = (left, right, sums, builder.sub(last_step, step), resumes)
+            arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last_step, step))
+            arguments += (resumes, step) if plan.has_pieces else (resumes,)
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))
@@ -184,36 +210,65 @@ class _LoopNest:
     def _rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Return the first row of `tile`, how many it has, and whether it is one row short."""
         builder, plan = self._builder, self._plan
+        tile, start = self._in_run(tile, plan.tiles_of_run, plan.row_tiles, plan.row_run)
         row = builder.mul(tile, index(plan.tile_rows))
-        if plan.tall_tiles == plan.row_tiles:
-            return row, index(plan.tile_rows), _NO
+        if plan.tall_tiles == plan.tiles_of_run:
+            return self._behind(start, row), index(plan.tile_rows), _NO
         is_short = builder.icmp_signed(">=", tile, index(plan.tall_tiles))
         missing = builder.sub(tile, index(plan.tall_tiles))
         row = builder.sub(row, builder.select(is_short, missing, index(0)))
         rows = builder.select(is_short, index(plan.tile_rows - 1), index(plan.tile_rows))
-        return row, rows, is_short
+        return self._behind(start, row), rows, is_short
+
+    def _column_of(self, panel: ir.Value) -> ir.Value:
+        """Return the first column of `panel`."""
+        plan = self._plan
+        panel, start = self._in_run(panel, plan.panels_of_run, plan.panels, plan.column_run)
+        return self._behind(start, self._builder.mul(panel, index(plan.tile_columns)))
+
+    def _in_run(
+        self, part: ir.Value, of_run: int, most: int, extent: int
+    ) -> tuple[ir.Value, ir.Value | None]:
+        """Return which of its run a tile or panel is, and where the run starts; None if at 0."""
+        if of_run == most:
+            return part, None
+        builder = self._builder
+        run = builder.udiv(part, index(of_run))
+        return builder.urem(part, index(of_run)), builder.mul(run, index(extent))
+
+    def _behind(self, start: ir.Value | None, place: ir.Value) -> ir.Value:
+        return place if start is None else self._builder.add(start, place)
 
     def _is_edge(self, panel: ir.Value) -> ir.Value:
         plan = self._plan
         if plan.edge_columns == 0:
             return _NO
-        return self._builder.icmp_signed("==", panel, index(plan.panels - 1))
+        of_run = plan.panels_of_run
+        if of_run != plan.panels:
+            panel = self._builder.urem(panel, index(of_run))
+        return self._builder.icmp_signed("==", panel, index(of_run - 1))
 
     def _left_at(self, row: ir.Value, step: ir.Value) -> ir.Value:
-        left = self._plan.left
-        return self._element(self._left, (row, left.row_stride), (step, left.column_stride))
+        return self._element(
+            self._left, self._plan.left, (row, self._plan.rows), (step, self._plan.k)
+        )
 
     def _right_at(self, step: ir.Value, column: ir.Value) -> ir.Value:
-        right = self._plan.right
-        return self._element(self._right, (step, right.row_stride), (column, right.column_stride))
+        plan = self._plan
+        return self._element(self._right, plan.right, (step, plan.k), (column, plan.columns))
 
     def _element(
-        self, base: ir.Value, row: tuple[ir.Value, int], column: tuple[ir.Value, int]
+        self,
+        base: ir.Value,
+        operand: Operand,
+        row: tuple[ir.Value, int],
+        column: tuple[ir.Value, int],
     ) -> ir.Value:
-        builder, plan = self._builder, self._plan
-        across, along = builder.mul(row[0], index(row[1])), builder.mul(column[0], index(column[1]))
-        offset = builder.add(across, along)
-        return builder.gep(base, [offset], source_etype=ir.IntType(plan.dtype.bits))
+        builder = self._builder
+        across = Axis(operand.row_stride, operand.row_digits, row[1]).offset(builder, row[0])
+        along = Axis(operand.column_stride, operand.column_digits, column[1])
+        offset = builder.add(across, along.offset(builder, column[0]))
+        return builder.gep(base, [offset], source_etype=ir.IntType(self._plan.dtype.bits))
 
     def _packed_tile(self, tile: ir.Value) -> ir.Value:
         plan = self._plan

@@ -39,7 +39,7 @@ class TileEpilogue:
         """
         builder, plan = self._builder, self._plan
         width = plan.vector_width
-        sizes = [plan.tile_columns] if plan.columns >= plan.tile_columns else []
+        sizes = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
         sizes += [plan.edge_columns] if plan.edge_columns else []
         whole = self._of_tile([size // width * width for size in sizes], is_edge)
         with counted_loop(builder, index(0), rows) as i:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from symgrad.codegen.contract.digits import Axis
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -25,6 +26,8 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 
+_SHORT_PIECE = 4  # steps of k that are written out rather than looped over
+
 
 @dataclass(frozen=True, slots=True)
 class Microkernel:
@@ -33,7 +36,8 @@ class Microkernel:
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
     flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
-    that are added up in turns, enough to keep the multiply-add units busy.
+    that are added up in turns, enough to keep the multiply-add units busy. Only `piece` steps of k
+    lie evenly where it is given: then the kernel finds the next ones by the digits of k.
     """
 
     rows: int
@@ -41,13 +45,14 @@ class Microkernel:
     lanes: int
     left: Elements
     left_row: int
-    left_k: int
+    left_k: Axis
     right: Elements
-    right_k: int
+    right_k: Axis
     tile_columns: int
     resumes: bool
     is_empty: bool
     chains: int
+    piece: int | None = None
 
     @property
     def vectors(self) -> int:
@@ -59,15 +64,22 @@ class Microkernel:
 
 
 def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.Function:
-    """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile."""
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
+    """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
+
+    Where k is in pieces it has one argument more, the first step of k.
+    """
+    kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
+    kinds += [INDEX] if kernel.piece else []
+    kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, module.get_unique_name("contract.tile"))
-    left, right, tile, k, resume = function.args
+    left, right, tile, k, resume, *first = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     sums = [ir.Constant(kernel.vector_type, None)] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
         sums = _emit_resume(builder, kernel, tile, resume, sums)
-    if not kernel.is_empty:
+    if kernel.piece and not kernel.is_empty:
+        sums = _emit_pieces(builder, kernel, (left, right), (first[0], k), sums)
+    elif not kernel.is_empty:
         sums = _emit_steps(builder, kernel, left, right, k, sums)
     for at, value in enumerate(sums):
         builder.store(value, _place(builder, kernel, tile, at), align=_tile_align(kernel))
@@ -102,6 +114,48 @@ def _emit_resume(
         total.add_incoming(value, loading)
         sums.append(total)
     return sums
+
+
+def _emit_pieces(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: tuple[ir.Value, ir.Value],
+    span: tuple[ir.Value, ir.Value],
+    start: list[ir.Value],
+) -> list[ir.Value]:
+    """Emit the loop over pieces of k, `count` steps from `first` on, and return the sums after."""
+    (left, right), (first, count) = operands, span
+    assert kernel.piece is not None, "k is in pieces"
+    before = builder.block
+    loop = builder.append_basic_block("piece")
+    after = builder.append_basic_block("added")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    at = builder.phi(INDEX, "at")
+    sums = [builder.phi(kernel.vector_type) for _ in start]
+    # A packed panel begins with the block; a piece that is read where it lies may be anywhere.
+    step = builder.add(first, at)
+    begins = [
+        axis.offset(builder, step if axis.digits else at)
+        for axis in (kernel.left_k, kernel.right_k)
+    ]
+    left = kernel.left.address(builder, left, begins[0])
+    right = kernel.right.address(builder, right, begins[1])
+    if kernel.piece <= _SHORT_PIECE:
+        added = list(sums)
+        for number in range(kernel.piece):
+            added = _emit_step(builder, kernel, left, right, index(number), added)
+    else:
+        added = _emit_steps(builder, kernel, left, right, index(kernel.piece), list(sums))
+    following = builder.add(at, index(kernel.piece), flags=("nuw", "nsw"))
+    at.add_incoming(index(0), before)
+    at.add_incoming(following, builder.block)
+    for total, value, sum_ in zip(sums, start, added, strict=True):
+        total.add_incoming(value, before)
+        total.add_incoming(sum_, builder.block)
+    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, count), loop, after))
+    builder.position_at_end(after)
+    return added
 
 
 def _emit_steps(
@@ -181,13 +235,13 @@ def _emit_step(
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right."""
     dtype = kernel.left.compute
-    along = kernel.right.address(builder, right, builder.mul(step, index(kernel.right_k)))
+    along = kernel.right.address(builder, right, builder.mul(step, index(kernel.right_k.stride)))
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
         place = kernel.right.address(builder, along, index(start))
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
-    column = kernel.left.address(builder, left, builder.mul(step, index(kernel.left_k)))
+    column = kernel.left.address(builder, left, builder.mul(step, index(kernel.left_k.stride)))
     added = []
     for i in range(kernel.rows):
         place = kernel.left.address(builder, column, index(i * kernel.left_row))

@@ -11,9 +11,11 @@ transposed the right.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from symgrad.codegen.loops.strided import Digit
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 
@@ -30,17 +32,22 @@ Packing = Literal["none", "copy", "transpose", "gather", "lines"]
 class Operand:
     """Where the elements of an operand lie: strides in elements, any integer, 0 included.
 
-    Rows run along m and columns along k for the lhs; along k and n for the rhs. The base pointer
-    is known to be aligned to `align` bytes.
+    Rows run along m and columns along k for the lhs; along k and n for the rhs. Either may be
+    counted in digits, as in `StridedOperand`. The base pointer is known to be aligned to `align`
+    bytes.
     """
 
     row_stride: int
     column_stride: int
     align: int
+    row_digits: tuple[Digit, ...] = ()
+    column_digits: tuple[Digit, ...] = ()
 
     @property
     def transposed(self) -> Operand:
-        return Operand(self.column_stride, self.row_stride, self.align)
+        return Operand(
+            self.column_stride, self.row_stride, self.align, self.column_digits, self.row_digits
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +103,58 @@ class ContractPlan:
         return self.rhs if self.vector_axis == "n" else self.lhs.transposed
 
     @property
+    def row_run(self) -> int:
+        """Rows that are evenly apart: all of them, or those of one step of the second digit."""
+        return _run(self.left.row_digits, self.rows)
+
+    @property
+    def column_run(self) -> int:
+        """Columns that are evenly apart, as `row_run` says it of rows."""
+        return _run(self.right.column_digits, self.columns)
+
+    @property
+    def k_run(self) -> int:
+        """Terms of the sums that are evenly apart in both operands."""
+        return _run(self.left.column_digits, self.k)
+
+    @property
+    def tiles_of_run(self) -> int:
+        return -(-self.row_run // self.tile_rows)
+
+    @property
     def row_tiles(self) -> int:
-        return -(-self.rows // self.tile_rows)
+        return self.rows // max(self.row_run, 1) * self.tiles_of_run
 
     @property
     def tall_tiles(self) -> int:
-        """Tiles of `tile_rows` rows, the first ones; the others have one row less."""
-        return self.rows - self.row_tiles * (self.tile_rows - 1)
+        """Tiles of `tile_rows` rows, the first ones of a run; the others have one row less."""
+        return self.row_run - self.tiles_of_run * (self.tile_rows - 1)
+
+    @property
+    def panels_of_run(self) -> int:
+        return -(-self.column_run // self.tile_columns)
 
     @property
     def panels(self) -> int:
-        return -(-self.columns // self.tile_columns)
+        return self.columns // max(self.column_run, 1) * self.panels_of_run
 
     @property
     def edge_columns(self) -> int:
-        """Columns of the last panel if it is not full, else 0."""
-        return self.columns % self.tile_columns
+        """Columns of the last panel of a run if it is not full, else 0."""
+        return self.column_run % self.tile_columns
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether the terms of the sums are counted in digits."""
+        return bool(self.left.column_digits)
+
+    @property
+    def k_piece(self) -> int:
+        """Terms of the sums that are evenly apart; blocks of k are made of these."""
+        return math.gcd(self.k_run, self.block_k)
+
+    def whole_vectors(self, columns: int) -> int:
+        return -(-columns // self.lanes) * self.lanes
 
     @property
     def k_blocks(self) -> int:
@@ -177,6 +220,10 @@ class ContractPlan:
             f"{self.method}({self.tile_rows}x{self.tile_columns}) along {self.vector_axis}"
             f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({packed})"
         )
+
+
+def _run(digits: tuple[Digit, ...], extent: int) -> int:
+    return digits[0][0] if digits else extent
 
 
 def _aligned(size: int) -> int:

@@ -76,7 +76,7 @@ def plan_contract(
         *_plan_tiles(start, result.column_stride, target),
         *_plan_tiles(turned, result.row_stride, target),
     ]
-    if k > 0 and min(m, n) <= SHORT_OPERAND:
+    if k > 0 and min(m, n) <= SHORT_OPERAND and not _has_digits(start):
         ways.append(_plan_dots(start, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
     # Of equals the first: lanes along n.
@@ -100,7 +100,12 @@ def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
     """Give an axis of one element the stride 1: any is right and 1 is easiest to serve."""
     row = operand.row_stride if rows > 1 else 1
     column = operand.column_stride if columns > 1 else 1
-    return Operand(row, column, operand.align)
+    return replace(operand, row_stride=row, column_stride=column)
+
+
+def _has_digits(plan: ContractPlan) -> bool:
+    sides = (plan.lhs, plan.rhs)
+    return any(side.row_digits or side.column_digits for side in sides)
 
 
 def _computing_dtype(dtype: DType) -> DType:
@@ -119,12 +124,14 @@ def _plan_tiles(
 
     `stride` is that of the result along its columns.
     """
-    vectors = -(-plan.columns // plan.lanes)
+    vectors = -(-plan.column_run // plan.lanes)
+    runs = plan.rows // plan.row_run * (plan.columns // plan.column_run)
+    pieces = plan.k // max(plan.k_run, 1) if plan.left.column_digits else 0
     apart = abs(plan.left.row_stride) * plan.dtype.itemsize
     # Rows that lie a whole page apart fall on one set of the first-level cache.
     memory = target.memory
     conflicts = apart > 0 and apart % memory.page_bytes == 0
-    width = _choose_width(plan.columns, plan.lanes)
+    width = _choose_width(plan.column_run, plan.lanes)
     # Registers for an element of the left, and for a product where the multiplication and the
     # addition are two instructions.
     spare = 1 if target.has_fma and plan.compute.is_float else 2
@@ -135,16 +142,16 @@ def _plan_tiles(
             highest = min(highest, memory.l1_ways)
         if highest < 1:
             break
-        tiles = -(-plan.rows // highest)
+        tiles = -(-plan.row_run // highest)
         shape = replace(
             plan,
             vector_width=width,
-            tile_rows=-(-plan.rows // tiles),
+            tile_rows=-(-plan.row_run // tiles),
             tile_columns=across * plan.lanes,
             block_k=_choose_block_k(plan, memory),
         )
         packed = _pack_panels(shape, memory)
-        cycles = tiling_cycles(plan.rows, vectors, highest, across, plan.k)
+        cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         cycles += _surrounding_cycles(packed, stride)
         ways.append((cycles, _choose_blocks(packed, memory)))
     return ways
@@ -193,12 +200,23 @@ def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
     whole, part = memory.far_terms if _is_far(plan, "left", memory) else memory.near_terms
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
+    if plan.left.column_digits:
+        return _even_pieces(plan, blocks, part)
     evenly = max(1, -(-plan.k // blocks))
     size = -(-evenly // plan.lanes) * plan.lanes
     # Packing by vectors needs a whole vector of every block.
     while blocks > 1 and 0 < plan.k % size < plan.lanes:
         size += plan.lanes
     return size
+
+
+def _even_pieces(plan: ContractPlan, blocks: int, most: int) -> int:
+    """Return the size of `blocks` about even blocks of k, made of whole runs or of parts of one."""
+    run = plan.k_run
+    piece = max(size for size in range(1, min(run, most) + 1) if run % size == 0)
+    if blocks == 1 or piece < plan.lanes:
+        piece = run
+    return max(1, -(-(plan.k // piece) // blocks)) * piece
 
 
 def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:

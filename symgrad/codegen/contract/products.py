@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.loops.blocking import Blocking
-from symgrad.codegen.loops.language import Let, Load, Product, Store
+from symgrad.codegen.loops.language import Let, Load, Product, Store, StridedOperand
 from symgrad.codegen.target import Target
 
 _PREFETCH = "llvm.prefetch.p0"
@@ -29,12 +29,16 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         product.columns[1],
         product.inner[1],
         product.element,
-        Operand(product.lhs.rows, product.lhs.columns, itemsize),
-        Operand(product.rhs.rows, product.rhs.columns, itemsize),
+        _operand(product.lhs, itemsize),
+        _operand(product.rhs, itemsize),
         result,
         target,
         streams=_streams(product),
     )
+
+
+def _operand(operand: StridedOperand, align: int) -> Operand:
+    return Operand(operand.rows, operand.columns, align, operand.row_digits, operand.column_digits)
 
 
 def _streams(product: Product) -> int:

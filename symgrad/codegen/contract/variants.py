@@ -11,6 +11,7 @@ from functools import partial
 
 from llvmlite import ir
 
+from symgrad.codegen.contract.digits import Axis
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
@@ -70,9 +71,9 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
     """Emit the functions `plan` needs."""
     stored = Elements(plan.dtype, plan.compute, target)
     heights = [plan.tile_rows]
-    if plan.tall_tiles < plan.row_tiles:
+    if plan.tall_tiles < plan.tiles_of_run:
         heights.append(plan.tile_rows - 1)
-    widths = [plan.tile_columns] if plan.columns >= plan.tile_columns else []
+    widths = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
     if plan.edge_columns:
         widths.append(plan.edge_columns)
     kernels = tuple(
@@ -83,7 +84,7 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
     )
     right_packers = (
-        _packer(plan, stored, plan.pack_right, right, (w, _whole_vectors(plan, w))) for w in widths
+        _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))) for w in widths
     )
     return Variants(
         kernels,
@@ -106,12 +107,13 @@ def _emit_kernel(
 def _microkernel(
     plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
 ) -> Microkernel:
-    left_row, left_k = plan.left.row_stride, plan.left.column_stride
+    left_row, whole = plan.left.row_stride, plan.whole_vectors(columns)
+    left_k = Axis(plan.left.column_stride, plan.left.column_digits, plan.k)
+    right_k = Axis(plan.right.row_stride, plan.right.row_digits, plan.k)
     if plan.pack_left != "none":
-        left_row, left_k = 1, plan.packed_rows
-    right_k, whole = plan.right.row_stride, _whole_vectors(plan, columns)
+        left_row, left_k = 1, Axis(plan.packed_rows, (), plan.k)
     if plan.pack_right != "none":
-        right_k, columns = whole, whole
+        right_k, columns = Axis(whole, (), plan.k), whole
     sums = rows * whole // plan.lanes
     return Microkernel(
         rows=rows,
@@ -125,7 +127,8 @@ def _microkernel(
         tile_columns=plan.tile_columns,
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
-        chains=_chains(sums, plan.k, left.target),
+        chains=_chains(sums, plan.k_run, left.target),
+        piece=plan.k_piece if plan.has_pieces else None,
     )
 
 
@@ -165,11 +168,7 @@ def _packer(
         across=panel.column_stride,
         along=panel.row_stride,
         lanes=plan.lanes,
-        fewest=plan.k - (plan.k_blocks - 1) * plan.block_k,
+        fewest=plan.k_piece if plan.has_pieces else plan.k - (plan.k_blocks - 1) * plan.block_k,
         line=plan.block_k,
         elements=stored,
     )
-
-
-def _whole_vectors(plan: ContractPlan, columns: int) -> int:
-    return -(-columns // plan.lanes) * plan.lanes

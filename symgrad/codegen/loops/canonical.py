@@ -201,7 +201,7 @@ class _Renamer:
 
     def _operand(self, operand: StridedOperand) -> StridedOperand:
         buffer, index = self._buffers[operand.buffer], self._index(operand.index)
-        return StridedOperand(buffer, index, operand.rows, operand.columns)
+        return replace(operand, buffer=buffer, index=index)
 
     def _product(self, product: Product) -> Product:
         lhs, rhs = self._operand(product.lhs), self._operand(product.rhs)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from symgrad.codegen.loops.blocking import Blocking
@@ -82,6 +83,24 @@ def verify_product_dtypes(product: Product) -> None:
     assert not dtype.is_half, f"sums in {dtype}: halves are computed in f32"
 
 
+def verify_digits(product: Product) -> None:
+    """Verify that digits of an axis divide it, and that both operands count k in the same."""
+    m, n, k = product.rows[1], product.columns[1], product.inner[1]
+    lhs, rhs = product.lhs, product.rhs
+    axes = (
+        (lhs.row_digits, m),
+        (lhs.column_digits, k),
+        (rhs.row_digits, k),
+        (rhs.column_digits, n),
+    )
+    for digits, extent in axes:
+        places = [1, *(place for place, _ in digits), extent]
+        is_even = all(low > 0 and high % low == 0 for low, high in itertools.pairwise(places))
+        assert is_even or not digits, f"digits {digits} do not divide {extent} steps"
+    both = [[place for place, _ in digits] for digits in (lhs.column_digits, rhs.row_digits)]
+    assert both[0] == both[1], f"the operands count {product.inner[0]} by {both[0]} and {both[1]}"
+
+
 def verify_blocking(blocking: Blocking) -> None:
     """Verify the marks that say how a product is computed."""
     sizes = (*blocking.tile, *blocking.block)
@@ -113,6 +132,9 @@ def verify_sort(sort: SortRows) -> None:
     sizes = (sort.rows, sort.length, sort.count, sort.scratch_bytes)
     assert min(sizes) >= 0, f"a size of {sizes} is negative"
     assert sort.count <= sort.length, f"{sort.count} are kept of {sort.length}"
+    for operand in (sort.source, sort.result):
+        digits = operand.row_digits + operand.column_digits
+        assert not digits, f"{operand.buffer} has digits, and rows of a sort have none"
     assert sort.source.buffer != sort.result.buffer, f"{sort.source.buffer} is sorted in place"
     if sort.parallel is not None:
         assert sort.parallel > 0, f"parts of {sort.parallel} rows"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from symgrad.codegen.loops.language import Index, IndexAtom, Modulus, Quotient, StridedOperand
+from symgrad.codegen.loops.strided import walk
 
 
 def index_of(*terms: tuple[IndexAtom, int], const: int = 0) -> Index:
@@ -108,7 +109,8 @@ def operand_bounds(
 ) -> tuple[int, int]:
     """Return the first and the last element of a buffer that a matrix of `shape` reaches."""
     low, high = bounds(operand.index, extents)
-    for stride, extent in zip((operand.rows, operand.columns), shape, strict=True):
+    rows = walk(operand.rows, operand.row_digits, shape[0])
+    for _, extent, stride in (*rows, *walk(operand.columns, operand.column_digits, shape[1])):
         reach = stride * (extent - 1)
         low, high = low + min(reach, 0), high + max(reach, 0)
     return low, high

@@ -276,8 +276,12 @@ class _Parser(TokenReader):
     def _operand(self) -> StridedOperand:
         buffer, index = self._buffer(), self.bracketed_index()
         self.take("by")
-        rows, columns = self.integers(2)
-        return StridedOperand(buffer, index, rows, columns)
+        self.take("(")
+        rows, row_digits = self.stride()
+        self.take(",")
+        columns, column_digits = self.stride()
+        self.take(")")
+        return StridedOperand(buffer, index, rows, columns, row_digits, column_digits)
 
     def _product(self) -> Product:
         name = self.name()

@@ -36,6 +36,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
+from symgrad.codegen.loops.strided import Digit
 from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS
 
@@ -227,7 +228,13 @@ def _print_results(atoms: tuple[Atom, ...], dtypes: list[DType]) -> str:
 
 
 def _print_operand(operand: StridedOperand) -> str:
-    return f"{operand.buffer}[{print_index(operand.index)}] by ({operand.rows}, {operand.columns})"
+    rows = _print_stride(operand.rows, operand.row_digits)
+    columns = _print_stride(operand.columns, operand.column_digits)
+    return f"{operand.buffer}[{print_index(operand.index)}] by ({rows}, {columns})"
+
+
+def _print_stride(stride: int, digits: tuple[Digit, ...]) -> str:
+    return " ".join([str(stride), *(f"{place}:{by}" for place, by in digits)])
 
 
 def _print_blocking(product: Product) -> str:

@@ -49,6 +49,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.ordering import counts_before, stable_order
 from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
+from symgrad.codegen.loops.strided import walked
 
 Array = NDArray[Any]
 Position = int | NDArray[np.int64]
@@ -380,8 +381,8 @@ class _Interpreter:
         return np.asarray(self._buffers[operand.buffer][self._places(operand, rows, columns)])
 
     def _places(self, operand: StridedOperand, rows: int, columns: int) -> Array:
-        along_rows = operand.rows * np.arange(rows)[:, np.newaxis]
-        offsets = along_rows + operand.columns * np.arange(columns)
+        along_rows = walked(operand.rows, operand.row_digits, rows)[:, np.newaxis]
+        offsets = along_rows + walked(operand.columns, operand.column_digits, columns)
         return np.asarray(self._position(operand.index) + offsets)
 
     # ----------------------------------------------------------------------------------- sorts

@@ -14,6 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient
+from symgrad.codegen.loops.strided import Digit
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
@@ -150,6 +151,15 @@ class TokenReader:
             numbers.append(self.integer())
         self.take(")")
         return tuple(numbers)
+
+    def stride(self) -> tuple[int, tuple[Digit, ...]]:
+        """Take `64 56:3712`: the stride of an axis and its digits."""
+        stride, digits = self.integer(), []
+        while self.kind == "number":
+            place = self.integer()
+            self.take(":")
+            digits.append((place, self.integer()))
+        return stride, tuple(digits)
 
     def dtype(self) -> DType:
         name = self.name()

@@ -19,6 +19,7 @@ from symgrad.codegen.loops.facts import (
     verify_const,
     verify_counts,
     verify_cut,
+    verify_digits,
     verify_name,
     verify_op,
     verify_power,
@@ -336,6 +337,7 @@ class _Verifier:
             self._loop(var, extent, scope)
         assert len({var for var, _ in axes}) == len(axes), "the axes of a product share a name"
         verify_product_dtypes(product)
+        verify_digits(product)
         verify_blocking(product.blocking)
         m, n, k = (extent for _, extent in axes)
         for operand, shape in ((product.lhs, (m, k)), (product.rhs, (k, n))):

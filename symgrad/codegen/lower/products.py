@@ -9,12 +9,13 @@ of one size; what is left over of batch, rows and columns becomes loops around t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
+from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.cost_model import MIN_PRODUCTS
 from symgrad.graph.node import Node, Tensor
@@ -47,18 +48,18 @@ def plan_product(
     sizes = spec.sizes(lhs.type.static_shape, rhs.type.static_shape)
     rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
     columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
-    if spec.windows is not None:
-        return None
     if rows < 2 or columns < 2 or math.prod(sizes.values()) < MIN_PRODUCTS:
         return None
     loops = {label: (values.loop(n), n) for label, n in sizes.items()}
-    left = _strided(values, lhs, [loops[k] for k in spec.lhs])
-    right = _strided(values, rhs, [loops[k] for k in spec.rhs])
+    of_lhs, of_rhs = (
+        tuple(Index(0, ((loops[k][0], 1),)) for k in labels) for labels in (spec.lhs, spec.rhs)
+    )
+    left = _strided(values, lhs, values.windowed(spec, of_lhs))
+    right = _strided(values, rhs, of_rhs)
     return None if left is None or right is None else (loops, left, right)
 
 
-def _strided(values: GroupValues, tensor: Tensor, axes: Sequence[Axis]) -> MatrixOperand | None:
-    index = tuple(Index(0, ((variable, 1),)) for variable, _ in axes)
+def _strided(values: GroupValues, tensor: Tensor, index: tuple[Index, ...]) -> MatrixOperand | None:
     stored, place = values.through_views(tensor, index)
     offset = values.linear(place, stored.type.static_shape)
     if not values.is_in_memory(stored) or not all(isinstance(a, str) for a, _ in offset.terms):
@@ -82,25 +83,69 @@ def build_product(
     lhs, rhs = left.index, right.index
     axes.inner.sort(key=lambda axis: -abs(lhs.coefficient(axis[0])))
     axes.inner, (lhs, rhs), _ = _merge(axes.inner, (lhs, rhs), ())
-    if len(axes.inner) > 1:
+    if len(axes.inner) > 1 and spec.windows is None:
         return None
     axes.rows, (lhs,), body = _merge(axes.rows, (lhs,), body)
     axes.columns, (rhs,), body = _merge(axes.columns, (rhs,), body)
-    row, around_rows = _largest(axes.rows, "row")
-    column, around_columns = _largest(axes.columns, "column")
-    inner = axes.inner[0] if axes.inner else ("inner", 1)
+    row, around_rows, body = _chosen(axes.rows, "row", body, spec)
+    column, around_columns, body = _chosen(axes.columns, "column", body, spec)
+    inner = _Counted(axes.inner or [("inner", 1)])
     product = make(
         _operand(left.buffer, lhs, row, inner),
         _operand(right.buffer, rhs, inner, column),
-        row,
-        column,
-        inner,
+        row.whole,
+        column.whole,
+        inner.whole,
         body,
     )
     result: tuple[Stmt, ...] = (product,)
     for variable, extent in reversed([*axes.batch, *around_rows, *around_columns]):
         result = (For(variable, extent, result),)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """An axis of a product that is counted in `digits`, loops of which the last is the lowest."""
+
+    digits: list[Axis]
+
+    @property
+    def whole(self) -> Axis:
+        return self.digits[-1][0], math.prod(extent for _, extent in self.digits)
+
+    def of(self, index: Index) -> tuple[int, tuple[Digit, ...]]:
+        """Return the stride of `index` along the axis, and its digits."""
+        place, found = 1, []
+        for variable, extent in reversed(self.digits):
+            found.append((place, index.coefficient(variable)))
+            place *= extent
+        return found[0][1], tuple(found[1:])
+
+
+def _chosen(
+    axes: list[Axis], name: str, body: tuple[Stmt, ...], spec: Contract
+) -> tuple[_Counted, list[Axis], tuple[Stmt, ...]]:
+    """Return the axis of the product among `axes`, those that are loops around it, and the body.
+
+    The body walks evenly through all digits of one axis, which only an operand tells apart.
+    """
+    if not axes:
+        return _Counted([(name, 1)]), [], body
+    if spec.windows is None:
+        chosen = max(axes, key=lambda axis: axis[1])
+        return _Counted([chosen]), [axis for axis in axes if axis is not chosen], body
+    groups = [[axes[-1]]]
+    for outer in reversed(axes[:-1]):
+        variable, extent = _Counted(groups[-1]).whole
+        if walks_on(indices(body), outer[0], variable, extent):
+            groups[-1].insert(0, outer)
+        else:
+            groups.append([outer])
+    counted = max(map(_Counted, reversed(groups)), key=lambda axis: axis.whole[1])
+    for variable, _ in counted.digits[:-1]:
+        _, body = _at_zero((), body, variable)
+    return counted, [axis for axis in axes if axis not in counted.digits], body
 
 
 def _grouped(loops: dict[str, Axis], spec: Contract) -> _Axes:
@@ -144,16 +189,8 @@ def _at_zero(
     return tuple(map(change, operands)), map_indices(body, change)
 
 
-def _largest(axes: list[Axis], name: str) -> tuple[Axis, list[Axis]]:
-    if not axes:
-        return (name, 1), []
-    chosen = max(axes, key=lambda axis: axis[1])
-    return chosen, [axis for axis in axes if axis is not chosen]
-
-
-def _operand(buffer: str, index: Index, rows: Axis, columns: Axis) -> StridedOperand:
-    inside = (rows[0], columns[0])
+def _operand(buffer: str, index: Index, rows: _Counted, columns: _Counted) -> StridedOperand:
+    inside = {variable for axis in (rows, columns) for variable, _ in axis.digits}
     outside = Index(index.const, tuple(t for t in index.terms if t[0] not in inside))
-    return StridedOperand(
-        buffer, outside, index.coefficient(rows[0]), index.coefficient(columns[0])
-    )
+    (row, row_digits), (column, column_digits) = rows.of(index), columns.of(index)
+    return StridedOperand(buffer, outside, row, column, row_digits, column_digits)

@@ -128,14 +128,13 @@ class _Touched:
     def _product(self, product: Product) -> None:
         rows, columns, inner = product.rows, product.columns, product.inner
         self._extents |= dict((rows, columns, inner))
-        self._touch(product.lhs.buffer, _whole(product.lhs, rows[0], inner[0]))
-        self._touch(product.rhs.buffer, _whole(product.rhs, inner[0], columns[0]))
+        self._touch_operand(product.lhs, _at_least_one(rows[1], inner[1]))
+        self._touch_operand(product.rhs, _at_least_one(inner[1], columns[1]))
         self.visit(product.body)
 
 
-def _whole(operand: StridedOperand, rows: str, columns: str) -> Index:
-    terms = (*operand.index.terms, (rows, operand.rows), (columns, operand.columns))
-    return Index(operand.index.const, terms)
+def _at_least_one(rows: int, columns: int) -> tuple[int, int]:
+    return max(rows, 1), max(columns, 1)
 
 
 _Touching = TypeVar("_Touching", Load, BinarySearch, Store, StridedOperand)

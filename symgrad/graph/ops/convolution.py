@@ -1,4 +1,4 @@
-"""Convolution: products of sliding windows, summed over labels; and `interleave`, for strides.
+"""Convolution: products of sliding windows and an operand, summed over labels.
 
 The op `convolution` is `einsum` whose left operand is read through windows: an axis of it may be
 walked through by two labels at once, as in
@@ -29,10 +29,11 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
 from symgrad.graph.ops.contraction import LABELS
 from symgrad.graph.ops.elementwise import is_number, rounded_once
+from symgrad.graph.ops.interleaving import interleave
 from symgrad.graph.ops.slicing import place, slice_axes
-from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
+from symgrad.graph.ops.structure import accumulator_dtype, reshape
 from symgrad.graph.sizes import Dim, at_least, divide
-from symgrad.graph.structures import AxisMap, Contract, Place, Windows
+from symgrad.graph.structures import AxisMap, Contract, Windows
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 
@@ -303,82 +304,9 @@ convolution_op = define(
     batch=_convolution_batch,
 )
 
-# ------------------------------------------------------------------------------------ interleave
-
-
-def interleave(
-    parts: Sequence[Tensor], shape: Shape, starts: tuple[Axes, ...], step: Axes
-) -> Tensor:
-    """Join tensors whose elements alternate: element i of a part is at `start + step * i`.
-
-    The parts cover the result, of `shape`, and no two of them meet.
-    """
-    return apply(interleave_op, *parts, shape=tuple(shape), starts=starts, step=step)
-
-
-def _interleave_infer(
-    *parts: TensorType, shape: Shape, starts: tuple[Axes, ...], step: Axes
-) -> TensorType:
-    first = parts[0]
-    for number, (part, start) in enumerate(zip(parts, starts, strict=True)):
-        if part.dtype != first.dtype:
-            raise DTypeError("interleave", f"dtypes differ: {first}, {part}")
-        if not len(shape) == len(start) == len(step) == part.ndim:
-            raise ShapeError("interleave", f"ranks differ: {first}, {part}")
-        for n, total, low, by in zip(part.shape, shape, start, step, strict=True):
-            expected = divide(total - low + (by - 1), by)
-            if isinstance(n, int) and isinstance(expected, int) and n != expected:
-                text = ", ".join(map(str, shape))
-                raise ShapeError("interleave", f"operand {number}: {part} is no part of [{text}]")
-    return first.with_shape(shape)
-
-
-def _interleave_reference(
-    *parts: Array, shape: Shape, starts: tuple[Axes, ...], step: Axes
-) -> Array:
-    out = np.zeros(tuple(map(static, shape)), parts[0].dtype)
-    for part, start in zip(parts, starts, strict=True):
-        out[tuple(slice(low, None, by) for low, by in zip(start, step, strict=True))] = part
-    return out
-
-
-def _interleave_grad(
-    node: Node, g: Tensor, *, shape: Shape, starts: tuple[Axes, ...], step: Axes
-) -> Grads:
-    pairs = zip(node.inputs, starts, strict=True)
-    return tuple(slice_axes(g, start, part.shape, step) for part, start in pairs)
-
-
-def _interleave_kernel(
-    *_parts: TensorType, shape: Shape, starts: tuple[Axes, ...], step: Axes
-) -> Place:
-    maps = (
-        tuple(AxisMap.axis(a, by, low) for a, (low, by) in enumerate(zip(start, step, strict=True)))
-        for start in starts
-    )
-    return Place(tuple(maps), None)
-
-
-def _interleave_batch(
-    operands: Operands, *, shape: Shape, starts: tuple[Axes, ...], step: Axes
-) -> Tensor:
-    moved = tuple((0, *start) for start in starts)
-    return interleave(operands.lifted(), (operands.size, *shape), moved, (1, *step))
-
-
-interleave_op = define(
-    "interleave",
-    infer=_interleave_infer,
-    reference=_interleave_reference,
-    grad=_interleave_grad,
-    kernel=_interleave_kernel,
-    batch=_interleave_batch,
-    gradient_mask="moved",
-)
-
 # ----------------------------------------------------------------------------------- convolution
 
-Layout = Literal["NHWC", "NCHW"]
+ChannelLayout = Literal["NHWC", "NCHW"]
 _OUTER, _INNER = "opqrstuv", "ijklmabd"
 
 
@@ -389,7 +317,7 @@ def conv_general(
     strides: Sequence[int],
     dilation: Sequence[int],
     groups: int,
-    layout: Layout,
+    layout: ChannelLayout,
 ) -> Tensor:
     """Cross-correlate `x`, padded already, with `kernel`, over any number of axes.
 
