@@ -108,6 +108,8 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 
 # Reads of an element, each from another panel or tile, from which on packing it may pay.
 MANY_READS = 16
+# Below it never pays; from here on where its steps of k crowd a few sets of the cache.
+FEW_READS = 4
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.

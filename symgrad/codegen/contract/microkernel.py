@@ -26,7 +26,7 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 
-_SHORT_PIECE = 4  # steps of k that are written out rather than looped over
+_SHORT_PIECE = 8  # steps of k that are written out rather than looped over
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Literal
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
+    FEW_READS,
     FEW_STREAMS,
     MANY_READS,
     SHORT_OPERAND,
@@ -243,13 +244,18 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     converts = plan.dtype != plan.compute
     left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
     is_dear = plan.panels >= MANY_READS and _is_far(plan, "left", memory)
+    span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
+    is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
     if not (converts or is_dear):
         left = "none"
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
     # What leaves room in the shared cache is read where it is; more pays for being packed.
     is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
     is_dear = plan.row_tiles >= MANY_READS and _is_far(plan, "right", memory)
-    if right == "copy" and (plan.row_tiles < 4 or not (converts or is_dear or is_large)):
+    # Steps of k that span more than the second-level cache meet in a few of its sets.
+    span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
+    is_dear = is_dear or span > memory.l2_bytes
+    if right == "copy" and (plan.row_tiles < FEW_READS or not (converts or is_dear or is_large)):
         right = "none"
     return replace(plan, pack_left=left, pack_right=right)
 

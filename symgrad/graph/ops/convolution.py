@@ -31,7 +31,7 @@ from symgrad.graph.ops.contraction import LABELS
 from symgrad.graph.ops.elementwise import is_number, rounded_once
 from symgrad.graph.ops.interleaving import interleave
 from symgrad.graph.ops.slicing import place, slice_axes
-from symgrad.graph.ops.structure import accumulator_dtype, reshape
+from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
 from symgrad.graph.sizes import Dim, at_least, divide
 from symgrad.graph.structures import AxisMap, Contract, Windows
 from symgrad.graph.types import Array, Shape, TensorType, static
@@ -264,6 +264,37 @@ def _phase(
     by_label = dict(zip(windows, zip(sizes[::2], sizes[1::2], strict=True), strict=True))
     ordered = [n for label in x_labels if label in windows for n in by_label[label]]
     return _convolve(padded, flipped, _Spec(lhs, tap_labels, "".join(order)), ordered)
+
+
+def slice_of_convolution(node: Node, start: Axes, size: Shape) -> Tensor | None:
+    """Return a part of a convolution as one of a part of its left operand.
+
+    `start` and `size` say which, along the axes of the result; None if it is cut along others than
+    those of where windows are. Sizes are known.
+    """
+    lhs, rhs = node.inputs
+    parsed = _parsed(str(node.attrs["spec"]))
+    given = node.attrs["sizes"]
+    assert isinstance(given, tuple), "sizes are those of labels"
+    sizes: list[Dim] = []
+    cut, taken = [0] * lhs.ndim, list(lhs.shape)
+    moved = {
+        label for label, n, m in zip(parsed.out, size, node.output.shape, strict=True) if n != m
+    }
+    for axis, walked in enumerate(parsed.lhs):
+        if isinstance(walked, str):
+            continue
+        outer, inner = given[len(sizes) : len(sizes) + 2]
+        if walked.outer in moved:
+            at = parsed.out.index(walked.outer)
+            outer, cut[axis] = static(size[at]), walked.stride * start[at]
+            reach = walked.dilation * (static(inner) - 1)
+            taken[axis] = max(walked.stride * (outer - 1) + reach + 1, 0)
+            moved.remove(walked.outer)
+        sizes += [outer, inner]
+    if moved or not all(sizes):
+        return None
+    return _convolve(slice_axes(lhs, cut, taken, [1] * lhs.ndim), rhs, parsed, sizes)
 
 
 def _convolution_kernel(lhs: TensorType, _rhs: TensorType, *, spec: str, sizes: Shape) -> Contract:

@@ -6,6 +6,7 @@ The gradient of a strided convolution is made of one tensor for each residue of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,12 @@ def interleave(
     The parts cover the result, of `shape`, and no two of them meet.
     """
     return apply(interleave_op, *parts, shape=tuple(shape), starts=starts, step=step)
+
+
+def starts_of(node: Node) -> tuple[Axes, ...]:
+    """Return where each operand of an `interleave` begins, along each axis."""
+    starts: Any = node.attrs["starts"]
+    return tuple(starts)
 
 
 def _interleave_infer(

@@ -12,8 +12,8 @@ After:
 
     %0 = subtract %y, %x : f32[4]
 
-The rules are in `rewrites/algebra.py`, `rewrites/structure.py` and `rewrites/reductions.py`. Equal
-constants become one on the way.
+The rules are in `rewrites/algebra.py`, `rewrites/structure.py`, `rewrites/reductions.py` and
+`rewrites/windows.py`. Equal constants become one on the way.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from symgrad.passes.rewrites.reductions import REDUCTION
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.rules import RuleTable, apply_rules
 from symgrad.passes.rewrites.structure import STRUCTURE
+from symgrad.passes.rewrites.windows import WINDOWS
 
 # Views go first: seen through fewer of them, more equations match.
-RULES = RuleTable((*STRUCTURE, *REDUCTION, *ALGEBRA), one_constant=True)
+RULES = RuleTable((*STRUCTURE, *WINDOWS, *REDUCTION, *ALGEBRA), one_constant=True)
 
 
 def simplify(graph: Graph, rewrites: Rewrites) -> Graph:
