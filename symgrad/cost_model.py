@@ -78,6 +78,7 @@ MOST_INTERLEAVED_FLOPS = 4096  # of all vectors together
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and far less code
+MAX_TAPS = 32  # places in a window that are written out: more than 5 by 5, and 3 by 3 by 3
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
 SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
 FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program

@@ -34,6 +34,7 @@ from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
 from symgrad.codegen.lower.sorts import lower_sort
 from symgrad.codegen.lower.values import GroupValues
+from symgrad.codegen.lower.windows import WindowFolds
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
     AxisMap,
@@ -208,6 +209,10 @@ class _Lowering:
         product = self._product_group(anchor, spec) if isinstance(spec, Contract) else None
         if product is not None:
             return product
+        if isinstance(spec, Contract) and spec.windows is not None:
+            return WindowFolds(self.values, self.names, anchor, spec).lower(
+                self.nest, self._store_outputs
+            )
         shape = anchor.output.type.static_shape
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:

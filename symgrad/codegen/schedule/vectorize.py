@@ -157,7 +157,8 @@ def merge_folds(fold: Fold) -> Fold:
         else:
             merged.append(outer)
     merged.reverse()
-    best = min(merged, key=lambda v: Accesses(body).cost(v[0], 8))
+    # Of equals the innermost, where it is.
+    best = min(reversed(merged), key=lambda v: Accesses(body).cost(v[0], 8))
     merged.sort(key=lambda v: v is best)  # stable: the best goes last
     items = innermost.items
     for template, (variable, extent) in zip(
@@ -195,7 +196,10 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
         return nested(loops, body)
     loop = loops.pop(number)
     if reductions:
-        chosen = min(chosen * OUTER_VECTORS, _power_of_two_below(loop.extent))
+        # Vectors beside each other hide latency; many accumulators do so by themselves.
+        carried = max(len(s.accumulators) for s in reductions)
+        beside = OUTER_VECTORS if carried <= OUTER_VECTORS else 1
+        chosen = min(chosen * beside, _power_of_two_below(loop.extent))
     return nested([*loops, replace(loop, vector=chosen)], body)
 
 
