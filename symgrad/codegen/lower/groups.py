@@ -12,6 +12,7 @@ from functools import partial
 from typing import assert_never
 
 from symgrad.codegen.loops.blocking import PLAIN
+from symgrad.codegen.loops.index_arithmetic import scaled_sum
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
@@ -29,6 +30,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
+from symgrad.codegen.lower.borders import around
 from symgrad.codegen.lower.folding import lower_combination, lower_prefix
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
@@ -43,6 +45,7 @@ from symgrad.graph.structures import (
     Gather,
     Iota,
     Map,
+    Number,
     Place,
     PrefixScan,
     Reduce,
@@ -312,13 +315,8 @@ class _Lowering:
         body: list[Stmt] = []
         output = anchor.output
         if spec.fill is not None:
-            fill = spec.fill
-            body += self.nest(
-                output.type.static_shape,
-                lambda scope, index: self.store(
-                    scope, output, index, scope.const(fill, output.dtype)
-                ),
-            )
+            for start, sizes in around(spec, anchor):
+                body += self._fill(output, spec.fill, start, sizes)
         for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
 
             def write(
@@ -332,6 +330,15 @@ class _Lowering:
 
             body += self.nest(operand.type.static_shape, write)
         return tuple(body)
+
+    def _fill(
+        self, output: Tensor, value: Number, start: Sequence[int], sizes: Sequence[int]
+    ) -> tuple[Stmt, ...]:
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            place = [scaled_sum([(i, 1)], low) for i, low in zip(index, start, strict=True)]
+            self.store(scope, output, place, scope.const(value, output.dtype))
+
+        return self.nest(sizes, write)
 
     def _scatter_group(self, anchor: Node, spec: Scatter) -> tuple[Stmt, ...]:
         _base, updates, *indices = anchor.inputs

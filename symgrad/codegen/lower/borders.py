@@ -1,0 +1,40 @@
+"""Borders of a padded tensor: what is left to fill around the operand that is put into it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from symgrad.graph.node import Node
+from symgrad.graph.structures import Place
+
+# Where a box of a tensor begins along each axis, and its sizes.
+Box = tuple[Sequence[int], Sequence[int]]
+
+
+def around(spec: Place, anchor: Node) -> list[Box]:
+    """Return boxes that cover what `spec` fills, all of the result where operands are scattered.
+
+    Around one operand that is most of the result, only its borders are filled, which writes each
+    element once.
+    """
+    shape = anchor.output.type.static_shape
+    whole: Box = ([0] * len(shape), shape)
+    if len(spec.operands) > 1:
+        return [whole]
+    (maps,), (operand,) = spec.operands, anchor.inputs
+    sizes = operand.type.static_shape
+    is_dense = all(m.terms == ((axis, 1),) for axis, m in enumerate(maps))
+    if not is_dense or 2 * math.prod(sizes) < math.prod(shape):
+        return [whole]
+    return list(_borders([m.offset for m in maps], sizes, shape))
+
+
+def _borders(low: Sequence[int], sizes: Sequence[int], shape: Sequence[int]) -> Iterator[Box]:
+    """Yield what comes before and after the operand along each axis, within it along those left."""
+    for axis, total in enumerate(shape):
+        end = low[axis] + sizes[axis]
+        for begin, stop in ((0, low[axis]), (end, total)):
+            if begin < stop:
+                start = [*low[:axis], begin, *[0] * (len(shape) - axis - 1)]
+                yield start, [*sizes[:axis], stop - begin, *shape[axis + 1 :]]
