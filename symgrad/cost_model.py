@@ -63,6 +63,7 @@ SEARCH_STEP = 4  # of a binary search: a gather, a comparison and a new place
 VECTOR_BYTES = 64
 LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
 OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides the latency of add
+MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 
 # Of a long chain of operations as many vectors are computed beside each other, which hides the
 # latency of each; where there are few operations, memory or the ports limit, not latency.
@@ -111,6 +112,10 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 MANY_READS = 16
 # Below it never pays; from here on where its steps of k crowd a few sets of the cache.
 FEW_READS = 4
+# Blocks of k from which on a sum is long.
+LONG_SUM = 8
+# Terms of a sum between which it pays to bring a tile to memory and back, at the least.
+SHORT_BLOCK = 192
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.

@@ -15,7 +15,9 @@ from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
     FEW_READS,
     FEW_STREAMS,
+    LONG_SUM,
     MANY_READS,
+    SHORT_BLOCK,
     SHORT_OPERAND,
     dotting_cycles,
     epilogue_cycles,
@@ -199,7 +201,15 @@ def _choose_width(columns: int, lanes: int) -> int:
 
 def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
+    size_of = plan.compute.itemsize
     whole, part = memory.far_terms if _is_far(plan, "left", memory) else memory.near_terms
+    if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
+        # Few results of long sums: what is read of the right for them stays in the cache, too.
+        part = min(part, max(plan.lanes, memory.l2_bytes // (2 * plan.columns * size_of)))
+    apart = abs(plan.left.column_stride) * size_of
+    if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
+        # Tiles beside each other read parts of the same lines: a block of them stays in the cache.
+        whole = part = min(part, max(SHORT_BLOCK, memory.l2_bytes // (2 * apart)))
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
     if plan.left.column_digits:
         return _even_pieces(plan, blocks, part)

@@ -28,7 +28,7 @@ from symgrad.codegen.loops.language import (
     inside,
 )
 from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
-from symgrad.cost_model import LANE_BYTES, OUTER_VECTORS, VECTOR_BYTES
+from symgrad.cost_model import LANE_BYTES, MOST_CARRIED, OUTER_VECTORS, VECTOR_BYTES
 
 
 def simplify_loops(kernel: Kernel) -> Kernel:
@@ -198,7 +198,7 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
     if reductions:
         # Vectors beside each other hide latency; many accumulators do so by themselves.
         carried = max(len(s.accumulators) for s in reductions)
-        beside = OUTER_VECTORS if carried <= OUTER_VECTORS else 1
+        beside = min(OUTER_VECTORS, _power_of_two_below(max(1, MOST_CARRIED // carried)))
         chosen = min(chosen * beside, _power_of_two_below(loop.extent))
     return nested([*loops, replace(loop, vector=chosen)], body)
 
