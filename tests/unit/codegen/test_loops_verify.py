@@ -495,6 +495,24 @@ RULES = [
         r"u\[6, ...\] reaches -1..6",
     ),
     (
+        "windows that a product walks through are in bounds",
+        _product(k=4, a="x[0] by (1, 1 2:4)", b="u[0] by (1, 1 2:1)"),
+        _product(k=4, a="x[1] by (1, 1 2:6)", b="u[0] by (1, 1 2:1)"),
+        r"x\[1, ...\] reaches 1..9, of 8 elements",
+    ),
+    (
+        "digits divide the steps of an axis",
+        _product(m=4, n=1, a="x[0] by (1 2:2, 1)", body="y[m] = s"),
+        _product(m=3, n=1, a="x[0] by (1 2:2, 1)", body="y[m] = s"),
+        "do not divide 3 steps",
+    ),
+    (
+        "both operands of a product count k in the same digits",
+        _product(k=4, a="x[0] by (1, 1 2:2)", b="u[0] by (1, 1 2:1)"),
+        _product(k=4, a="x[0] by (1, 1 2:2)", b="u[0] by (1, 1)"),
+        r"count k by \[2\] and \[\]",
+    ),
+    (
         "an empty product loads nothing",
         _product(k=0, a="x[50] by (2, 1)"),
         _product(k=1, a="x[50] by (2, 1)"),
