@@ -9,6 +9,7 @@ from benchmarks import (
     arrays,
     calls,
     compile_memory,
+    convolution,
     functional_calls,
     loops,
     lstm,
@@ -30,6 +31,7 @@ from benchmarks.report import options, write_json
 BENCHMARKS = (
     threads,
     networks,
+    convolution,
     overhead,
     functional_calls,
     train_step,

@@ -23,6 +23,7 @@ from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, Times, interleave, optional
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
+from symgrad.graph.node import Tensor
 from symgrad.graph.ops.convolution import conv_general
 from symgrad.graph.types import Array, aligned_empty
 from symgrad.runtime.function import compile
@@ -167,14 +168,18 @@ def _ours(layer: Layer, product: str, threads: int, arrays: list[Array]) -> Cont
     if product == "forward":
         result, inputs, given = y, [x, kernel], arrays[:2]
     elif product == "to input":
-        (result,) = sg.gradients(y, [x], grad_ys=g)
-        inputs, given = [kernel, g], arrays[1:]
+        result, inputs, given = _gradient(y, x, g), [kernel, g], arrays[1:]
     else:
-        (result,) = sg.gradients(y, [kernel], grad_ys=g)
-        inputs, given = [x, g], arrays[::2]
+        result, inputs, given = _gradient(y, kernel, g), [x, g], arrays[::2]
     step = compile(inputs, result, threads=threads)
     out = aligned_empty(result.type.static_shape, np.dtype(np.float32))
     return partial(step, *given, out=out)
+
+
+def _gradient(y: Tensor, x: Tensor, g: Tensor) -> Tensor:
+    (found,) = sg.gradients(y, [x], grad_ys=g)
+    assert found is not None, "a convolution depends on both operands"
+    return found
 
 
 _Others = dict[str, tuple[Contestant, Callable[[Any], Array]]]

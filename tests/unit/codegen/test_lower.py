@@ -334,9 +334,15 @@ def test_a_concatenation_is_a_nest_for_each_part():
     assert_in_order(lines, "b1[8*i0 + i1] = t0", "t2: f32 = mul(t1, 2.0)", "b1[8*i2 + i3 + 4] = t2")
 
 
-def test_a_pad_fills_and_then_places():
+def test_a_pad_fills_its_borders_and_then_places():
     lines = lines_of(kernel_from(sg.pad(X, ((1, 0), (0, 2)), constant_values=3)))
-    assert_in_order(lines, "for i0 in 0..4 {", "b0[6*i0 + i1] = 3.0", "b0[6*i2 + i3 + 6] = t0")
+    stores = "b0[i1] = 3.0", "b0[6*i2 + i3 + 10] = 3.0", "b0[6*i4 + i5 + 6] = t0"
+    assert_in_order(lines, "for i0 in 0..1 {", *stores)
+
+
+def test_what_is_mostly_a_border_is_filled_as_a_whole():
+    lines = lines_of(kernel_from(sg.pad(X, ((9, 0), (0, 2)), constant_values=3)))
+    assert_in_order(lines, "for i0 in 0..12 {", "b0[6*i0 + i1] = 3.0", "b0[6*i2 + i3 + 54] = t0")
 
 
 # ------------------------------------------------------------------------------------ results

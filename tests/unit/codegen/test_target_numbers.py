@@ -57,7 +57,14 @@ def test_the_order_of_tiles_follows_the_nearest_cache():
 def test_far_operands_are_packed_by_the_pages_that_are_near():
     wide = {"m": 512, "n": 2048, "k": 128}
     assert plan(TARGET, **wide).pack_right == "copy"
-    assert plan(with_memory(near_pages=1 << 20), **wide).pack_right == "none"
+    large = 1 << 20
+    assert plan(with_memory(near_pages=large, l2_bytes=large), **wide).pack_right == "none"
+
+
+def test_operands_that_span_more_than_the_second_cache_are_packed():
+    wide = {"m": 512, "n": 768, "k": 256}
+    assert plan(TARGET, **wide).pack_right == "copy"
+    assert plan(with_memory(l2_bytes=1 << 20), **wide).pack_right == "none"
 
 
 def test_a_loop_is_written_out_if_the_cache_of_instructions_holds_it():
