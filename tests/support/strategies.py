@@ -22,7 +22,6 @@ from symgrad.graph.ops import (
     comparison,
     contraction,
     conversion,
-    convolution,
     cumulative,
     exponential_scans,
     float_parts,
@@ -60,17 +59,6 @@ def _tensordot(pool: Pool) -> Tensor:
     x = pool.any(1)
     axes = tuple(range(pool.integer(0, x.ndim)))
     return contraction.tensordot(x, pool.array(x.type.static_shape), axes=(axes, axes))
-
-
-def _convolve(pool: Pool) -> Tensor:
-    x = pool.any(1)
-    size = x.type.static_shape[-1]
-    rows = structure.reshape(x, (-1, size, 1))
-    window = pool.integer(1, size)
-    kernel = constant(pool.array((window, 1, pool.integer(1, 3))))
-    return convolution.conv_general(
-        rows, kernel, strides=(pool.integer(1, 2),), dilation=(1,), groups=1, layout="NHWC"
-    )
 
 
 def _reshape(pool: Pool) -> Tensor:
@@ -293,7 +281,6 @@ TABLE = (
     _number("cummin", _scan(running_extremes.cummin)),
     _number("matmul", _matmul),
     _number("tensordot", _tensordot),
-    _number("convolution", _convolve),
     _number("reshape", _reshape),
     _number("transpose", _unary(views.reverse_axes)),
     _number("broadcast_to", _broadcast),

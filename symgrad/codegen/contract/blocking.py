@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.digits import Axis
+from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.plan import ContractPlan, Operand
@@ -265,8 +265,8 @@ class _LoopNest:
         column: tuple[ir.Value, int],
     ) -> ir.Value:
         builder = self._builder
-        across = Axis(operand.row_stride, operand.row_digits, row[1]).offset(builder, row[0])
-        along = Axis(operand.column_stride, operand.column_digits, column[1])
+        across = CountedAxis(operand.row_stride, operand.row_digits, row[1]).offset(builder, row[0])
+        along = CountedAxis(operand.column_stride, operand.column_digits, column[1])
         offset = builder.add(across, along.offset(builder, column[0]))
         return builder.gep(base, [offset], source_etype=ir.IntType(self._plan.dtype.bits))
 

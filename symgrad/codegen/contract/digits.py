@@ -14,7 +14,7 @@ from symgrad.codegen.loops.strided import Digit, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CountedAxis:
     """An axis of an operand: its stride, its digits above that, and its extent."""
 
     stride: int

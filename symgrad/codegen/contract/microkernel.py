@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.digits import Axis
+from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -45,9 +45,9 @@ class Microkernel:
     lanes: int
     left: Elements
     left_row: int
-    left_k: Axis
+    left_k: CountedAxis
     right: Elements
-    right_k: Axis
+    right_k: CountedAxis
     tile_columns: int
     resumes: bool
     is_empty: bool

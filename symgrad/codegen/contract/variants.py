@@ -11,7 +11,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.digits import Axis
+from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
@@ -108,12 +108,12 @@ def _microkernel(
     plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
 ) -> Microkernel:
     left_row, whole = plan.left.row_stride, plan.whole_vectors(columns)
-    left_k = Axis(plan.left.column_stride, plan.left.column_digits, plan.k)
-    right_k = Axis(plan.right.row_stride, plan.right.row_digits, plan.k)
+    left_k = CountedAxis(plan.left.column_stride, plan.left.column_digits, plan.k)
+    right_k = CountedAxis(plan.right.row_stride, plan.right.row_digits, plan.k)
     if plan.pack_left != "none":
-        left_row, left_k = 1, Axis(plan.packed_rows, (), plan.k)
+        left_row, left_k = 1, CountedAxis(plan.packed_rows, (), plan.k)
     if plan.pack_right != "none":
-        right_k, columns = Axis(whole, (), plan.k), whole
+        right_k, columns = CountedAxis(whole, (), plan.k), whole
     sums = rows * whole // plan.lanes
     return Microkernel(
         rows=rows,

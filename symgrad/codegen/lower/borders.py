@@ -9,17 +9,17 @@ from symgrad.graph.node import Node
 from symgrad.graph.structures import Place
 
 # Where a box of a tensor begins along each axis, and its sizes.
-Box = tuple[Sequence[int], Sequence[int]]
+Border = tuple[Sequence[int], Sequence[int]]
 
 
-def around(spec: Place, anchor: Node) -> list[Box]:
+def around(spec: Place, anchor: Node) -> list[Border]:
     """Return boxes that cover what `spec` fills, all of the result where operands are scattered.
 
     Around one operand that is most of the result, only its borders are filled, which writes each
     element once.
     """
     shape = anchor.output.type.static_shape
-    whole: Box = ([0] * len(shape), shape)
+    whole: Border = ([0] * len(shape), shape)
     if len(spec.operands) > 1:
         return [whole]
     (maps,), (operand,) = spec.operands, anchor.inputs
@@ -30,7 +30,7 @@ def around(spec: Place, anchor: Node) -> list[Box]:
     return list(_borders([m.offset for m in maps], sizes, shape))
 
 
-def _borders(low: Sequence[int], sizes: Sequence[int], shape: Sequence[int]) -> Iterator[Box]:
+def _borders(low: Sequence[int], sizes: Sequence[int], shape: Sequence[int]) -> Iterator[Border]:
     """Yield what comes before and after the operand along each axis, within it along those left."""
     for axis, total in enumerate(shape):
         end = low[axis] + sizes[axis]

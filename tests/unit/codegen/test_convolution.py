@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract.products import product_plan
-from symgrad.codegen.loops.language import Kernel, Product
+from symgrad.codegen.loops.language import Const, Kernel, Product, Store
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
@@ -203,3 +203,13 @@ def test_second_derivatives_of_a_strided_convolution_are_convolutions():
     second = gradient(sg.sum(first**2), kernel)
     graph = Graph([second])
     assert sum(node.op == "convolution" for node in graph.nodes) > 4
+
+
+def test_what_is_mostly_a_border_is_filled_as_a_whole():
+    x = sg.placeholder((8, 9))
+    fills = [
+        sum(isinstance(s, Store) and isinstance(s.value, Const) for s in statements(kernel.body))
+        for widths in ([(1, 1), (1, 1)], [(9, 9), (1, 1)])
+        for kernel in program_for(Graph([sg.pad(x, widths)])).kernels
+    ]
+    assert fills == [4, 1]

@@ -340,11 +340,6 @@ def test_a_pad_fills_its_borders_and_then_places():
     assert_in_order(lines, "for i0 in 0..1 {", *stores)
 
 
-def test_what_is_mostly_a_border_is_filled_as_a_whole():
-    lines = lines_of(kernel_from(sg.pad(X, ((9, 0), (0, 2)), constant_values=3)))
-    assert_in_order(lines, "for i0 in 0..12 {", "b0[6*i0 + i1] = 3.0", "b0[6*i2 + i3 + 54] = t0")
-
-
 # ------------------------------------------------------------------------------------ results
 
 
