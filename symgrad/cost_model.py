@@ -62,7 +62,7 @@ SEARCH_STEP = 4  # of a binary search: a gather, a comparison and a new place
 # The order of a sum depends on these, so they are of a nominal machine.
 VECTOR_BYTES = 64
 LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
-OUTER_VECTORS = 4  # vectors beside each other where each carries a sum: hides the latency of add
+OUTER_VECTORS = 4  # vectors beside each other where each carries a sum or a search: hides latency
 MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 
 # Of a long chain of operations as many vectors are computed beside each other, which hides the

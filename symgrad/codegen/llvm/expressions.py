@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.scope import Held, KernelScope
-from symgrad.codegen.llvm.searches import emit_searches
+from symgrad.codegen.llvm.searches import emit_common_search, emit_searches
 from symgrad.codegen.llvm.vectors import gathered, lanes_of, shuffled
 from symgrad.codegen.loops.language import (
     Atom,
@@ -161,6 +161,10 @@ def _emit_search(scope: KernelScope, search: BinarySearch) -> tuple[ir.Value, in
     if _stride(scope, search.index) != 0:
         width = scope.vector.width
     wanted = emit_atom(scope, search.value, width)
+    # A gather takes elements of four bytes or eight.
+    if width > 1 and _stride(scope, search.index) == 0 and search.value.dtype.itemsize >= 4:
+        start = emit_pointer(scope, search.buffer, search.index)
+        return emit_common_search(scope.lanes(width), search, start, wanted), width
     starts = [emit_pointer(scope, search.buffer, search.index, lane) for lane in range(width)]
     counts = emit_searches(scope.lanes(1), search, starts, lanes_of(scope.builder, wanted))
     return (counts[0] if width == 1 else gathered(scope.builder, counts)), width

@@ -2,7 +2,8 @@
 
 A search takes as many steps as the number of elements has bits, whatever it finds. Those of
 several lanes are emitted side by side, step by step: none waits for another, so that the processor
-goes on with all of them while each waits for memory.
+goes on with all of them while each waits for memory. Lanes that search the same row are a vector,
+and gather what they compare with.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from symgrad.codegen.contract.elements import declare
 from symgrad.codegen.llvm.lanes import Lanes, emit_cast, emit_scalar_op, memory_type
+from symgrad.codegen.llvm.math.values import constant, lanes_of, type_suffix
 from symgrad.codegen.loops.language import BinarySearch
 from symgrad.graph.dtypes import DType, float32
 
@@ -39,6 +42,26 @@ def emit_searches(
     return [builder.add(c, builder.zext(f, _I64)) for c, f in zip(counts, found, strict=True)]
 
 
+def emit_common_search(
+    lanes: Lanes, search: BinarySearch, start: ir.Value, values: ir.Value
+) -> ir.Value:
+    """Return how many of the elements from `start` on come before each lane of `values`."""
+    builder = lanes.builder
+    fits = search.length * search.stride < 1 << 31
+    kind = ir.VectorType(ir.IntType(32) if fits else _I64, lanes.width)
+    row = _Row(lanes, search, start, values)
+    counts: ir.Value = ir.Constant(kind, [0] * lanes.width)
+    left = search.length
+    while left > 1:
+        half = left // 2
+        found = row.is_before(builder.add(counts, ir.Constant(kind, [half - 1] * lanes.width)))
+        after = builder.add(counts, ir.Constant(kind, [half] * lanes.width))
+        counts = builder.select(found, after, counts)
+        left -= half
+    counts = builder.add(counts, builder.zext(row.is_before(counts), kind))
+    return builder.zext(counts, ir.VectorType(_I64, lanes.width)) if fits else counts
+
+
 class _Row:
     """A row of sorted elements from `start` on, and a value that is looked for."""
 
@@ -59,10 +82,7 @@ class _Row:
     def is_before(self, at: ir.Value) -> ir.Value:
         """Return whether the element `at` counts: nan is greater than every number."""
         builder, search = self._lanes.builder, self._search
-        place = builder.mul(at, _I64(search.stride))
-        kind = memory_type(self._stored)
-        pointer = builder.gep(self._start, [place], inbounds=True, source_etype=kind)
-        loaded = self._lanes.load(pointer, self._stored, self._stored.itemsize)
+        loaded = self._load(builder.mul(at, constant(at.type, search.stride)))
         element = emit_cast(self._lanes, loaded, self._stored, self._dtype)
         before = self._call("le" if search.or_equal else "lt", element, self._value)
         if self._is_nan is None:
@@ -71,3 +91,19 @@ class _Row:
             return builder.or_(before, self._is_nan)
         is_number = self._call("eq", element, element)
         return builder.or_(before, builder.and_(self._is_nan, is_number))
+
+    def _load(self, place: ir.Value) -> ir.Value:
+        """Load the element of each lane, so many behind the start."""
+        builder, lanes, kind = self._lanes.builder, self._lanes, memory_type(self._stored)
+        pointer = builder.gep(self._start, [place], inbounds=True, source_etype=kind)
+        if lanes.width == 1:
+            return lanes.load(pointer, self._stored, self._stored.itemsize)
+        pointer.type = ir.VectorType(ir.PointerType(), lanes.width)
+        loaded = lanes_of(kind, lanes.width)
+        name = f"llvm.masked.gather.{type_suffix(loaded)}.v{lanes.width}p0"
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(1), lanes.width), [1] * lanes.width)
+        nothing = ir.Constant(loaded, None)
+        gather = declare(
+            builder.module, name, loaded, [pointer.type, everywhere.type, nothing.type]
+        )
+        return builder.call(gather, [pointer, everywhere, nothing])

@@ -13,12 +13,14 @@ from dataclasses import replace
 
 from symgrad.codegen.loops.access import Accesses, dependents, walks_on
 from symgrad.codegen.loops.language import (
+    BinarySearch,
     Check,
     Fold,
     For,
     Generated,
     Index,
     Kernel,
+    Let,
     Loop,
     Prefix,
     Reduction,
@@ -195,12 +197,18 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
     if number < 0:
         return nested(loops, body)
     loop = loops.pop(number)
-    if reductions:
+    if reductions or _searches_one_row(body, loop.var):
         # Vectors beside each other hide latency; many accumulators do so by themselves.
-        carried = max(len(s.accumulators) for s in reductions)
+        carried = max((len(s.accumulators) for s in reductions), default=1)
         beside = min(OUTER_VECTORS, _power_of_two_below(max(1, MOST_CARRIED // carried)))
         chosen = min(chosen * beside, _power_of_two_below(loop.extent))
     return nested([*loops, replace(loop, vector=chosen)], body)
+
+
+def _searches_one_row(body: Sequence[Stmt], variable: str) -> bool:
+    """Return whether all lanes search the same elements: each waits for memory at each step."""
+    searches = [s.value for s in body if isinstance(s, Let) and isinstance(s.value, BinarySearch)]
+    return bool(searches) and not any(s.index.coefficient(variable) for s in searches)
 
 
 def element_cost(body: Sequence[Stmt], variable: str | None, width: int) -> float:
