@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -88,6 +89,22 @@ class Target:
             return 0
         named = re.fullmatch(r"x86-64-v([234])", self.name)
         return int(named[1]) if named else {64: 4, 32: 3}.get(self.vector_bytes, 1)
+
+    @property
+    def lane_packing(self) -> Literal["compress", "permute"] | None:
+        """How chosen lanes of a vector are packed: an instruction, a table of permutations, or not.
+
+        The first is AVX-512's; the second takes AVX2's permutation of words by a vector.
+        """
+        if self.architecture != "x86_64":
+            return None
+        ways: dict[int, Literal["compress", "permute"]] = {64: "compress", 32: "permute"}
+        return ways.get(self.vector_bytes)
+
+    @property
+    def selects_floats(self) -> bool:
+        """Whether the lesser of two floats, `a < b ? a : b`, is one instruction, as of ints."""
+        return self.architecture == "x86_64"
 
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of `itemsize` bytes one vector register holds."""

@@ -11,31 +11,62 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from symgrad.codegen.contract.elements import counted_loop, index, shuffle, splat
-from symgrad.codegen.sorting.elements import Item, unzipped, zipped
-from symgrad.codegen.sorting.matrix import Matrix, restore_zeros
+from symgrad.codegen.sorting.elements import Item, prefetch, unzipped, zipped
+from symgrad.codegen.sorting.matrix import Matrix, least, restore
 from symgrad.codegen.sorting.networks import emit_network
+
+_I8 = ir.IntType(8)
 
 
 def emit_across(matrix: Matrix, tile: Item, start: ir.Value, stop: ir.Value) -> None:
     """Sort rows `start` to `stop - 1`; `tile` is scratch memory."""
     builder, lanes = matrix.builder, matrix.plan.lanes
     with counted_loop(builder, start, stop, lanes) as first:
-        builder.store(ir.IntType(8)(0), matrix.has_zeros)
+        builder.store(ir.IntType(8)(0), matrix.has_lost)
         _fill(matrix, tile, first, stop)
-        emit_network(matrix.items, tile, matrix.plan.lines)
+        emit_network(matrix.items, tile, matrix.plan.lines, _Ahead(matrix, first).ask)
         _drain(matrix, tile, first, stop)
-        end = _least(builder, builder.add(first, index(lanes)), stop)
-        restore_zeros(matrix, first, end)
+        end = least(builder, builder.add(first, index(lanes)), stop)
+        restore(matrix, first, end)
 
 
-def _least(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.icmp_signed("<", a, b), a, b)
+class _Ahead:
+    """What is read next and what is written next, if rows follow each other in memory.
+
+    Caches are asked for it line by line while a tile is sorted, so that none waits for another.
+    """
+
+    def __init__(self, matrix: Matrix, first: ir.Value) -> None:
+        sort, lanes, builder = matrix.sort, matrix.plan.lanes, matrix.builder
+        following = builder.add(first, index(lanes))
+        self._places: list[tuple[ir.Value, int, bool]] = []
+        read = sort.element.itemsize
+        if sort.source.columns == 1 and sort.source.rows == sort.length:
+            self._add(matrix.source_at(following, index(0)), sort.length * read, is_write=False)
+        written = matrix.stored_type.width // 8
+        if sort.result.columns == 1 and sort.result.rows == sort.count:
+            self._add(matrix.result_at(first, index(0)), sort.count * written, is_write=True)
+        self._matrix = matrix
+        self._lanes = lanes
+
+    def _add(self, start: ir.Value, row_bytes: int, *, is_write: bool) -> None:
+        self._places.append((start, row_bytes, is_write))
+
+    def ask(self, line: ir.Value, count: int) -> None:
+        """Ask for what so many lines of the tile, from `line` on, are a part of all of."""
+        builder, matrix = self._matrix.builder, self._matrix
+        for start, row_bytes, is_write in self._places:
+            each = row_bytes * self._lanes // matrix.plan.lines
+            place = builder.gep(start, [builder.mul(line, index(each))], source_etype=_I8)
+            for offset in range(0, each * count, 64):
+                there = builder.gep(place, [index(offset)], source_etype=_I8)
+                prefetch(builder, there, is_write=is_write)
 
 
 def _row(matrix: Matrix, first: ir.Value, lane: ir.Value, stop: ir.Value) -> ir.Value:
     """Return the row in a lane: the last one where there are no more."""
     builder = matrix.builder
-    return _least(builder, builder.add(first, lane), builder.sub(stop, index(1)))
+    return least(builder, builder.add(first, lane), builder.sub(stop, index(1)))
 
 
 # ------------------------------------------------------------------------------------ in and out
@@ -70,7 +101,7 @@ def _fill_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value
     width = _width(columns, lanes)
     with counted_loop(builder, index(0), index(columns), width) as at:
         # The last block may overlap the one before.
-        start = _least(builder, at, index(columns - width))
+        start = least(builder, at, index(columns - width))
         loaded = [matrix.read(matrix.source_at(row, start), width) for row in rows]
         vectors = _joined(builder, loaded, lanes)
         for _ in range(width.bit_length() - 1):
@@ -87,7 +118,7 @@ def _drain_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Valu
     rows = [_row(matrix, first, index(lane), stop) for lane in range(lanes)]
     width = _width(columns, lanes)
     with counted_loop(builder, index(0), index(columns), width) as at:
-        start = _least(builder, at, index(columns - width))
+        start = least(builder, at, index(columns - width))
         places = (builder.mul(builder.add(start, index(j)), index(lanes)) for j in range(width))
         loaded = [matrix.items.load(tile, place) for place in places]
         vectors = [matrix.keys.decode(item) for item in loaded]

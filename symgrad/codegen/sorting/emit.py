@@ -10,6 +10,7 @@ from symgrad.codegen.sorting.across import emit_across
 from symgrad.codegen.sorting.elements import Item
 from symgrad.codegen.sorting.matrix import Matrix
 from symgrad.codegen.sorting.plan import SortPlan, sort_plan
+from symgrad.codegen.sorting.quicksort import emit_quicksort
 from symgrad.codegen.sorting.runs import emit_runs
 from symgrad.codegen.target import Target
 
@@ -34,11 +35,13 @@ def emit_sort(
         return
     plan = sort_plan(sort, target)
     with builder.goto_entry_block():
-        has_zeros = builder.alloca(_I8)
-    matrix = Matrix(builder, sort, plan, source, result, has_zeros)
+        has_lost = builder.alloca(_I8)
+    matrix = Matrix(builder, sort, plan, source, result, has_lost)
     buffers = _buffers(builder, plan, scratch)
     if plan.method == "across":
         emit_across(matrix, buffers[0], *rows)
+    elif plan.method == "parts":
+        emit_quicksort(matrix, buffers, *rows)
     else:
         emit_runs(matrix, buffers, *rows)
 

@@ -1,9 +1,13 @@
-"""Order-preserving integer keys: elements as signed integers in the order in which they are sorted.
+"""Order-preserving keys: elements as integers, or floats, in the order in which they are sorted.
 
 The bits of a float, read as an integer, are in order where it is positive, and in reverse order
-where it is negative. There, all bits but the sign are flipped. Both zeros have the key 0, so they
-are equal; nan has one key, above that of infinity. In descending order all bits are flipped, but
-for nan.
+where it is negative. There, all bits but the sign are flipped. Both zeros have the key 0 where it
+is sorted with a position, so they are equal; alone, that of -0.0 is just below, which says that
+they are to be put in order. nan has one key, above that of infinity. In descending order all bits
+are flipped, but for nan.
+
+Where floats are compared as such, they are their own keys, with the sign flipped in descending
+order; nans are infinities, and are put back behind these.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.sorting.plan import SortPlan
 from symgrad.graph.dtypes import DType
 
+_NUMBERS: dict[str, ir.Type] = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 _EXPONENT_BITS: dict[str, int] = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
 
 
@@ -40,7 +45,7 @@ class Keys:
         if self.bits < self.plan.bits:
             key = self.builder.sext(key, wide)
         if self.plan.form == "alone":
-            return (key,)
+            return (self.builder.bitcast(key, _like(key, self.plan.key_type)),)
         assert position is not None, "positions are sorted with their keys"
         if self.plan.form == "pairs":
             return key, position
@@ -69,8 +74,18 @@ class Keys:
         return self.builder.icmp_signed("==", others, _constant(given.type, 0))
 
     @property
+    def loses_nans(self) -> bool:
+        """Whether the key of nan is that of infinity, and nans have to be put back."""
+        return self.plan.has_floats
+
+    @property
+    def nan(self) -> ir.Value:
+        """The bits of the nan that is in results."""
+        return self.own(self._nan)
+
+    @property
     def loses_zeros(self) -> bool:
-        """Whether the sign of a zero is lost in its key and has to be put back."""
+        """Whether keys do not tell in which order zeros, which differ in sign, were given."""
         return self.dtype.is_float and self.plan.form == "alone"
 
     def _sign(self, kind: ir.Type) -> ir.Value:
@@ -87,7 +102,7 @@ class Keys:
 
     def key_of(self, item: tuple[ir.Value, ...]) -> ir.Value:
         """Return the key in an item, as wide as an element."""
-        key = item[0]
+        key = self.builder.bitcast(item[0], _like(item[0], ir.IntType(self.plan.bits)))
         if self.plan.form == "packed":
             key = self.builder.ashr(key, _constant(key.type, self.plan.position_bits))
         return key if self.bits == self.plan.bits else self.builder.trunc(key, _like(key, self.own))
@@ -99,16 +114,30 @@ class Keys:
             given = builder.xor(given, self._sign(kind))
         if not self.dtype.is_float:
             return builder.not_(given) if self.is_descending else given
-        zeros = builder.select(self.is_negative_zero(given), _constant(kind, 0), given)
-        key = self._flipped_below_zero(zeros)
+        if self.plan.has_floats:
+            key = builder.xor(given, self._sign(kind)) if self.is_descending else given
+            return builder.select(self.is_nan(given), _constant(kind, self._infinity), key)
+        key = given
+        if self.plan.form != "alone":
+            key = builder.select(self.is_negative_zero(given), _constant(kind, 0), given)
+        key = self._flipped_below_zero(key)
         if self.is_descending:
             key = builder.not_(key)
+        return builder.select(self.is_nan(given), _constant(kind, self._nan), key)
+
+    def is_nan(self, given: ir.Value) -> ir.Value:
+        """Return where the bits are those of a nan."""
+        builder, kind = self.builder, given.type
+        if self.dtype.name in _NUMBERS:
+            number = builder.bitcast(given, _like(given, _NUMBERS[self.dtype.name]))
+            return builder.fcmp_unordered("uno", number, number)
         size = builder.and_(given, self._magnitude(kind))
-        is_nan = builder.icmp_signed(">", size, _constant(kind, self._infinity))
-        return builder.select(is_nan, _constant(kind, self._nan), key)
+        return builder.icmp_signed(">", size, _constant(kind, self._infinity))
 
     def _element(self, key: ir.Value) -> ir.Value:
         builder, kind = self.builder, key.type
+        if self.plan.has_floats:
+            return builder.xor(key, self._sign(kind)) if self.is_descending else key
         if self.is_descending:
             key = builder.not_(key)
         if self.dtype.kind == "unsigned":

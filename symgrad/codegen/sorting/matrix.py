@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import counted_loop, index
+from symgrad.codegen.contract.elements import counted_loop, index, splat
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.sorting.elements import I64, Item, Items
 from symgrad.codegen.sorting.keys import Keys, memory_type
@@ -17,7 +17,8 @@ from symgrad.codegen.sorting.plan import SortPlan
 class Matrix:
     """The operands of `sort` at the addresses `source` and `result`, and how it is computed.
 
-    `has_zeros` is the address of a byte that says whether there was a -0.0 whose sign is lost.
+    `has_lost` is the address of a byte that says whether there was an element that its key does not
+    tell: a -0.0, or a nan.
     """
 
     builder: ir.IRBuilder
@@ -25,7 +26,7 @@ class Matrix:
     plan: SortPlan
     source: ir.Value
     result: ir.Value
-    has_zeros: ir.Value
+    has_lost: ir.Value
 
     @property
     def items(self) -> Items:
@@ -69,13 +70,25 @@ class Matrix:
         kind = own if width == 1 else ir.VectorType(own, width)
         return self.builder.load(pointer, align=own.width // 8, typ=kind)
 
+    def read_keys(self, row: ir.Value, column: ir.Value, width: int) -> Item:
+        """Load `width` elements of a row, from a column on, as items."""
+        given = self.read(self.source_at(row, column), width)
+        position = self.position(column)
+        if width > 1:
+            steps = ir.Constant(self.items.words, list(range(width)))
+            position = self.builder.add(splat(self.builder, position, width), steps)
+        return self.encode(given, position)
+
     def write(self, value: ir.Value, pointer: ir.Value) -> None:
         self.builder.store(value, pointer, align=self.stored_type.width // 8)
 
     def encode(self, given: ir.Value, position: ir.Value | None) -> Item:
-        """Return the items of elements, and note where a sign is lost."""
+        """Return the items of elements, and note what keys do not tell."""
         if self.keys.loses_zeros:
-            self._note(self.keys.is_negative_zero(given))
+            found = self.keys.is_negative_zero(given)
+            if self.keys.loses_nans:
+                found = self.builder.or_(found, self.keys.is_nan(given))
+            self._note(found)
         return self.keys.encode(given, position if self.plan.form != "alone" else None)
 
     def _note(self, found: ir.Value) -> None:
@@ -84,32 +97,50 @@ class Matrix:
             packed = ir.IntType(found.type.count)
             found = builder.icmp_unsigned("!=", builder.bitcast(found, packed), packed(0))
         byte = builder.zext(found, ir.IntType(8))
-        builder.store(
-            builder.or_(builder.load(self.has_zeros, typ=byte.type), byte), self.has_zeros
-        )
+        builder.store(builder.or_(builder.load(self.has_lost, typ=byte.type), byte), self.has_lost)
 
     def position(self, column: ir.Value) -> ir.Value:
         """Return a position as wide as a key."""
-        kind = self.items.scalar
+        kind = self.items.word
         return column if kind == I64 else self.builder.trunc(column, kind)
 
 
-def restore_zeros(matrix: Matrix, start: ir.Value, stop: ir.Value) -> None:
-    """Put the zeros of rows in the order in which they were given, if one of them was -0.0.
+def least(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Return the lesser of two numbers."""
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
 
-    Keys do not tell the two zeros apart, so a sorted row has all of them as 0.0, side by side.
+
+def restore(matrix: Matrix, start: ir.Value, stop: ir.Value) -> None:
+    """Put zeros and nans into the results of rows, if there were some that keys do not tell.
+
+    A sorted row has zeros of either sign side by side, which belong in the order in which they were
+    given. It may have infinities for nans.
     """
     if not matrix.keys.loses_zeros:
         return
     builder, byte = matrix.builder, ir.IntType(8)
     with builder.goto_entry_block():
         place = builder.alloca(I64)
-    is_lost = builder.icmp_unsigned("!=", builder.load(matrix.has_zeros, typ=byte), byte(0))
+    is_lost = builder.icmp_unsigned("!=", builder.load(matrix.has_lost, typ=byte), byte(0))
     with (
         builder.if_then(is_lost, likely=False),
         counted_loop(builder, start, stop) as row,
     ):
+        if matrix.keys.loses_nans:
+            _restore_nans(matrix, row, place)
         _restore_zeros(matrix, row, place)
+
+
+def _restore_nans(matrix: Matrix, row: ir.Value, place: ir.Value) -> None:
+    """Write nan at the end of a row, as often as it was given."""
+    builder, sort, keys = matrix.builder, matrix.sort, matrix.keys
+    builder.store(index(sort.length), place)
+    with counted_loop(builder, index(0), index(sort.length)) as column:
+        given = matrix.read(matrix.source_at(row, column), 1)
+        found = builder.zext(keys.is_nan(given), I64)
+        builder.store(builder.sub(builder.load(place, typ=I64), found), place)
+    with counted_loop(builder, builder.load(place, typ=I64), index(sort.count)) as column:
+        matrix.write(keys.nan, matrix.result_at(row, column))
 
 
 def _restore_zeros(matrix: Matrix, row: ir.Value, place: ir.Value) -> None:

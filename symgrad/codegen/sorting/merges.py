@@ -14,11 +14,9 @@ from llvmlite import ir
 
 from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.sorting.elements import I64, Item, Items
+from symgrad.codegen.sorting.elements import I64, Item, Items, arranged, cleaned
 
 _POINTER = ir.PointerType()
-# What a shuffle of two vectors moves about at the least cost stays within so many bits.
-_NEAR_BITS = 128
 
 
 def merge_function(items: Items) -> ir.Function:
@@ -27,7 +25,7 @@ def merge_function(items: Items) -> ir.Function:
     The first has as many as the second at least.
     """
     plan, module = items.plan, items.builder.module
-    name = f"sg.merge.{plan.form}.v{plan.lanes}i{plan.bits}"
+    name = f"sg.merge.{items.name}"
     function = module.globals.get(name)
     if function is not None:
         return function
@@ -148,34 +146,8 @@ class _Merge:
         """
         items, lanes = self._items, self._items.plan.lanes
         x, y = items.exchange(a, falling)
-        # Which number in the order of the network each lane of x, and then of y, holds.
-        held = [*range(2 * lanes)]
-        distance = lanes // 2
-        while distance:
-            lower = _lower_of_pairs(held, distance, _NEAR_BITS // items.plan.bits)
-            upper = [number + distance for number in lower]
-            x, y = items.exchange(*(_arranged(items, x, y, held, part) for part in (lower, upper)))
-            held = [*lower, *upper]
-            distance //= 2
+        x, y, held = cleaned(items, x, y, lanes // 2)
         low, high = range(lanes), range(lanes, 2 * lanes)
         ways = (low, low[::-1], high, high[::-1])
-        rising, falling, above, above_falling = (_arranged(items, x, y, held, way) for way in ways)
+        rising, falling, above, above_falling = (arranged(items, x, y, held, way) for way in ways)
         return rising, falling, above, above_falling
-
-
-def _arranged(items: Items, x: Item, y: Item, held: list[int], wanted: Sequence[int]) -> Item:
-    return items.shuffle(x, y, [held.index(number) for number in wanted])
-
-
-def _lower_of_pairs(held: list[int], distance: int, near: int) -> list[int]:
-    """Return the numbers that are compared with those `distance` above, in the lanes they take.
-
-    They stay in their block of `near` lanes where that holds both of a pair.
-    """
-    half = len(held) // 2
-    sides = (held[:half], held[half:])
-    if distance >= near:
-        return [n for side in sides for n in side if not n & distance]
-    starts = range(0, half, near)
-    blocks = (side[start : start + near] for start in starts for side in sides)
-    return [n for block in blocks for n in block if not n & distance]

@@ -8,11 +8,12 @@ as if that line held what comes last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import INDEX, counted_loop, index
+from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.sorting.elements import Item, Items, call_generated
 
 Comparator = tuple[int, int]
@@ -42,13 +43,21 @@ def half_cleaners(lines: int, most: int) -> Iterator[Comparator]:
         distance //= 2
 
 
-def emit_network(items: Items, tile: Item, lines: int) -> None:
-    """Sort the lanes of a tile of `lines` vectors in memory."""
-    _TileNetwork(items, tile, lines).emit()
+def emit_network(
+    items: Items, tile: Item, lines: int, ask: Callable[[ir.Value, int], None]
+) -> None:
+    """Sort the lanes of a tile of `lines` vectors in memory.
+
+    On the way `ask` is called for each block, with its first line and how many lines it has.
+    """
+    _TileNetwork(items, tile, lines, ask).emit()
 
 
 class _TileNetwork:
-    def __init__(self, items: Items, tile: Item, lines: int) -> None:
+    def __init__(
+        self, items: Items, tile: Item, lines: int, ask: Callable[[ir.Value, int], None]
+    ) -> None:
+        self._ask = ask
         self._items = items
         self._tile = tile
         self._lines = lines
@@ -58,8 +67,7 @@ class _TileNetwork:
         self._blocks("lines", comparators)
         half = self._block
         while half < self._lines:
-            for base in range(0, self._lines - half, 2 * half):
-                self._merge(base, half)
+            self._merges(half)
             self._blocks("clean", lambda lines: half_cleaners(lines, self._block))
             half *= 2
 
@@ -71,6 +79,8 @@ class _TileNetwork:
         if whole:
             with counted_loop(builder, index(0), index(whole), self._block * lanes) as at:
                 self._call(name, self._block, network, at)
+                if name == "lines":
+                    self._ask(builder.sdiv(at, index(lanes)), self._block)
         if rest > 1:
             self._call(name, rest, network, index(whole))
 
@@ -84,29 +94,83 @@ class _TileNetwork:
 
         call_generated(f"sg.{name}.{lines}", items, items.at(self._tile, at), emit)
 
-    def _merge(self, base: int, half: int) -> None:
-        """Compare the lines of two sorted halves, down to distances within a block."""
-        middle, stop = base + half, min(base + 2 * half, self._lines)
-        # Line middle - 1 - i with middle + i.
-        self._exchange(middle - 1, middle, stop - middle, -1)
-        distance = half // 2
-        while distance >= self._block:
-            for first in range(base, stop - distance, 2 * distance):
-                count = min(distance, stop - distance - first)
-                self._exchange(first, first + distance, count, 1)
-            distance //= 2
+    def _merges(self, half: int) -> None:
+        """Merge neighbours of `half` lines; the last of all may have fewer, or no neighbour."""
+        rest = self._lines % (2 * half)
+        whole = self._lines - rest
+        if whole:
+            with counted_loop(self._items.builder, index(0), index(whole), 2 * half) as base:
+                self._merge(base, half, half)
+        if rest > half:
+            self._merge(index(whole), half, rest - half)
 
-    def _exchange(self, low: int, high: int, count: int, step: int) -> None:
-        """Exchange `count` lines from `low` on, upwards or downwards, with those from `high` on."""
+    def _merge(self, base: ir.Value, half: int, others: int) -> None:
+        """Merge `half` lines and the `others` behind them, down to distances within a block.
+
+        Some rounds are made at once: what a line meets in these is a step away, or several, and
+        so few lines are in registers meanwhile. Only in the first of all rounds they are mirrored.
+        """
+        builder, most = self._items.builder, self._block.bit_length() - 1
+        rounds = (half // self._block).bit_length()
+        step = half >> (rounds - 1) % most
+        self._mirrored(base, half, step, others)
+        total = half + others
+        while step > self._block:
+            span, step = step, max(self._block, step >> most)
+            rest = total % span
+            end = builder.add(base, index(total - rest))
+            if total > rest:
+                with counted_loop(builder, base, end, span) as start:
+                    self._evenly(start, step, span)
+            self._evenly(end, step, rest, span)
+
+    def _mirrored(self, base: ir.Value, half: int, step: int, others: int) -> None:
+        """Exchange lines with those of the other half in reverse order, then within each half."""
+        count = half // step
+        for begin, end, there in _ranges(others, step):
+            pairs = [(i, 2 * count - 1 - i) for i in range(count) if count - 1 - i < there]
+            pairs += half_cleaners(count, count)
+            pairs += ((count + i, count + j) for i, j in half_cleaners(there, count))
+            # The others count from the end of a step, so that their partners do from its beginning.
+            with self._each(begin, end) as at:
+                builder = self._items.builder
+                first = builder.add(base, builder.sub(index(step - 1), at))
+                second = builder.add(builder.add(base, index(half)), at)
+                low = [builder.add(first, index(i * step)) for i in range(count)]
+                high = [builder.add(second, index(i * step)) for i in range(there)]
+                self._exchange([*low, *high], pairs)
+
+    def _evenly(self, start: ir.Value, step: int, lines: int, span: int | None = None) -> None:
+        """Exchange lines half of `span` apart first, and `step` apart last, from `start` on."""
+        builder = self._items.builder
+        count = (span or lines) // step
+        for begin, end, there in _ranges(lines, step):
+            with self._each(begin, end) as at:
+                first = builder.add(start, at)
+                places = [builder.add(first, index(i * step)) for i in range(there)]
+                self._exchange(places, half_cleaners(there, count))
+
+    def _each(self, begin: int, end: int) -> AbstractContextManager[ir.Value]:
+        return counted_loop(self._items.builder, index(begin), index(end))
+
+    def _exchange(self, lines: Sequence[ir.Value], pairs: Iterable[Comparator]) -> None:
+        """Load lines, exchange pairs of them one after another, and store them."""
         items, lanes = self._items, self._items.plan.lanes
-        with counted_loop(items.builder, index(0), index(count * lanes), lanes) as offset:
-            moved = items.builder.mul(offset, INDEX(step))
-            first = items.builder.add(index(low * lanes), moved)
-            second = items.builder.add(index(high * lanes), offset)
-            pair = items.load(self._tile, first), items.load(self._tile, second)
-            lesser, greater = items.exchange(*pair)
-            items.store(lesser, self._tile, first)
-            items.store(greater, self._tile, second)
+        places = [items.builder.mul(line, index(lanes)) for line in lines]
+        loaded = [items.load(self._tile, place) for place in places]
+        for low, high in pairs:
+            loaded[low], loaded[high] = items.exchange(loaded[low], loaded[high])
+        for item, place in zip(loaded, places, strict=True):
+            items.store(item, self._tile, place)
+
+
+def _ranges(lines: int, step: int) -> Iterator[tuple[int, int, int]]:
+    """Yield ranges of places within a step, and how many of `lines` are so far behind a step."""
+    whole, rest = divmod(lines, step)
+    if rest:
+        yield 0, rest, whole + 1
+    if whole:
+        yield rest, step, whole
 
 
 def _emit_in_registers(items: Items, tile: Item, network: Iterator[Comparator], lines: int) -> None:

@@ -9,11 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from llvmlite import ir
+
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.target import Target
+from symgrad.graph.dtypes import DType
 
-# Rows up to this length are sorted by one network; beyond, merging takes fewer comparisons.
-LONGEST_NETWORK = 64
+# Rows up to this length are sorted by one network; beyond, merging takes fewer comparisons. Floats
+# are compared faster, which is more of what merging takes than of what a network does.
+LONGEST_NETWORK = 256
+LONGEST_NETWORK_OF_FLOATS = 128
 # Comparisons of a vector that take as long as merging it.
 MERGE_ROUNDS = 10
 # A row has so many times the keys that are kept, or all of it is sorted.
@@ -39,11 +44,20 @@ class SortPlan:
     position_bits: int
     lanes: int
     block: int
-    method: Literal["across", "runs"]
+    method: Literal["across", "runs", "parts"]
     lines: int
     runs: int
     cached: tuple[int, ...] = ()
     selects: bool = False
+    packing: Literal["compress", "permute"] | None = None
+    has_floats: bool = False
+
+    @property
+    def key_type(self) -> ir.Type:
+        """The type of what is compared."""
+        if not self.has_floats:
+            return ir.IntType(self.bits)
+        return ir.FloatType() if self.bits == 32 else ir.DoubleType()
 
     @property
     def run(self) -> int:
@@ -63,7 +77,8 @@ class SortPlan:
     @property
     def padded(self) -> int:
         """How many keys of a row there are, those included that fill the last run."""
-        return self.run * self.runs
+        # Behind the parts of a row as much as one holds is written over.
+        return self.run * (self.runs + (self.method == "parts"))
 
     @property
     def plane_bytes(self) -> int:
@@ -73,7 +88,12 @@ class SortPlan:
     @property
     def copies(self) -> int:
         """How many arrays of keys there are: merges go from one to the other."""
-        return 2 if self.method == "runs" and self.runs > 1 else 1
+        return 2 if self.method != "across" and self.runs > 1 else 1
+
+    @property
+    def depth(self) -> int:
+        """How often a part of a row is cut: twice as often as if each pivot were the median."""
+        return 2 * self.levels + 2
 
     @property
     def scratch_bytes(self) -> int:
@@ -88,6 +108,8 @@ class SortPlan:
             return f"{self.lanes} rows side by side, by a network of {self.lines} {held}"
         if self.selects:
             return f"of {self.padded} {held} the first are kept, again and again"
+        if self.method == "parts":
+            return f"partitions of {held} about pivots, down to {self.run}, sorted in registers"
         return f"{self.runs} runs of {self.run} {held}, sorted in registers and merged"
 
 
@@ -97,13 +119,19 @@ def sort_plan(sort: SortRows, target: Target) -> SortPlan:
     lanes = max(2, target.vector_bytes * 8 // bits)
     block = target.vector_registers // (4 if form == "pairs" else 2)
     keys = form, bits, position_bits, lanes, block
-    if sort.length <= LONGEST_NETWORK and 2 * sort.rows >= lanes:
-        return SortPlan(*keys, "across", sort.length, sort.length)
+    has_floats = form == "alone" and target.selects_floats and _is_plain(sort.element)
+    longest = LONGEST_NETWORK_OF_FLOATS if has_floats else LONGEST_NETWORK
+    if sort.length <= longest and 2 * sort.rows >= lanes:
+        return SortPlan(*keys, "across", sort.length, sort.length, has_floats=has_floats)
     length = sort.length
     # As many as make an even number of levels, so that what is kept stays in one array.
     pairs = (max(-(-4 * sort.count // (block * lanes)) - 1, 1).bit_length() + 1) // 2
     kept = block * lanes << 2 * pairs
     selects = SELECTED * kept <= length
+    packing = target.lane_packing
+    if not selects and packing is not None and form != "pairs" and length > block * lanes:
+        runs = -(-length // (block * lanes))
+        return SortPlan(*keys, "parts", block, runs, packing=packing, has_floats=has_floats)
     length = kept if selects else length
     lines = block if selects else min(_ways(block), key=lambda n: _cycles(length, n, lanes))
     run = lines * lanes
@@ -111,7 +139,14 @@ def sort_plan(sort: SortRows, target: Target) -> SortPlan:
     item = bits // 8 * (2 if form == "pairs" else 1)
     caches = (target.memory.l1_bytes // 2, target.memory.l2_bytes)
     cached = tuple(max(size // (2 * item * run), 1).bit_length() - 1 for size in caches)
-    return SortPlan(*keys, "runs", lines, max(-(-length // run), 1), cached, selects)
+    runs = max(-(-length // run), 1)
+    floats = has_floats and not selects
+    return SortPlan(*keys, "runs", lines, runs, cached, selects, has_floats=floats)
+
+
+def _is_plain(dtype: DType) -> bool:
+    """Return whether a dtype is a float that is computed in as it is stored."""
+    return dtype.is_float and not dtype.is_half
 
 
 def _ways(block: int) -> list[int]:
