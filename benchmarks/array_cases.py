@@ -192,9 +192,74 @@ _WRITES = (
     ),
 )
 
+# ------------------------------------------------------------------- special functions and draws
+
+
+def between(low: float, high: float) -> Draw:
+    """Return what makes one operand of numbers between two."""
+    return lambda rng, shape: [rng.uniform(low, high, shape).astype(np.float32)]
+
+
+def seed_and_concentrations(rng: np.random.Generator, shape: Shape) -> list[Any]:
+    """Return a seed, and the concentration of each gamma sample."""
+    return [np.array(7, np.int32), *between(0.5, 10.0)(rng, shape)]
+
+
+def _gammas(seed: Any, concentrations: Any) -> Any:
+    return sg.random.gamma(sg.random.key(seed), concentrations.shape, concentrations)
+
+
+def _gammas_of_numpy(_seed: Any, concentrations: Any) -> Any:
+    return _NUMPY_RNG.standard_gamma(concentrations, dtype=np.float32)
+
+
+def _gammas_of_jax(jax: Any) -> Function:
+    return lambda seed, concentrations: jax.random.gamma(jax.random.key(seed), concentrations)
+
+
+def _gammas_of_torch(torch: Any) -> Function:
+    # What its distribution calls, without that.
+    sample = getattr(torch, "_standard_gamma")  # noqa: B009
+    return lambda _seed, concentrations: sample(concentrations)
+
+
+_NUMPY_RNG = np.random.default_rng(0)
+_ELEMENTS = {"small": (1_000,), "cache": (100_000,), "large": (4_000_000,)}
+_SPECIAL = (
+    ArrayCase(
+        "erfinv",
+        sg.erfinv,
+        None,
+        lambda jax: jax.scipy.special.erfinv,
+        lambda torch: torch.erfinv,
+        between(-0.999, 0.999),
+        _ELEMENTS,
+    ),
+    ArrayCase(
+        "lgamma",
+        sg.lgamma,
+        None,
+        lambda jax: jax.scipy.special.gammaln,
+        lambda torch: torch.lgamma,
+        between(0.1, 20.0),
+        _ELEMENTS,
+    ),
+    ArrayCase(
+        "gamma draws",
+        _gammas,
+        _gammas_of_numpy,
+        _gammas_of_jax,
+        _gammas_of_torch,
+        seed_and_concentrations,
+        {"small": (1_000,), "cache": (100_000,), "large": (1_000_000,)},
+        tolerance=None,
+    ),
+)
+
 ARRAY_CASES = (
     *_scans("cumsum"),
     *_scans("cumprod"),
     *_order_cases(),
     *_WRITES,
+    *_SPECIAL,
 )
