@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 	$(if $(wildcard $(folder)/*.py),$(folder)))
 
+# Tests start some hundred interpreters, and each would compile the package anew.
+test: export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: train test lint bench programs array-api clean
 .DELETE_ON_ERROR:
 # Two set-ups at once would write to one .venv.

@@ -18,6 +18,7 @@ but in `tests/support/`.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
@@ -173,6 +174,15 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix == ".sg" and file_path.is_relative_to(golden):
         return GoldenFile.from_parent(parent, path=file_path)
     return None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take what has been imported and collected for lasting, which it is.
+
+    The collector of garbage would look through it each time, a quarter of a second, to find none.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.digits import BATCH, SEED, load_split
-from examples.embedded.export import EPOCHS, build_steps
 from symgrad.runtime.function import Step
 from tests.support.c_programs import (
     ARM,
@@ -52,6 +50,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def state_after(steps: int) -> bytes:
     """Return the variables after `steps` steps of the compiled training step."""
+    # Imported late: not every process that collects tests should wait for scikit-learn.
+    from examples.digits import BATCH, SEED, load_split
+    from examples.embedded.export import EPOCHS, build_steps
+
     rng = np.random.default_rng(SEED)
     train: Step = build_steps(rng, target=X86.target)["train"]
     train_x, _, train_y, _ = load_split()

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 import symgrad as sg
-from examples.digits import BATCH, SEED, load_split, make_parameters, network
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 OFFLINE = ("--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking")
@@ -25,6 +23,9 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not install
 
 @pytest.fixture(scope="module")
 def digits() -> sg.Step:
+    # Imported late: not every process that collects tests should wait for scikit-learn.
+    from examples.digits import BATCH, SEED, make_parameters, network
+
     parameters = make_parameters(np.random.default_rng(SEED))
     x, y = sg.placeholder((BATCH, 64), name="x"), sg.placeholder((BATCH,), "int64", name="y")
     loss = sg.nn.cross_entropy(network(x, parameters), y)
@@ -33,6 +34,8 @@ def digits() -> sg.Step:
 
 @pytest.fixture(scope="module")
 def page(digits: sg.Step, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from examples.digits import BATCH, load_split
+
     scans, _, labels, _ = load_split()
     path = tmp_path_factory.mktemp("report") / "digits.html"
     digits.report(path, scans[:BATCH], labels[:BATCH], repeat=3)
@@ -110,6 +113,8 @@ def test_choosing_a_kernel_lights_up_its_ops_and_nothing_else(digits: sg.Step, p
 
 @pytest.mark.slow
 def test_a_link_to_a_kernel_opens_with_it_chosen_and_the_picture_shows_it(page: Path) -> None:
+    from matplotlib.image import imread
+
     picture = page.with_name("page.png")
     size = ",".join(map(str, WINDOW))
     browse(page, f"--window-size={size}", f"--screenshot={picture}", fragment="#k1")

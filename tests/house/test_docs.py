@@ -10,14 +10,14 @@ import dataclasses
 import inspect
 import re
 from collections import Counter
+from functools import cache
 from importlib import import_module
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("symgrad", "tests", "examples", "benchmarks", "tools")
-MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+from tests.support.modules import FOLDERS, MODULES, ROOT, place
+
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 # A line break inside a comment, with the `#` of the next line.
@@ -36,10 +36,6 @@ FILES = [
 FACES = ("symgrad", *(f"symgrad.{name}" for name in ("arrays", "nn", "optim", "testing")))
 
 
-def _place(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
 def _notes_cited(text: str) -> set[str]:
     return {re.sub(_BREAK, " ", match["name"]) for match in _CITATION.finditer(text)}
 
@@ -56,6 +52,7 @@ def _links(text: str) -> list[str]:
     return [target.partition("#")[0] for target in targets if not _ELSEWHERE.match(target)]
 
 
+@cache
 def _is_file(named: str) -> bool:
     """Say whether a file of the repository has this path, or ends with it."""
     return any(path.match(named) for path in FILES)
@@ -80,7 +77,7 @@ def test_every_note_cited_has_a_heading_and_only_one():
     headings = Counter(name for text in texts.values() for name in _notes_headed(text))
     twice = [name for name, count in headings.items() if count > 1]
     missing = [
-        f"{_place(path)}: Note [{name}]"
+        f"{place(path)}: Note [{name}]"
         for path, text in texts.items()
         for name in sorted(_notes_cited(text) - headings.keys())
     ]
@@ -99,20 +96,25 @@ def test_the_documents_include_a_readme():
     assert ROOT / "README.md" in DOCUMENTS
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_place)
-def test_links_between_files_point_at_files(path):
-    targets = _links(path.read_text(encoding="utf-8"))
-    missing = [target for target in targets if not (path.parent / target).exists()]
-    assert not missing, f"{_place(path)} links to {missing}"
+def test_links_between_files_point_at_files():
+    missing = [
+        f"{place(path)} links to {target}"
+        for path in DOCUMENTS
+        for target in _links(path.read_text(encoding="utf-8"))
+        if not (path.parent / target).exists()
+    ]
+    assert not missing, "\n".join(missing)
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, *MODULES], ids=_place)
-def test_files_and_programs_that_are_named_exist(path):
-    text = path.read_text(encoding="utf-8")
-    files = [match["path"] for match in _FILE.finditer(text) if not _is_file(match["path"])]
-    programs = [m["name"] for m in _PROGRAM.finditer(text) if not _is_program(m["name"])]
-    assert not files, f"{_place(path)} names {files}"
-    assert not programs, f"{_place(path)} says to run {programs}"
+def test_files_and_programs_that_are_named_exist():
+    missing = []
+    for path in [*DOCUMENTS, *MODULES]:
+        text = path.read_text(encoding="utf-8")
+        named = [match["path"] for match in _FILE.finditer(text)]
+        run = [match["name"] for match in _PROGRAM.finditer(text)]
+        missing += [f"{place(path)} names {file}" for file in named if not _is_file(file)]
+        missing += [f"{place(path)} says to run {name}" for name in run if not _is_program(name)]
+    assert not missing, "\n".join(missing)
 
 
 def test_a_file_is_known_by_the_end_of_its_path():

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.structures import KernelSpec, Nested
@@ -19,6 +21,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {"ops": 100, "training": 20, "control": 500, "recurrences": 60}
+# Programs with graphs in one another take long to build, and some pairs are rare.
+FEWER_SEEDS = SEEDS | {"control": 48}
 
 
 def _visit(graph: Graph, around: str) -> Iterator[tuple[str, str]]:
@@ -32,16 +36,17 @@ def _visit(graph: Graph, around: str) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def met() -> frozenset[tuple[str, str, str]]:
+def met(*, is_everything: bool) -> frozenset[tuple[str, str, str]]:
     """Return which structures the programs of a family have, and directly within which.
 
     No more programs are made once every structure is met within every other.
     """
+    seeds = SEEDS if is_everything else FEWER_SEEDS
     everything = set(itertools.product(["", *REGIONS], STRUCTURES))
     found = set()
     for name, family in FAMILIES.items():
         missing = set(everything)
-        for seed in range(SEEDS[name]):
+        for seed in range(seeds[name]):
             if not missing:
                 break
             pairs = set(_visit(family.program(seed)[0], ""))
@@ -58,9 +63,10 @@ def _table() -> dict[str, list[bool]]:
     return {structure: [mark == "x" for mark in marks] for structure, *marks in cells}
 
 
-def _found(structure: str) -> list[bool]:
-    families = {family for family, _, found in met() if found == structure}
-    regions = {around for _, around, found in met() if found == structure}
+def _found(structure: str, *, is_everything: bool) -> list[bool]:
+    pairs = met(is_everything=is_everything)
+    families = {family for family, _, found in pairs if found == structure}
+    regions = {around for _, around, found in pairs if found == structure}
     return [*(f in families for f in FAMILIES), *(r in regions for r in REGIONS)]
 
 
@@ -68,8 +74,17 @@ def test_the_table_has_every_structure():
     assert tuple(_table()) == STRUCTURES
 
 
+def test_what_the_programs_have_the_table_marks():
+    table = _table()
+    for structure in STRUCTURES:
+        marks, found = table[structure], _found(structure, is_everything=False)
+        assert marks[: len(FAMILIES)] == found[: len(FAMILIES)], structure
+        assert all(mark or not is_met for mark, is_met in zip(marks, found, strict=True)), structure
+
+
+@pytest.mark.slow
 def test_what_the_table_marks_is_what_the_programs_have():
-    assert _table() == {structure: _found(structure) for structure in STRUCTURES}
+    assert _table() == {s: _found(s, is_everything=True) for s in STRUCTURES}
 
 
 def test_every_structure_is_met_within_every_structure_with_graphs_of_its_own():
