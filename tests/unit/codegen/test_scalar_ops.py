@@ -28,6 +28,7 @@ from symgrad.codegen.llvm.lanes import (
     memory_type,
 )
 from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
+from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
@@ -114,15 +115,10 @@ def compile_kernels(
     module = ir.Module("scalar_ops")
     for kernel in kernels:
         emit_array_kernel(module, target, kernel, inline_math=inline_math)
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    declared = [f.name for f in parsed.functions if f.is_declaration]
+    optimized = optimize(str(module), target, 3)
+    declared = [f.name for f in optimized.functions if f.is_declaration]
     assert all(name.startswith("llvm.") for name in declared), declared
-    machine = target.machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(parsed, passes)
-    return bytes(machine.emit_object(parsed))
+    return emit_object(optimized, target, 3)
 
 
 class Loaded:
