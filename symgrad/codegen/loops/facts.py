@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import lru_cache
+from typing import assert_never
 
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import (
@@ -38,8 +40,9 @@ _KEYWORDS = frozenset(
 )
 
 
+@lru_cache(maxsize=4096)
 def verify_name(name: str) -> None:
-    """Verify that `name` is one."""
+    """Verify that `name` is one; kernels use few, again and again."""
     assert _NAME.fullmatch(name), f"{name!r} is no name"
     assert name not in _KEYWORDS, f"{name} is a word of the language"
 
@@ -164,14 +167,19 @@ def verify_scratch(what: str, buffer: Param | None, needed: int) -> None:
 
 def is_taken(takes: Takes, dtype: DType) -> bool:
     """Return whether an operation that takes `takes` takes `dtype`."""
-    kinds: dict[Takes, bool] = {
-        "number": not dtype.is_bool,
-        "float": dtype.is_float,
-        "integer": dtype.is_integer,
-        "bits": not dtype.is_float,
-        "any": True,
-    }
-    return kinds[takes]
+    match takes:
+        case "number":
+            return not dtype.is_bool
+        case "float":
+            return dtype.is_float
+        case "integer":
+            return dtype.is_integer
+        case "bits":
+            return not dtype.is_float
+        case "any":
+            return True
+        case _:
+            assert_never(takes)
 
 
 def vars_of(index: Index) -> frozenset[str]:

@@ -13,6 +13,7 @@ results tell.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,8 +56,7 @@ def verify_program(program: Program) -> None:
 
 def verify_instrs(program: Program) -> None:
     """Verify what holds before the memory is laid out, too."""
-    for kernel in program.kernels:
-        verify_kernel(kernel)
+    _verify_kernels(program.kernels)
     _verify_unique("kernels", [kernel.name for kernel in program.kernels])
     _verify_unique("routines", [routine.name for routine in program.routines])
     loops = [loop.number for loop in _loops_of(program.all_instrs)]
@@ -75,6 +75,27 @@ def verify_instrs(program: Program) -> None:
         _verify_whole(routine, kernels, known, places)
         known.append(routine)
     _verify_whole(program, kernels, known, places)
+
+
+def _verify_kernels(kernels: tuple[Kernel, ...]) -> None:
+    """Verify kernels, unless they are those that were found well formed last.
+
+    Passes over programs hand on the kernels that they were given, and each pass is verified.
+    """
+    if kernels is _well_formed.kernels:
+        return
+    for kernel in kernels:
+        verify_kernel(kernel)
+    _well_formed.kernels = kernels
+
+
+class _WellFormed(threading.local):
+    """The kernels that a thread has verified last; they cannot change."""
+
+    kernels: tuple[Kernel, ...] | None = None
+
+
+_well_formed = _WellFormed()
 
 
 def _verify_whole(
