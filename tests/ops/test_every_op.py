@@ -19,6 +19,7 @@ from tests.support.case import Case, draw, placeholders, tolerance, widened
 from tests.support.cases import CASES
 from tests.support.evaluators import EVALUATORS, evaluate_loops, evaluate_reference
 from tests.support.gradcheck import check_derivatives
+from tests.support.special_cases import SPECIAL
 
 _LEAVES = {"placeholder", "constant", "variable"}
 # These are no computation, and gone before a program has kernels.
@@ -26,6 +27,11 @@ _STAND_INS = {"custom_gradient", "recompute"}
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 every_evaluator = pytest.mark.parametrize("evaluator", EVALUATORS)
+# Where what compiles is as good as something else that is compiled.
+slow_natively = pytest.mark.parametrize(
+    "evaluator",
+    [pytest.param(e, marks=pytest.mark.slow) if e == "native" else e for e in EVALUATORS],
+)
 
 
 def _assert_agree(
@@ -103,10 +109,34 @@ def test_what_is_a_map_or_moves_elements_is_fusible(case):
         assert node.definition.is_fusible == (is_moved or is_map), node
 
 
-@every_evaluator
+@slow_natively
 @every_case
 def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
     _assert_agree([(case, dtype) for dtype in case.dtypes], evaluator)
+
+
+@every_case
+def test_native_code_agrees_with_numpy_in_a_dtype_of_each_kind(case):
+    _assert_agree([(case, dtype) for dtype in _one_of_each_kind(case)], "native")
+
+
+def _one_of_each_kind(case: Case) -> list[DType]:
+    """Return one dtype of those of each kind that a row has, in turns of the rows.
+
+    Compiling takes longer than all else does together. That every scalar operation is right in
+    each dtype is for `tests/unit/codegen/test_scalar_ops.py`; special functions are long.
+    """
+    kinds: dict[str, list[DType]] = {}
+    for dtype in case.dtypes:
+        kinds.setdefault(_kind(case, dtype), []).append(dtype)
+    turn = CASES.index(case)
+    return [dtypes_of_kind[turn % len(dtypes_of_kind)] for dtypes_of_kind in kinds.values()]
+
+
+def _kind(case: Case, dtype: DType) -> str:
+    if dtype.is_half:
+        return "half"
+    return dtype.name if dtype.is_float and case not in SPECIAL else dtype.kind
 
 
 @every_case
@@ -129,7 +159,8 @@ def test_values_agree_with_numpy_for_empty_and_single_axes(case, evaluator):
     _assert_agree([(case.with_shapes(shapes), dtype) for shapes in case.also], evaluator)
 
 
-@every_evaluator
+# A program is compiled when its sizes are known.
+@slow_natively
 @pytest.mark.parametrize("case", [c for c in CASES if c.symbolic], ids=lambda case: case.name)
 def test_values_agree_with_numpy_when_sizes_are_unknown(case, evaluator):
     _assert_agree([(case, case.dtypes[-1])], evaluator, symbolic=True)
