@@ -81,12 +81,9 @@ def _apart(wanted: Sequence[Array], found: Sequence[Array]) -> float:
     return 0.0
 
 
-def test_random_choices_change_no_result_of_random_programs():
-    fired: Counter[str] = Counter()
-    complaints = [complaint(seed, fired) for seed in SEEDS]
-    assert not any(complaints), "\n".join(filter(None, complaints))
-    assert fired["rematerialise"]
-    assert fired["licm"]
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_choices_change_no_result_of_a_random_program(seed):
+    assert not complaint(seed, Counter())
 
 
 @pytest.mark.slow
@@ -94,6 +91,8 @@ def test_random_choices_change_no_result_of_many_more():
     fired: Counter[str] = Counter()
     complaints = [complaint(seed, fired) for seed in MORE_SEEDS]
     assert not any(complaints), "\n".join(filter(None, complaints))
+    assert fired["rematerialise"]
+    assert fired["licm"]
 
 
 # -------------------------------------------------------------------------------- recurrences
@@ -171,8 +170,10 @@ def _arrays() -> list[Array]:
     return [rng.normal(scale=0.5, size=s) for s in ((4, 2, 3), (2, 3), (3, 3), (3, 3))]
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("trips", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("trips", "order"),
+    [(0, 1), (1, 1), (4, 1), (4, 2), *(pytest.param(n, 2, marks=pytest.mark.slow) for n in (0, 1))],
+)
 @pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize("cell", ["dense", "branching"])
 def test_random_choices_change_no_gradient_of_a_recurrence(cell, kind, trips, order):
