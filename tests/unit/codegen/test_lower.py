@@ -374,7 +374,9 @@ def test_a_leaf_that_is_a_result_is_copied():
 # ----------------------------------------------------------------------------------- in general
 
 
-@pytest.mark.parametrize("block", range(0, 120, 20))
+@pytest.mark.parametrize(
+    "block", [0, 20, *(pytest.param(b, marks=pytest.mark.slow) for b in range(40, 120, 20))]
+)
 def test_every_kernel_of_random_graphs_is_well_formed(block):
     kinds = (dtypes.float32, dtypes.int32, dtypes.float64, dtypes.bfloat16, dtypes.uint8)
     for seed in range(block, block + 20):

@@ -277,6 +277,7 @@ def test_bounds_are_as_good_as_required() -> None:
         assert bound <= required, name
 
 
+@pytest.mark.slow
 def test_tables_are_what_the_script_prints() -> None:
     script = ROOT / "tools" / "derive_math.py"
     printed = subprocess.run(

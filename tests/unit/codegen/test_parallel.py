@@ -130,18 +130,23 @@ FORMS = {
 }
 
 
+PRODUCTS = [
+    (70, 130, 33, dtypes.float32),
+    (257, 190, 1100, dtypes.float64),  # in several blocks of k
+    (1, 500, 64, dtypes.float32),
+    (300, 3, 64, dtypes.float32),
+    (90, 100, 300, dtypes.bfloat16),  # always packed
+    (50, 60, 40, dtypes.int8),
+]
+
+
+# By default each product in one form, in turns.
 @pytest.mark.parametrize(
-    "form", ["NN", "TT", *(pytest.param(f, marks=pytest.mark.slow) for f in ("TN", "NT"))]
-)
-@pytest.mark.parametrize(
-    ("m", "n", "k", "dtype"),
+    ("form", "m", "n", "k", "dtype"),
     [
-        (70, 130, 33, dtypes.float32),
-        (257, 190, 1100, dtypes.float64),  # in several blocks of k
-        (1, 500, 64, dtypes.float32),
-        (300, 3, 64, dtypes.float32),
-        (90, 100, 300, dtypes.bfloat16),  # always packed
-        (50, 60, 40, dtypes.int8),
+        pytest.param(form, *p, marks=[] if turn == number % 4 else pytest.mark.slow)
+        for number, p in enumerate(PRODUCTS)
+        for turn, form in enumerate(FORMS)
     ],
 )
 def test_parts_of_a_product_have_the_bits_of_the_whole(form, m, n, k, dtype, monkeypatch):
