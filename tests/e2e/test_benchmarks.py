@@ -19,8 +19,8 @@ from benchmarks.timing import Times, interleave
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# What runs by default takes a second or less, so quickly.
-SHORT = ("overhead", "functional_calls", "train_step", "update_rules", "random_numbers", "loops")
+# What runs by default.
+SHORT = ("overhead", "train_step", "loops")
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +52,17 @@ def test_overhead_is_measured_beside_numpy(reports):
     assert all(row["best ns"] > 0 for row in rows.values())
 
 
-def test_functional_calls_are_measured_beside_numpy(reports):
-    rows = reports["functional calls"]["rows"]
+@pytest.mark.slow
+def test_functional_calls_are_measured_beside_numpy(long_reports):
+    rows = long_reports["functional calls"]["rows"]
     assert {row["library"] for row in rows} >= {"symgrad", "NumPy"}
     assert all(row["times symgrad"] == 1 for row in rows if row["library"] == "symgrad")
     assert all(row["median us"] > 0 for row in rows)
 
 
-def test_random_numbers_are_measured_beside_numpy(reports):
-    rows = reports["random numbers"]["rows"]
+@pytest.mark.slow
+def test_random_numbers_are_measured_beside_numpy(long_reports):
+    rows = long_reports["random numbers"]["rows"]
     assert {row["library"] for row in rows} >= {"symgrad", "NumPy, PCG64", "NumPy, Philox"}
     assert all(row["times symgrad"] == 1 for row in rows if row["library"] == "symgrad")
     assert all(row["median ns"] > 0 for row in rows)
@@ -119,8 +121,9 @@ def test_a_training_step_is_measured(reports):
     assert rows["symgrad"]["steps/s"] > 0
 
 
-def test_every_rule_is_measured_alone_and_accumulated(reports):
-    rows = {row["rule"]: row for row in reports["update_rules"]["rows"]}
+@pytest.mark.slow
+def test_every_rule_is_measured_alone_and_accumulated(long_reports):
+    rows = {row["rule"]: row for row in long_reports["update_rules"]["rows"]}
     assert {"SGD", "Adam", "AdamW", "RMSProp", "Lion", "LARS", "LAMB"} <= set(rows)
     assert all(row["symgrad us"] > 0 and row["accumulated us"] > 0 for row in rows.values())
 

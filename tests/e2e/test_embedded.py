@@ -1,4 +1,7 @@
-"""The embedded example: a network trained by a program of C that knows nothing of Python."""
+"""The embedded example: a network trained by a program of C that knows nothing of Python.
+
+Making it takes seconds. What it is made with has tests in `test_c_interface.py`.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,7 @@ def state_after(steps: int) -> bytes:
     return values_of(train.graph.variables)
 
 
+@pytest.mark.slow
 @pytest.mark.isa("avx2")
 def test_the_program_learns_to_read_and_needs_the_c_library_only(example):
     printed = run(X86, example).stdout
@@ -76,6 +80,7 @@ def test_the_program_learns_to_read_and_needs_the_c_library_only(example):
     assert {name for name in needed if not name.startswith("/lib")} <= _SYSTEM
 
 
+@pytest.mark.slow
 @pytest.mark.isa("avx2")
 def test_the_program_computes_the_bits_of_the_compiled_step(example):
     _check_bits(X86, example)
@@ -93,6 +98,7 @@ def _check_bits(machine: Machine, program: Path) -> None:
     assert values_of_state(state) == state_after(100)
 
 
+@pytest.mark.slow
 @pytest.mark.isa("avx2")
 def test_another_number_of_steps_is_another_state(example):
     run(X86, example, "99")
@@ -100,6 +106,7 @@ def test_another_number_of_steps_is_another_state(example):
     assert values_of_state(state) != state_after(100)
 
 
+@pytest.mark.slow
 @pytest.mark.isa("avx2")
 @needs("valgrind")
 def test_valgrind_finds_nothing(example):
@@ -108,6 +115,7 @@ def test_valgrind_finds_nothing(example):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["g++", "cc"])
 def test_the_header_is_one_of_c_and_of_cpp(example, compiler):
     language = ("-x", "c++", "-std=c++11") if compiler == "g++" else ("-x", "c", "-std=c11")
