@@ -1,13 +1,19 @@
-"""Every example runs as a user runs it, prints what it promises and warns of nothing."""
+"""Every example runs as a user runs it, prints what it promises and warns of nothing.
+
+That takes seconds each, so by default each is run in this process, for a short time.
+"""
 
 import os
 import re
 import struct
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from symgrad.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -139,6 +145,32 @@ def test_every_example_has_a_check():
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(CHECKS)
 
 
+# What an example is told to be short, and what it says of having learnt too little.
+SHORT = {
+    "digits": (["--epochs", "1"], "the accuracy is below 97 %"),
+    "char_lstm": (["--steps", "10"], "a character takes more than .* bits"),
+    "fixed_point": (["--epochs", "1"], "less than 40% of the variance is explained"),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_example_runs_for_a_short_time(name, tmp_path, monkeypatch, capsys):
+    arguments, complaint = SHORT[name]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments, "--out", str(tmp_path / "it.png")])
+    with pytest.raises(SystemExit, match=complaint):
+        import_module(f"examples.{name}").main()
+    assert found(r"steps per second: ([\d,]+)", capsys.readouterr().out)
+    check_picture(tmp_path, "it.png")
+
+
+def test_the_step_of_digits_is_inspected(capsys):
+    assert main(["inspect", f"{ROOT / 'examples' / 'digits_step.py'}:training"]) == 0
+    printed = capsys.readouterr().out
+    assert "einsum" in printed
+    assert "gradient buffers: 0 bytes" in printed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 def test_example_does_what_it_says(name, tmp_path):
     CHECKS[name](tmp_path)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +37,11 @@ SEEDS = range(24)
 NETWORKS = range(3)
 
 
+def slow(seeds: Iterable[int], *long: int) -> list[Any]:
+    """Return the seeds, of which some are those of long programs."""
+    return [pytest.param(n, marks=pytest.mark.slow) if n in long else n for n in seeds]
+
+
 def _complaint(make: Callable[[int], Program], seed: int) -> str:
     graph, inputs = make(seed)
     try:
@@ -46,12 +52,12 @@ def _complaint(make: Callable[[int], Program], seed: int) -> str:
     return "" if different is None else f"{make.__name__}({seed}): {different}\n{graph}"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", slow(SEEDS, 13))
 def test_all_floors_agree(seed):
     assert not _complaint(random_program, seed)
 
 
-@pytest.mark.parametrize("seed", NETWORKS)
+@pytest.mark.parametrize("seed", slow(NETWORKS, 0, 2))
 def test_all_floors_agree_on_a_training_step(seed):
     assert not _complaint(random_training, seed)
 
@@ -67,7 +73,13 @@ def fuzz(*arguments: object) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_floors_agree_between_guard_pages(family):
     count = 1 if family == "training" else 3
-    assert not fuzz("--programs", count, "--family", family, "--jobs", 1)
+    assert not fuzz("--programs", count, "--family", family, "--jobs", 1, "--in-turn")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_floors_agree_between_guard_pages_on_every_target(family):
+    assert not fuzz("--programs", 3, "--family", family, "--jobs", 1)
 
 
 @pytest.mark.slow
