@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Literal
 
 import llvmlite.binding as llvm
@@ -514,9 +513,10 @@ def check_at_the_brink(cases: list[Case], target_name: str) -> None:
 @pytest.mark.parametrize("target_name", ONE_TARGET)
 @pytest.mark.parametrize("number", range(len(BRINK_SHAPES)))
 def test_not_a_byte_outside_the_operands_is_touched(number, target_name):
+    m, n, k = BRINK_SHAPES[number]
     cases = [
-        Case(*BRINK_SHAPES[number], BRINK_DTYPES[(number + turn) % 4], *layouts)
-        for turn, layouts in enumerate(BRINK_LAYOUTS)
+        Case(m, n, k, BRINK_DTYPES[(number + turn) % 4], lhs, rhs)
+        for turn, (lhs, rhs) in enumerate(BRINK_LAYOUTS)
     ]
     check_at_the_brink(cases[number % 2 :: 2], target_name)
 
@@ -524,8 +524,12 @@ def test_not_a_byte_outside_the_operands_is_touched(number, target_name):
 @pytest.mark.slow
 @pytest.mark.parametrize("target_name", TARGETS)
 def test_not_a_byte_outside_any_operands_is_touched(target_name):
-    everything = product(BRINK_SHAPES, BRINK_DTYPES, BRINK_LAYOUTS)
-    cases = [Case(*shape, dtype, *layouts) for shape, dtype, layouts in everything]
+    cases = [
+        Case(*shape, dtype, lhs, rhs)
+        for shape in BRINK_SHAPES
+        for dtype in BRINK_DTYPES
+        for lhs, rhs in BRINK_LAYOUTS
+    ]
     check_at_the_brink(cases, target_name)
 
 
