@@ -7,7 +7,7 @@ affine maps between the axes of the operands and of the result:
     Iota       result[i] = i[axis]
     View       result[i] = operand[affine(i)]
     Reshape    result[i] = operand at the same position in row-major order
-    Place      result = fill;  result[affine_p(j)] = operand_p[j]   for each operand p
+    Place      result = fill;  result[affine_p(j)] = operand_p[j]   for each operand p, or +=
     Reduce     result[i] = combine over j of item(operand[i, j])
     PrefixScan result[i, j] = combine over k <= j of item(operands[i, k])
     Contract   result[o] = sum over the labels not in o of lhs[affine(l)] * rhs[r]
@@ -97,7 +97,9 @@ class Place:
     """One map for each axis of the result, in the axes of the operand, for each operand.
 
     The maps are injective and no two operands meet. `fill` is the value elsewhere, None if the
-    operands cover the result.
+    operands cover the result. With `adds` elements may meet, and are added to `fill` in an order
+    that the shapes alone decide; two that meet then differ in the last axes of their operand, those
+    that are second in a map, and the operand has another axis before these.
     """
 
     traits: ClassVar = Traits(
@@ -106,6 +108,7 @@ class Place:
 
     operands: tuple[tuple[AxisMap, ...], ...]
     fill: Number | None
+    adds: bool = False
 
 
 Accumulators = tuple[ScalarExpr, ...]

@@ -18,6 +18,7 @@ from tests.support.random_cases import RANDOM
 from tests.support.sorting_cases import SORTING
 from tests.support.special_cases import SPECIAL
 from tests.support.structural_cases import STRUCTURAL
+from tests.support.window_cases import WINDOWS
 from tests.support.writing_cases import WRITING
 
 CASES: tuple[Case, ...] = (
@@ -31,6 +32,7 @@ CASES: tuple[Case, ...] = (
     *ATTENTION,
     *ARRAY_CASES,
     *CONTROL_CASES,
+    *WINDOWS,
     *WRITING,
     *PREFIX_SCANS,
     *RANDOM,

@@ -12,7 +12,6 @@ from functools import partial
 from typing import assert_never
 
 from symgrad.codegen.loops.blocking import PLAIN
-from symgrad.codegen.loops.index_arithmetic import scaled_sum
 from symgrad.codegen.loops.language import (
     Accumulator,
     Atom,
@@ -21,8 +20,6 @@ from symgrad.codegen.loops.language import (
     For,
     Index,
     Kernel,
-    Let,
-    Load,
     Param,
     Product,
     Ref,
@@ -30,22 +27,20 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
-from symgrad.codegen.lower.borders import around
 from symgrad.codegen.lower.folding import lower_combination, lower_prefix
+from symgrad.codegen.lower.places import load_anew, lower_place
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
 from symgrad.codegen.lower.sorts import lower_sort
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.codegen.lower.windows import WindowFolds
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node
 from symgrad.graph.structures import (
-    AxisMap,
     Call,
     Contract,
     Gather,
     Iota,
     Map,
-    Number,
     Place,
     PrefixScan,
     Reduce,
@@ -118,7 +113,7 @@ class _Lowering:
                 store = partial(self._store_outputs, anchor.output.type.static_shape)
                 return lower_prefix(self.values, self.names, anchor, spec, store)
             case Place():
-                return self._place_group(anchor, spec)
+                return lower_place(self.values, self.names, self.nest, anchor, spec)
             case Scatter():
                 return self._scatter_group(anchor, spec)
             case Sort():
@@ -151,13 +146,7 @@ class _Lowering:
         }
         results = [(t, self.values.value(scope, t, place)) for t, place in places.items()]
         for tensor, value in results:
-            self.store(scope, tensor, places[tensor], value)
-
-    def store(self, scope: Scope, tensor: Tensor, index: Sequence[Index], value: Atom) -> None:
-        """Store an element of a result to every buffer that takes it."""
-        for name in self.values.destinations(tensor):
-            offset = self.values.linear(index, tensor.type.static_shape)
-            scope.statements.append(Store(name, offset, value))
+            self.values.store(scope, tensor, places[tensor], value)
 
     def nest(
         self,
@@ -309,36 +298,7 @@ class _Lowering:
         combination = lower_combination(self.names, identity, combine)
         return Fold(accumulators, variable, extent, 1, body, items, *combination)
 
-    # ----------------------------------------------------------------- Place, Scatter
-
-    def _place_group(self, anchor: Node, spec: Place) -> tuple[Stmt, ...]:
-        body: list[Stmt] = []
-        output = anchor.output
-        if spec.fill is not None:
-            for start, sizes in around(spec, anchor):
-                body += self._fill(output, spec.fill, start, sizes)
-        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
-
-            def write(
-                scope: Scope,
-                index: tuple[Index, ...],
-                operand: Tensor = operand,
-                maps: tuple[AxisMap, ...] = maps,
-            ) -> None:
-                value = self.values.value(scope, operand, index)
-                self.store(scope, output, self.values.mapped(maps, index), value)
-
-            body += self.nest(operand.type.static_shape, write)
-        return tuple(body)
-
-    def _fill(
-        self, output: Tensor, value: Number, start: Sequence[int], sizes: Sequence[int]
-    ) -> tuple[Stmt, ...]:
-        def write(scope: Scope, index: tuple[Index, ...]) -> None:
-            place = [scaled_sum([(i, 1)], low) for i, low in zip(index, start, strict=True)]
-            self.store(scope, output, place, scope.const(value, output.dtype))
-
-        return self.nest(sizes, write)
+    # ------------------------------------------------------------------------ Scatter
 
     def _scatter_group(self, anchor: Node, spec: Scatter) -> tuple[Stmt, ...]:
         _base, updates, *indices = anchor.inputs
@@ -357,9 +317,7 @@ class _Lowering:
                 if spec.combine is None:
                     scope.statements.append(Store(name, offset, item))
                     continue
-                # Not `scope.load`: what was loaded before another row was written is out of date.
-                old = Ref(scope.names.value(), output.dtype)
-                scope.statements.append(Let(old.name, Load(name, offset, output.dtype)))
+                old = load_anew(scope, name, offset, output.dtype)
                 scope.statements.append(Store(name, offset, spec.combine(scope, old, item)))
 
         body = self.nest(updates.type.static_shape, write, ordered=ordered)

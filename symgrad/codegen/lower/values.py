@@ -117,6 +117,12 @@ class GroupValues:
         """Return the parameters a result of the group is written to."""
         return [self._name(buffer) for buffer in self._buffers.written(tensor)]
 
+    def store(self, scope: Scope, tensor: Tensor, index: Sequence[Index], value: Atom) -> None:
+        """Store an element of a result to every buffer that takes it."""
+        for name in self.destinations(tensor):
+            offset = self.linear(index, tensor.type.static_shape)
+            scope.statements.append(Store(name, offset, value))
+
     def source(self, tensor: Tensor) -> str:
         """Return the parameter a tensor in memory is read from."""
         return self._name(self._buffers.read(self._partition.stored(tensor)))

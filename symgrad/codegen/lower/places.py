@@ -1,0 +1,146 @@
+"""Lowering of a Place: loops that fill the result, and loops that write each operand into it.
+
+Where elements meet they are added, as the adjoint of a view of windows does it:
+
+    for i in 0..9 { y[i] = 0.0 }
+    for o in 0..4 ordered { for w in 0..3 ordered { y[2*o + w] += x[3*o + w] } }
+
+What lies side by side in the result is free to be a vector, see `_passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.loops.index_arithmetic import scaled_sum
+from symgrad.codegen.loops.language import For, Index, Let, Load, Ref, Stmt, Store
+from symgrad.codegen.lower.borders import around
+from symgrad.codegen.lower.scope import Names, Scope
+from symgrad.codegen.lower.values import GroupValues
+from symgrad.graph.dtypes import DType
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import AxisMap, Number, Place
+
+Write = Callable[[Scope, tuple[Index, ...]], None]
+Nest = Callable[[Sequence[int], Write], tuple[Stmt, ...]]
+_WRITTEN_OUT = 16  # places in a window, each of which has loops of its own
+
+
+def lower_place(
+    values: GroupValues, names: Names, nest: Nest, anchor: Node, spec: Place
+) -> tuple[Stmt, ...]:
+    """Return the loops of a Place; `nest` makes loops over a shape around what is written."""
+    body: list[Stmt] = []
+    output = anchor.output
+    if spec.fill is not None:
+        for start, sizes in around(spec, anchor):
+            body += _fill(values, nest, output, spec.fill, start, sizes)
+    for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+        if spec.adds:
+            body += _lower_sum(values, names, output, operand, maps)
+            continue
+
+        def write(
+            scope: Scope,
+            index: tuple[Index, ...],
+            operand: Tensor = operand,
+            maps: tuple[AxisMap, ...] = maps,
+        ) -> None:
+            value = values.value(scope, operand, index)
+            values.store(scope, output, values.mapped(maps, index), value)
+
+        body += nest(operand.type.static_shape, write)
+    return tuple(body)
+
+
+def _fill(
+    values: GroupValues,
+    nest: Nest,
+    output: Tensor,
+    value: Number,
+    start: Sequence[int],
+    sizes: Sequence[int],
+) -> tuple[Stmt, ...]:
+    """Return loops that write a value to a block of the result."""
+
+    def write(scope: Scope, index: tuple[Index, ...]) -> None:
+        place = [scaled_sum([(i, 1)], low) for i, low in zip(index, start, strict=True)]
+        values.store(scope, output, place, scope.const(value, output.dtype))
+
+    return nest(sizes, write)
+
+
+def load_anew(scope: Scope, name: str, offset: Index, dtype: DType) -> Ref:
+    """Load what other iterations may have written: `scope.load` would give what it was."""
+    old = Ref(scope.names.value(), dtype)
+    scope.statements.append(Let(old.name, Load(name, offset, dtype)))
+    return old
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """Loops over an operand, outermost first, with some of its axes `fixed` at an index."""
+
+    order: tuple[int, ...]
+    ordered: frozenset[int]
+    fixed: tuple[tuple[int, int], ...]
+
+
+def _passes(maps: Sequence[AxisMap], shape: Sequence[int]) -> list[_Pass]:
+    """Return the passes over an operand of `shape` whose elements are added up.
+
+    Those that meet differ in axes that count windows and in axes within windows, which are the last
+    ones: loops over these are ordered, and keep to the order of the sum. The axis before those
+    within windows goes innermost: channels, which do not meet, or an axis that counts windows.
+    Elements at one place within a window do not meet along that either, so each place has a pass
+    of its own in which it is free.
+    """
+    inner = {m.terms[1][0]: m.terms[0][0] for m in maps if len(m.terms) == 2}
+    last = min(inner) - 1
+    order = (*range(last), *sorted(inner), last)
+    ordered = frozenset({*inner, *inner.values()})
+    beside = next((axis for axis, counts in inner.items() if counts == last), None)
+    if beside is None or shape[beside] > _WRITTEN_OUT:
+        return [_Pass(order, ordered, ())]
+    rest = tuple(axis for axis in order if axis != beside)
+    free = ordered - {last, beside}
+    return [_Pass(rest, free, ((beside, place),)) for place in range(shape[beside])]
+
+
+def _lower_sum(
+    values: GroupValues, names: Names, output: Tensor, operand: Tensor, maps: Sequence[AxisMap]
+) -> list[Stmt]:
+    """Return the passes over an operand that add it to the result."""
+    shape = operand.type.static_shape
+    passes = _passes(maps, shape)
+    return [_lower_pass(values, names, output, operand, maps, one) for one in passes]
+
+
+def _lower_pass(
+    values: GroupValues,
+    names: Names,
+    output: Tensor,
+    operand: Tensor,
+    maps: Sequence[AxisMap],
+    one: _Pass,
+) -> Stmt:
+    shape = operand.type.static_shape
+    loops = {axis: values.loop(shape[axis]) for axis in one.order}
+    fixed = dict(one.fixed)
+    index = tuple(
+        Index(fixed.get(axis, 0))
+        if axis in fixed or shape[axis] == 1
+        else Index(0, ((loops[axis], 1),))
+        for axis in range(len(shape))
+    )
+    scope = Scope(names)
+    value = values.value(scope, operand, index)
+    offset = values.linear(values.mapped(maps, index), output.type.static_shape)
+    for name in values.destinations(output):
+        old = load_anew(scope, name, offset, output.dtype)
+        scope.statements.append(Store(name, offset, scope.call("add", old, value)))
+    body = tuple(scope.statements)
+    for axis in reversed(one.order):
+        body = (For(loops[axis], shape[axis], body, ordered=axis in one.ordered),)
+    return body[0]
