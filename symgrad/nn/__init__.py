@@ -90,5 +90,11 @@ from symgrad.nn.smooth import log1mexp as log1mexp
 from symgrad.nn.smooth import mish as mish
 from symgrad.nn.smooth import softsign as softsign
 from symgrad.nn.smooth import squareplus as squareplus
+from symgrad.nn.pooling import adaptive_avg_pool as adaptive_avg_pool
+from symgrad.nn.pooling import adaptive_max_pool as adaptive_max_pool
+from symgrad.nn.pooling import avg_pool as avg_pool
+from symgrad.nn.pooling import max_pool as max_pool
+from symgrad.nn.unfolding import fold as fold
+from symgrad.nn.unfolding import unfold as unfold
 
 __all__ = _publish(globals())

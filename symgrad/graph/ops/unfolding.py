@@ -169,7 +169,8 @@ def _fold_infer(
             raise ShapeError("fold", f"window {k} by {stride}, {d} of axis {axis} of y: {y}")
         expected, found = count_windows(n, k, stride, d), y.shape[axis]
         if isinstance(expected, int) and isinstance(found, int) and expected != found:
-            raise ShapeError("fold", f"{found} windows in axis {axis} of y: {y}, {n} has {expected}")
+            problem = f"{found} windows in axis {axis} of y: {y}, {expected} in size {n}"
+            raise ShapeError("fold", problem)
         shape[axis] = n
     return y.with_shape(tuple(shape))
 
@@ -188,7 +189,7 @@ def _added_up(y: Array, axes: Axes, size: Shape, strides: Axes, dilation: Axes) 
         place = [slice(None)] * rest
         for axis, w, stride, d in zip(axes, offset, strides, dilation, strict=True):
             place[axis] = slice(w * d, w * d + stride * (y.shape[axis] - 1) + 1, stride)
-        result[tuple(place)] += y[(..., *offset)]
+        result[tuple(place)] += y[(slice(None),) * rest + offset]
     return result
 
 
@@ -200,9 +201,7 @@ def _fold_grad(
     return (match_shape(windows, y.shape),)
 
 
-def _fold_kernel(
-    y: TensorType, *, axes: Axes, size: Shape, strides: Axes, dilation: Axes
-) -> Place:
+def _fold_kernel(y: TensorType, *, axes: Axes, size: Shape, strides: Axes, dilation: Axes) -> Place:
     spans = _spans(_window(y, axes), dilation)
     meets = any(span > s for span, s in zip(spans, strides, strict=True))
     return Place((_maps(y.ndim - len(axes), axes, strides, dilation),), 0, adds=meets)

@@ -1,0 +1,244 @@
+"""Pooling layers: max and average pooling, and those whose windows adapt to a size.
+
+Windows are views. A layer reads the elements of each where they are, and its gradient adds to them
+where they are: no array of windows is in memory. What gives one to a user is in `unfolding`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.ops.arithmetic import add, divide, floor_divide, minimum, multiply, subtract
+from symgrad.graph.ops.comparison import greater_equal, less, logical_and
+from symgrad.graph.ops.contraction import LABELS, contract
+from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.gathering import gather, iota
+from symgrad.graph.ops.reduction import LEAST
+from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.structure import Axes, accumulator_dtype, reduce_sum, reshape
+from symgrad.graph.ops.window_maxima import first_max
+from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim
+from symgrad.graph.sizes import divide as divide_size
+from symgrad.nn.spatial import Layout, Padding, Windows, per_axis, spatial_axes, windows_of
+from symgrad.nn.unfolding import unfolded
+
+
+@public()
+def max_pool(
+    x: Any,
+    window: Any,
+    *,
+    strides: Any = None,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Max pooling: the greatest element of each window of the axes of space, in each channel.
+
+    `x` has shape (n, *space, c), with `layout="NCHW"` (n, c, *space), for 1 to 3 axes of space;
+    `window`, `strides` (None: the window) and `dilation` are ints, or one for each of these.
+    `padding` is "VALID", "SAME" as in TensorFlow, or a pair (before, after) for each axis, of what
+    is less than every element. The result has the dtype of `x` and
+    `(size + before + after - dilation * (window - 1) - 1) // strides + 1` elements along an axis.
+    A nan in a window is its result. The gradient goes to the first element of a window that holds
+    the maximum, in row-major order.
+
+        >>> x = sg.constant([[[1.0], [3.0], [2.0], [5.0]]])
+        >>> sg.run(sg.nn.max_pool(x, 2))[0, :, 0]
+        array([3., 5.], dtype=float32)
+
+    Raises `ShapeError` for windows, strides or padding that do not fit `x`, among them windows that
+    would have nothing but padding in them, and `DTypeError` for bools.
+    """
+    x = _numbers("max_pool", x)
+    least = LEAST.get(x.dtype.name, LEAST["any"])
+    windows = _pooled("max_pool", x, window, strides, padding, dilation, layout)
+    return first_max(unfolded(windows.padded(x, least), windows), _last(windows, x.ndim))
+
+
+@public()
+def avg_pool(
+    x: Any,
+    window: Any,
+    *,
+    strides: Any = None,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    count_padding: bool = False,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Average pooling: the mean of each window of the axes of space, in each channel.
+
+    Arguments and shapes are those of `max_pool`. It is the mean of what is no padding, unless
+    padding counts, with `count_padding`, as zeros. Integers are averaged as float32, a 16-bit float
+    is rounded once. The gradient to an element is the sum of those to the windows that it is in,
+    each divided by the number of its elements.
+
+        >>> x = sg.constant([[[1.0], [3.0], [2.0], [6.0]]])
+        >>> sg.run(sg.nn.avg_pool(x, 2))[0, :, 0]
+        array([2., 4.], dtype=float32)
+
+    Raises `ShapeError` for windows, strides or padding that do not fit `x`, among them windows that
+    would have nothing but padding in them.
+    """
+    x = float_operand(x)
+    windows = _pooled("avg_pool", x, window, strides, padding, dilation, layout)
+    wide = cast(x, accumulator_dtype(x.dtype))
+    total = reduce_sum(unfolded(windows.padded(wide), windows), _last(windows, x.ndim))
+    count: Any = 1
+    for place, axis in enumerate(windows.axes):
+        size = windows.window[place]
+        is_cut = windows.pads[place] != (0, 0) and not count_padding
+        each = _counted(windows, place, x.shape[axis], total) if is_cut else size
+        count = (
+            count * each
+            if isinstance(count, int) and isinstance(each, int)
+            else multiply(count, each)
+        )
+    return cast(divide(total, count), x.dtype)
+
+
+def _counted(windows: Windows, place: int, size: Dim, total: Tensor) -> Tensor:
+    """Return how many elements of each window along an axis are no padding, for all of `total`."""
+    axis = windows.axes[place]
+    shape = (total.shape[axis], windows.window[place])
+    begins = multiply(iota(shape, 0), windows.strides[place])
+    offsets = subtract(multiply(iota(shape, 1), windows.dilation[place]), windows.pads[place][0])
+    position = add(begins, offsets)
+    is_inside = logical_and(greater_equal(position, 0), less(position, size))
+    counted = sum_over(cast(is_inside, total.dtype), 1)
+    return reshape(counted, [n if a == axis else 1 for a, n in enumerate(total.shape)])
+
+
+def _numbers(op: str, x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.dtype.is_bool:
+        raise DTypeError(op, f"x: {tensor.type} is no number", source=user_source())
+    return tensor
+
+
+def _pooled(
+    op: str, x: Tensor, window: Any, strides: Any, padding: Padding, dilation: Any, layout: Layout
+) -> Windows:
+    """Return the windows of a pooling layer, each of which must have an element of `x`."""
+    size = per_axis(op, "window", window, len(spatial_axes(op, x, layout)))
+    steps = size if strides is None else strides
+    windows = windows_of(
+        op, x, size, strides=steps, padding=padding, dilation=dilation, layout=layout
+    )
+    for axis, pad, span in zip(windows.axes, windows.pads, windows.spans, strict=True):
+        widest = max(n if isinstance(n, int) else 0 for n in pad)
+        if widest >= span:
+            problem = (
+                f"padding by {widest} in axis {axis} of x: {x.type} leaves windows that reach over "
+                f"{span} without an element"
+            )
+            raise ShapeError(op, problem, source=user_source())
+    return windows
+
+
+def _last(windows: Windows, ndim: int) -> Axes:
+    """Return the axes that are places within windows, which follow the `ndim` of a tensor."""
+    return tuple(range(ndim, ndim + len(windows.axes)))
+
+
+# ---------------------------------------------------------------------------------- adaptive
+
+
+@public()
+def adaptive_avg_pool(x: Any, size: Any, *, layout: Layout = "NHWC") -> Tensor:
+    """Adaptive average pooling: means of windows that are chosen for the result to have `size`.
+
+    `x` is as in `max_pool`; `size` is an int, or one for each axis of space. Of an axis of n
+    elements that gets m the window i reaches from floor(i * n / m) to before ceil((i + 1) * n / m).
+    The dtype is as in `avg_pool`. The gradient to an element is the sum of those to the windows
+    that it is in, each divided by the number of its elements.
+
+        >>> x = sg.constant([[[1.0], [3.0], [5.0]]])
+        >>> sg.run(sg.nn.adaptive_avg_pool(x, 2))[0, :, 0]
+        array([2., 4.], dtype=float32)
+
+    Raises `ShapeError` for a size that does not fit `x`, and for an empty axis.
+    """
+    x = float_operand(x)
+    axes, wanted = _adaptive("adaptive_avg_pool", x, size, layout)
+    window = _even_windows(x, axes, wanted)
+    if window is not None:
+        return avg_pool(x, window, layout=layout)
+    result = cast(x, accumulator_dtype(x.dtype))
+    for axis, count in zip(axes, wanted, strict=True):
+        result = _averaged(result, axis, count)
+    return cast(result, x.dtype)
+
+
+def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
+    """Average windows of one axis, as a product with the weights of each element in each."""
+    size = x.shape[axis]
+    begin, end = _bounds(iota((count, size), 0), size, count)
+    place = iota((count, size), 1)
+    is_inside = logical_and(greater_equal(place, begin), less(place, end))
+    weights = divide(cast(is_inside, x.dtype), cast(subtract(end, begin), x.dtype))
+    labels = LABELS[: x.ndim]
+    out = labels.replace(labels[axis], LABELS[x.ndim])
+    return contract(x, weights, labels, LABELS[x.ndim] + labels[axis], out)
+
+
+@public()
+def adaptive_max_pool(x: Any, size: Any, *, layout: Layout = "NHWC") -> Tensor:
+    """Adaptive max pooling: maxima of windows that are chosen for the result to have `size`.
+
+    `x` is as in `max_pool`, and so are dtype and gradient; the windows are those of
+    `adaptive_avg_pool`. Raises `ShapeError` for a size that does not fit `x`, and for an empty
+    axis, and `DTypeError` for bools.
+
+        >>> x = sg.constant([[[1.0], [3.0], [5.0]]])
+        >>> sg.run(sg.nn.adaptive_max_pool(x, 2))[0, :, 0]
+        array([3., 5.], dtype=float32)
+    """
+    x = _numbers("adaptive_max_pool", x)
+    axes, wanted = _adaptive("adaptive_max_pool", x, size, layout)
+    window = _even_windows(x, axes, wanted)
+    if window is not None:
+        return max_pool(x, window, layout=layout)
+    # The longest windows; in a shorter one the last element stands several times, and the first
+    # of these is the one that counts.
+    sizes = [x.shape[axis] for axis in axes]
+    longest = tuple(divide_size(n + (m - 1), m) + 1 for n, m in zip(sizes, wanted, strict=True))
+    places = []
+    for number, (n, m) in enumerate(zip(sizes, wanted, strict=True)):
+        begin, end = _bounds(iota((*wanted, *longest), number), n, m)
+        offset = iota((*wanted, *longest), len(axes) + number)
+        places.append(minimum(add(begin, offset), subtract(end, 1)))
+    first = axes[-1] + 1
+    return first_max(gather(x, places, axes[0]), tuple(range(first, first + len(axes))))
+
+
+def _bounds(window: Tensor, size: Dim, count: int) -> tuple[Tensor, Tensor]:
+    """Return where windows of an axis begin and end: i * n / m and (i + 1) * n / m, rounded out."""
+    begin = floor_divide(multiply(window, size), count)
+    end = floor_divide(add(multiply(add(window, 1), size), count - 1), count)
+    return begin, end
+
+
+def _adaptive(op: str, x: Tensor, size: Any, layout: Layout) -> tuple[Axes, Axes]:
+    axes = spatial_axes(op, x, layout)
+    for axis in axes:
+        if x.shape[axis] == 0:
+            problem = f"axis {axis} of x: {x.type} has no elements"
+            raise ShapeError(op, problem, source=user_source())
+    return axes, per_axis(op, "size", size, len(axes))
+
+
+def _even_windows(x: Tensor, axes: Axes, wanted: Axes) -> Axes | None:
+    """Return the windows if they are all of one size and do not meet, None if they are not."""
+    window = []
+    for axis, count in zip(axes, wanted, strict=True):
+        size = x.shape[axis]
+        if not isinstance(size, int) or size % count:
+            return None
+        window.append(size // count)
+    return tuple(window)

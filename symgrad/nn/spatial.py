@@ -1,0 +1,149 @@
+"""Arguments of layers over space: layout, windows, strides, dilation and padding.
+
+What convolution and pooling share. The layers are in `convolution.py` and `pooling.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from symgrad.errors import GraphError, ShapeError, user_source
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.slicing import place
+from symgrad.graph.ops.unfolding import span_of
+from symgrad.graph.sizes import Dim, at_least, divide
+from symgrad.graph.structures import Number
+
+Layout = Literal["NHWC", "NCHW"]
+Padding = str | Sequence[tuple[int, int]]
+Ints = tuple[int, ...]
+Pads = tuple[tuple[Dim, Dim], ...]
+
+_MOST_AXES = 3
+
+
+def spatial_axes(op: str, x: Tensor, layout: Layout) -> Ints:
+    """Return the axes of `x` that are space: all but the first and that of the channels."""
+    if layout not in ("NHWC", "NCHW"):
+        problem = f"layout {layout!r} is none of NHWC (channels last), NCHW (channels first)"
+        raise GraphError(op, problem, source=user_source())
+    if not 1 <= x.ndim - 2 <= _MOST_AXES:
+        problem = (
+            f"x: {x.type} has not the axes of batch and channels and 1 to {_MOST_AXES} of space"
+        )
+        raise ShapeError(op, problem, source=user_source())
+    first = 1 if layout == "NHWC" else 2
+    return tuple(range(first, first + x.ndim - 2))
+
+
+def channel_axis(layout: Layout) -> int:
+    """Return the axis of the channels."""
+    return -1 if layout == "NHWC" else 1
+
+
+def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints:
+    """Return an int, or one for each of `count` axes of space, as one for each."""
+    is_one = isinstance(given, int | np.integer)
+    numbers = (given,) * count if is_one else tuple(given) if _is_list(given) else ()
+    are_ints = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
+    if len(numbers) != count or not are_ints:
+        problem = f"{name} {given!r} is no integer, nor one for each axis of space, {count}"
+        raise ShapeError(op, problem, source=user_source())
+    if min(numbers) < least:
+        raise ShapeError(op, f"{name} {given!r} is less than {least}", source=user_source())
+    return tuple(map(int, numbers))
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, list | tuple | np.ndarray)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of the axes of space of a tensor, and by how much these are padded."""
+
+    op: str
+    axes: Ints
+    window: Ints
+    strides: Ints
+    dilation: Ints
+    pads: Pads
+
+    @property
+    def spans(self) -> Ints:
+        """How many elements of each axis a window reaches over."""
+        return tuple(map(span_of, self.window, self.dilation))
+
+    @property
+    def has_padding(self) -> bool:
+        return any(pad != (0, 0) for pad in self.pads)
+
+    def padded(self, x: Tensor, value: Number = 0) -> Tensor:
+        """Return `x` extended by `value`; raises `ShapeError` if no window has room in it."""
+        low, shape = [0] * x.ndim, list(x.shape)
+        low_of: list[Dim] = list(low)
+        for axis, (before, after), span in zip(self.axes, self.pads, self.spans, strict=True):
+            size = x.shape[axis] + before + after
+            if isinstance(size, int) and size < span:
+                given = f"{x.shape[axis]} in axis {axis} of x: {x.type}"
+                grown = f", {size} with padding" if size != x.shape[axis] else ""
+                problem = f"a window reaches over {span} elements, and there are {given}{grown}"
+                raise ShapeError(self.op, problem, source=user_source())
+            low_of[axis], shape[axis] = before, size
+        return place(x, tuple(shape), tuple(low_of), (1,) * x.ndim, value)
+
+
+def windows_of(
+    op: str,
+    x: Tensor,
+    window: Ints,
+    *,
+    strides: Any,
+    padding: Padding,
+    dilation: Any,
+    layout: Layout,
+) -> Windows:
+    """Return the windows that the arguments of a layer describe."""
+    axes = spatial_axes(op, x, layout)
+    steps = per_axis(op, "strides", strides, len(axes))
+    gaps = per_axis(op, "dilation", dilation, len(axes))
+    sizes = tuple(x.shape[axis] for axis in axes)
+    pads = _pads(op, padding, sizes, tuple(map(span_of, window, gaps)), steps)
+    return Windows(op, axes, window, steps, gaps, pads)
+
+
+def _pads(op: str, padding: Padding, sizes: tuple[Dim, ...], spans: Ints, strides: Ints) -> Pads:
+    if padding == "VALID":
+        return ((0, 0),) * len(sizes)
+    if padding == "SAME":
+        return tuple(map(_pads_to_same, sizes, spans, strides))
+    return explicit_pads(op, padding, len(sizes))
+
+
+def _pads_to_same(size: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
+    """Return the padding with which there are `size / stride` windows, rounded up.
+
+    As in TensorFlow, an odd one out comes after.
+    """
+    count = divide(size + (stride - 1), stride)
+    total = at_least((count - 1) * stride + span - size, 0)
+    before = divide(total, 2)
+    return before, total - before
+
+
+def explicit_pads(op: str, padding: Any, count: int) -> tuple[tuple[int, int], ...]:
+    """Return padding that is given as a pair (before, after) for each of `count` axes of space."""
+    pairs = [tuple(p) if _is_list(p) else () for p in padding] if _is_list(padding) else []
+    numbers = [n for pair in pairs for n in pair]
+    are_ints = all(isinstance(n, int | np.integer) for n in numbers)
+    if len(pairs) != count or any(len(pair) != 2 for pair in pairs) or not are_ints:
+        pair = "a pair (before, after)" if count == 1 else f"{count} pairs (before, after)"
+        problem = f"padding {padding!r} is none of VALID, SAME, and no sequence of {pair}"
+        raise ShapeError(op, problem, source=user_source())
+    if min(numbers) < 0:
+        raise ShapeError(op, f"padding {padding!r} is negative", source=user_source())
+    return tuple((int(before), int(after)) for before, after in pairs)
