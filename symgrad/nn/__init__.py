@@ -37,6 +37,12 @@ from symgrad.nn.gating import glu as glu
 from symgrad.nn.gating import gumbel_softmax as gumbel_softmax
 from symgrad.nn.layers import bilinear as bilinear
 from symgrad.nn.layers import embedding as embedding
+from symgrad.nn.convolution import conv as conv
+from symgrad.nn.convolution import conv1d as conv1d
+from symgrad.nn.convolution import conv2d as conv2d
+from symgrad.nn.convolution import conv3d as conv3d
+from symgrad.nn.convolution import conv_transpose as conv_transpose
+from symgrad.nn.layers import dropout as dropout
 from symgrad.nn.layers import linear as linear
 from symgrad.nn.losses import binary_cross_entropy as binary_cross_entropy
 from symgrad.nn.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits

@@ -1,9 +1,9 @@
 """Write what PyTorch computes of convolutions and poolings to `tests/data/`.
 
-Run it as `python tests/golden_torch/make_convolution.py` where PyTorch 2.13 is installed; the tests
-need it not. It writes 200 random configurations each to `torch_conv.npz`, `torch_conv_transpose.npz`
-and `torch_pooling.npz`: results, and gradients of `sum(result * seed)`, in float64 and with channels
-first. The operands and the seeds are not written: `operand` makes them from a shape and a number.
+Run it as `python -m tests.golden_torch.make_convolution` where PyTorch 2.13 is installed; the tests
+need it not. 200 random configurations each go to `torch_conv.npz`, `torch_conv_transpose.npz` and
+`torch_pooling.npz`: results, and gradients of `sum(result * seed)`, in float64 and with channels
+first. Operands and seeds are not written: `operand` makes them from a shape and a number.
 """
 
 from __future__ import annotations
@@ -17,19 +17,14 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from tests.golden_torch.operands import operand
+
 COUNT = 200
 TARGET = Path(__file__).parents[1] / "data"
 
 Array = np.ndarray[Any, Any]
 Config = dict[str, Any]
 _LARGEST = {1: 12, 2: 7, 3: 5}
-
-
-def operand(shape: Sequence[int], number: int, levels: int = 0) -> Array:
-    """Return numbers between -1 and 1, or of so many levels from 0 on, of which many are equal."""
-    places = np.arange(int(np.prod(shape)), dtype=np.int64)
-    drawn = ((places * 7919 + 104729 * (number + 1)) * 31 % 1009 / 504.5 - 1).reshape(shape)
-    return np.floor(np.maximum(drawn, 0) * levels) if levels else drawn
 
 
 def run(
@@ -130,8 +125,8 @@ def make_transpose(rng: np.random.Generator, number: int) -> tuple[Config, dict[
         extra = [0] * space
         pads = [same_pads(n * s, k, s)
                 for n, s, k in zip(sizes, config["strides"], spans, strict=True)]  # fmt: skip
-        more = [n * s - (w - sum(p))
-                for n, s, w, p in zip(sizes, config["strides"], whole, pads, strict=True)]  # fmt: skip
+        each = zip(sizes, config["strides"], whole, pads, strict=True)
+        more = [n * s - (w - sum(p)) for n, s, w, p in each]
     else:
         pads = pads_of(config, whole)
         pads = [(b, min(a, w - b - 1)) if b < w else (0, 0)
@@ -193,8 +188,10 @@ def pooling(name: str, config: Config, space: int) -> Callable[..., torch.Tensor
         return named("conv", space)(x, ones, stride=steps, dilation=gaps, groups=x.shape[1])
 
     def avg_pool(x: torch.Tensor) -> torch.Tensor:
-        counted = torch.ones_like(pad(x, pads)) if config["count_padding"] else pad(
-            torch.ones_like(x), pads
+        counted = (
+            torch.ones_like(pad(x, pads))
+            if config["count_padding"]
+            else pad(torch.ones_like(x), pads)
         )
         return sums(pad(x, pads)) / sums(counted)
 

@@ -1,0 +1,319 @@
+"""Convolution layers, over 1 to 3 axes of space, and transposed ones.
+
+Arguments are read and padding is added here; the product is the op `convolution`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from symgrad.errors import ShapeError, user_source
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, promote_operands
+from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.convolution import conv_general
+from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.ops.slicing import place, slice_axes
+from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.unfolding import span_of
+from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim
+from symgrad.nn.spatial import (
+    Ints,
+    Layout,
+    Padding,
+    channel_axis,
+    explicit_pads,
+    per_axis,
+    spatial_axes,
+    windows_of,
+)
+from symgrad.passes.gradients.reverse_mode import gradients
+
+
+@public()
+def conv(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    *,
+    strides: Any = 1,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Convolution (cross-correlation): products of each window of the axes of space with a kernel.
+
+    `x` has shape (n, *space, channels) and `kernel` (*window, channels // groups, filters), with
+    `layout="NCHW"` (n, channels, *space) and (filters, channels // groups, *window), for 1 to 3
+    axes of space. `strides` and `dilation` are ints, or one for each of these. `padding`, by zeros,
+    is "VALID", "SAME" as in TensorFlow, or a pair (before, after) for each axis. With `groups` each
+    group of channels has filters of its own: as many groups as channels is a depthwise convolution.
+    `bias`, of shape (filters,), is added. Dtypes promote, integers are float32; a 16-bit float is
+    added up in float32 and rounded once. Along an axis there are
+    `(size + before + after - dilation * (window - 1) - 1) // strides + 1` results, with "SAME"
+    `size / strides` rounded up.
+
+    It has gradients of any order: that to `x` is `conv_transpose`, that to the kernel a convolution
+    of `x` with the gradient.
+
+        >>> x = sg.constant([[[1.0], [2.0], [4.0]]])
+        >>> kernel = sg.constant([[[1.0]], [[10.0]]])
+        >>> sg.run(sg.nn.conv(x, kernel))[0, :, 0]
+        array([21., 42.], dtype=float32)
+
+    Raises `ShapeError` where channels and groups, windows, strides, padding or bias do not fit, and
+    `GraphError` for another layout.
+    """
+    return _conv("conv", x, kernel, bias, strides, padding, dilation, groups, layout)
+
+
+@public()
+def conv1d(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    *,
+    strides: Any = 1,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Convolution over one axis of space, as `conv`, whose arguments and errors it has.
+
+    >>> x, kernel = sg.ones((2, 9, 3)), sg.ones((4, 3, 5))
+    >>> sg.nn.conv1d(x, kernel, strides=2).shape
+    (2, 3, 5)
+    """
+    return _conv("conv1d", x, kernel, bias, strides, padding, dilation, groups, layout, 1)
+
+
+@public()
+def conv2d(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    *,
+    strides: Any = 1,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Convolution over two axes of space, as `conv`, whose arguments and errors it has.
+
+    >>> x, kernel = sg.ones((2, 8, 8, 3)), sg.ones((3, 3, 3, 5))
+    >>> sg.nn.conv2d(x, kernel, padding="SAME").shape
+    (2, 8, 8, 5)
+    """
+    return _conv("conv2d", x, kernel, bias, strides, padding, dilation, groups, layout, 2)
+
+
+@public()
+def conv3d(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    *,
+    strides: Any = 1,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Convolution over three axes of space, as `conv`, whose arguments and errors it has.
+
+    >>> x, kernel = sg.ones((2, 3, 8, 8, 8)), sg.ones((5, 3, 2, 2, 2))
+    >>> sg.nn.conv3d(x, kernel, strides=2, layout="NCHW").shape
+    (2, 5, 4, 4, 4)
+    """
+    return _conv("conv3d", x, kernel, bias, strides, padding, dilation, groups, layout, 3)
+
+
+def _conv(
+    op: str,
+    x: Any,
+    kernel: Any,
+    bias: Any,
+    strides: Any,
+    padding: Padding,
+    dilation: Any,
+    groups: int,
+    layout: Layout,
+    space: int | None = None,
+) -> Tensor:
+    x, kernel = _floats(op, x, kernel)
+    window = _window(op, x, kernel, layout, space)
+    _require_groups(op, groups)
+    channels, taken = x.shape[channel_axis(layout)], _taken(kernel, layout)
+    if _differ(channels, taken * groups):
+        problem = f"{channels} channels of x are not {groups} groups of {taken}"
+        _refuse_channels(op, x, kernel, problem)
+    filters = kernel.shape[-1 if layout == "NHWC" else 0]
+    if isinstance(filters, int) and filters % groups:
+        _refuse_channels(op, x, kernel, f"{filters} filters do not divide into {groups} groups")
+    windows = windows_of(
+        op, x, window, strides=strides, padding=padding, dilation=dilation, layout=layout
+    )
+    result = conv_general(
+        windows.padded(x),
+        kernel,
+        strides=windows.strides,
+        dilation=windows.dilation,
+        groups=groups,
+        layout=layout,
+    )
+    return _with_bias(op, result, bias, layout)
+
+
+def _floats(op: str, x: Any, kernel: Any) -> tuple[Tensor, Tensor]:
+    first, second = map(float_operand, promote_operands(op, x, kernel))
+    return first, second
+
+
+def _window(op: str, x: Tensor, kernel: Tensor, layout: Layout, space: int | None) -> Ints:
+    """Return the sizes of the windows, having checked how many axes there are."""
+    count = len(spatial_axes(op, x, layout))
+    if space is not None and count != space:
+        problem = f"x: {x.type} has {count} axes of space beside batch and channels, not {space}"
+        raise ShapeError(op, problem, source=user_source())
+    if kernel.ndim != x.ndim:
+        last = layout == "NHWC"
+        axes = "(*window, channels, filters)" if last else "(filters, channels, *window)"
+        problem = f"ranks differ: x: {x.type}, kernel: {kernel.type}, which is {axes}"
+        raise ShapeError(op, problem, source=user_source())
+    window = kernel.shape[:count] if layout == "NHWC" else kernel.shape[2:]
+    sizes = tuple(n for n in window if isinstance(n, int) and n > 0)
+    if len(sizes) != count:
+        problem = f"the window of kernel: {kernel.type} must have sizes that are known and not 0"
+        raise ShapeError(op, problem, source=user_source())
+    return sizes
+
+
+def _taken(kernel: Tensor, layout: Layout) -> Dim:
+    """Return the size of the axis of a kernel that is a part of channels."""
+    return kernel.shape[-2 if layout == "NHWC" else 1]
+
+
+def _require_groups(op: str, groups: Any) -> None:
+    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+        raise ShapeError(op, f"groups {groups!r} is no positive integer", source=user_source())
+
+
+def _differ(m: Dim, n: Dim) -> bool:
+    return isinstance(m, int) and isinstance(n, int) and m != n
+
+
+def _refuse_channels(op: str, x: Tensor, kernel: Tensor, problem: str) -> None:
+    whole = f"{problem}: x: {x.type}, kernel: {kernel.type}"
+    raise ShapeError(op, whole, source=user_source())
+
+
+def _with_bias(op: str, y: Tensor, bias: Any, layout: Layout) -> Tensor:
+    if bias is None:
+        return y
+    bias = as_tensor(bias)
+    filters = y.shape[channel_axis(layout)]
+    if bias.ndim != 1 or _differ(bias.shape[0], filters):
+        problem = f"bias: {bias.type} has not one element for each of {filters} filters"
+        raise ShapeError(op, problem, source=user_source())
+    after = (1,) * (y.ndim - 2 if layout == "NCHW" else 0)
+    return add(y, reshape(bias, (*bias.shape, *after)))
+
+
+# ------------------------------------------------------------------------------- transposed
+
+
+@public()
+def conv_transpose(
+    x: Any,
+    kernel: Any,
+    bias: Any = None,
+    *,
+    strides: Any = 1,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    output_padding: Any = 0,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Transposed convolution: the adjoint of `conv`, which takes its results to its operand.
+
+    The kernel is that of the convolution: `x` has shape (n, *space, channels) and `kernel`
+    (*window, filters // groups, channels), with `layout="NCHW"` (n, channels, *space) and
+    (channels, filters // groups, *window). The arguments are those of the convolution; along an
+    axis there are
+    `(size - 1) * strides + dilation * (window - 1) + 1 - before - after + output_padding` results,
+    with "SAME" `size * strides`. `output_padding`, an int or one for each axis, adds results at the
+    end, which a convolution with strides leaves out. `bias` has shape (filters,). Dtypes promote.
+    It has gradients of any order, and that to `x` is `conv`.
+
+        >>> x = sg.constant([[[1.0], [2.0]]])
+        >>> kernel = sg.constant([[[1.0]], [[10.0]]])
+        >>> sg.run(sg.nn.conv_transpose(x, kernel, strides=2))[0, :, 0]
+        array([ 1., 10.,  2., 20.], dtype=float32)
+
+    Raises `ShapeError` where channels and groups, windows, strides, padding or bias do not fit,
+    also if padding leaves no result, and `GraphError` for another layout.
+    """
+    op = "conv_transpose"
+    x, kernel = _floats(op, x, kernel)
+    window = _window(op, x, kernel, layout, None)
+    _require_groups(op, groups)
+    channels, given = x.shape[channel_axis(layout)], kernel.shape[-1 if layout == "NHWC" else 0]
+    if _differ(channels, given):
+        _refuse_channels(op, x, kernel, f"{channels} channels of x, and {given} of kernel")
+    if isinstance(channels, int) and channels % groups:
+        _refuse_channels(op, x, kernel, f"{channels} channels do not divide into {groups} groups")
+    axes = spatial_axes(op, x, layout)
+    steps = per_axis(op, "strides", strides, len(axes))
+    gaps = per_axis(op, "dilation", dilation, len(axes))
+    spans = tuple(map(span_of, window, gaps))
+    shape = list(x.shape)
+    shape[channel_axis(layout)] = _taken(kernel, layout) * groups
+    for axis, stride, span in zip(axes, steps, spans, strict=True):
+        shape[axis] = (x.shape[axis] - 1) * stride + span
+        if x.shape[axis] == 0:
+            problem = f"axis {axis} of x: {x.type} has no elements"
+            raise ShapeError(op, problem, source=user_source())
+    operand = filled(tuple(shape), 0, x.dtype)
+    forward = conv_general(
+        operand, kernel, strides=steps, dilation=gaps, groups=groups, layout=layout
+    )
+    (whole,) = gradients([forward], [operand], [x], stop_gradients=[kernel])
+    assert whole is not None, "a convolution depends on its operand"
+    extra = per_axis(op, "output_padding", output_padding, len(axes), least=0)
+    cuts = _cuts(op, padding, x, axes, spans, steps, extra)
+    return _with_bias(op, _cut(op, whole, axes, cuts), bias, layout)
+
+
+def _cuts(
+    op: str, padding: Padding, x: Tensor, axes: Ints, spans: Ints, strides: Ints, extra: Ints
+) -> list[tuple[int, int]]:
+    """Return how much is cut off before and after along each axis; less than 0 is added."""
+    if padding == "SAME":
+        # n * stride results, where the convolution has (n - 1) * stride + span, and its padding.
+        missing = [span - stride for span, stride in zip(spans, strides, strict=True)]
+        pairs = [(max(n, 0) // 2, n - max(n, 0) // 2) for n in missing]
+    elif padding == "VALID":
+        pairs = [(0, 0)] * len(axes)
+    else:
+        pairs = list(explicit_pads(op, padding, len(axes)))
+    return [(before, after - more) for (before, after), more in zip(pairs, extra, strict=True)]
+
+
+def _cut(op: str, y: Tensor, axes: Ints, cuts: Sequence[tuple[int, int]]) -> Tensor:
+    """Cut elements off before and after along axes; after, zeros may be added instead."""
+    start, size, whole = [0] * y.ndim, list(y.shape), list(y.shape)
+    for axis, (before, after) in zip(axes, cuts, strict=True):
+        start[axis], size[axis] = before, y.shape[axis] - before - max(after, 0)
+        whole[axis] = size[axis] + max(-after, 0)
+        left = size[axis]
+        if isinstance(left, int) and left < 1:
+            problem = f"padding leaves none of the {y.shape[axis]} results along axis {axis}"
+            raise ShapeError(op, problem, source=user_source())
+    kept = slice_axes(y, start, size, [1] * y.ndim)
+    return place(kept, tuple(whole), (0,) * y.ndim, (1,) * y.ndim)
