@@ -10,6 +10,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.ops.unfolding import fold_axes, unfold_axes
 from symgrad.graph.ops.window_maxima import first_argmax_op, first_max
 from tests.support.case import BOOL, NUMBERS, Case, Real
+from tests.support.spatial_cases import SPATIAL
 
 Array = np.ndarray[Any, Any]
 
@@ -63,4 +64,4 @@ UNFOLDINGS: tuple[Case, ...] = (
          _first_place, (Real((3, 4, 2)),), NUMBERS, order=0, also=(((1, 1, 1),),)),
 )  # fmt: skip
 
-WINDOWS: tuple[Case, ...] = UNFOLDINGS
+WINDOWS: tuple[Case, ...] = (*UNFOLDINGS, *SPATIAL)
