@@ -26,6 +26,11 @@ from symgrad.nn.batch_norm import batch_norm as batch_norm
 from symgrad.nn.class_losses import cross_entropy as cross_entropy
 from symgrad.nn.class_losses import multi_margin as multi_margin
 from symgrad.nn.class_losses import nll as nll
+from symgrad.nn.convolution import conv as conv
+from symgrad.nn.convolution import conv1d as conv1d
+from symgrad.nn.convolution import conv2d as conv2d
+from symgrad.nn.convolution import conv3d as conv3d
+from symgrad.nn.convolution import conv_transpose as conv_transpose
 from symgrad.nn.ctc_loss import ctc as ctc
 from symgrad.nn.dropouts import alpha_dropout as alpha_dropout
 from symgrad.nn.dropouts import dropout as dropout
@@ -37,12 +42,6 @@ from symgrad.nn.gating import glu as glu
 from symgrad.nn.gating import gumbel_softmax as gumbel_softmax
 from symgrad.nn.layers import bilinear as bilinear
 from symgrad.nn.layers import embedding as embedding
-from symgrad.nn.convolution import conv as conv
-from symgrad.nn.convolution import conv1d as conv1d
-from symgrad.nn.convolution import conv2d as conv2d
-from symgrad.nn.convolution import conv3d as conv3d
-from symgrad.nn.convolution import conv_transpose as conv_transpose
-from symgrad.nn.layers import dropout as dropout
 from symgrad.nn.layers import linear as linear
 from symgrad.nn.losses import binary_cross_entropy as binary_cross_entropy
 from symgrad.nn.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
@@ -77,6 +76,10 @@ from symgrad.nn.piecewise import sparse_plus as sparse_plus
 from symgrad.nn.piecewise import sparse_sigmoid as sparse_sigmoid
 from symgrad.nn.piecewise import tanh_shrink as tanh_shrink
 from symgrad.nn.piecewise import threshold as threshold
+from symgrad.nn.pooling import adaptive_avg_pool as adaptive_avg_pool
+from symgrad.nn.pooling import adaptive_max_pool as adaptive_max_pool
+from symgrad.nn.pooling import avg_pool as avg_pool
+from symgrad.nn.pooling import max_pool as max_pool
 from symgrad.nn.recurrent import gru as gru
 from symgrad.nn.recurrent import gru_cell as gru_cell
 from symgrad.nn.recurrent import lstm as lstm
@@ -96,10 +99,6 @@ from symgrad.nn.smooth import log1mexp as log1mexp
 from symgrad.nn.smooth import mish as mish
 from symgrad.nn.smooth import softsign as softsign
 from symgrad.nn.smooth import squareplus as squareplus
-from symgrad.nn.pooling import adaptive_avg_pool as adaptive_avg_pool
-from symgrad.nn.pooling import adaptive_max_pool as adaptive_max_pool
-from symgrad.nn.pooling import avg_pool as avg_pool
-from symgrad.nn.pooling import max_pool as max_pool
 from symgrad.nn.unfolding import fold as fold
 from symgrad.nn.unfolding import unfold as unfold
 

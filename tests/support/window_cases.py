@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.graph.build import apply
 from symgrad.graph.ops.unfolding import fold_axes, unfold_axes
-from symgrad.graph.ops.window_maxima import first_argmax_op, first_max
+from symgrad.graph.ops.window_maxima import first_max
 from tests.support.case import BOOL, NUMBERS, Case, Real
 from tests.support.spatial_cases import SPATIAL
 
@@ -29,11 +28,6 @@ def _folded(y: Array, size: int, stride: int, dilation: int) -> Array:
         for w in range(y.shape[3]):
             x[:, o * stride + dilation * w] += y[:, o, :, w]
     return x
-
-
-def _first_place(x: Array) -> Array:
-    rows = np.moveaxis(x, 1, -1).reshape(x.shape[0], x.shape[2], -1)
-    return np.argmax(rows, axis=-1)
 
 
 UNFOLDINGS: tuple[Case, ...] = (
@@ -60,8 +54,6 @@ UNFOLDINGS: tuple[Case, ...] = (
          also=(((1, 1, 1, 2),),), symbolic=False),
     Case("first_max", "first_max", lambda x: first_max(x, (1,)), lambda x: x.max(1),
          (Real((3, 4, 2)),), NUMBERS, also=(((1, 1, 1),), ((2, 3, 0),))),
-    Case("first_argmax", "first_argmax", lambda x: apply(first_argmax_op, x, axes=(1,)),
-         _first_place, (Real((3, 4, 2)),), NUMBERS, order=0, also=(((1, 1, 1),),)),
 )  # fmt: skip
 
 WINDOWS: tuple[Case, ...] = (*UNFOLDINGS, *SPATIAL)

@@ -6,25 +6,20 @@ has cut off is 0 all over a window. Both are one fold, and differ in the gradien
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from symgrad.errors import CompileError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.ops.comparison import equal, where
+from symgrad.graph.ops.comparison import equal, isnan, logical_or, where
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.reduction import argmax_op, max_op
+from symgrad.graph.ops.reduction import max_op, min_op
 from symgrad.graph.ops.structure import Axes, broadcast_to, kept_shape, reshape
 from symgrad.graph.structures import Reduce
 from symgrad.graph.types import Array, TensorType
-
-_MOST = int(np.iinfo(np.int32).max)
 
 
 def first_max(x: Tensor, axes: Axes) -> Tensor:
@@ -50,12 +45,21 @@ def _first_max_kernel(x: TensorType, *, axes: Axes) -> Reduce:
     return spec
 
 
+# Note [Gradient of first_max]
+# The first element that holds the maximum is the least position of those that do: a fold of int32
+# positions by min, which is cheaper than one of pairs as argmax is, and as wide as most elements.
+
+
 def _first_max_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
     (x,) = node.inputs
     kept = kept_shape(x.type, axes)
-    first = broadcast_to(reshape(apply(first_argmax_op, x, axes=axes), kept), x.shape)
-    spread = broadcast_to(reshape(g, kept), x.shape)
-    return (where(equal(_positions(x, axes), first), spread, filled_like(x, 0)),)
+    result = broadcast_to(reshape(node.output, kept), x.shape)
+    positions = _positions(x, axes)
+    holds = logical_or(equal(x, result), isnan(x))  # a nan is the result wherever there is one
+    behind = filled_like(positions, int(np.iinfo(np.int32).max))
+    first = apply(min_op, where(holds, positions, behind), axes=axes)
+    is_first = equal(positions, broadcast_to(reshape(first, kept), x.shape))
+    return (where(is_first, broadcast_to(reshape(g, kept), x.shape), filled_like(x, 0)),)
 
 
 def _positions(x: Tensor, axes: Axes) -> Tensor:
@@ -72,40 +76,4 @@ first_max_op = define(
     reference=_first_max_reference,
     grad=_first_max_grad,
     kernel=_first_max_kernel,
-)
-
-
-def _first_argmax_infer(x: TensorType, *, axes: Axes) -> TensorType:
-    result = argmax_op.infer(x, axes=axes)
-    assert isinstance(result, TensorType), "a position is one result"
-    return result.with_dtype(dtypes.int32)
-
-
-def _first_argmax_reference(x: Array, *, axes: Axes) -> Array:
-    assert argmax_op.reference is not None, "argmax has a meaning"
-    return np.asarray(argmax_op.reference(x, axes=axes)).astype(np.int32)
-
-
-def _first_argmax_kernel(x: TensorType, *, axes: Axes) -> Reduce:
-    """Return the fold of argmax with positions as wide as most values are, and so its lanes."""
-    assert argmax_op.kernel is not None, "argmax has a kernel"
-    spec = argmax_op.kernel(x, axes=axes)
-    assert isinstance(spec, Reduce), "argmax is a fold"
-    if x.with_shape(tuple(x.shape[axis] for axis in axes)).count > _MOST:
-        raise CompileError("first_argmax", f"axes {list(axes)} of x: {x} have too many elements")
-    wide, _ = spec.dtypes
-    return replace(
-        spec,
-        dtypes=(wide, dtypes.int32),
-        identity=(spec.identity[0], _MOST),
-        item=lambda s, x, position: (s.cast(x, wide), s.cast(position, dtypes.int32)),
-    )
-
-
-first_argmax_op = define(
-    "first_argmax",
-    infer=_first_argmax_infer,
-    reference=_first_argmax_reference,
-    grad="none",
-    kernel=_first_argmax_kernel,
 )
