@@ -23,10 +23,9 @@ from symgrad.nn.spatial import (
     Ints,
     Layout,
     Padding,
-    channel_axis,
+    axes_of_space,
     explicit_pads,
     per_axis,
-    spatial_axes,
     windows_of,
 )
 from symgrad.passes.gradients.reverse_mode import gradients
@@ -148,7 +147,7 @@ def _conv(
     x, kernel = _floats(op, x, kernel)
     window = _window(op, x, kernel, layout, space)
     _require_groups(op, groups)
-    channels, taken = x.shape[channel_axis(layout)], _taken(kernel, layout)
+    channels, taken = x.shape[_channels(layout)], _taken(kernel, layout)
     if _differ(channels, taken * groups):
         problem = f"{channels} channels of x are not {groups} groups of {taken}"
         _refuse_channels(op, x, kernel, problem)
@@ -176,7 +175,7 @@ def _floats(op: str, x: Any, kernel: Any) -> tuple[Tensor, Tensor]:
 
 def _window(op: str, x: Tensor, kernel: Tensor, layout: Layout, space: int | None) -> Ints:
     """Return the sizes of the windows, having checked how many axes there are."""
-    count = len(spatial_axes(op, x, layout))
+    count = len(axes_of_space(op, x, layout))
     if space is not None and count != space:
         problem = f"x: {x.type} has {count} axes of space beside batch and channels, not {space}"
         raise ShapeError(op, problem, source=user_source())
@@ -191,6 +190,10 @@ def _window(op: str, x: Tensor, kernel: Tensor, layout: Layout, space: int | Non
         problem = f"the window of kernel: {kernel.type} must have sizes that are known and not 0"
         raise ShapeError(op, problem, source=user_source())
     return sizes
+
+
+def _channels(layout: Layout) -> int:
+    return -1 if layout == "NHWC" else 1
 
 
 def _taken(kernel: Tensor, layout: Layout) -> Dim:
@@ -216,7 +219,7 @@ def _with_bias(op: str, y: Tensor, bias: Any, layout: Layout) -> Tensor:
     if bias is None:
         return y
     bias = as_tensor(bias)
-    filters = y.shape[channel_axis(layout)]
+    filters = y.shape[_channels(layout)]
     if bias.ndim != 1 or _differ(bias.shape[0], filters):
         problem = f"bias: {bias.type} has not one element for each of {filters} filters"
         raise ShapeError(op, problem, source=user_source())
@@ -263,17 +266,17 @@ def conv_transpose(
     x, kernel = _floats(op, x, kernel)
     window = _window(op, x, kernel, layout, None)
     _require_groups(op, groups)
-    channels, given = x.shape[channel_axis(layout)], kernel.shape[-1 if layout == "NHWC" else 0]
+    channels, given = x.shape[_channels(layout)], kernel.shape[-1 if layout == "NHWC" else 0]
     if _differ(channels, given):
         _refuse_channels(op, x, kernel, f"{channels} channels of x, and {given} of kernel")
     if isinstance(channels, int) and channels % groups:
         _refuse_channels(op, x, kernel, f"{channels} channels do not divide into {groups} groups")
-    axes = spatial_axes(op, x, layout)
+    axes = axes_of_space(op, x, layout)
     steps = per_axis(op, "strides", strides, len(axes))
     gaps = per_axis(op, "dilation", dilation, len(axes))
     spans = tuple(map(span_of, window, gaps))
     shape = list(x.shape)
-    shape[channel_axis(layout)] = _taken(kernel, layout) * groups
+    shape[_channels(layout)] = _taken(kernel, layout) * groups
     for axis, stride, span in zip(axes, steps, spans, strict=True):
         shape[axis] = (x.shape[axis] - 1) * stride + span
         if x.shape[axis] == 0:

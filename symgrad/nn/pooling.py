@@ -23,7 +23,7 @@ from symgrad.graph.ops.window_maxima import first_max
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 from symgrad.graph.sizes import divide as divide_size
-from symgrad.nn.spatial import Layout, Padding, Windows, per_axis, spatial_axes, windows_of
+from symgrad.nn.spatial import Layout, Padding, Windows, axes_of_space, per_axis, windows_of
 from symgrad.nn.unfolding import unfolded
 
 
@@ -125,7 +125,7 @@ def _pooled(
     op: str, x: Tensor, window: Any, strides: Any, padding: Padding, dilation: Any, layout: Layout
 ) -> Windows:
     """Return the windows of a pooling layer, each of which must have an element of `x`."""
-    size = per_axis(op, "window", window, len(spatial_axes(op, x, layout)))
+    size = per_axis(op, "window", window, len(axes_of_space(op, x, layout)))
     steps = size if strides is None else strides
     windows = windows_of(
         op, x, size, strides=steps, padding=padding, dilation=dilation, layout=layout
@@ -225,7 +225,7 @@ def _bounds(window: Tensor, size: Dim, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _adaptive(op: str, x: Tensor, size: Any, layout: Layout) -> tuple[Axes, Axes]:
-    axes = spatial_axes(op, x, layout)
+    axes = axes_of_space(op, x, layout)
     for axis in axes:
         if x.shape[axis] == 0:
             problem = f"axis {axis} of x: {x.type} has no elements"

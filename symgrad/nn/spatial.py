@@ -1,4 +1,4 @@
-"""Arguments of layers over space: layout, windows, strides, dilation and padding.
+"""Arguments of layers over space: windows, strides, dilation and padding.
 
 What convolution and pooling share. The layers are in `convolution.py` and `pooling.py`.
 """
@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from symgrad.errors import GraphError, ShapeError, user_source
+from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.unfolding import span_of
 from symgrad.graph.sizes import Dim, at_least, divide
 from symgrad.graph.structures import Number
+from symgrad.nn.layouts import Layout as Layout
+from symgrad.nn.layouts import spatial_axes
 
-Layout = Literal["NHWC", "NCHW"]
 Padding = str | Sequence[tuple[int, int]]
 Ints = tuple[int, ...]
 Pads = tuple[tuple[Dim, Dim], ...]
@@ -26,23 +27,13 @@ Pads = tuple[tuple[Dim, Dim], ...]
 _MOST_AXES = 3
 
 
-def spatial_axes(op: str, x: Tensor, layout: Layout) -> Ints:
-    """Return the axes of `x` that are space: all but the first and that of the channels."""
-    if layout not in ("NHWC", "NCHW"):
-        problem = f"layout {layout!r} is none of NHWC (channels last), NCHW (channels first)"
-        raise GraphError(op, problem, source=user_source())
-    if not 1 <= x.ndim - 2 <= _MOST_AXES:
-        problem = (
-            f"x: {x.type} has not the axes of batch and channels and 1 to {_MOST_AXES} of space"
-        )
+def axes_of_space(op: str, x: Tensor, layout: Layout) -> Ints:
+    """Return the axes of `x` that are space, of which there must be one to three."""
+    axes = spatial_axes(op, x, layout)
+    if not 1 <= len(axes) <= _MOST_AXES:
+        problem = f"x: {x.type} has not a batch, channels, and 1 to {_MOST_AXES} axes of space"
         raise ShapeError(op, problem, source=user_source())
-    first = 1 if layout == "NHWC" else 2
-    return tuple(range(first, first + x.ndim - 2))
-
-
-def channel_axis(layout: Layout) -> int:
-    """Return the axis of the channels."""
-    return -1 if layout == "NHWC" else 1
+    return axes
 
 
 def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints:
@@ -108,7 +99,7 @@ def windows_of(
     layout: Layout,
 ) -> Windows:
     """Return the windows that the arguments of a layer describe."""
-    axes = spatial_axes(op, x, layout)
+    axes = axes_of_space(op, x, layout)
     steps = per_axis(op, "strides", strides, len(axes))
     gaps = per_axis(op, "dilation", dilation, len(axes))
     sizes = tuple(x.shape[axis] for axis in axes)

@@ -16,7 +16,7 @@ from symgrad.graph.ops.unfolding import fold_axes, unfold_axes
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Shape
-from symgrad.nn.spatial import Layout, Padding, Windows, per_axis, spatial_axes, windows_of
+from symgrad.nn.spatial import Layout, Padding, Windows, axes_of_space, per_axis, windows_of
 
 
 def unfolded(x: Tensor, windows: Windows) -> Tensor:
@@ -48,7 +48,7 @@ def unfold(
     Raises `ShapeError` for windows, strides or padding that do not fit `x`.
     """
     x = as_tensor(x)
-    size = per_axis("unfold", "window", window, len(spatial_axes("unfold", x, layout)))
+    size = per_axis("unfold", "window", window, len(axes_of_space("unfold", x, layout)))
     windows = windows_of(
         "unfold", x, size, strides=strides, padding=padding, dilation=dilation, layout=layout
     )

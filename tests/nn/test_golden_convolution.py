@@ -36,10 +36,6 @@ def golden(part: str) -> tuple[list[Config], list[dict[str, Array]]]:
     return configs, of_each
 
 
-def swapped(order: list[int]) -> list[int]:
-    return [int(n) for n in np.argsort(order)]
-
-
 def orders(part: str, config: Config) -> tuple[list[list[int]], list[int]]:
     """Return how the axes of operands and of the result, channels first, are put channels last."""
     space = len(config["window"])
@@ -88,8 +84,8 @@ def check(part: str, numbers: range, dtype: str, tolerance: float, run: Evaluato
         results = [expected[number][name] for name in ("y", *(f"d{i}" for i in range(len(xs))))]
         seed = operand(results[0].shape, number + 500)
         if is_last:
-            results = [np.transpose(a, o)
-                       for a, o in zip(results, (of_result, *of_operands), strict=False)]  # fmt: skip
+            pairs = zip(results, (of_result, *of_operands), strict=False)
+            results = [np.transpose(a, order) for a, order in pairs]
             seed = np.transpose(seed, of_result)
         seeds = sg.constant(seed.astype(dtype))
         inputs += xs
