@@ -112,9 +112,47 @@ def check_fixed_point(folder: Path) -> None:
     check_picture(folder, "progress.png")
 
 
+def check_convnet(folder: Path) -> None:
+    """Let it learn for two of its thirty epochs, after which it has not learnt enough."""
+    done = run_example("convnet.py", "--epochs", "2", "--out", "reading.png", folder=folder)
+    assert done.returncode == 1
+    assert done.stderr.endswith("the accuracy is below 98.5%\n")
+    assert "Warning" not in done.stderr
+    assert 80 < float(found(r"test accuracy: ([\d.]+)%", done.stdout)) < 98.5
+    assert number(found(r"steps per second: ([\d,]+)", done.stdout)) > 0
+    check_picture(folder, "reading.png")
+
+
+def check_resnet(folder: Path) -> None:
+    """Let it learn for one of its eight epochs: what is restored and exported reads the same."""
+    done = run_example("resnet.py", "--epochs", "1", "--out", "net", folder=folder)
+    assert done.returncode == 1
+    assert "Warning" not in done.stderr
+    assert 60 < float(found(r"test accuracy: ([\d.]+)%", done.stdout)) < 97.5
+    assert "reads the same: True, the library in C: True" in done.stdout
+    written = {path.name for path in (folder / "net").iterdir()}
+    suffixes = ("h", "json", "o", "png", "safetensors", "so")
+    assert written == {f"resnet.{suffix}" for suffix in suffixes}
+    check_image(folder / "net" / "resnet.png")
+
+
+def check_vae(folder: Path) -> None:
+    """Let it learn for two of its forty epochs, after which it has not learnt enough."""
+    done = run_example("vae.py", "--epochs", "2", "--out", "drawn.png", folder=folder)
+    assert done.returncode == 1
+    assert "Warning" not in done.stderr
+    before, after = map(float, re.findall(r"([\d.]+) (?:before|after)", done.stdout))
+    assert 25 < after < 32 < 60 < before
+    check_picture(folder, "drawn.png")
+
+
 def check_picture(folder: Path, name: str) -> None:
     assert [path.name for path in folder.iterdir()] == [name]
-    picture = (folder / name).read_bytes()
+    check_image(folder / name)
+
+
+def check_image(path: Path) -> None:
+    picture = path.read_bytes()
     width, height = struct.unpack(">II", picture[16:24])
     assert picture.startswith(PNG_SIGNATURE)
     assert width >= 800
@@ -138,6 +176,9 @@ CHECKS = {
     "char_lstm.py": check_char_lstm,
     "gpt.py": check_gpt,
     "fixed_point.py": check_fixed_point,
+    "convnet.py": check_convnet,
+    "resnet.py": check_resnet,
+    "vae.py": check_vae,
 }
 
 
@@ -201,6 +242,20 @@ def test_a_transformer_learns_more_than_pairs_of_characters(tmp_path):
     assert done.returncode == 0, done.stderr
     _alone, pairs, _before, after = bits_of_gpt(done)
     assert after < 2.8 < pairs
+def test_a_convolutional_network_learns_to_read(tmp_path):
+    done = run_example("convnet.py", "--out", "reading.png", folder=tmp_path)
+    assert float(found(r"test accuracy: ([\d.]+)%", done.stdout)) >= 98.5
+
+
+@pytest.mark.slow
+def test_a_residual_network_learns_to_read(tmp_path):
+    done = run_example("resnet.py", "--out", "net", folder=tmp_path)
+    assert float(found(r"test accuracy: ([\d.]+)%", done.stdout)) >= 97.5
+
+
+@pytest.mark.slow
+def test_an_autoencoder_learns_to_draw(tmp_path):
+    done = run_example("vae.py", "--out", "drawn.png", folder=tmp_path)
 
 
 @pytest.mark.slow
