@@ -65,7 +65,8 @@ def pad(x: torch.Tensor, pads: Sequence[tuple[int, int]], value: float = 0.0) ->
 
 
 def named(name: str, space: int) -> Callable[..., torch.Tensor]:
-    return getattr(functional, f"{name}{space}d")
+    found: Callable[..., torch.Tensor] = getattr(functional, f"{name}{space}d")
+    return found
 
 
 def draw_windows(rng: np.random.Generator, space: int, most_padding: int) -> Config:
