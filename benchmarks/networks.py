@@ -18,12 +18,14 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from benchmarks.network_gpt import GPT
+from benchmarks.network_lenet import LENET
 from benchmarks.network_lstm import LSTM
 from benchmarks.network_peers import jax_step, symgrad_step, torch_step
+from benchmarks.network_resnet import RESNET
 from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, Times, interleave
 
-NETWORKS = (GPT, LSTM)
+NETWORKS = (LENET, RESNET, GPT, LSTM)
 LIBRARIES = {"symgrad": symgrad_step, "JAX": jax_step, "PyTorch": torch_step}
 THREADS = (1, 2)
 CHECKED_STEPS = 4
