@@ -67,7 +67,8 @@ def shift(scans: Any, rng: np.random.Generator) -> Any:
 def draw(path: Path, losses: Any, errors: Any, kernel: Any, maps: Any) -> None:
     """Draw the learning curve, what the first layer looks for, and where it finds that."""
     figure = Figure(figsize=(11, 4.5), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1))
+    parts: Any = figure.subfigures(1, 2)
+    left, right = parts
     curve, epochs = left.subplots(), len(errors) - 1
     means = np.reshape(losses, (epochs, -1)).mean(1)
     curve.plot(np.arange(epochs) + 0.5, means, color="tab:blue", label="cross entropy, training")

@@ -75,7 +75,8 @@ def build_loss(w: Nest, scans: sg.Tensor, noise: sg.Tensor) -> sg.Tensor:
 def draw(path: Path, losses: Any, tested: Any, pairs: Any, drawn: Any) -> None:
     """Draw the learning curve, scans above what the network makes of them, and scans of its own."""
     figure = Figure(figsize=(12, 4.5), layout="constrained")
-    left, right = figure.subfigures(1, 2)
+    parts: Any = figure.subfigures(1, 2)
+    left, right = parts
     curve, epochs = left.subplots(), len(tested) - 1
     means = np.reshape(losses, (epochs, -1)).mean(1)
     curve.plot(np.arange(epochs) + 0.5, means, color="tab:blue", label="training")

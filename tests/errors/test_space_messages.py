@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import symgrad as sg
@@ -12,6 +14,7 @@ X = sg.placeholder((2, 5, 6, 4), name="x")
 K = sg.placeholder((3, 3, 4, 8), name="k")
 ROW = sg.placeholder((2, 5, 4), name="row")
 B = sg.placeholder((2, 4, 4, 1), "bool", name="b")
+LAYOUT: Any = "NWHC"
 
 REFUSED = {
     "conv2d: x: f32[2, 5, 4] has 1 axes of space beside batch and channels, not 2": (
@@ -42,7 +45,7 @@ REFUSED = {
     "conv: padding [(1, -1), (0, 0)] is negative": (
         lambda: nn.conv(X, K, padding=[(1, -1), (0, 0)])
     ),
-    "conv: layout is 'NWHC', neither 'NHWC' nor 'NCHW'": lambda: nn.conv(X, K, layout="NWHC"),
+    "conv: layout is 'NWHC', neither 'NHWC' nor 'NCHW'": lambda: nn.conv(X, K, layout=LAYOUT),
     "conv: bias: f32[3] has not one element for each of 8 filters": (
         lambda: nn.conv(X, K, sg.ones(3))
     ),

@@ -222,8 +222,8 @@ def main() -> None:
         rng = np.random.default_rng(seed)
         made = [make(rng, number) for number in range(COUNT)]
         arrays = {f"{key}_{i}": a for i, (_, found) in enumerate(made) for key, a in found.items()}
-        configs = json.dumps([config for config, _ in made])
-        np.savez_compressed(TARGET / f"torch_{part}.npz", configs=np.array(configs), **arrays)
+        arrays["configs"] = np.array(json.dumps([config for config, _ in made]))
+        np.savez_compressed(TARGET / f"torch_{part}.npz", **arrays)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

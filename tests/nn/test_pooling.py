@@ -15,9 +15,9 @@ from tests.support.floors import compile_for, run_native
 LAYOUTS = ("NHWC", "NCHW")
 
 
-def image(shape, layout, dtype="float32"):
+def image(shape: tuple[int, ...], layout: str) -> sg.Tensor:
     n, height, width, c = shape
-    return sg.placeholder(shape if layout == "NHWC" else (n, c, height, width), dtype)
+    return sg.placeholder(shape if layout == "NHWC" else (n, c, height, width))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

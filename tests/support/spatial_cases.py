@@ -41,7 +41,7 @@ def _conv(x: Array, kernel: Array, strides: Sequence[int], pads: Pads) -> Array:
     view = _windows(x, kernel.shape[:-2], strides, pads)
     space = len(strides)
     inside = list(range(2 + space, 2 + 2 * space))
-    return np.tensordot(view, kernel, ([*inside, 1 + space], list(range(space + 1))))
+    return np.asarray(np.tensordot(view, kernel, ([*inside, 1 + space], list(range(space + 1)))))
 
 
 def _channels_first(x: Array) -> Array:
