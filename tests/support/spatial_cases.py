@@ -69,7 +69,7 @@ def _conv_transpose(x: Array, kernel: Array, stride: int, cut: int) -> Array:
 
 def _mean_of_inside(x: Array) -> Array:
     ones = _windows(np.ones_like(x), (3, 3), (2, 2), [(1, 1)] * 2)
-    return _windows(x, (3, 3), (2, 2), [(1, 1)] * 2).sum((-1, -2)) / ones.sum((-1, -2))
+    return np.asarray(_windows(x, (3, 3), (2, 2), [(1, 1)] * 2).sum((-1, -2)) / ones.sum((-1, -2)))
 
 
 def _adaptive(x: Array, count: int, function: Callable[..., Array]) -> Array:
