@@ -242,20 +242,26 @@ def test_a_transformer_learns_more_than_pairs_of_characters(tmp_path):
     assert done.returncode == 0, done.stderr
     _alone, pairs, _before, after = bits_of_gpt(done)
     assert after < 2.8 < pairs
+
+
+@pytest.mark.slow
 def test_a_convolutional_network_learns_to_read(tmp_path):
     done = run_example("convnet.py", "--out", "reading.png", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert float(found(r"test accuracy: ([\d.]+)%", done.stdout)) >= 98.5
 
 
 @pytest.mark.slow
 def test_a_residual_network_learns_to_read(tmp_path):
     done = run_example("resnet.py", "--out", "net", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert float(found(r"test accuracy: ([\d.]+)%", done.stdout)) >= 97.5
 
 
 @pytest.mark.slow
 def test_an_autoencoder_learns_to_draw(tmp_path):
     done = run_example("vae.py", "--out", "drawn.png", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

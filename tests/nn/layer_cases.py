@@ -10,9 +10,6 @@ from tests.nn.basic_layers import BASIC
 from tests.nn.layer import Layer
 from tests.nn.loss_layers import LOSSES
 from tests.nn.norm_layers import NORMS
-
-LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS, *ATTENTION)
-LAYERS: tuple[Layer, ...] = (*BASIC, *NORMS, *LOSSES, *ATTENTION)
 from tests.nn.spatial_layers import SPATIAL_LAYERS
 
-LAYERS: tuple[Layer, ...] = (*BASIC, *ATTENTION, *SPATIAL_LAYERS)
+LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS, *ATTENTION, *SPATIAL_LAYERS)
