@@ -23,7 +23,7 @@ from symgrad.graph.ops.window_maxima import first_max
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 from symgrad.graph.sizes import divide as divide_size
-from symgrad.nn.spatial import Layout, Padding, Windows, axes_of_space, per_axis, windows_of
+from symgrad.nn.spatial import Layout, PaddedWindows, Padding, axes_of_space, per_axis, windows_of
 from symgrad.nn.unfolding import unfolded
 
 
@@ -102,7 +102,7 @@ def avg_pool(
     return cast(divide(total, count), x.dtype)
 
 
-def _counted(windows: Windows, place: int, size: Dim, total: Tensor) -> Tensor:
+def _counted(windows: PaddedWindows, place: int, size: Dim, total: Tensor) -> Tensor:
     """Return how many elements of each window along an axis are no padding, for all of `total`."""
     axis = windows.axes[place]
     shape = (total.shape[axis], windows.window[place])
@@ -123,7 +123,7 @@ def _numbers(op: str, x: Any) -> Tensor:
 
 def _pooled(
     op: str, x: Tensor, window: Any, strides: Any, padding: Padding, dilation: Any, layout: Layout
-) -> Windows:
+) -> PaddedWindows:
     """Return the windows of a pooling layer, each of which must have an element of `x`."""
     size = per_axis(op, "window", window, len(axes_of_space(op, x, layout)))
     steps = size if strides is None else strides
@@ -141,7 +141,7 @@ def _pooled(
     return windows
 
 
-def _last(windows: Windows, ndim: int) -> Axes:
+def _last(windows: PaddedWindows, ndim: int) -> Axes:
     """Return the axes that are places within windows, which follow the `ndim` of a tensor."""
     return tuple(range(ndim, ndim + len(windows.axes)))
 

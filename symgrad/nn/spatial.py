@@ -54,7 +54,7 @@ def _is_list(given: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class PaddedWindows:
     """Windows of the axes of space of a tensor, and by how much these are padded."""
 
     op: str
@@ -97,14 +97,14 @@ def windows_of(
     padding: Padding,
     dilation: Any,
     layout: Layout,
-) -> Windows:
+) -> PaddedWindows:
     """Return the windows that the arguments of a layer describe."""
     axes = axes_of_space(op, x, layout)
     steps = per_axis(op, "strides", strides, len(axes))
     gaps = per_axis(op, "dilation", dilation, len(axes))
     sizes = tuple(x.shape[axis] for axis in axes)
     pads = _pads(op, padding, sizes, tuple(map(span_of, window, gaps)), steps)
-    return Windows(op, axes, window, steps, gaps, pads)
+    return PaddedWindows(op, axes, window, steps, gaps, pads)
 
 
 def _pads(op: str, padding: Padding, sizes: tuple[Dim, ...], spans: Ints, strides: Ints) -> Pads:

@@ -16,10 +16,10 @@ from symgrad.graph.ops.unfolding import fold_axes, unfold_axes
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Shape
-from symgrad.nn.spatial import Layout, Padding, Windows, axes_of_space, per_axis, windows_of
+from symgrad.nn.spatial import Layout, PaddedWindows, Padding, axes_of_space, per_axis, windows_of
 
 
-def unfolded(x: Tensor, windows: Windows) -> Tensor:
+def unfolded(x: Tensor, windows: PaddedWindows) -> Tensor:
     """Return windows of `x`, which is padded, with the axes within windows at the end."""
     return unfold_axes(x, windows.axes, windows.window, windows.strides, windows.dilation)
 

@@ -1,4 +1,4 @@
-"""Sliding windows: unfold, which views blocks of an axis side by side, and its adjoint, fold.
+"""Sliding windows: unfold, blocks of an axis seen side by side, and its adjoint, fold or col2im.
 
 unfold moves no element: it is a view in which an element of the operand may stand several times,
 once for each window that it is in. fold adds up what stands for the same element. Blocks that begin
