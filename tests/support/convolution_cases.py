@@ -90,7 +90,7 @@ _CONVOLUTIONS = (
     _convolution("conv2d_nchw", (2, 3, 5, 6), (4, 3, 2, 3), strides=(1, 2), layout="NCHW"),
     _convolution("conv2d_nchw_grouped", (1, 4, 5, 6), (8, 1, 3, 2), strides=(1, 1), groups=4,
                  layout="NCHW"),
-    _convolution("conv2d_wide", (2, 6, 9, 8), (3, 3, 8, 16), strides=(1, 1)),
+    _convolution("conv2d_wide", (1, 5, 4, 4), (2, 2, 4, 8), strides=(1, 1)),
     _convolution("conv3d", (1, 4, 5, 4, 2), (2, 3, 2, 2, 3), strides=(1, 2, 1)),
 )  # fmt: skip
 
