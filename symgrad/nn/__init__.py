@@ -102,4 +102,4 @@ from symgrad.nn.smooth import squareplus as squareplus
 from symgrad.nn.unfolding import fold as fold
 from symgrad.nn.unfolding import unfold as unfold
 
-__all__ = _publish(globals())
+__all__ = sorted([*_publish(globals()), "init"])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
-from symgrad.graph.dtypes import float16, float32
+from symgrad.graph.dtypes import float16, float32, float64
 from tests.support.case import Case, Input, Real, Truth
 
 _attend = sg.nn.scaled_dot_product_attention
@@ -48,7 +48,7 @@ def _weights(gates: int) -> tuple[Input, ...]:
 
 
 _Q, _K, _V = Real((4, 3, 2)), Real((2, 5, 2)), Real((2, 5, 1))
-_DTYPES = (float32,)  # the table of layers has others
+_DTYPES = (float32, float64)  # the table of layers has others
 _X, _H = Real((4, 3)), Real((4, 2))
 
 ATTENTION = (

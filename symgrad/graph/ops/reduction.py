@@ -89,7 +89,9 @@ def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(cast(divide(total, divisor), x.dtype), x, axes, keepdims)
 
 
-def _infer_reduced(op: str, allowed: Allowed, *, needs_elements: bool) -> Infer:
+def infer_reduced(op: str, allowed: Allowed, *, needs_elements: bool) -> Infer:
+    """Return the type rule of a reduction: `op` names it in errors."""
+
     def infer(x: TensorType, *, axes: Axes) -> TensorType:
         require_dtype(op, "x", x, allowed)
         if needs_elements and any_zero(x, axes):
@@ -163,7 +165,7 @@ def _extreme_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
 
 max_op = define(
     "max",
-    infer=_infer_reduced("max", is_number, needs_elements=True),
+    infer=infer_reduced("max", is_number, needs_elements=True),
     reference=_reference(np.maximum),
     grad=_extreme_grad,
     kernel=_fold("max", LEAST),
@@ -171,7 +173,7 @@ max_op = define(
 
 min_op = define(
     "min",
-    infer=_infer_reduced("min", is_number, needs_elements=True),
+    infer=infer_reduced("min", is_number, needs_elements=True),
     reference=_reference(np.minimum),
     grad=_extreme_grad,
     kernel=_fold("min", GREATEST),
@@ -201,7 +203,7 @@ def _as_bool(x: Any) -> Tensor:
 
 any_op = define(
     "any",
-    infer=_infer_reduced("any", is_bool, needs_elements=False),
+    infer=infer_reduced("any", is_bool, needs_elements=False),
     reference=_reference(np.logical_or),
     grad="none",
     kernel=_fold("or", {"any": False}),
@@ -209,7 +211,7 @@ any_op = define(
 
 all_op = define(
     "all",
-    infer=_infer_reduced("all", is_bool, needs_elements=False),
+    infer=infer_reduced("all", is_bool, needs_elements=False),
     reference=_reference(np.logical_and),
     grad="none",
     kernel=_fold("and", {"any": True}),
@@ -249,7 +251,7 @@ def _prod_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
 
 prod_op = define(
     "prod",
-    infer=_infer_reduced("prod", is_number, needs_elements=False),
+    infer=infer_reduced("prod", is_number, needs_elements=False),
     reference=_reference(np.multiply),
     grad=_prod_grad,
     kernel=_fold("mul", {"any": 1}),
@@ -284,7 +286,7 @@ def _position(definition: OpDef, x: Any, axis: int | None, keepdims: bool) -> Te
 
 
 def _arg_infer(op: str) -> Infer:
-    reduced = _infer_reduced(op, is_number, needs_elements=True)
+    reduced = infer_reduced(op, is_number, needs_elements=True)
 
     def infer(x: TensorType, *, axes: Axes) -> TensorType:
         result = reduced(x, axes=axes)

@@ -14,9 +14,9 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.ops.comparison import equal, isnan, logical_or, where
 from symgrad.graph.ops.conversion import astype
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.elementwise import filled_like, is_number
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.reduction import max_op, min_op
+from symgrad.graph.ops.reduction import infer_reduced, max_op, min_op
 from symgrad.graph.ops.structure import Axes, broadcast_to, kept_shape, reshape
 from symgrad.graph.structures import Reduce
 from symgrad.graph.types import Array, TensorType
@@ -25,12 +25,6 @@ from symgrad.graph.types import Array, TensorType
 def first_max(x: Tensor, axes: Axes) -> Tensor:
     """Take the greatest element along `axes`, nan if there is one; the first has the gradient."""
     return apply(first_max_op, x, axes=axes)
-
-
-def _first_max_infer(x: TensorType, *, axes: Axes) -> TensorType:
-    result = max_op.infer(x, axes=axes)
-    assert isinstance(result, TensorType), "a maximum is one result"
-    return result
 
 
 def _first_max_reference(x: Array, *, axes: Axes) -> Array:
@@ -72,7 +66,7 @@ def _positions(x: Tensor, axes: Axes) -> Tensor:
 
 first_max_op = define(
     "first_max",
-    infer=_first_max_infer,
+    infer=infer_reduced("first_max", is_number, needs_elements=True),
     reference=_first_max_reference,
     grad=_first_max_grad,
     kernel=_first_max_kernel,

@@ -496,8 +496,8 @@ RULES = [
     ),
     (
         "windows that a product walks through are in bounds",
-        _product(k=4, a="x[0] by (1, 1 2:4)", b="u[0] by (1, 1 2:1)"),
-        _product(k=4, a="x[1] by (1, 1 2:6)", b="u[0] by (1, 1 2:1)"),
+        _product(k=4, a="x[0] by (1, 1 2:4)", b="u[0] by (1 2:2, 1)"),
+        _product(k=4, a="x[1] by (1, 1 2:6)", b="u[0] by (1 2:2, 1)"),
         r"x\[1, ...\] reaches 1..9, of 8 elements",
     ),
     (
@@ -508,7 +508,7 @@ RULES = [
     ),
     (
         "both operands of a product count k in the same digits",
-        _product(k=4, a="x[0] by (1, 1 2:2)", b="u[0] by (1, 1 2:1)"),
+        _product(k=4, a="x[0] by (1, 1 2:2)", b="u[0] by (1 2:2, 1)"),
         _product(k=4, a="x[0] by (1, 1 2:2)", b="u[0] by (1, 1)"),
         r"count k by \[2\] and \[\]",
     ),
