@@ -262,9 +262,10 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     # What leaves room in the shared cache is read where it is; more pays for being packed.
     is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
     is_dear = plan.row_tiles >= MANY_READS and _is_far(plan, "right", memory)
-    # Steps of k that span more than the second-level cache meet in a few of its sets.
-    span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
-    is_dear = is_dear or span > memory.l2_bytes
+    if plan.right.row_digits:
+        # Steps of k that span more than the second-level cache meet in a few of its sets.
+        span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
+        is_dear = is_dear or span > memory.l2_bytes
     if right == "copy" and (plan.row_tiles < FEW_READS or not (converts or is_dear or is_large)):
         right = "none"
     return replace(plan, pack_left=left, pack_right=right)

@@ -57,14 +57,35 @@ def test_the_order_of_tiles_follows_the_nearest_cache():
 def test_far_operands_are_packed_by_the_pages_that_are_near():
     wide = {"m": 512, "n": 2048, "k": 128}
     assert plan(TARGET, **wide).pack_right == "copy"
-    large = 1 << 20
-    assert plan(with_memory(near_pages=large, l2_bytes=large), **wide).pack_right == "none"
+    assert plan(with_memory(near_pages=1 << 20), **wide).pack_right == "none"
 
 
-def test_operands_that_span_more_than_the_second_cache_are_packed():
-    wide = {"m": 512, "n": 768, "k": 256}
-    assert plan(TARGET, **wide).pack_right == "copy"
-    assert plan(with_memory(l2_bytes=1 << 20), **wide).pack_right == "none"
+def test_kernels_of_windows_that_span_more_than_the_second_cache_are_packed():
+    m, n, k = 512, 768, 256
+    rows = (
+        Operand(k, 1, 4, column_digits=((64, 64),)),
+        Operand(n, 1, 4, row_digits=((64, 64 * n),)),
+        Operand(n, 1, 4),
+    )
+    large = with_memory(l2_bytes=1 << 20)
+    packed = [
+        plan_contract(m, n, k, dtypes.float32, *rows, target).pack_right
+        for target in (TARGET, large)
+    ]
+    assert packed == ["copy", "none"]
+    # A plain product of as many terms reads its right where it lies.
+    assert plan(TARGET, m=m, n=n, k=k).pack_right == "none"
+
+
+def test_a_transposed_left_that_spans_more_than_the_second_cache_is_packed():
+    m, n, k = 256, 1024, 2048
+    rows = Operand(1, m, 4), Operand(n, 1, 4), Operand(n, 1, 4)
+    small = with_memory(near_pages=1 << 20)
+    large = with_memory(near_pages=1 << 20, l2_bytes=1 << 24)
+    packed = [
+        plan_contract(m, n, k, dtypes.float32, *rows, target).pack_left for target in (small, large)
+    ]
+    assert packed == ["copy", "none"]
 
 
 def test_a_loop_is_written_out_if_the_cache_of_instructions_holds_it():
