@@ -71,7 +71,10 @@ def _times(position: int, threads: int, quick: bool) -> dict[str, Times]:
                 losses[library] = first
                 calls[library] = partial(_step, pipe)
         for library, found in losses.items():
-            assert np.allclose(found, losses["symgrad"], rtol=2e-3), f"{library} differs: {losses}"
+            # Of the first loss: what is left of it after a few steps is made of its last digits.
+            last_digits = 1e-5 * losses["symgrad"][0]
+            is_same = np.allclose(found, losses["symgrad"], rtol=2e-3, atol=last_digits)
+            assert is_same, f"{library} differs: {losses}"
         return interleave(calls, rounds=2 if quick else 15, seconds=0.01 if quick else 0.2)
 
 
