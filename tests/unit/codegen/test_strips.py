@@ -101,6 +101,25 @@ def test_other_loops_count_in_each_iteration(name):
     assert strip_of(loop_of(compiled(*REFUSED[name]))) is None
 
 
+@pytest.mark.parametrize("in_memory", ["counter", "counter and bound"])
+def test_a_counter_or_bound_that_a_called_kernel_reads_is_in_no_strip(in_memory):
+    x = sg.placeholder((40, 40))
+
+    def body(i: sg.Tensor, t: sg.Tensor, y: sg.Tensor) -> tuple[sg.Tensor, ...]:
+        scale = sg.astype(i if in_memory == "counter" else BOUND - i, "float32")
+        return i + 1, t + 1.0, sg.tanh(y @ y) * scale
+
+    last = sg.while_loop(
+        lambda i, t, y: sg.logical_and(i < BOUND, t < LIMIT), body, (START, sg.constant(0.0), x)
+    )
+    step = sg.compile([START, BOUND, LIMIT, x], list(last))
+    assert loop_of(step).registers
+    assert strip_of(loop_of(step)) is None
+    ones = np.ones((40, 40), np.float32)
+    found = step(np.int64(2), np.int64(9), np.float32(5), ones)
+    assert [float(v) for v in found[:2]] == [7, 5]
+
+
 def test_a_strip_polls_before_the_next_and_can_be_stopped():
     step = counted()
     executable = step.executable
