@@ -157,12 +157,24 @@ def _emit_switch(place: CodePlace, switch: SwitchInstr) -> None:
 
 def emit_while(place: CodePlace, loop: WhileInstr) -> None:
     """Emit a loop as blocks of the function that is filled."""
-    strip = strip_of(loop) if place.cycles_left is not None and _cycles(place, loop) else None
+    strip = _strip(place, loop)
     if strip is None:
         iteration = _emit_iterations(place, loop, _I64(0), partial(_poll, loop=loop))
     else:
         iteration = _emit_strips(place, loop, strip)
     _set_count(place, loop.count, iteration)
+
+
+def _strip(place: CodePlace, loop: WhileInstr) -> Strip | None:
+    """Return what ends strips of `loop`, None if it runs in none."""
+    registers = place.registers
+    if registers is None or place.cycles_left is None or not _cycles(place, loop):
+        return None
+    strip = strip_of(loop)
+    # What a kernel that is called reads as well is in memory, where no limit takes its place.
+    if strip is None or strip.counter not in registers or strip.bound not in registers:
+        return None
+    return strip
 
 
 def _emit_iterations(

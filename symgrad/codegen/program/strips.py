@@ -58,13 +58,9 @@ def strip_of(loop: WhileInstr) -> Strip | None:
     launches = [instr for instr in loop.body if isinstance(instr, Launch)]
     if len(launches) < len(loop.body):
         return None
-    held = {register.buffer for register in loop.registers}
     written = Counter(argument for launch in launches for argument in _written(launch))
     steps = {buffer: step for launch in launches for buffer, step in _steps(launch)}
     for counter, bound in _compared(loop.condition[0], loop.test):
-        # What a kernel that is called reads as well is in memory, where no limit takes its place.
-        if not {counter, bound} <= held:
-            continue
         if counter in steps and written[counter] == 1 and not written[bound]:
             return Strip(counter, bound, steps[counter])
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,24 @@ def test_a_loop_in_strips_ends_where_its_condition_says(start, bound, limit, by)
         assert cycles_left(step) == POLL_PERIOD - ((trips - first - 1) % other + 1) * cycles
 
 
+def test_a_loop_within_a_loop_has_strips_of_its_own():
+    def inner(t: sg.Tensor) -> sg.Tensor:
+        _, last = sg.while_loop(
+            lambda i, u: sg.logical_and(i < BOUND, u < LIMIT),
+            lambda i, u: (i + 1, u + 1.0),
+            (START, t),
+        )
+        assert isinstance(last, sg.Tensor)
+        return last
+
+    last = sg.while_loop(
+        lambda j, t: j < OTHER, lambda j, t: (j + 1, inner(t)), (0, sg.constant(0.0))
+    )
+    step = sg.compile(INPUTS, last[1])
+    assert len(set(re.findall(r"strip\.\d+", step.ir("llvm")))) == 1
+    assert float(step(np.int64(0), np.int64(70_000), np.float32(np.inf), np.int64(3))) == 210_000
+
+
 def test_strips_are_of_loops_that_count():
     strip = strip_of(loop_of(COUNTED))
     assert strip is not None
@@ -114,7 +133,7 @@ def test_a_counter_or_bound_that_a_called_kernel_reads_is_in_no_strip(in_memory)
     )
     step = sg.compile([START, BOUND, LIMIT, x], list(last))
     assert loop_of(step).registers
-    assert strip_of(loop_of(step)) is None
+    assert "strip.0" not in step.ir("llvm")
     ones = np.ones((40, 40), np.float32)
     found = step(np.int64(2), np.int64(9), np.float32(5), ones)
     assert [float(v) for v in found[:2]] == [7, 5]
