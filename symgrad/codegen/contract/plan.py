@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.codegen.loops.strided import Digit
+from symgrad.codegen.loops.strided import Digit, run_of, tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 
@@ -105,17 +105,17 @@ class ContractPlan:
     @property
     def row_run(self) -> int:
         """Rows that are evenly apart: all of them, or those of one step of the second digit."""
-        return _run(self.left.row_digits, self.rows)
+        return run_of(self.left.row_digits, self.rows)
 
     @property
     def column_run(self) -> int:
         """Columns that are evenly apart, as `row_run` says it of rows."""
-        return _run(self.right.column_digits, self.columns)
+        return run_of(self.right.column_digits, self.columns)
 
     @property
     def k_run(self) -> int:
         """Terms of the sums that are evenly apart in both operands."""
-        return _run(self.left.column_digits, self.k)
+        return run_of(self.left.column_digits, self.k)
 
     @property
     def tiles_of_run(self) -> int:
@@ -123,7 +123,7 @@ class ContractPlan:
 
     @property
     def row_tiles(self) -> int:
-        return self.rows // max(self.row_run, 1) * self.tiles_of_run
+        return tiles_along(self.left.row_digits, self.rows, self.tile_rows)
 
     @property
     def tall_tiles(self) -> int:
@@ -136,7 +136,7 @@ class ContractPlan:
 
     @property
     def panels(self) -> int:
-        return self.columns // max(self.column_run, 1) * self.panels_of_run
+        return tiles_along(self.right.column_digits, self.columns, self.tile_columns)
 
     @property
     def edge_columns(self) -> int:
@@ -220,10 +220,6 @@ class ContractPlan:
             f"{self.method}({self.tile_rows}x{self.tile_columns}) along {self.vector_axis}"
             f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({packed})"
         )
-
-
-def _run(digits: tuple[Digit, ...], extent: int) -> int:
-    return digits[0][0] if digits else extent
 
 
 def _aligned(size: int) -> int:

@@ -20,6 +20,7 @@ from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
 from symgrad.codegen.loops.strided import Modulus as Modulus
 from symgrad.codegen.loops.strided import Quotient as Quotient
 from symgrad.codegen.loops.strided import StridedOperand as StridedOperand
+from symgrad.codegen.loops.strided import tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import Bound
 
@@ -295,8 +296,10 @@ class Product:
             return 1
         high, wide = self.blocking.tile
         is_high = (self.parallel.axis == "n") == (self.blocking.along == "m")
-        extent = (self.rows if self.parallel.axis == "m" else self.columns)[1]
-        tiles = -(-extent // (high if is_high else wide))
+        along_m = self.parallel.axis == "m"
+        digits = self.lhs.row_digits if along_m else self.rhs.column_digits
+        extent = (self.rows if along_m else self.columns)[1]
+        tiles = tiles_along(digits, extent, high if is_high else wide)
         return max(1, -(-tiles // self.parallel.tiles))
 
 

@@ -70,6 +70,17 @@ def walk(stride: int, digits: tuple[Digit, ...], extent: int) -> list[tuple[int,
     return [(place, end // place, by) for (place, by), end in zip(lowest, ends, strict=True)]
 
 
+def run_of(digits: tuple[Digit, ...], extent: int) -> int:
+    """Return how many steps along an axis, from each that begins a digit, are evenly apart."""
+    return digits[0][0] if digits else extent
+
+
+def tiles_along(digits: tuple[Digit, ...], extent: int, size: int) -> int:
+    """Return how many tiles of `size` steps at most there are along an axis: none in two runs."""
+    run = run_of(digits, extent)
+    return extent // max(run, 1) * -(-run // size)
+
+
 def walked(stride: int, digits: tuple[Digit, ...], extent: int) -> np.ndarray[Any, Any]:
     """Return how far each step along an axis is from the first."""
     steps, total = np.arange(extent), np.zeros(extent, np.int64)

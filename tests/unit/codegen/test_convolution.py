@@ -139,6 +139,27 @@ def test_threads_change_no_bit(name, product):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("threads", [3, 4])
+def test_parts_for_threads_have_all_runs_that_are_shorter_than_a_tile(threads):
+    x = sg.placeholder((1, 1, 34, 3), "float64")
+    kernel = np.random.default_rng(0).normal(size=(3, 1, 2, 2))
+    y = conv_general(
+        x, sg.constant(kernel), strides=(1, 1), dilation=(1, 1), groups=1, layout="NCHW"
+    )
+    graph, given = Graph(y, [x]), np.random.default_rng(1).normal(size=x.shape)
+    cut = compile_for(graph, "x86-64-v3", threads=Threads(threads, least_cycles=0))
+    (product,) = (
+        s for k in cut.program.kernels for s in statements(k.body) if isinstance(s, Product)
+    )
+    assert product.lhs.row_digits
+    plan = product_plan(product, target_named("x86-64-v3"))
+    assert product.parallel is not None
+    tiles = plan.panels if product.parallel.axis == plan.vector_axis else plan.row_tiles
+    assert product.parts == -(-tiles // product.parallel.tiles) > 1
+    found = run_native(cut, [given]).outputs[0]
+    np.testing.assert_allclose(found, run_reference(graph, [given]).outputs[0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("product", ALL)
 @pytest.mark.parametrize("name", ["rows in runs", "strided", "channels first"])
 def test_no_array_of_windows_is_in_memory(name, product):
