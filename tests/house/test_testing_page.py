@@ -20,9 +20,9 @@ from tests.support.fuzz_families import FAMILIES, THREADS, variant_in_turn, vari
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
-SEEDS = {"ops": 100, "training": 20, "control": 500, "recurrences": 60}
+SEEDS = {"ops": 100, "training": 20, "control": 500, "recurrences": 60, "layers": 80}
 # Programs with graphs in one another take long to build, and some pairs are rare.
-FEWER_SEEDS = SEEDS | {"control": 48}
+FEWER_SEEDS = SEEDS | {"control": 48, "layers": 40}
 
 
 def _visit(graph: Graph, around: str) -> Iterator[tuple[str, str]]:
@@ -91,6 +91,11 @@ def test_every_structure_is_met_within_every_structure_with_graphs_of_its_own():
     first_region = len(FAMILIES)
     missing = [s for s, marks in _table().items() if not all(marks[first_region:])]
     assert missing == []
+
+
+def test_layers_have_windows_of_every_kind():
+    met_ops = {n.op for seed in range(16) for n in FAMILIES["layers"].program(seed)[0].nodes}
+    assert {"convolution", "first_max"} <= met_ops
 
 
 def test_each_target_runs_with_each_number_of_threads_and_each_kind_of_memory():

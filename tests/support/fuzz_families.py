@@ -24,6 +24,7 @@ from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.passes.loops.prune_loops import prune_loops
 from tests.support.floors import TARGETS, Memory, Variant
 from tests.support.guard_pages import Side
+from tests.support.layer_programs import random_layers
 from tests.support.loop_programs import random_loop
 from tests.support.networks import random_network
 from tests.support.strategies import random_graph
@@ -114,6 +115,12 @@ def random_recurrence(seed: int) -> Program:
     return prune_loops(merge_loops(graph)), inputs
 
 
+def random_network_of_layers(seed: int) -> Program:
+    """Return a network on images or sequences with gradients of its inputs and weights."""
+    graph, inputs = random_layers(seed, _FLOATS[seed % 2])
+    return share_calls(prune_loops(merge_loops(graph))), inputs
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -121,6 +128,7 @@ FAMILIES = {
         Family("training", random_training),
         Family("control", random_control, slack=100.0),
         Family("recurrences", random_recurrence, slack=10.0),
+        Family("layers", random_network_of_layers, slack=100.0),
     )
 }
 
