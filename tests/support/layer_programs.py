@@ -185,7 +185,7 @@ def _norm(net: _Net, x: Tensor) -> Tensor:
         return sg.nn.layer_norm(x, factor, epsilon=0.1)
     if kind == 1:
         return sg.nn.rms_norm(x, factor, epsilon=0.1)
-    if kind == 2:
+    if kind == 2 or math.prod(_sizes(x)) == channels:  # one element a channel has no deviation
         return sg.nn.group_norm(x, _divisor(net, channels), factor, epsilon=0.1)
     return sg.nn.batch_norm(x, factor, None, training=True, epsilon=0.1)[0]
 
