@@ -108,8 +108,10 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 # differs between them: two multiply-adds and two loads a cycle, the price of packing by kind, of a
 # tile and of the epilogue. Caches are not modelled; the plan sizes its blocks to them.
 
-# Reads of an element, each from another panel or tile, from which on packing it may pay.
+# Reads of an element, each from another panel or tile, from which on packing it may pay: of one of
+# the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.
 MANY_READS = 16
+SEVERAL_READS = 8
 # Below it never pays; from here on where its steps of k crowd a few sets of the cache.
 FEW_READS = 4
 # Blocks of k from which on a sum is long.
@@ -122,6 +124,8 @@ SHORT_OPERAND = 8
 FEW_STREAMS = 2
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
+# A step of k of the left whose elements lie on another page than those of the step before.
+_OTHER_PAGE = 6.0
 # A row of a tile begins on another line of the result.
 _ROW = 2.0
 # Finding where the next terms of a sum are that are counted in digits, in both operands.
@@ -173,6 +177,11 @@ def dotting_cycles(
 def packing_cycles(how: str, elements: int) -> float:
     """Return the cycles of packing `elements` of an operand."""
     return _PACKING[how] * elements
+
+
+def page_cycles(steps: int) -> float:
+    """Return the cycles of waiting for elements of the left, in `steps` that each meet a page."""
+    return _OTHER_PAGE * steps
 
 
 def epilogue_cycles(rows: int, columns: int, width: int, stride: int) -> float:

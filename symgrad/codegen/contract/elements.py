@@ -110,6 +110,16 @@ def declare(module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Ty
     return known or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
+def prefetch(
+    builder: ir.IRBuilder, pointer: ir.Value, *, is_write: bool, is_near: bool = True
+) -> None:
+    """Ask the nearest cache, or the next one, for a line, which need not be anyone's."""
+    word = ir.IntType(32)
+    kinds = [POINTER, word, word, word]
+    function = declare(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)
+    builder.call(function, [pointer, word(int(is_write)), word(3 if is_near else 2), word(1)])
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """Elements of `stored` in memory, read as elements of `compute` on `target`."""
@@ -153,6 +163,12 @@ class Elements:
             item = builder.load(place, typ=self.memory_type, align=self.stored.itemsize)
             read = builder.insert_element(read, item, ir.Constant(_LANE, lane))
         return self._convert(builder, read, width)
+
+    def prefetch(self, builder: ir.IRBuilder, pointer: ir.Value, count: int) -> None:
+        """Ask the second-level cache for the lines of `count` adjacent elements."""
+        for start in range(0, count, self.target.memory.line_bytes // self.stored.itemsize):
+            line = self.address(builder, pointer, index(start))
+            prefetch(builder, line, is_write=False, is_near=False)
 
     def _has_masked_load(self, width: int) -> bool:
         if "x86_64" not in self.target.triple or width * self.stored.itemsize < 16:

@@ -37,7 +37,9 @@ class Microkernel:
     columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
     flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
     that are added up in turns, enough to keep the multiply-add units busy. Only `piece` steps of k
-    lie evenly where it is given: then the kernel finds the next ones by the digits of k.
+    lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
+    processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
+    steps before it is read; 0 says that nothing is.
     """
 
     rows: int
@@ -53,6 +55,8 @@ class Microkernel:
     is_empty: bool
     chains: int
     piece: int | None = None
+    left_ahead: int = 0
+    right_ahead: int = 0
 
     @property
     def vectors(self) -> int:
@@ -235,6 +239,7 @@ def _emit_step(
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right."""
     dtype = kernel.left.compute
+    _emit_prefetching(builder, kernel, left, right, step)
     along = kernel.right.address(builder, right, builder.mul(step, index(kernel.right_k.stride)))
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
@@ -250,6 +255,22 @@ def _emit_step(
             total = sums[i * kernel.vectors + j]
             added.append(multiply_add(builder, dtype, item, values, total))
     return added
+
+
+def _emit_prefetching(
+    builder: ir.IRBuilder, kernel: Microkernel, left: ir.Value, right: ir.Value, step: ir.Value
+) -> None:
+    """Ask for what later steps of k read on other pages."""
+    if kernel.left_ahead:
+        later = builder.add(step, index(kernel.left_ahead))
+        offset = builder.mul(later, index(kernel.left_k.stride))
+        place = kernel.left.address(builder, left, offset)
+        kernel.left.prefetch(builder, place, kernel.rows)
+    if kernel.right_ahead:
+        later = builder.add(step, index(kernel.right_ahead))
+        offset = builder.mul(later, index(kernel.right_k.stride))
+        place = kernel.right.address(builder, right, offset)
+        kernel.right.prefetch(builder, place, kernel.columns)
 
 
 def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:

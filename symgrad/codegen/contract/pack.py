@@ -31,6 +31,7 @@ class PanelPacker:
 
     Elements lie `across` apart across the panel and `along` apart along k. No block of k has
     less than `fewest` steps; it is below `lanes` only if k is. Packed lines are `line` apart.
+    What the processor does not fetch ahead is asked for `ahead` steps before, if not 0.
     """
 
     how: Packing
@@ -42,6 +43,7 @@ class PanelPacker:
     fewest: int
     line: int
     elements: Elements
+    ahead: int = 0
 
 
 def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.Function:
@@ -67,6 +69,9 @@ def _emit_steps(
     """Pack one step of k after the other, a vector at a time."""
     with counted_loop(builder, index(0), k) as step:
         base = packer.elements.address(builder, source, builder.mul(step, index(packer.along)))
+        if packer.ahead and packer.across == 1:
+            later = packer.elements.address(builder, base, index(packer.ahead * packer.along))
+            packer.elements.prefetch(builder, later, packer.count)
         for start in range(0, packer.count, packer.lanes):
             count = min(packer.lanes, packer.count - start)
             if packer.across == 1:

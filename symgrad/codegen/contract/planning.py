@@ -8,7 +8,6 @@ strides. Nothing depends on values.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.target import MemoryHierarchy, Target
@@ -17,11 +16,13 @@ from symgrad.cost_model import (
     FEW_STREAMS,
     LONG_SUM,
     MANY_READS,
+    SEVERAL_READS,
     SHORT_BLOCK,
     SHORT_OPERAND,
     dotting_cycles,
     epilogue_cycles,
     packing_cycles,
+    page_cycles,
     tiling_cycles,
 )
 from symgrad.graph import dtypes
@@ -156,6 +157,9 @@ def _plan_tiles(
         packed = _pack_panels(shape, memory)
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         cycles += _surrounding_cycles(packed, stride)
+        if _is_far(packed, memory) and packed.left.row_stride == 1:
+            panels = packed.panels if packed.pack_left == "none" else 1
+            cycles += page_cycles(packed.row_tiles * packed.k * panels)
         ways.append((cycles, _choose_blocks(packed, memory)))
     return ways
 
@@ -202,7 +206,7 @@ def _choose_width(columns: int, lanes: int) -> int:
 def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
     size_of = plan.compute.itemsize
-    whole, part = memory.far_terms if _is_far(plan, "left", memory) else memory.near_terms
+    whole, part = memory.far_terms if _is_far(plan, memory) else memory.near_terms
     if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
         # Few results of long sums: what is read of the right for them stays in the cache, too.
         part = min(part, max(plan.lanes, memory.l2_bytes // (2 * plan.columns * size_of)))
@@ -249,11 +253,12 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
 
     The left is read element by element and the right in vectors that must lie along it. Where that
     is possible, packing pays if elements have to be converted, or are read often and lie by
-    themselves: each step of k on another page, on few lines of the first-level cache.
+    themselves: each step of k further on than a processor fetches ahead, for the left on another
+    page, and so on few lines of the first-level cache.
     """
     converts = plan.dtype != plan.compute
     left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
-    is_dear = plan.panels >= MANY_READS and _is_far(plan, "left", memory)
+    is_dear = plan.panels >= MANY_READS and _is_far(plan, memory)
     span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
     is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
     if not (converts or is_dear):
@@ -261,7 +266,9 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
     # What leaves room in the shared cache is read where it is; more pays for being packed.
     is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
-    is_dear = plan.row_tiles >= MANY_READS and _is_far(plan, "right", memory)
+    step = abs(plan.right.row_stride) * plan.dtype.itemsize
+    is_followed = plan.k < memory.near_pages or step < memory.followed_bytes
+    is_dear = plan.row_tiles >= SEVERAL_READS and not is_followed
     if plan.right.row_digits:
         # Steps of k that span more than the second-level cache meet in a few of its sets.
         span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
@@ -271,10 +278,9 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     return replace(plan, pack_left=left, pack_right=right)
 
 
-def _is_far(plan: ContractPlan, side: Literal["left", "right"], memory: MemoryHierarchy) -> bool:
-    """Return whether each of many steps of k lies on another page."""
-    stride = plan.left.column_stride if side == "left" else plan.right.row_stride
-    apart = abs(stride) * plan.dtype.itemsize
+def _is_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether each of many steps of k lies on another page in the left."""
+    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
     return plan.k >= memory.near_pages and apart >= memory.page_bytes
 
 

@@ -1,18 +1,14 @@
-"""GEMM plan of a product, and the software prefetch of what its epilogue reads.
+"""GEMM plan of a product, and the loads of its epilogue that want a software prefetch.
 
 Shapes and strides decide on the plan.
 """
 
 from __future__ import annotations
 
-from llvmlite import ir
-
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import Let, Load, Product, Store, StridedOperand
 from symgrad.codegen.target import Target
-
-_PREFETCH = "llvm.prefetch.p0"
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
@@ -61,16 +57,6 @@ def loads_to_prefetch(product: Product, plan: ContractPlan, target: Target) -> l
     if plan.rows * plan.columns * plan.compute.itemsize < 2 * target.memory.l2_bytes:
         return []
     return [load for load in loads_by_element(product) if load.index.coefficient(along) == 1]
-
-
-def emit_prefetch(builder: ir.IRBuilder, pointer: ir.Value) -> None:
-    """Emit a hint that the line at `pointer` is going to be read and written."""
-    flag = ir.IntType(32)
-    signature = ir.FunctionType(ir.VoidType(), [ir.PointerType(), flag, flag, flag])
-    known = builder.module.globals.get(_PREFETCH)
-    function = known or ir.Function(builder.module, signature, _PREFETCH)
-    # For writing, to be kept in all caches, and not code.
-    builder.call(function, [pointer, flag(1), flag(3), flag(1)])
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:

@@ -129,7 +129,20 @@ def _microkernel(
         is_empty=plan.k == 0,
         chains=_chains(sums, plan.k_run, left.target),
         piece=plan.k_piece if plan.has_pieces else None,
+        left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
+        right_ahead=_steps_ahead(plan, right_k.stride, right),
     )
+
+
+def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
+    """Return how many steps of k before it is read an operand is asked for; 0 if it is not.
+
+    That is where steps lie far apart, and are so many that most are not the first ones.
+    """
+    memory = elements.target.memory
+    is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
+    steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
+    return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
 
 
 def _chains(sums: int, k: int, target: Target) -> int:
@@ -171,4 +184,5 @@ def _packer(
         fewest=plan.k_piece if plan.has_pieces else plan.k - (plan.k_blocks - 1) * plan.block_k,
         line=plan.block_k,
         elements=stored,
+        ahead=_steps_ahead(plan, panel.row_stride, stored),
     )

@@ -14,9 +14,9 @@ from functools import partial
 from llvmlite import ir
 
 from symgrad.codegen.contract import emit_contract
-from symgrad.codegen.contract.elements import counted_loop
+from symgrad.codegen.contract.elements import counted_loop, prefetch
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.products import emit_prefetch, loads_to_prefetch, product_plan
+from symgrad.codegen.contract.products import loads_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
@@ -382,10 +382,10 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
 
     loads = loads_to_prefetch(product, plan, scope.target)
 
-    def prefetch(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> None:
+    def ask(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> None:
         inside = at(builder, row, column)
         for load in loads:
-            emit_prefetch(builder, emit_pointer(inside, load.buffer, load.index))
+            prefetch(builder, emit_pointer(inside, load.buffer, load.index), is_write=True)
 
     builder = scope.builder
     scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
@@ -395,5 +395,5 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         region = part_region(builder, plan, share.axis, share.tiles, scope.part)
     lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
     rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)
-    ahead = prefetch if loads else None
+    ahead = ask if loads else None
     emit_contract(builder, plan, lhs, rhs, scratch, scope.target, epilogue, region, ahead)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import counted_loop, index, shuffle, splat
-from symgrad.codegen.sorting.elements import Item, prefetch, unzipped, zipped
+from symgrad.codegen.contract.elements import counted_loop, index, prefetch, shuffle, splat
+from symgrad.codegen.sorting.elements import Item, unzipped, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore
 from symgrad.codegen.sorting.networks import emit_network
 

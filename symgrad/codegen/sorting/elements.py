@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import POINTER, declare, shuffle
+from symgrad.codegen.contract.elements import POINTER, shuffle
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.plan import SortPlan
 
@@ -172,14 +172,6 @@ def unzipped(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Valu
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
     even = [shuffle(builder, a, b, list(range(0, 2 * width, 2))) for a, b in pairs]
     return even + [shuffle(builder, a, b, list(range(1, 2 * width, 2))) for a, b in pairs]
-
-
-def prefetch(builder: ir.IRBuilder, pointer: ir.Value, *, is_write: bool) -> None:
-    """Ask the nearest cache for the line at an address, which need not be anyone's."""
-    word = ir.IntType(32)
-    kinds = [POINTER, word, word, word]
-    function = declare(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)
-    builder.call(function, [pointer, word(int(is_write)), word(3), word(1)])
 
 
 # --------------------------------------------------------------------------------- two vectors

@@ -9,6 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.program.language import Instr, ScanInstr, WhileInstr
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.target import MemoryHierarchy, Target, target_named
@@ -61,7 +62,7 @@ def test_far_operands_are_packed_by_the_pages_that_are_near():
 
 
 def test_kernels_of_windows_that_span_more_than_the_second_cache_are_packed():
-    m, n, k = 512, 768, 256
+    m, n, k = 56, 768, 256  # so few rows that a plain product does not pack
     rows = (
         Operand(k, 1, 4, column_digits=((64, 64),)),
         Operand(n, 1, 4, row_digits=((64, 64 * n),)),
@@ -75,6 +76,32 @@ def test_kernels_of_windows_that_span_more_than_the_second_cache_are_packed():
     assert packed == ["copy", "none"]
     # A plain product of as many terms reads its right where it lies.
     assert plan(TARGET, m=m, n=n, k=k).pack_right == "none"
+
+
+def test_a_right_is_packed_where_many_tiles_read_what_no_processor_follows():
+    wide = {"m": 512, "n": 256, "k": 512}
+    followed = with_memory(followed_bytes=2048)
+    assert [plan(t, **wide).pack_right for t in (TARGET, followed)] == ["copy", "none"]
+    assert plan(TARGET, **wide | {"m": 32}).pack_right == "none"  # of few tiles
+    assert plan(TARGET, **wide | {"n": 192}).pack_right == "none"  # steps of 768 bytes
+    assert plan(TARGET, **wide | {"k": 32}).pack_right == "none"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "steps", "count"),
+    [
+        (((8, 128), (128, 512)), 16, 3),  # of the right, three lines a step
+        (((8, 128), (128, 512)), 0, 0),
+        (((8, 128), (128, 64)), 16, 0),  # the processor follows steps of 256 bytes
+        (((8, 16), (16, 512)), 16, 0),  # all steps are the first ones
+    ],
+)
+def test_what_no_processor_follows_is_asked_for_some_steps_before(shapes, steps, count):
+    a, b = (sg.placeholder(shape, name=name) for shape, name in zip(shapes, "ab", strict=True))
+    target = with_memory(steps_ahead=steps)
+    module = emit_module(program_from(sg.matmul(a, b)), target)
+    (tile, *_) = [f for f in str(module).split("define ") if '@"contract.tile' in f.split("\n")[0]]
+    assert tile.count('call void @"llvm.prefetch') == count
 
 
 def test_a_transposed_left_that_spans_more_than_the_second_cache_is_packed():
