@@ -113,7 +113,7 @@ def declare(module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Ty
 def prefetch(
     builder: ir.IRBuilder, pointer: ir.Value, *, is_write: bool, is_near: bool = True
 ) -> None:
-    """Ask the nearest cache, or the next one, for a line, which need not be anyone's."""
+    """Software prefetch: ask the nearest cache, or the next one, for the line at an address."""
     word = ir.IntType(32)
     kinds = [POINTER, word, word, word]
     function = declare(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)
