@@ -51,11 +51,13 @@ class Drafts:
         specs: Specs,
         first_status: int,
         carried: Sequence[tuple[int, int]],
+        again: frozenset[Tensor] = frozenset(),
     ) -> None:
         self.graph = graph
         self.specs = specs
         self.first_status = first_status
         self.carried = carried
+        self.again = again  # computed by each group that wants it
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []
@@ -65,6 +67,7 @@ class Drafts:
         self.wanted: dict[Tensor, dict[int, Draft]] = {}
         self.in_memory = {root: IS_RESULT for root in graph.roots}
         self.repeated: set[Tensor] = set()  # used once for each element of a larger tensor
+        self.shared: set[Tensor] = set()  # in memory only because several groups want it
         self.reasons: dict[Tensor, str] = {}
 
     def traits(self, node: Node) -> Traits:

@@ -26,6 +26,7 @@ from symgrad.passes.fusion.draft import Draft, Drafts, only_adds_ones, only_spli
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
+from symgrad.passes.fusion.recompute import cheap_again
 
 
 def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:
@@ -35,12 +36,19 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
     `carried` are pairs of an output and an input whose next value it is, in the body of a loop.
     """
     specs = {node: kernel_spec(node) for node in graph.nodes}
-    drafts = Drafts(graph, specs, first_status, carried)
+    drafts = _drafted(Drafts(graph, specs, first_status, carried))
+    again = cheap_again(drafts)
+    if again:
+        drafts = _drafted(Drafts(graph, specs, first_status, carried, again))
+    return order_groups(drafts)
+
+
+def _drafted(drafts: Drafts) -> Drafts:
     _assign_from_users(drafts)
     merge_from_operands(drafts, MAX_NODES)
-    if carried:
+    if drafts.carried:
         merge_siblings(drafts, MAX_NODES)
-    return order_groups(drafts)
+    return drafts
 
 
 def _assign_from_users(drafts: Drafts) -> None:
@@ -107,7 +115,9 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
             f"it is repeated along an axis and costs {flops} flops an element, "
             f"more than {CHEAP_FLOPS}"
         )
-    if len(wanted) > 1 and (flops or checked_axes(spec)):
+    if len(wanted) > 1 and (flops or checked_axes(spec)) and output not in drafts.again:
+        if not checked_axes(spec):
+            drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"

@@ -1,0 +1,83 @@
+"""Recomputation in fusion: what several kernels use and each may as well compute for itself.
+
+A tensor that costs a few flops and is made of one other of its size, which is in memory anyway, and
+of smaller ones, as `x - mean` is, is cheaper to compute again than to write once: whoever uses it
+reads as much. The first draft of a partition says what is in memory; these tensors are then left
+out of it in the second. Not so what is made of an old value that is written over: whatever read it
+later would keep the update from being in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY
+from symgrad.graph.node import Tensor
+from symgrad.graph.structures import Map, View
+from symgrad.passes.costs import flops_per_element
+from symgrad.passes.fusion.draft import Drafts
+
+_MOST = 16  # tensors between the two: a bound on how far is looked
+
+
+def cheap_again(drafts: Drafts) -> frozenset[Tensor]:
+    """Return what is in memory only for several kernels, and what these had better compute."""
+    read = set(drafts.roots).union(
+        *(drafts.read_from_memory(d) for d in drafts.all if d.merged_into is None)
+    )
+    held = {drafts.stored(t) for t in read}
+    written = {update.variable.state for update in drafts.graph.updates}
+    overwritten = {t for t in held if t.node.attrs.get("state") in written}
+    overwritten |= {drafts.graph.inputs[input_] for _, input_ in drafts.carried}
+    again: set[Tensor] = set()
+    for tensor in sorted(drafts.shared & held, key=lambda t: drafts.position[t.node]):
+        made_of = _only_source(drafts, tensor, held)
+        if made_of is not None and made_of.source not in overwritten:
+            again |= made_of.between
+            held -= made_of.between
+    return frozenset(again)
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeOf:
+    """The tensor in memory that another is made of, and what is computed on the way."""
+
+    source: Tensor
+    between: set[Tensor]
+
+
+def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | None:
+    """Return the one tensor of `held` as large as `tensor` that it is cheaply made of, or None."""
+    sources: set[Tensor] = set()
+    flops, pending, seen = 0, [tensor], {tensor}
+    while pending:
+        made = pending.pop()
+        flops += flops_per_element(made.node, drafts.specs[made.node])
+        if not _is_in_place_order(drafts, made) or flops > CHEAP_FLOPS or len(seen) > _MOST:
+            return None
+        for operand in made.node.inputs:
+            if operand.type.count * FEW_OF_MANY <= tensor.type.count:
+                continue
+            if drafts.stored(operand) in held:
+                sources.add(drafts.stored(operand))
+            elif operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+    if len(sources) != 1 or tensor in drafts.repeated:
+        return None
+    (source,) = sources
+    is_alike = source.type.count == tensor.type.count
+    return _MadeOf(source, seen) if is_alike and _size(source) <= _size(tensor) else None
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.dtype.numpy.itemsize
+
+
+def _is_in_place_order(drafts: Drafts, tensor: Tensor) -> bool:
+    """Return whether elements are computed of those at the same position, or of repeated ones."""
+    spec = drafts.specs[tensor.node]
+    if isinstance(spec, Map):
+        return bool(tensor.node.inputs)
+    (operand, *_) = tensor.node.inputs or (tensor,)
+    return isinstance(spec, View) and operand.type.count < tensor.type.count

@@ -1,0 +1,73 @@
+"""What several kernels use and each computes again, and what stays in memory for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+import symgrad as sg
+from symgrad.graph.graph import Graph, Update
+from symgrad.graph.node import Tensor
+from symgrad.passes.fusion.fuse import fuse
+
+X, Y = sg.placeholder((32, 64)), sg.placeholder((32, 64))
+TALL = sg.placeholder((64, 32))
+ROW = sg.placeholder((64,))
+W = sg.variable(sg.run(sg.ones((32, 64))), name="w")
+
+
+def _groups(shared: Tensor, inputs: Sequence[Tensor], updates: Sequence[Update] = ()) -> int:
+    """Return how many kernels it takes to sum `shared` along one axis and then along the other."""
+    return len(fuse(Graph([sg.sum(shared, 0), sg.sum(sg.tanh(shared), 1)], inputs, updates)).groups)
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        lambda: X - ROW,
+        lambda: (X - ROW) * 2 + 1,
+        lambda: sg.reshape(X, (8, 4, 64)) - ROW,
+        lambda: W * ROW,
+        lambda: X * X,
+    ],
+    ids=["centred", "chain", "reshaped", "variable", "square"],
+)
+def test_what_is_cheaply_made_of_one_tensor_is_computed_by_each_kernel(
+    shared: Callable[[], Tensor],
+) -> None:
+    tensor = shared()
+    assert _groups(tensor, [X, ROW]) == 2
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        lambda: sg.tanh(X),
+        lambda: X + Y,
+        lambda: ((((X - ROW) * 2 + 1) * ROW) - ROW) * ROW,
+        lambda: TALL.T - ROW,
+        lambda: sg.astype(X, "bfloat16") * 2,
+    ],
+    ids=["costly", "two", "long", "moved", "wider"],
+)
+def test_what_costs_more_than_it_saves_is_in_memory_for_all(
+    shared: Callable[[], Tensor],
+) -> None:
+    assert _groups(shared(), [X, ROW, Y, TALL]) == 3
+
+
+def test_an_old_value_is_read_before_it_is_written_over() -> None:
+    moved = W - ROW
+    assert _groups(moved, [ROW], [Update(W, W * 2)]) == 4
+
+
+def test_a_layer_norm_and_its_gradient_keep_no_deviations() -> None:
+    x, g = sg.placeholder((64, 256)), sg.placeholder((64, 256))
+    scale = sg.variable(sg.run(sg.ones(256)), name="scale")
+    y = sg.nn.layer_norm(x, scale, scale)
+    step = sg.compile([x, g], [y, *sg.gradients(y, [x, scale], grad_ys=g)])
+    whole = [b for b in step.memory.buffers if b.bytes >= 64 * 256 * 4]
+    assert len(step.kernels) == 8
+    # The one that is left is the gradient before its mean is taken away.
+    assert len(whole) == 1
