@@ -98,7 +98,7 @@ class _Server:
         return True
 
     def _run(self, mutant: Mutant, items: Sequence[pytest.Item], tests: Tests) -> int:
-        if not _put_in_place(mutant, self._copy):
+        if not put_in_place(mutant, self._copy):
             return _NOT_RUN
         plugin = _OneByOne(self._copy, tests)
         manager = items[0].config.pluginmanager
@@ -110,8 +110,11 @@ class _Server:
         return 0
 
 
-def _put_in_place(mutant: Mutant, copy: Path) -> bool:
-    """Give the functions of a file the code of its mutant; return whether that is all."""
+def put_in_place(mutant: Mutant, copy: Path) -> bool:
+    """Give the functions of a file the code of its mutant; return whether that is all.
+
+    It is not where no function has the code that differs, as after a decorator made another of it.
+    """
     path = copy / mutant.path
     source = path.read_bytes()
     changed = changed_functions(
@@ -119,15 +122,19 @@ def _put_in_place(mutant: Mutant, copy: Path) -> bool:
     )
     if changed is None:
         return False
+    gc.unfreeze()  # what tests have frozen is not listed
+    is_found = False
     for function in gc.get_objects():
         if isinstance(function, FunctionType) and function.__code__.co_filename == str(path):
-            new = changed.get(_place(function.__code__))
+            old = function.__code__
+            new = changed.get(_place(old))
             if new is None:
                 continue
-            if new.co_freevars != function.__code__.co_freevars:
+            if new.co_freevars != old.co_freevars:
                 return False
+            is_found |= new != old
             function.__code__ = new
-    return True
+    return is_found
 
 
 def _place(code: CodeType) -> object:

@@ -1,8 +1,11 @@
 """Mutants are one token of code, of a kind that is listed; one stays the same if its line does."""
 
+import gc
+import importlib.util
+
 import pytest
 
-from tools.mutant_runs import changed_functions
+from tools.mutant_runs import changed_functions, put_in_place
 from tools.mutants import called_on_import, draw, mutants_of
 
 FUNCTION = "def f(a, b):\n    {}\n"
@@ -106,6 +109,23 @@ def test_only_what_is_in_functions_is_put_in_their_place(new, is_of_functions):
     old = compile("def f(a=1): return 2\ng = lambda: 1\n", "a.py", "exec")
     changed = changed_functions(old, compile(new, "a.py", "exec"))
     assert (changed is not None) == is_of_functions
+
+
+@pytest.mark.parametrize(("kept", "is_put"), [("f = f", True), ("f = None", False)])
+def test_a_mutant_is_put_into_functions_that_are_there_also_frozen_ones(tmp_path, kept, is_put):
+    source = f"def f(a): return a + 1\n{kept}\n"
+    file = tmp_path / "a.py"
+    file.write_text(source)
+    spec = importlib.util.spec_from_file_location("a", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    gc.collect()
+    gc.freeze()  # as tests do with all that they import
+    (mutant,) = [m for m in mutants_of("a.py", source.encode()) if m.before == "+"]
+    assert put_in_place(mutant, tmp_path) == is_put
+    assert not is_put or module.f(3) == 2
 
 
 def test_what_is_called_on_import_is_found():
