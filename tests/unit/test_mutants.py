@@ -126,6 +126,7 @@ def test_a_mutant_is_put_into_functions_that_are_there_also_frozen_ones(tmp_path
     (mutant,) = [m for m in mutants_of("a.py", source.encode()) if m.before == "+"]
     assert put_in_place(mutant, tmp_path) == is_put
     assert not is_put or module.f(3) == 2
+    gc.freeze()  # for the tests behind this one
 
 
 def test_what_is_called_on_import_is_found():
