@@ -154,3 +154,13 @@ def test_special_pairs_give_what_the_standard_says(name, dtype, evaluator):
 def test_special_elements_give_along_axes_what_the_standard_says(name, evaluator):
     call, operands, expected = _REDUCED[name]
     _assert_gives(evaluator, "float32", call, operands, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_infinities_are_replaced_by_the_limits_of_their_dtype(dtype):
+    given = np.array([INF, -INF, NAN, -0.0, 3.0], dtype)
+    found = sg.run(sg.nan_to_num(sg.constant(given)))
+    np.testing.assert_array_equal(found, np.nan_to_num(given))
+    np.testing.assert_array_equal(
+        sg.run(sg.nan_to_num(sg.constant(given), 7.0, 8.0, 9.0)), [8, 9, 7, 0, 3]
+    )

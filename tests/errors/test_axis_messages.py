@@ -15,6 +15,7 @@ C = sg.placeholder((2, 3, 4), name="c")
 N = sg.placeholder((None,), name="n")
 I = sg.placeholder((5,), "int64", name="i")  # noqa: E741 - an integer
 ONE: Any = F  # what a type checker would refuse first
+NO_NUMBER: Any = V
 
 _ROWS = [
     (
@@ -23,6 +24,22 @@ _ROWS = [
         "concat: f32[3, 4] is one tensor, and a list of tensors is",
     ),
     (lambda: sg.stack(ONE), TypeError, "stack: f32[3, 4] is one tensor"),
+    (
+        lambda: sg.stack([F, V]),
+        ValueError,
+        "stack: ranks differ: 2 of operand 0: f32[3, 4], 1 of operand 1: f32[5]",
+    ),
+    (lambda: sg.matmul(V, F), ValueError, "matmul: inner sizes differ: 5 in a: f32[5], 3 in b"),
+    (
+        lambda: sg.nan_to_num(F, 0.0, NO_NUMBER),
+        TypeError,
+        "nan_to_num: posinf: f32[5] is no number",
+    ),
+    (
+        lambda: sg.nan_to_num(F, neginf=NO_NUMBER),
+        TypeError,
+        "nan_to_num: neginf: f32[5] is no number",
+    ),
     (lambda: sg.hstack(ONE), TypeError, "hstack: f32[3, 4] is one tensor"),
     (
         lambda: sg.concat([F, V]),

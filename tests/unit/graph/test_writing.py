@@ -176,6 +176,7 @@ N = sg.placeholder((3,), "int32", name="n")
         (lambda: sg.segment_sum(F, N, -1), sg.ShapeError, "segment_sum: num_segments -1 is neg"),
         (lambda: sg.segment_sum(F, N, NO_COUNT), sg.DTypeError, "num_segments must be an int"),
         (lambda: sg.gather_nd(F, np.zeros((2, 3), int)), sg.ShapeError, "gather_nd: indices: i64"),
+        (lambda: sg.gather_nd(F, 1), sg.ShapeError, "gather_nd: indices: i64[] are no vectors"),
         (lambda: sg.scatter_nd([[0]], F, (3, 4)), sg.ShapeError, "scatter_nd: sizes differ: 3 in"),
         (lambda: sg.put_along_axis(F, [0], 1.0, 0), sg.ShapeError, "put_along_axis: ranks differ"),
     ],
@@ -236,3 +237,20 @@ def test_segments_of_a_size_that_only_a_run_tells_may_be_none():
         for one, other in zip(results, known, strict=True):
             np.testing.assert_array_equal(one, other, strict=True)
         np.testing.assert_array_equal(slopes[:, 0], [n > 0, n > 1, False, n > 2])
+
+
+@pytest.mark.parametrize("indices", [[1, 2], [[[1, 2], [0, 0]], [[2, 3], [1, 1]]]])
+def test_vectors_of_indices_are_along_the_last_axis(indices):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    found = sg.run(sg.gather_nd(sg.constant(values), indices))
+    each = np.asarray(indices)
+    np.testing.assert_array_equal(found, values[each[..., 0], each[..., 1]])
+
+
+def test_bounds_converted_twice_from_one_number_are_as_far_apart_as_is_added():
+    number = sg.placeholder((), "float32")
+
+    def bound() -> sg.Tensor:
+        return sg.astype(number, "int32")
+
+    assert sg.zeros(10)[bound() : bound() + 2].shape == (2,)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.ops import incomplete_gamma
-from tests.support.evaluators import EVALUATORS
+from tests.support.evaluators import EVALUATORS, evaluate_loops, evaluate_reference
 
 INF, NAN = np.inf, np.nan
 EULER = 0.5772156649015329
@@ -55,7 +56,8 @@ _OF_TWO = [
 ]  # fmt: skip
 
 _OF_THREE = [
-    (sg.special.betainc, {(2, 3, 0): 0, (2, 3, 1): 1, (2, 3, 1.5): NAN, (2, 3, -0.5): NAN,
+    (sg.special.betainc, {(1, 1, 0.25): 0.25, (1, 2, 0.5): 0.75, (2, 1, 0.5): 0.25,
+                          (2, 3, 0): 0, (2, 3, 1): 1, (2, 3, 1.5): NAN, (2, 3, -0.5): NAN,
                           (0, 3, 0.5): 1, (2, 0, 0.5): 0, (0, 0, 0.5): NAN, (-1, 2, 0.5): NAN,
                           (NAN, 2, 0.5): NAN, (2, NAN, 0.5): NAN, (2, 3, NAN): NAN}),
 ]  # fmt: skip
@@ -169,3 +171,44 @@ def test_softmax_is_over_all_axes_unless_one_is_named() -> None:
     np.testing.assert_allclose(np.sum(sg.run(sg.special.softmax(sg.constant(x)))), 1, rtol=1e-14)
     rows = sg.run(sg.special.softmax(sg.constant(x), axis=1))
     np.testing.assert_allclose(np.sum(rows, 1), [1, 1], rtol=1e-14)
+
+
+@pytest.mark.parametrize("evaluate", EVALUATORS.values(), ids=EVALUATORS)
+def test_erfinv_of_the_least_numbers_is_linear(evaluate):
+    x = sg.placeholder((2,), "float64")
+    given = np.array([1e-12, -3e-300])
+    (found,) = evaluate(Graph(sg.special.erfinv(x), [x]), [given])
+    np.testing.assert_allclose(found, given * np.sqrt(np.pi) / 2, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-6), ("float64", 1e-15)])
+def test_bessel_functions_beyond_the_end_of_their_first_table(dtype, close):
+    x = sg.placeholder((4,), dtype)
+    points = np.array([8.5, -20.0, 300.0, 2000.0])
+    order = [[float(mpmath.besseli(n, v) * mpmath.exp(-abs(v))) for v in points] for n in (0, 1)]
+    graph = Graph([sg.special.i0e(x), sg.special.i1e(x)], [x])
+    for evaluate in (evaluate_reference, evaluate_loops):
+        found = evaluate(graph, [points.astype(dtype)])
+        np.testing.assert_allclose(found, order, rtol=close)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-6), ("float64", 3e-15)])
+def test_gammaln_and_digamma_where_their_series_begins(dtype, close):
+    x = sg.placeholder((5,), dtype)
+    points = np.array([3.0, 3.25, 5.5, 7.0, 40.0])
+    wanted = [[float(f(v)) for v in points] for f in (mpmath.loggamma, mpmath.digamma)]
+    graph = Graph([sg.special.gammaln(x), sg.special.digamma(x)], [x])
+    np.testing.assert_allclose(evaluate_loops(graph, [points.astype(dtype)]), wanted, rtol=close)
+
+
+@pytest.mark.parametrize("parameter", [0, 1], ids=["a", "b"])
+def test_second_derivatives_of_betainc_by_a_parameter_and_x_do_not_depend_on_their_order(parameter):
+    given = [sg.placeholder((3,), "float64") for _ in range(3)]
+    total = sg.sum(sg.special.betainc(*given))
+    by_parameter, by_x = sg.gradients(total, [given[parameter], given[2]])
+    (one,) = sg.gradients(sg.sum(by_parameter), given[2:])
+    (other,) = sg.gradients(sg.sum(by_x), [given[parameter]])
+    points = np.array([0.7, 2.0, 5.5]), np.array([1.5, 0.6, 3.0]), np.array([0.2, 0.5, 0.9])
+    found, wanted = sg.compile(given, [one, other])(*points)
+    assert np.abs(found).min() > 1e-3
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
