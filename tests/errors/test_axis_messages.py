@@ -15,7 +15,7 @@ C = sg.placeholder((2, 3, 4), name="c")
 N = sg.placeholder((None,), name="n")
 I = sg.placeholder((5,), "int64", name="i")  # noqa: E741 - an integer
 ONE: Any = F  # what a type checker would refuse first
-NO_NUMBER: Any = V
+NUMBER: Any = V
 
 _ROWS = [
     (
@@ -31,12 +31,12 @@ _ROWS = [
     ),
     (lambda: sg.matmul(V, F), ValueError, "matmul: inner sizes differ: 5 in a: f32[5], 3 in b"),
     (
-        lambda: sg.nan_to_num(F, 0.0, NO_NUMBER),
+        lambda: sg.nan_to_num(F, 0.0, NUMBER),
         TypeError,
         "nan_to_num: posinf: f32[5] is no number",
     ),
     (
-        lambda: sg.nan_to_num(F, neginf=NO_NUMBER),
+        lambda: sg.nan_to_num(F, neginf=NUMBER),
         TypeError,
         "nan_to_num: neginf: f32[5] is no number",
     ),

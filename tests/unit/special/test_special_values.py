@@ -181,11 +181,14 @@ def test_erfinv_of_the_least_numbers_is_linear(evaluate):
     np.testing.assert_allclose(found, given * np.sqrt(np.pi) / 2, rtol=1e-14)
 
 
-@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-6), ("float64", 1e-15)])
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-6), ("float64", 2e-15)])
 def test_bessel_functions_beyond_the_end_of_their_first_table(dtype, close):
     x = sg.placeholder((4,), dtype)
     points = np.array([8.5, -20.0, 300.0, 2000.0])
-    order = [[float(mpmath.besseli(n, v) * mpmath.exp(-abs(v))) for v in points] for n in (0, 1)]
+    with mpmath.workdps(40):
+        order = [
+            [float(mpmath.besseli(n, v) * mpmath.exp(-abs(v))) for v in points] for n in (0, 1)
+        ]
     graph = Graph([sg.special.i0e(x), sg.special.i1e(x)], [x])
     for evaluate in (evaluate_reference, evaluate_loops):
         found = evaluate(graph, [points.astype(dtype)])
