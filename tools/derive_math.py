@@ -149,6 +149,22 @@ def _erf_quotient(z: mpf) -> mpf:
     return mp.erf(x) / x - 1 if z > 0 else 2 / mp.sqrt(mp.pi) - 1
 
 
+def _erfinv_quotient(w: mpf) -> mpf:
+    """Return erfinv(x) / x where w is -log(1 - x**2)."""
+    if w < mpf("1e-25"):
+        return mp.sqrt(mp.pi) / 2
+    x = mp.sqrt(-mp.expm1(-w))
+    if x < mpf("0.9"):
+        return mp.erfinv(x) / x
+    above = mp.exp(-w) / (1 + x)  # 1 - x
+    y, step = mp.sqrt(w), mpf(1)
+    while abs(step) > mpf("1e-45"):  # Newton's method for the logarithm of erfc
+        erfc = mp.erfc(y)
+        step = mp.log(erfc / above) * erfc * mp.exp(y * y) * mp.sqrt(mp.pi) / 2
+        y += step
+    return y / x
+
+
 def _one(_: mpf) -> mpf:
     return mpf(1)
 
@@ -191,6 +207,41 @@ def erfc_fits() -> dict[str, Fit]:
                    -0.001, high, (terms, terms))
         for short, high, terms in (("f32", 3.0, 7), ("f64", 5.0, 19))
     }  # fmt: skip
+
+
+def _erfinv_fit(
+    name: str, note: str, terms: int, centre: float, low: float, high: float, power: int = 1
+) -> Fit:
+    """Return a fit of erfinv(x) / x in v - centre, where v**power is -log(1 - x**2)."""
+
+    def quotient(t: mpf) -> mpf:
+        return _erfinv_quotient((t + centre) ** power)
+
+    def weight(t: mpf) -> mpf:
+        return 1 / quotient(t)
+
+    note = f"erfinv(x) / x {note}"
+    return Fit(name, note, quotient, weight, low - centre, high - centre, (terms, terms))
+
+
+def by_format() -> list[dict[str, Fit]]:
+    """Return the polynomials whose range depends on the format, by formats."""
+    note = "-log(erfc(1 + u)) from u = 0 to where erf rounds to 1"
+    erfc = {
+        short: Fit("ERFC", note, lambda u: -mp.log(mp.erfc(u + 1)), lambda u: mp.erfc(u + 1),
+                   -0.001, high, (terms, terms))
+        for short, high, terms in (("f32", 3.0, 7), ("f64", 5.0, 19))
+    }  # fmt: skip
+    note = "in w - 6; of float64 in w - 25/8 up to 25/4"
+    near = {
+        "f32": _erfinv_fit("ERFINV", note, 18, 6.0, 0.0, 16.0),
+        "f64": _erfinv_fit("ERFINV", note, 24, 3.125, 0.0, 6.25),
+    }
+    note = "in sqrt(w) - 13/4 up to 4"
+    far = {"f64": _erfinv_fit("ERFINV_FAR", note, 19, 3.25, 2.5, 4.0, 2)}
+    note = "in sqrt(w) - 5 beyond"
+    farthest = {"f64": _erfinv_fit("ERFINV_FARTHEST", note, 18, 5.0, 4.0, 6.01, 2)}
+    return [erfc, near, far, farthest]
 
 
 def spell(x: mpf, short: str) -> str:
@@ -238,12 +289,13 @@ def print_polynomials() -> None:
             rows[short] = [spell(c, short) for c in coefficients]
             notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
         print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
-    rows, notes = {}, []
-    for short, fit in erfc_fits().items():
-        coefficients, worst = remez(fit, fit.terms[0])
-        rows[short] = [spell(c, short) for c in coefficients]
-        notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
-    print_table("ERFC", f"{fit.note}; weighted error {', '.join(notes)}.", rows)
+    for fits_by_format in by_format():
+        rows, notes = {}, []
+        for short, fit in fits_by_format.items():
+            coefficients, worst = remez(fit, fit.terms[0])
+            rows[short] = [spell(c, short) for c in coefficients]
+            notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
+        print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
 
 
 def print_constants() -> None:

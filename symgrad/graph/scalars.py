@@ -62,6 +62,7 @@ _ROWS = (
     ScalarOp("tanh", 1, "float", "same", 20, "hyperbolic tangent"),
     ScalarOp("sigmoid", 1, "float", "same", 14, "1 / (1 + e**-a)"),
     ScalarOp("erf", 1, "float", "same", 24, "error function"),
+    ScalarOp("erfinv", 1, "float", "same", 52, "inverse of the error function"),
     ScalarOp("pow", 2, "number", "same", 40, "a**b; an integer to a negative power gives 0 but for a = 1, -1"),  # noqa: E501 - a table row
     ScalarOp("exp2", 1, "float", "same", 13, "2**a"),
     ScalarOp("log2", 1, "float", "same", 20, "logarithm to base 2"),

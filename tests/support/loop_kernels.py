@@ -57,7 +57,7 @@ ELEMENTARY = frozenset(
     (
         *("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "pow", "cbrt", "hypot"),
         *("sin", "cos", "tan", "sinpi", "cospi", "asin", "acos", "atan", "atan2"),
-        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfinv"),
     )
 )
 _FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-05, 3e38, math.inf, -math.inf, math.nan)

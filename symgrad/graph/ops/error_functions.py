@@ -2,8 +2,8 @@
 
 For x >= 0, (1 + 2x) * e**x**2 * erfc(x) is one polynomial in (x - 3) / (x + 3), the variable of
 Shepherd and Laframboise (1981), and e**-x**2 is taken in two steps so that x**2 need not be rounded
-(Cody 1969). Quantiles have the three ranges of Wichura's AS 241 (1988). Coefficients are ours
-(`error_tables.py`). erf is in `transcendental.py`.
+(Cody 1969). The quantiles of ndtri have the three ranges of Wichura's AS 241 (1988). Coefficients
+are ours (`error_tables.py`). erfinv is a scalar operation, like erf in `transcendental.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops import error_tables as table
 from symgrad.graph.ops.arithmetic import divide, multiply, subtract
 from symgrad.graph.ops.comparison import less, where
-from symgrad.graph.ops.elementwise import filled_like, infer_same, is_float, rounded_once
+from symgrad.graph.ops.elementwise import (
+    filled_like,
+    infer_same,
+    is_float,
+    one_call,
+    rounded_once,
+)
 from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.types import Array
 
@@ -124,10 +130,6 @@ def _quantile(q: FloatExpr, tail: FloatExpr) -> FloatExpr:
 
 def _ndtri_formula(p: FloatExpr) -> FloatExpr:
     return _quantile(p - 0.5, (p < 0.5).choose(p, 1.0 - p))
-
-
-def _erfinv_formula(x: FloatExpr) -> FloatExpr:
-    return _quantile(0.5 * x, 0.5 - 0.5 * abs(x)) * _SQRT_HALF
 
 
 # ---------------------------------------------------------------------------------------- gradients
@@ -260,7 +262,7 @@ erfinv_op = elementwise(
     infer=infer_same("erfinv", is_float),
     reference=rounded_once(_erfinv_reference),
     grad=_erfinv_grad,
-    body=body_of_formula(_erfinv_formula),
+    body=one_call("erfinv"),
 )
 
 ndtr_op = elementwise(

@@ -154,6 +154,7 @@ REGIONS: dict[str, Callable[[Points], list[Array]]] = {
     "asinh": _area_sine,
     "acosh": _area_cosine,
     "atanh": _area_tangent,
+    "erfinv": _area_tangent,
     "cbrt": _cube_root,
 }
 

@@ -20,6 +20,7 @@ from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
 from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import BY_SHORT, DType, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
+from tests.support.special_points import erf_inverse
 from tests.unit.codegen.math_points import HARD_ANGLES, REGIONS, Points, pair_regions
 from tests.unit.codegen.test_scalar_ops import (
     ROUNDED,
@@ -43,6 +44,7 @@ EXACT: dict[str, Callable[..., mpf]] = {
     "tanh": mp.tanh,
     "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
     "erf": mp.erf,
+    "erfinv": erf_inverse,
     "pow": mp.power,
     "exp2": lambda x: mpf(2) ** x,
     "log2": lambda x: mp.log(x) / mp.log(2),
@@ -143,9 +145,18 @@ def arguments(name: str, dtype: DType, count: int, *, seed: int = 0) -> list[Arr
 _DOMAINS = {
     "log": (0.0, math.inf), "sqrt": (0.0, math.inf), "log1p": (-1.0, math.inf),
     "log2": (0.0, math.inf), "log10": (0.0, math.inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),
-    "acosh": (1.0, math.inf), "atanh": (-1.0, 1.0),
+    "acosh": (1.0, math.inf), "atanh": (-1.0, 1.0), "erfinv": (-1.0, 1.0),
 }  # fmt: skip
-_POLES = {("log", 0), ("log2", 0), ("log10", 0), ("log1p", -1), ("atanh", -1), ("atanh", 1)}
+_POLES = {
+    ("log", 0),
+    ("log2", 0),
+    ("log10", 0),
+    ("log1p", -1),
+    ("atanh", -1),
+    ("atanh", 1),
+    ("erfinv", -1),
+    ("erfinv", 1),
+}
 _OVERFLOW = {"exp": 800.0, "expm1": 800.0, "sigmoid": 800.0, "tanh": 800.0, "erf": 800.0,
              "exp2": 2000.0, "sinh": 800.0, "cosh": 800.0}  # fmt: skip
 
@@ -194,7 +205,7 @@ def exact_value(name: str, args: list[float]) -> tuple[float, mpf]:
     if not low <= args[0] <= high:
         return math.nan, mpf(0)
     if (name, args[0]) in _POLES:
-        return math.copysign(math.inf, args[0] if name == "atanh" else -1), mpf(0)
+        return math.copysign(math.inf, args[0] if name in ("atanh", "erfinv") else -1), mpf(0)
     # Beyond, the results differ from 0, 1 or -1 by nothing a float could show or overflow, and
     # would take mpmath numbers of as many digits as the argument is large.
     most = _OVERFLOW.get(name, math.inf)

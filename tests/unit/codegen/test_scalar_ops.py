@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from statistics import NormalDist
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -249,6 +250,22 @@ def erf(x: Array) -> Array:
     return np.array([math.erf(value) for value in x])
 
 
+def erfinv(x: Array) -> Array:
+    """Return what the quantiles of Python's normal distribution give, and a step of Newton's."""
+    size = np.where(np.abs(x) < 1, np.abs(x), 0.5)
+    near = np.minimum(size, 0.5)
+    y = near * (math.sqrt(math.pi) / 2)
+    for _ in range(5):
+        y = y + (near - erf(y)) * np.exp(y * y) * (math.sqrt(math.pi) / 2)
+    rest = np.minimum(1 - size, 0.5)
+    far = np.array([NormalDist().inv_cdf(v) for v in (rest / 2).tolist()]) * -math.sqrt(0.5)
+    erfc = np.array([math.erfc(value) for value in far])
+    far = far - (rest - erfc) * np.exp(far * far) * (math.sqrt(math.pi) / 2)
+    found = np.where(size < 0.5, y, far)
+    outside = np.where(np.abs(x) == 1, math.inf, math.nan)
+    return np.copysign(np.where(np.abs(x) < 1, found, outside), x)
+
+
 def sinpi(x: Array) -> Array:
     """Return sin(pi * x) of a number brought to [-1/2, 1/2], where nothing is lost but by pi."""
     within = np.fmod(x, 2.0)
@@ -286,10 +303,10 @@ EXACT: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 ROUNDED: dict[str, Callable[..., Array]] = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin,
-    "cos": np.cos, "tanh": np.tanh, "sigmoid": sigmoid, "erf": erf, "pow": np.power,
-    "exp2": np.exp2, "log2": np.log2, "log10": np.log10, "tan": np.tan, "sinpi": sinpi,
-    "cospi": cospi, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
-    "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "cos": np.cos, "tanh": np.tanh, "sigmoid": sigmoid, "erf": erf, "erfinv": erfinv,
+    "pow": np.power, "exp2": np.exp2, "log2": np.log2, "log10": np.log10, "tan": np.tan,
+    "sinpi": sinpi, "cospi": cospi, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "cbrt": np.cbrt, "hypot": np.hypot,
 }  # fmt: skip
 

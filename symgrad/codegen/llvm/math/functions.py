@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from symgrad.codegen.llvm.math.error_function import emit_erf
+from symgrad.codegen.llvm.math.error_function import emit_erf, emit_erfinv
 from symgrad.codegen.llvm.math.exponentials import (
     emit_exp,
     emit_exp2,
@@ -69,6 +69,8 @@ ULP_BOUNDS: dict[tuple[str, str], float] = {
     ("sigmoid", "f64"): 2.75,
     ("erf", "f32"): 1.75,
     ("erf", "f64"): 1.5,
+    ("erfinv", "f32"): 4.0,
+    ("erfinv", "f64"): 4.0,
     ("pow", "f32"): 0.75,
     ("pow", "f64"): 1.5,
     ("exp2", "f32"): 1.25,
@@ -117,6 +119,7 @@ FUNCTIONS: dict[str, Emit] = {
     "sin": emit_sin,
     "cos": emit_cos,
     "erf": emit_erf,
+    "erfinv": emit_erfinv,
     "pow": emit_pow,
     "exp2": emit_exp2,
     "log2": emit_log2,

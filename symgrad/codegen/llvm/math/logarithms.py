@@ -62,6 +62,19 @@ def emit_log(f: Floats, x: Real) -> Real:
     return _special_log(f, x, _log_of_parts(f, k + shift, m, None))
 
 
+def log_of_normal(f: Floats, x: Real) -> Real:
+    """Return the natural logarithm of a normal number x > 0, exact to a unit of 1 or of itself.
+
+    Where one may lose bits near x = 1, this is shorter than `emit_log`.
+    """
+    k, m = split_exponent(f, x)
+    if not f.is_single:
+        return _log_of_parts(f, k, m, None)
+    d = m - 1.0
+    log_m = f.polynomial(d, (1.0, -0.5, *table.LOG["f32"])) * d
+    return f.mul_add(f.small_integer(k), sum(table.LN2["f32"]), log_m)
+
+
 def emit_log1p(f: Floats, x: Real) -> Real:
     """Return log(1 + x) within 1 ulp: log(u) for u = 1 + x, and what u lost in rounding, over u."""
     u, lost = f.two_sum(f.const(1.0), x)
