@@ -112,6 +112,27 @@ def digamma_above(y: FloatExpr) -> FloatExpr:
     return is_large.choose(abs(y).log() - tail, middle)
 
 
+def digamma_gap(x: FloatExpr, d: FloatExpr) -> FloatExpr:
+    """Return digamma(x + d) - digamma(x) for x > 0, d >= 0, also where d is far below x.
+
+    By the recurrence it is a sum of quotients and the gap at x + 3, where the logarithms and the
+    powers of the series are subtracted on paper; so all terms have one sign.
+    """
+    y = x + d
+    steps = (d / y) / x + d / ((x + 1.0) * (y + 1.0)) + d / ((x + 2.0) * (y + 2.0))
+    low, high = 1.0 / (x + 3.0), 1.0 / (y + 3.0)
+    inverse = d * low * high  # low - high
+    at_low, at_high = low * low, high * high
+    # The divided difference of s * DIGAMMA_TAIL(s), by Horner's rule and its derivative's.
+    coefficients = (0.0, *table.DIGAMMA_TAIL[x.short])
+    total, quotient = x.like(coefficients[-1]), x.like(0.0)
+    for coefficient in reversed(coefficients[:-1]):
+        quotient = quotient * at_high + total
+        total = total * at_low + coefficient
+    tail = inverse * (0.5 + (low + high) * quotient)
+    return steps + ((d * low).call("log1p") + tail)
+
+
 def _digamma_formula(x: FloatExpr) -> FloatExpr:
     is_reflected = x <= -0.5
     size = abs(x)

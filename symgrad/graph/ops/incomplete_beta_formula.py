@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from symgrad.graph.formulas import Condition, FloatExpr, polynomial
 from symgrad.graph.ops import quadrature_tables as table
 from symgrad.graph.ops.beta import betaln_formula
-from symgrad.graph.ops.gamma import digamma_above, stirling_tail
+from symgrad.graph.ops.gamma import digamma_gap, stirling_tail
 
 _LAST = {"f32": 18.0, "f64": 38.0}
 _STEPS = 4
@@ -165,8 +165,8 @@ def slope_by_a_formula(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> FloatExpr:
     of = _arguments(a, b, x)
     integrals = _integrals(of)
     moment = of.is_exchanged.choose(integrals.by_b, -integrals.by_a)
-    first = of.is_exchanged.choose(of.b, of.a)
-    result = _slope(of, first, x.log(), integrals.plain, moment)
+    gap = digamma_gap(*_in_order(of))
+    result = _slope(of, x.log() + gap, integrals.plain, moment)
     return _with_limits(result, a, b, x, 0.0)
 
 
@@ -175,16 +175,19 @@ def slope_by_b_formula(a: FloatExpr, b: FloatExpr, x: FloatExpr) -> FloatExpr:
     of = _arguments(a, b, x)
     integrals = _integrals(of)
     moment = of.is_exchanged.choose(-integrals.by_a, integrals.by_b)
-    second = of.is_exchanged.choose(of.a, of.b)
-    result = _slope(of, second, (-x).call("log1p"), integrals.plain, moment)
+    first, second = _in_order(of)
+    gap = digamma_gap(second, first)
+    result = _slope(of, (-x).call("log1p") + gap, integrals.plain, moment)
     return _with_limits(result, a, b, x, 0.0)
 
 
-def _slope(
-    of: _BetaArguments, by: FloatExpr, log: FloatExpr, plain: FloatExpr, moment: FloatExpr
-) -> FloatExpr:
-    """Return the derivative by `by`, where `log` is that of the derivative of x**a * y**b by it."""
-    slope = log - (digamma_above(by) - digamma_above(of.a + of.b))
+def _in_order(of: _BetaArguments) -> tuple[FloatExpr, FloatExpr]:
+    """Return a and b as they were before they were exchanged."""
+    return of.is_exchanged.choose(of.b, of.a), of.is_exchanged.choose(of.a, of.b)
+
+
+def _slope(of: _BetaArguments, slope: FloatExpr, plain: FloatExpr, moment: FloatExpr) -> FloatExpr:
+    """Return the derivative by a parameter by which `slope` is that of the density's logarithm."""
     result = _density(of) * (slope * plain + moment)
     return of.is_exchanged.choose(-result, result)
 
