@@ -216,6 +216,8 @@ def _positive(points: Points) -> list[Array]:
     )  # fmt: skip
 
 
+# e to the power of up to 708, of which the logarithm and two sums each have half an ulp or one.
+_BETA_DENSITY = 2.0**11
 _FAR = {True: 9.1, False: 26.0}
 
 
@@ -302,5 +304,5 @@ PROMISES = (
     Promise("betainc_by_b", incomplete_beta.betainc_by_b, lambda a, b, x: of_beta(a, b, x)[2],
             _beta_triples, 2.0**11, 0.0, 3),
     Promise("beta_density", incomplete_beta.beta_density, lambda a, b, x: of_beta(a, b, x)[3],
-            _beta_triples, 2.0**10, 0.0, 3),
+            _beta_triples, _BETA_DENSITY, 0.0, 3),
 )  # fmt: skip
