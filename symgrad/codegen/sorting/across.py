@@ -106,11 +106,12 @@ def _fill_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value
         vectors = _joined(builder, loaded, lanes)
         for _ in range(width.bit_length() - 1):
             vectors = unzipped(builder, vectors)
+        matrix.note(vectors)
         for line, vector in enumerate(vectors):
             column = builder.add(start, index(line))
             position = splat(builder, matrix.position(column), lanes)
             place = builder.mul(column, index(lanes))
-            matrix.items.store(matrix.encode(vector, position), tile, place)
+            matrix.items.store(matrix.keys.encode(vector, position), tile, place)
 
 
 def _drain_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:

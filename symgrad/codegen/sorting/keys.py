@@ -70,8 +70,11 @@ class Keys:
 
     def is_zero(self, given: ir.Value) -> ir.Value:
         """Return where the bits are those of a zero of either sign."""
-        others = self.builder.and_(given, self._magnitude(given.type))
-        return self.builder.icmp_signed("==", others, _constant(given.type, 0))
+        return self.builder.icmp_signed("==", self.magnitude(given), _constant(given.type, 0))
+
+    def magnitude(self, given: ir.Value) -> ir.Value:
+        """Return the bits but for the sign."""
+        return self.builder.and_(given, self._magnitude(given.type))
 
     @property
     def loses_nans(self) -> bool:
@@ -116,7 +119,7 @@ class Keys:
             return builder.not_(given) if self.is_descending else given
         if self.plan.has_floats:
             key = builder.xor(given, self._sign(kind)) if self.is_descending else given
-            return builder.select(self.is_nan(given), _constant(kind, self._infinity), key)
+            return self._least_number(key)
         key = given
         if self.plan.form != "alone":
             key = builder.select(self.is_negative_zero(given), _constant(kind, 0), given)
@@ -124,6 +127,14 @@ class Keys:
         if self.is_descending:
             key = builder.not_(key)
         return builder.select(self.is_nan(given), _constant(kind, self._nan), key)
+
+    def _least_number(self, key: ir.Value) -> ir.Value:
+        """Return the bits of floats, of infinity for a nan: an instruction on x86-64."""
+        builder, kind = self.builder, key.type
+        number = builder.bitcast(key, _like(key, _NUMBERS[self.dtype.name]))
+        infinity = builder.bitcast(_constant(kind, self._infinity), number.type)
+        is_less = builder.fcmp_ordered("<", number, infinity)
+        return builder.bitcast(builder.select(is_less, number, infinity), kind)
 
     def is_nan(self, given: ir.Value) -> ir.Value:
         """Return where the bits are those of a nan."""

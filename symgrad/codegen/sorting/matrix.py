@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -84,12 +85,19 @@ class Matrix:
 
     def encode(self, given: ir.Value, position: ir.Value | None) -> Item:
         """Return the items of elements, and note what keys do not tell."""
-        if self.keys.loses_zeros:
-            found = self.keys.is_negative_zero(given)
-            if self.keys.loses_nans:
-                found = self.builder.or_(found, self.keys.is_nan(given))
-            self._note(found)
+        self.note([given])
         return self.keys.encode(given, position if self.plan.form != "alone" else None)
+
+    def note(self, vectors: Sequence[ir.Value]) -> None:
+        """Note what the keys of elements do not tell: once for all of some vectors."""
+        builder, keys = self.builder, self.keys
+        if not keys.loses_zeros:
+            return
+        found = keys.is_negative_zero(extreme(builder, "smin", vectors))
+        if keys.loses_nans:
+            sizes = [keys.magnitude(vector) for vector in vectors]
+            found = builder.or_(found, keys.is_nan(extreme(builder, "smax", sizes)))
+        self._note(found)
 
     def _note(self, found: ir.Value) -> None:
         builder = self.builder
@@ -103,6 +111,15 @@ class Matrix:
         """Return a position as wide as a key."""
         kind = self.items.word
         return column if kind == I64 else self.builder.trunc(column, kind)
+
+
+def extreme(builder: ir.IRBuilder, name: str, vectors: Sequence[ir.Value]) -> ir.Value:
+    """Return the least or the greatest of each lane of some vectors; `smin` or `smax`."""
+    found = vectors[0]
+    relation = "<" if name == "smin" else ">"
+    for vector in vectors[1:]:
+        found = builder.select(builder.icmp_signed(relation, found, vector), found, vector)
+    return found
 
 
 def least(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
