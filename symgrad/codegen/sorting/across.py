@@ -13,7 +13,13 @@ from llvmlite import ir
 from symgrad.codegen.contract.elements import counted_loop, index, prefetch, shuffle, splat
 from symgrad.codegen.sorting.elements import Item, unzipped, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore
-from symgrad.codegen.sorting.networks import emit_network
+from symgrad.codegen.sorting.networks import (
+    Ask,
+    comparators,
+    emit_network,
+    exchange_all,
+    half_cleaners,
+)
 
 _I8 = ir.IntType(8)
 
@@ -23,8 +29,16 @@ def emit_across(matrix: Matrix, tile: Item, start: ir.Value, stop: ir.Value) -> 
     builder, lanes = matrix.builder, matrix.plan.lanes
     with counted_loop(builder, start, stop, lanes) as first:
         builder.store(ir.IntType(8)(0), matrix.has_lost)
-        _fill(matrix, tile, first, stop)
-        emit_network(matrix.items, tile, matrix.plan.lines, _Ahead(matrix, first).ask)
+        ahead = _Ahead(matrix, first).ask
+        _fill(matrix, tile, first, stop, ahead)
+        emit_network(
+            matrix.items,
+            tile,
+            matrix.plan.lines,
+            ahead,
+            has_sorted_blocks=_sorts_blocks(matrix),
+            cleans_last=not _cleans_blocks(matrix),
+        )
         _drain(matrix, tile, first, stop)
         end = least(builder, builder.add(first, index(lanes)), stop)
         restore(matrix, first, end)
@@ -72,10 +86,10 @@ def _row(matrix: Matrix, first: ir.Value, lane: ir.Value, stop: ir.Value) -> ir.
 # ------------------------------------------------------------------------------------ in and out
 
 
-def _fill(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+def _fill(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value, ahead: Ask) -> None:
     """Put the keys of the rows from `first` on into the tile."""
     if matrix.sort.source.columns == 1 and matrix.sort.length > 1:
-        _fill_transposed(matrix, tile, first, stop)
+        _fill_transposed(matrix, tile, first, stop, ahead)
     else:
         one_by_one = _ByLines(matrix, tile, first, stop)
         one_by_one.emit(matrix.sort.source.rows == 1, one_by_one.fill, matrix.sort.length)
@@ -95,7 +109,23 @@ def _width(columns: int, lanes: int) -> int:
     return min(lanes, 1 << (columns.bit_length() - 1))
 
 
-def _fill_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
+def _sorts_blocks(matrix: Matrix) -> bool:
+    """Return whether what is transposed at a time is a block of lines, which is sorted then."""
+    sort, block = matrix.sort, matrix.plan.block
+    is_block = _width(sort.length, matrix.plan.lanes) == block and sort.length % block == 0
+    return sort.source.columns == 1 and is_block
+
+
+def _cleans_blocks(matrix: Matrix) -> bool:
+    """Return whether the last rounds of the last merge are made of what is transposed at a time."""
+    sort, block = matrix.sort, matrix.plan.block
+    is_block = _width(sort.count, matrix.plan.lanes) == block and sort.length % block == 0
+    return sort.result.columns == 1 and sort.count == sort.length > block and is_block
+
+
+def _fill_transposed(
+    matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value, ahead: Ask
+) -> None:
     builder, lanes, columns = matrix.builder, matrix.plan.lanes, matrix.sort.length
     rows = [_row(matrix, first, index(lane), stop) for lane in range(lanes)]
     width = _width(columns, lanes)
@@ -107,11 +137,14 @@ def _fill_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value
         for _ in range(width.bit_length() - 1):
             vectors = unzipped(builder, vectors)
         matrix.note(vectors)
-        for line, vector in enumerate(vectors):
-            column = builder.add(start, index(line))
-            position = splat(builder, matrix.position(column), lanes)
-            place = builder.mul(column, index(lanes))
-            matrix.items.store(matrix.keys.encode(vector, position), tile, place)
+        places = [builder.add(start, index(line)) for line in range(width)]
+        positions = [splat(builder, matrix.position(column), lanes) for column in places]
+        items = [matrix.keys.encode(v, p) for v, p in zip(vectors, positions, strict=True)]
+        if _sorts_blocks(matrix):
+            exchange_all(matrix.items, items, comparators(width))
+            ahead(start, width)
+        for column, item in zip(places, items, strict=True):
+            matrix.items.store(item, tile, builder.mul(column, index(lanes)))
 
 
 def _drain_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value) -> None:
@@ -122,6 +155,8 @@ def _drain_transposed(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Valu
         start = least(builder, at, index(columns - width))
         places = (builder.mul(builder.add(start, index(j)), index(lanes)) for j in range(width))
         loaded = [matrix.items.load(tile, place) for place in places]
+        if _cleans_blocks(matrix):
+            exchange_all(matrix.items, loaded, half_cleaners(width, width))
         vectors = [matrix.keys.decode(item) for item in loaded]
         for _ in range(width.bit_length() - 1):
             vectors = zipped(builder, vectors)

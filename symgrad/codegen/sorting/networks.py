@@ -17,6 +17,8 @@ from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.sorting.elements import Item, Items, call_generated
 
 Comparator = tuple[int, int]
+# Called with a line of a tile and how many from there on a block has.
+Ask = Callable[[ir.Value, int], None]
 
 
 def comparators(lines: int) -> Iterator[Comparator]:
@@ -43,33 +45,48 @@ def half_cleaners(lines: int, most: int) -> Iterator[Comparator]:
         distance //= 2
 
 
+def exchange_all(items: Items, lines: list[Item], network: Iterable[Comparator]) -> None:
+    """Put pairs of lines in registers in order, one pair after another."""
+    for low, high in network:
+        lines[low], lines[high] = items.exchange(lines[low], lines[high])
+
+
 def emit_network(
-    items: Items, tile: Item, lines: int, ask: Callable[[ir.Value, int], None]
+    items: Items,
+    tile: Item,
+    lines: int,
+    ask: Ask,
+    *,
+    has_sorted_blocks: bool = False,
+    cleans_last: bool = True,
 ) -> None:
     """Sort the lanes of a tile of `lines` vectors in memory.
 
-    On the way `ask` is called for each block, with its first line and how many lines it has.
+    On the way `ask` is called for each block, with its first line and how many lines it has. What
+    is read and written block by block may be sorted in blocks before (`has_sorted_blocks`), where
+    `ask` was called too, and made complete afterwards: unless the network `cleans_last`, the rounds
+    within blocks of the last merge are left.
     """
-    _TileNetwork(items, tile, lines, ask).emit()
+    _TileNetwork(items, tile, lines, ask).emit(has_sorted_blocks, cleans_last)
 
 
 class _TileNetwork:
-    def __init__(
-        self, items: Items, tile: Item, lines: int, ask: Callable[[ir.Value, int], None]
-    ) -> None:
+    def __init__(self, items: Items, tile: Item, lines: int, ask: Ask) -> None:
         self._ask = ask
         self._items = items
         self._tile = tile
         self._lines = lines
         self._block = items.plan.block
 
-    def emit(self) -> None:
-        self._blocks("lines", comparators)
+    def emit(self, has_sorted_blocks: bool, cleans_last: bool) -> None:
+        if not has_sorted_blocks:
+            self._blocks("lines", comparators)
         half = self._block
         while half < self._lines:
             self._merges(half)
-            self._blocks("clean", lambda lines: half_cleaners(lines, self._block))
             half *= 2
+            if cleans_last or half < self._lines:
+                self._blocks("clean", lambda lines: half_cleaners(lines, self._block))
 
     def _blocks(self, name: str, network: Callable[[int], Iterator[Comparator]]) -> None:
         """Apply a network to each block of lines in registers."""
@@ -158,8 +175,7 @@ class _TileNetwork:
         items, lanes = self._items, self._items.plan.lanes
         places = [items.builder.mul(line, index(lanes)) for line in lines]
         loaded = [items.load(self._tile, place) for place in places]
-        for low, high in pairs:
-            loaded[low], loaded[high] = items.exchange(loaded[low], loaded[high])
+        exchange_all(items, loaded, pairs)
         for item, place in zip(loaded, places, strict=True):
             items.store(item, self._tile, place)
 
@@ -176,7 +192,6 @@ def _ranges(lines: int, step: int) -> Iterator[tuple[int, int, int]]:
 def _emit_in_registers(items: Items, tile: Item, network: Iterator[Comparator], lines: int) -> None:
     places = [index(line * items.plan.lanes) for line in range(lines)]
     loaded = [items.load(tile, place) for place in places]
-    for low, high in network:
-        loaded[low], loaded[high] = items.exchange(loaded[low], loaded[high])
+    exchange_all(items, loaded, network)
     for line, place in zip(loaded, places, strict=True):
         items.store(line, tile, place)
