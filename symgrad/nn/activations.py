@@ -130,20 +130,19 @@ def logsumexp(x: Any, /, axis: Any = None, b: Any = None, *, keepdims: bool = Fa
         promoted = map(float_operand, promote_operands("logsumexp", x, b))
         x, weights = broadcast_together("logsumexp", **dict(zip("xb", promoted, strict=True)))
         x = where(equal(weights, 0), -math.inf, x)
-    offset = _offset(x, axis)
+    axes = normalize_axes("logsumexp", axis, x.ndim)
+    offset = _offset(x, axes)
     terms = exp(subtract(x, offset))
     if weights is not None:
         terms = multiply(terms, weights)
-    total = add(log(sum_over(terms, axis, keepdims=True)), offset)
-    if keepdims:
-        return total
-    return squeeze(total, tuple(range(x.ndim)) if axis is None else axis)
+    total = add(log(sum_over(terms, axes, keepdims=True)), offset)
+    return total if keepdims else squeeze(total, axes)
 
 
-def _offset(x: Tensor, axis: Any) -> Tensor:
-    """Return the greatest element along `axis`, which is kept, or 0 where that is infinite."""
+def _offset(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return the greatest element along `axes`, which are kept, or 0 where that is infinite."""
     # Of a row of -inf the difference to its maximum would be nan.
-    greatest = stop_gradient(max_over(x, axis, keepdims=True))
+    greatest = stop_gradient(max_over(x, axes, keepdims=True))
     return where(isfinite(greatest), greatest, 0)
 
 
@@ -151,16 +150,18 @@ def _offset(x: Tensor, axis: Any) -> Tensor:
 def softmax(x: Any, /, axis: Any = -1) -> Tensor:
     """Compute `exp(x)` divided by its sum over `axis`, without overflow."""
     x = float_operand(x)
-    weights = exp(subtract(x, stop_gradient(max_over(x, axis, keepdims=True))))
-    return divide(weights, sum_over(weights, axis, keepdims=True))
+    axes = normalize_axes("softmax", axis, x.ndim)
+    weights = exp(subtract(x, stop_gradient(max_over(x, axes, keepdims=True))))
+    return divide(weights, sum_over(weights, axes, keepdims=True))
 
 
 @public()
 def log_softmax(x: Any, /, axis: Any = -1) -> Tensor:
     """Compute `log(softmax(x))`, without overflow."""
     x = float_operand(x)
-    shifted = subtract(x, stop_gradient(max_over(x, axis, keepdims=True)))
-    return subtract(shifted, log(sum_over(exp(shifted), axis, keepdims=True)))
+    axes = normalize_axes("log_softmax", axis, x.ndim)
+    shifted = subtract(x, stop_gradient(max_over(x, axes, keepdims=True)))
+    return subtract(shifted, log(sum_over(exp(shifted), axes, keepdims=True)))
 
 
 @public()
@@ -170,7 +171,8 @@ def softmin(x: Any, /, axis: Any = -1) -> Tensor:
     >>> sg.run(sg.nn.softmin([1.0, 1.0]))
     array([0.5, 0.5], dtype=float32)
     """
-    return softmax(negative(float_operand(x)), axis)
+    x = float_operand(x)
+    return softmax(negative(x), normalize_axes("softmin", axis, x.ndim))
 
 
 @public()

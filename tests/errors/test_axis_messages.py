@@ -40,6 +40,13 @@ _ROWS = [
         TypeError,
         "nan_to_num: neginf: f32[5] is no number",
     ),
+    (lambda: sg.tile(F, (-1, 2)), ValueError, "tile: repetitions (-1, 2) has negative numbers"),
+    (lambda: sg.tile(F, 2.5), TypeError, "tile: repetitions 2.5 are no integers"),
+    (lambda: sg.tile(F, "ab"), TypeError, "tile: repetitions 'ab' are no integers"),
+    (lambda: sg.special.logsumexp(F, 5), IndexError, "logsumexp: axis 5 is not an axis of"),
+    (lambda: sg.nn.softmax(F, 5), IndexError, "softmax: axis 5 is not an axis of"),
+    (lambda: sg.nn.log_softmax(F, 5), IndexError, "log_softmax: axis 5 is not an axis of"),
+    (lambda: sg.nn.softmin(F, 5), IndexError, "softmin: axis 5 is not an axis of"),
     (lambda: sg.hstack(ONE), TypeError, "hstack: f32[3, 4] is one tensor"),
     (
         lambda: sg.concat([F, V]),

@@ -158,9 +158,16 @@ def _roll_axis(x: Tensor, axis: int, distance: int) -> Tensor:
 
 @public(is_standard=True)
 def tile(x: Any, repetitions: Any, /) -> Tensor:
-    """Repeat `x` as a whole along each axis; missing axes are added in front."""
+    """Repeat `x` as a whole along each axis; missing axes are added in front.
+
+    `repetitions` is a number, or one for each axis. Raises `ShapeError` for a negative one and
+    `DTypeError` for what is no integer.
+
+    >>> sg.run(sg.tile([1, 2], 2))
+    array([1, 2, 1, 2], dtype=int32)
+    """
     x = as_tensor(x)
-    given = (repetitions,) if isinstance(repetitions, int) else tuple(repetitions)
+    given = _repetitions(repetitions)
     ndim = x.ndim if x.ndim > len(given) else len(given)
     counts = (1,) * (ndim - len(given)) + given
     shape = (1,) * (ndim - x.ndim) + x.shape
@@ -168,6 +175,19 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
     repeated = [size for n, count in zip(shape, counts, strict=True) for size in (count, n)]
     tiled = broadcast_to(reshape(x, paired), repeated)
     return reshape(tiled, [n * count for n, count in zip(shape, counts, strict=True)])
+
+
+def _repetitions(repetitions: Any) -> tuple[Dim, ...]:
+    is_one = isinstance(repetitions, Size) or not np.iterable(repetitions)
+    given = (repetitions,) if is_one else tuple(repetitions)
+    counts = tuple(int(n) if isinstance(n, np.integer) else n for n in given)
+    if not all(isinstance(n, int | Size) for n in counts):
+        problem = f"repetitions {repetitions!r} are no integers"
+        raise DTypeError("tile", problem, source=user_source())
+    if any(isinstance(n, int) and n < 0 for n in counts):
+        problem = f"repetitions {repetitions!r} has negative numbers"
+        raise ShapeError("tile", problem, source=user_source())
+    return counts
 
 
 @public(is_standard=True)

@@ -207,6 +207,22 @@ def test_all_floors_agree_on_ties_zeros_and_nan(shape, axis, dtype):
     assert run_everywhere(Graph(outputs, [x]), [given]) is None
 
 
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64"])
+def test_rows_of_whole_blocks_are_sorted_as_they_are_transposed(target):
+    rng = np.random.default_rng(0)
+    given = rng.integers(-30, 30, (19, 32)).astype(np.float32)
+    given[rng.random(given.shape) < 0.1] = np.nan
+    given[rng.random(given.shape) < 0.1] = -0.0
+    x = sg.placeholder(given.shape)
+    outputs = [sg.sort(x), sg.top_k(x, 20, largest=False)[1]]
+    values, places = sg.compile([x], outputs, target=target)(given)
+    order = np.argsort(given, axis=1, kind="stable")
+    np.testing.assert_array_equal(places, order[:, :20])
+    exact = np.take_along_axis(given, order, 1)
+    np.testing.assert_array_equal(values, exact)
+    np.testing.assert_array_equal(np.signbit(values), np.signbit(exact))
+
+
 @pytest.mark.parametrize("count", [1, 40, 900])
 def test_of_a_long_row_no_more_is_sorted_than_is_wanted(count):
     given = np.random.default_rng(0).integers(-500, 500, (3, 1000)).astype(np.float32)
