@@ -1,13 +1,14 @@
-"""Derive the tables of `symgrad/codegen/llvm/math/coefficients.py` and print that file.
+"""Derive the tables of `symgrad/codegen/llvm/math/*coefficients.py` and print one of those files.
 
 Polynomials are minimax for a weighted error, found by Remez' exchange algorithm in multiple
 precision. Constants split in parts carry as many zero bits at the end as make their products with
-small integers exact. Not part of the package: run `python tools/derive_math.py` (a second)
-and compare with the file.
+small integers exact. Not part of the package: run `python tools/derive_math.py coefficients` (a
+second) and compare with the file, and likewise `erfinv_coefficients`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from mpmath import mp, mpf
 
 Function = Callable[[mpf], mpf]
 FORMATS = ("f32", "f64")
-HEADER = '''"""Minimax polynomials and constants of math functions, by `tools/derive_math.py`.
+HEADER = '''"""{}, by `tools/derive_math.py`.
 
 Only numbers: what they are used for, and their error, is said where they are used. Coefficients
 stand in order of rising powers.
@@ -199,16 +200,6 @@ def fits() -> list[Fit]:
     ]  # fmt: skip
 
 
-def erfc_fits() -> dict[str, Fit]:
-    """Return the polynomials of -log(erfc(t)), whose range depends on the format."""
-    note = "-log(erfc(1 + u)) from u = 0 to where erf rounds to 1"
-    return {
-        short: Fit("ERFC", note, lambda u: -mp.log(mp.erfc(u + 1)), lambda u: mp.erfc(u + 1),
-                   -0.001, high, (terms, terms))
-        for short, high, terms in (("f32", 3.0, 7), ("f64", 5.0, 19))
-    }  # fmt: skip
-
-
 def _erfinv_fit(
     name: str, note: str, terms: int, centre: float, low: float, high: float, power: int = 1
 ) -> Fit:
@@ -220,28 +211,33 @@ def _erfinv_fit(
     def weight(t: mpf) -> mpf:
         return 1 / quotient(t)
 
-    note = f"erfinv(x) / x {note}"
-    return Fit(name, note, quotient, weight, low - centre, high - centre, (terms, terms))
+    return Fit(
+        name, f"erfinv(x) / x {note}", quotient, weight, low - centre, high - centre, (terms, terms)
+    )
 
 
-def by_format() -> list[dict[str, Fit]]:
-    """Return the polynomials whose range depends on the format, by formats."""
+def erfc_by_format() -> dict[str, Fit]:
+    """Return the polynomials of -log(erfc(t)), whose range depends on the format."""
     note = "-log(erfc(1 + u)) from u = 0 to where erf rounds to 1"
-    erfc = {
+    return {
         short: Fit("ERFC", note, lambda u: -mp.log(mp.erfc(u + 1)), lambda u: mp.erfc(u + 1),
                    -0.001, high, (terms, terms))
         for short, high, terms in (("f32", 3.0, 7), ("f64", 5.0, 19))
     }  # fmt: skip
+
+
+def erfinv_by_format() -> list[dict[str, Fit]]:
+    """Return the polynomials of erfinv, which are one in float32 and three in float64."""
     note = "in w - 6; of float64 in w - 25/8 up to 25/4"
     near = {
-        "f32": _erfinv_fit("ERFINV", note, 18, 6.0, 0.0, 16.0),
-        "f64": _erfinv_fit("ERFINV", note, 24, 3.125, 0.0, 6.25),
+        "f32": _erfinv_fit("NEAR", note, 18, 6.0, 0.0, 16.0),
+        "f64": _erfinv_fit("NEAR", note, 24, 3.125, 0.0, 6.25),
     }
     note = "in sqrt(w) - 13/4 up to 4"
-    far = {"f64": _erfinv_fit("ERFINV_FAR", note, 19, 3.25, 2.5, 4.0, 2)}
+    far = {"f64": _erfinv_fit("FAR", note, 19, 3.25, 2.5, 4.0, 2)}
     note = "in sqrt(w) - 5 beyond"
-    farthest = {"f64": _erfinv_fit("ERFINV_FARTHEST", note, 18, 5.0, 4.0, 6.01, 2)}
-    return [erfc, near, far, farthest]
+    farthest = {"f64": _erfinv_fit("FARTHEST", note, 18, 5.0, 4.0, 6.01, 2)}
+    return [near, far, farthest]
 
 
 def spell(x: mpf, short: str) -> str:
@@ -289,13 +285,17 @@ def print_polynomials() -> None:
             rows[short] = [spell(c, short) for c in coefficients]
             notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
         print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
-    for fits_by_format in by_format():
-        rows, notes = {}, []
-        for short, fit in fits_by_format.items():
-            coefficients, worst = remez(fit, fit.terms[0])
-            rows[short] = [spell(c, short) for c in coefficients]
-            notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
-        print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
+    print_by_format(erfc_by_format())
+
+
+def print_by_format(fits_by_format: dict[str, Fit]) -> None:
+    """Print a table whose polynomials have a fit of their own for each format."""
+    rows, notes = {}, []
+    for short, fit in fits_by_format.items():
+        coefficients, worst = remez(fit, fit.terms[0])
+        rows[short] = [spell(c, short) for c in coefficients]
+        notes.append(f"2**{float(mp.log(worst, 2)):.1f}")
+    print_table(fit.name, f"{fit.note}; weighted error {', '.join(notes)}.", rows)
 
 
 def print_constants() -> None:
@@ -345,9 +345,14 @@ def print_constants() -> None:
 
 
 def main() -> None:
-    """Print the module."""
+    """Print the module that is named."""
     mp.dps = 60
-    print(HEADER, end="")
+    if sys.argv[1] == "erfinv_coefficients":
+        print(HEADER.format("Minimax polynomials of erfinv in w = -log(1 - x**2)"), end="")
+        for fits_by_format in erfinv_by_format():
+            print_by_format(fits_by_format)
+        return
+    print(HEADER.format("Minimax polynomials and constants of math functions"), end="")
     print_polynomials()
     mp.prec = 1600
     print_constants()

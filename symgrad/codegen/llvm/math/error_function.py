@@ -9,6 +9,7 @@ polynomial serves all of it, so that there is no division, root or branch.
 from __future__ import annotations
 
 from symgrad.codegen.llvm.math import coefficients as table
+from symgrad.codegen.llvm.math import erfinv_coefficients as inverse
 from symgrad.codegen.llvm.math.exponentials import emit_exp
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.logarithms import log_of_normal
@@ -41,9 +42,9 @@ def emit_erfinv(f: Floats, x: Real) -> Real:
 def _erfinv_quotient(f: Floats, w: Real) -> Real:
     """Return erfinv(x) / x where w is -log(1 - x**2)."""
     if f.is_single:
-        return f.polynomial(w - 6.0, table.ERFINV["f32"])
-    near = f.polynomial(w - 3.125, table.ERFINV["f64"])
+        return f.polynomial(w - 6.0, inverse.NEAR["f32"])
+    near = f.polynomial(w - 3.125, inverse.NEAR["f64"])
     s = f.sqrt(w)
-    far = f.polynomial(s - 3.25, table.ERFINV_FAR["f64"])
-    farthest = f.polynomial(s - 5.0, table.ERFINV_FARTHEST["f64"])
+    far = f.polynomial(s - 3.25, inverse.FAR["f64"])
+    farthest = f.polynomial(s - 5.0, inverse.FARTHEST["f64"])
     return (w < 6.25).choose(near, (w < 16.0).choose(far, farthest))
