@@ -72,12 +72,15 @@ def _run(
 ) -> None:
     """Put the results of `node` into `values`, and drop the operands used for the last time."""
     for tensor, result in zip(node.outputs, results, strict=True):
-        found, want = f"{result.dtype.name}{list(result.shape)}", tensor.type
+        want = tensor.type
         shape = want.static_shape
         if is_unbounded(want):
             shape = (len(result), *shape[1:])  # as many slices as there were iterations
         is_right = result.dtype == want.dtype.numpy and result.shape == shape
-        assert is_right, f"{node!r}: the reference gives {found} in the place of {want}"
+        assert is_right, (
+            f"{node!r}: the reference gives {result.dtype.name}{list(result.shape)} "
+            f"in the place of {want}"
+        )
         if uses[tensor]:
             values[tensor] = result
     for operand in node.inputs:

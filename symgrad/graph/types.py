@@ -102,12 +102,12 @@ def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1
     for n in shape[1:] if shape and shape[0] == UNBOUNDED else shape:
         if isinstance(n, int) and n:
             product *= n
+    if product * itemsize <= INT64_MAX:
+        return  # what would be wrong takes longer to say than all that is checked
     problem = f"the sizes of {tensor} multiply to {product}"
     if product <= INT64_MAX:
-        product *= itemsize
-        problem = f"{tensor} takes {product} bytes"
-    if product > INT64_MAX:
-        raise ShapeError(op, f"{problem}, an int64 counts to {INT64_MAX}")
+        problem = f"{tensor} takes {product * itemsize} bytes"
+    raise ShapeError(op, f"{problem}, an int64 counts to {INT64_MAX}")
 
 
 class ArrayLiteral:
