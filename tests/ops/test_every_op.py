@@ -17,16 +17,25 @@ from symgrad.graph.structures import Gather, Iota, Map, Place, Reshape, View
 from symgrad.graph.types import Array
 from tests.support.case import Case, draw, placeholders, tolerance, widened
 from tests.support.cases import CASES
-from tests.support.evaluators import EVALUATORS, evaluate_loops, evaluate_reference
+from tests.support.evaluators import (
+    EVALUATORS,
+    evaluate_compiled,
+    evaluate_loops,
+    evaluate_reference,
+)
 from tests.support.gradcheck import check_derivatives
 from tests.support.special_cases import SPECIAL
 
 _LEAVES = {"placeholder", "constant", "variable"}
 # These are no computation, and gone before a program has kernels.
 _STAND_INS = {"custom_gradient", "recompute"}
+# By name: cases are compared by all that they are made of.
+_TURNS = {case.name: turn for turn, case in enumerate(CASES)}
+_SPECIAL_NAMES = {case.name for case in SPECIAL}
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-every_evaluator = pytest.mark.parametrize("evaluator", EVALUATORS)
+# "compiled": machine code and the loop interpreter, both of one program.
+either_way = pytest.mark.parametrize("evaluator", ["reference", "compiled"])
 # Where what compiles is as good as something else that is compiled.
 slow_natively = pytest.mark.parametrize(
     "evaluator",
@@ -45,13 +54,18 @@ def _assert_agree(
     xs = [placeholders(case, dtype, symbolic=symbolic) for case, dtype in cases]
     results = [case.build(*of_case) for (case, _), of_case in zip(cases, xs, strict=True)]
     graph = Graph(results, [x for of_case in xs for x in of_case])
-    found = EVALUATORS[evaluator](graph, [array for arrays in given for array in arrays])
-    for (case, dtype), arrays, result, array in zip(cases, given, results, found, strict=True):
+    flat = [array for arrays in given for array in arrays]
+    if evaluator == "compiled":
+        found = evaluate_compiled(graph, flat)
+    else:
+        found = {evaluator: EVALUATORS[evaluator](graph, flat)}
+    for place, ((case, dtype), arrays) in enumerate(zip(cases, given, strict=True)):
         with np.errstate(all="ignore"):
             expected = np.asarray(case.expected(*widened(arrays)))
-        _assert_close(
-            case, result, array, expected, f"{case.name} of {dtype}, {[a.shape for a in arrays]}"
-        )
+        for name, of_program in found.items():
+            assert len(of_program) == len(results), name
+            what = f"{name}: {case.name} of {dtype}, {[a.shape for a in arrays]}"
+            _assert_close(case, results[place], of_program[place], expected, what)
 
 
 def _assert_close(case: Case, result: Tensor, found: Array, expected: Array, what: str) -> None:
@@ -109,17 +123,6 @@ def test_what_is_a_map_or_moves_elements_is_fusible(case):
         assert node.definition.is_fusible == (is_moved or is_map), node
 
 
-@slow_natively
-@every_case
-def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
-    _assert_agree([(case, dtype) for dtype in case.dtypes], evaluator)
-
-
-@every_case
-def test_native_code_agrees_with_numpy_in_a_dtype_of_each_kind(case):
-    _assert_agree([(case, dtype) for dtype in _one_of_each_kind(case)], "native")
-
-
 def _one_of_each_kind(case: Case) -> list[DType]:
     """Return one dtype of those of each kind that a row has, in turns of the rows.
 
@@ -129,14 +132,35 @@ def _one_of_each_kind(case: Case) -> list[DType]:
     kinds: dict[str, list[DType]] = {}
     for dtype in case.dtypes:
         kinds.setdefault(_kind(case, dtype), []).append(dtype)
-    turn = CASES.index(case)
+    turn = _TURNS[case.name]
     return [dtypes_of_kind[turn % len(dtypes_of_kind)] for dtypes_of_kind in kinds.values()]
 
 
 def _kind(case: Case, dtype: DType) -> str:
     if dtype.is_half:
         return "half"
-    return dtype.name if dtype.is_float and case not in SPECIAL else dtype.kind
+    return dtype.name if dtype.is_float and case.name not in _SPECIAL_NAMES else dtype.kind
+
+
+@pytest.mark.parametrize("evaluator", ["reference", pytest.param("native", marks=pytest.mark.slow)])
+@every_case
+def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
+    _assert_agree([(case, dtype) for dtype in case.dtypes], evaluator)
+
+
+@every_case
+def test_native_code_and_loops_agree_with_numpy_in_a_dtype_of_each_kind(case):
+    _assert_agree([(case, dtype) for dtype in _one_of_each_kind(case)], "compiled")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if len(_one_of_each_kind(case)) < len(case.dtypes)],
+    ids=lambda case: case.name,
+)
+def test_loops_agree_with_numpy_in_every_other_dtype(case):
+    known = _one_of_each_kind(case)
+    _assert_agree([(case, dtype) for dtype in case.dtypes if dtype not in known], "loops")
 
 
 @every_case
@@ -152,7 +176,7 @@ def test_what_uses_its_result_may_be_fused_with_it(case):
     np.testing.assert_allclose(found, wanted, rtol=2 * close, atol=2 * close)
 
 
-@every_evaluator
+@either_way
 @pytest.mark.parametrize("case", [c for c in CASES if c.also], ids=lambda case: case.name)
 def test_values_agree_with_numpy_for_empty_and_single_axes(case, evaluator):
     dtype = case.dtypes[-1]

@@ -38,6 +38,16 @@ def evaluate_native(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     return run_native(compile_for(known, opt_level=0), inputs).outputs
 
 
+def evaluate_compiled(graph: Graph, inputs: Sequence[Array]) -> dict[str, list[Array]]:
+    """Run machine code, and in the loop interpreter the very kernels that it was made of.
+
+    What both give, by the name of the evaluator: a program is lowered once for the two of them.
+    """
+    step = compile_for(specialize(graph, bind_sizes(graph, inputs)), opt_level=0)
+    loops, native = run_program(step.program, inputs), run_native(step, inputs)
+    return {"loops": loops.outputs, "native": native.outputs}
+
+
 EVALUATORS: dict[str, Evaluator] = {
     "reference": evaluate_reference,
     "loops": evaluate_loops,
