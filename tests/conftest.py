@@ -176,13 +176,22 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the collector of garbage off while tests are collected: all that is made then stays."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Take what has been imported and collected for lasting, which it is.
 
     The collector of garbage would look through it each time, a quarter of a second, to find none.
+    It looks through what tests make less often than it would by itself: that is mostly a graph or
+    a module, which is still being built.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
