@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from symgrad.graph.node import (
@@ -138,6 +139,16 @@ def elementwise(
     )
 
 
-def takes_differentiate(rule: Grad) -> bool:
-    """Return whether a gradient rule wants to be handed the gradients pass."""
+def takes_differentiate(op: OpDef, rule: Grad) -> bool:
+    """Return whether a gradient rule of `op` wants to be handed the gradients pass."""
+    # What stands in for the rule of the op is a user's function, and is not to be kept alive.
+    return _rule_takes_differentiate(op) if rule is op.grad else _has_differentiate(rule)
+
+
+@cache
+def _rule_takes_differentiate(op: OpDef) -> bool:
+    return _has_differentiate(op.grad)
+
+
+def _has_differentiate(rule: Grad) -> bool:
     return callable(rule) and DIFFERENTIATE in inspect.signature(rule).parameters

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,17 +27,38 @@ def evaluate(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[A
     """
     sizes = bind_sizes(graph, inputs)
     program = specialize(graph, sizes)
-    uses = Counter(t for node in program.nodes for t in node.inputs)
-    uses.update(program.roots)
+    used = _used(program)
+    uses = used.tensors.copy()
     values: dict[Tensor, Array] = dict(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
-        found = _Results(program)
+        found = _Results(used.calls)
         for node in program.nodes:
             if node.definition is not placeholder_op:
                 _run(node, found.of(node, values), values, uses)
     # Copies: a result may be a view of an input, of a constant or of another result.
     roots = [np.array(values[t]) for t in program.roots]
     return roots[: len(program.outputs)], roots[len(program.outputs) :]
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """How often each tensor of a program is used, and the keys of the calls it makes repeatedly."""
+
+    tensors: Counter[Tensor]
+    calls: frozenset[Hashable]
+
+
+def _used(program: Graph) -> _Used:
+    """Count uses; once for each graph, since the body of a loop is run again and again."""
+    found = program.derived.get(_Used)
+    if isinstance(found, _Used):
+        return found
+    tensors = Counter(t for node in program.nodes for t in node.inputs)
+    tensors.update(program.roots)
+    keys = Counter(map(_call_key, program.nodes))
+    calls = frozenset(key for key, count in keys.items() if key is not None and count > 1)
+    used = program.derived[_Used] = _Used(tensors, calls)
+    return used
 
 
 class _Results:
@@ -46,14 +68,13 @@ class _Results:
     else take time that doubles with each of them.
     """
 
-    def __init__(self, program: Graph) -> None:
-        keys = Counter(map(_call_key, program.nodes))
-        self._repeated = {key for key, count in keys.items() if key is not None and count > 1}
+    def __init__(self, repeated: frozenset[Hashable]) -> None:
+        self._repeated = repeated
         self._known: dict[Hashable, tuple[Array, ...]] = {}
 
     def of(self, node: Node, values: dict[Tensor, Array]) -> tuple[Array, ...]:
         """Return what `node` gives."""
-        key = _call_key(node)
+        key = _call_key(node) if self._repeated else None
         if key not in self._repeated:
             return _results(node, values)
         if key not in self._known:
@@ -108,10 +129,11 @@ def bind_sizes(graph: Graph, inputs: Sequence[Array]) -> dict[str, int]:
         )
     sizes: dict[str, int] = {}
     for position, (tensor, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
-        label = tensor.name or f"input {position}"
         if array.dtype != tensor.dtype.numpy:
+            label = tensor.name or f"input {position}"
             raise DTypeError(label, f"{array.dtype.name} is given, {tensor.type} is wanted")
         if array.ndim != tensor.ndim:
+            label = tensor.name or f"input {position}"
             raise ShapeError(label, f"shape {array.shape} is given, {tensor.type} is wanted")
         for dim, size in zip(tensor.shape, array.shape, strict=True):
             name = _unknown_name(dim)

@@ -7,7 +7,7 @@ once for all groups whose kernels it has made equal: see `kernel_pool.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -53,7 +53,9 @@ def _on_kernel(
     schedule: Callable[[Kernel, Machine], Kernel],
 ) -> Callable[[Relocated, Machine], Relocated]:
     """Return `schedule` as a pass: where a kernel begins stays as it is."""
-    return lambda given, machine: replace(given, kernel=schedule(given.kernel, machine))
+    return lambda given, machine: Relocated(
+        schedule(given.kernel, machine), given.starts, given.statuses
+    )
 
 
 RELOCATE = KernelPass("relocate", lambda given, _: relocate(given.kernel))

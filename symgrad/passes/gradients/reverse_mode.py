@@ -309,7 +309,7 @@ def call_rule(
     """
     rule = gradient_rule(node)
     more: dict[str, Any] = {}
-    if takes_differentiate(rule):
+    if takes_differentiate(node.definition, rule):
         more = {DIFFERENTIATE: differentiate, WANTED: wanted, ARRIVED: arrived}
     grads = _as_tuple(node, rule(node, *gs, **node.attrs, **more))
     for position, g in enumerate(grads):
