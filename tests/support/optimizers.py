@@ -37,4 +37,4 @@ def update_step(optimizer: sg.optim.Optimizer, dtype: str = "float32") -> tuple[
     """Return a step that takes a gradient and moves a variable `w` by it, and the variable."""
     w = sg.variable(start(dtype=dtype), name="w")
     g = sg.placeholder(SHAPE, dtype, name="g")
-    return sg.compile([g], [], optimizer.apply_gradients([(g, w)])), w
+    return sg.compile([g], [], optimizer.apply_gradients([(g, w)]), opt_level=0), w
