@@ -107,6 +107,8 @@ class Size:
     def __mul__(self, other: Any) -> Dim:
         if not isinstance(other, int | Size):
             return _by_tensors("__mul__", self, other)
+        if other == 1:
+            return self  # where most products begin
         if isinstance(other, Size):
             # What the terms of the product take before those that are equal are added up.
             length = len(self.terms) * other.length + len(other.terms) * self.length
