@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import AxisError, DTypeError, ShapeError, SymgradError, user_source
+from symgrad.errors import AxisError, DTypeError, ShapeError, SymgradError, called, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
 from symgrad.graph.late_binding import provide, provided
@@ -142,7 +142,8 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
         [isinstance(v, Tensor) and v.type.dtype is first.type.dtype for v in rest]
     ):
         return list(values)
-    strong = [as_tensor(v) for v in values if not isinstance(v, _PYTHON_SCALARS)]
+    with called(op):
+        strong = [as_tensor(v) for v in values if not isinstance(v, _PYTHON_SCALARS)]
     weak = [v for v in values if isinstance(v, _PYTHON_SCALARS)]
     try:
         dtype = common_dtype(op, [t.dtype for t in strong], weak)

@@ -29,6 +29,8 @@ _ROWS = [
         ValueError,
         "stack: ranks differ: 2 of operand 0: f32[3, 4], 1 of operand 1: f32[5]",
     ),
+    (lambda: sg.average(F, weights="ab"), TypeError, "average: dtype('<U2') is none of bool, int8"),
+    (lambda: sg.maximum(F, [None]), TypeError, "maximum: dtype('O') is none of bool, int8"),
     (lambda: sg.matmul(V, F), ValueError, "matmul: inner sizes differ: 5 in a: f32[5], 3 in b"),
     (
         lambda: sg.nan_to_num(F, 0.0, NUMBER),

@@ -76,7 +76,7 @@ class _Spec:
         return "".join(pairs)
 
     def is_valid(self) -> bool:
-        """Return whether every label has its place.
+        """Return whether there are windows, and every label has its place.
 
         Of the two labels of windows one is of the right operand and one of the result, in all
         windows the same.
@@ -92,7 +92,7 @@ class _Spec:
             for one, other in ((outer, inner), (inner, outer))
         )
         steps = [c for w in self.windows for c in (w.stride, w.dilation)]
-        return not (repeated or out - lhs - rhs or lone) and is_split and min(steps, default=1) > 0
+        return not (repeated or out - lhs - rhs or lone) and is_split and min(steps, default=0) > 0
 
 
 def _parsed(spec: str) -> _Spec:
@@ -191,7 +191,7 @@ def _convolution_grad(node: Node, g: Tensor, *, spec: str, sizes: Shape) -> Grad
     # What has the labels of where windows are is walked through by new windows, the other is the
     # kernel of those: which is which depends on the roles this node has.
     walked, kernel = (g, parsed.out), (rhs, parsed.rhs)
-    if any(w.outer in parsed.rhs for w in parsed.windows):
+    if parsed.windows[0].outer in parsed.rhs:
         walked, kernel = kernel, walked
     return _lhs_gradient(lhs.shape, parsed, walked, kernel), to_rhs
 

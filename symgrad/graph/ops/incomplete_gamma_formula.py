@@ -248,7 +248,7 @@ def draw_derivative_formula(a: FloatExpr, x: FloatExpr) -> FloatExpr:
     integrals = _integrals(of, is_below)
     scaled = slope * integrals.plain
     result = x * is_below.choose(integrals.moment - scaled, scaled + integrals.moment)
-    growth = x * x.least(1.0).exp() / of.a
+    growth = x * x.exp() / of.a  # where the series is not taken it may overflow
     near_zero = growth * (moment - slope * (1.0 - of.a * series))
     return _vanishing(of.in_series.choose(near_zero, result), a, x)
 

@@ -246,3 +246,13 @@ def test_ways_that_fork_under_where_in_regions(inner, seed):
     stages = [random_lines(rng, 2, int(rng.integers(3, 8))) for _ in range(3)]
     others = [_REGIONS[str(rng.choice(sorted(_REGIONS)))] for _ in range(2)]
     check(stages, [others[0], _REGIONS[inner], others[1]])
+
+
+def test_a_masked_gradient_waits_for_others_and_keeps_its_mask():
+    x = sg.placeholder((3,), "float64")
+    w = sg.variable(np.array([2.0, 3.0, 5.0]), name="w")
+    again = sg.recompute_grad(lambda h: sg.where(h > 0, sg.sqrt(h) * w, 0.0))
+    found = sg.gradients(again(x * 4.0), [x, w])
+    by_x, by_w = sg.compile([x], found)(np.array([-1.0, 0.0, 1.0]))
+    np.testing.assert_allclose(by_x, [0, 0, 5.0])
+    np.testing.assert_allclose(by_w, [0, 0, 2.0])

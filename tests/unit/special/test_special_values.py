@@ -197,11 +197,35 @@ def test_bessel_functions_beyond_the_end_of_their_first_table(dtype, close):
 
 @pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-6), ("float64", 3e-15)])
 def test_gammaln_and_digamma_where_their_series_begins(dtype, close):
-    x = sg.placeholder((5,), dtype)
-    points = np.array([3.0, 3.25, 5.5, 7.0, 40.0])
+    x = sg.placeholder((7,), dtype)
+    points = np.array([0.75, 2.625, 3.0, 3.25, 5.5, 7.0, 40.0])
     wanted = [[float(f(v)) for v in points] for f in (mpmath.loggamma, mpmath.digamma)]
     graph = Graph([sg.special.gammaln(x), sg.special.digamma(x)], [x])
     np.testing.assert_allclose(evaluate_loops(graph, [points.astype(dtype)]), wanted, rtol=close)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 2e-6), ("float64", 1e-13)])
+def test_incomplete_functions_by_quadrature(dtype, close):
+    a, b, x, y = (sg.placeholder((3,), dtype) for _ in range(4))
+    points = np.array([[12.0, 20.0, 90.0], [15.0, 30.0, 41.0], [0.5, 0.375, 0.75], [9.0, 21.0, 95]])
+    with mpmath.workdps(40):
+        wanted = [
+            [float(mpmath.betainc(p, q, 0, v, regularized=True)) for p, q, v, _ in points.T],
+            [float(mpmath.gammainc(p, 0, v, regularized=True)) for p, _, _, v in points.T],
+        ]
+    graph = Graph([sg.special.betainc(a, b, x), sg.special.gammainc(a, y)], [a, b, x, y])
+    found = evaluate_loops(graph, list(points.astype(dtype)))
+    np.testing.assert_allclose(found, wanted, rtol=close)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [("float32", 1e-6), ("float64", 2e-15)])
+def test_quantiles_near_and_far_from_the_middle(dtype, close):
+    x = sg.placeholder((6,), dtype)
+    points = np.array([0.3125, 0.625, 0.875, 0.984375, 2.0**-10, 2.0**-40])
+    with mpmath.workdps(40):
+        wanted = [float(mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)) for p in points]
+    (found,) = evaluate_loops(Graph(sg.special.ndtri(x), [x]), [points.astype(dtype)])
+    np.testing.assert_allclose(found, wanted, rtol=close)
 
 
 @pytest.mark.parametrize("parameter", [0, 1], ids=["a", "b"])
