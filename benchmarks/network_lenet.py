@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
-from benchmarks.network_peers import Arrays, Network
+from benchmarks.network_peers import Arrays, Network, torch_images
 from benchmarks.timing import optional
 
 BATCH, SIZE = 64, 28
@@ -65,16 +65,8 @@ def _jax(w: Any, batch: Any) -> Any:
 
 
 def _torch(weights: Arrays, batch: Arrays) -> tuple[list[Any], Callable[[], Any]]:
-    torch = optional("torch")
-    functional, last = torch.nn.functional, torch.channels_last
-    w = {}
-    for name, array in weights.items():
-        given = torch.tensor(array)
-        if given.ndim == 4:
-            given = given.permute(3, 2, 0, 1).contiguous(memory_format=last)
-        w[name] = given.requires_grad_(True)
-    images = torch.tensor(batch["x"]).permute(0, 3, 1, 2)
-    labels = torch.tensor(batch["labels"])
+    functional = optional("torch").nn.functional
+    w, images, labels = torch_images(weights, batch)
 
     def loss() -> Any:
         x = functional.relu(functional.conv2d(images, w["c1"], w["c1_bias"], padding=2))

@@ -77,6 +77,19 @@ def jax_step(network: Network, weights: Arrays, batch: Arrays, _threads: int) ->
     return step
 
 
+def torch_images(weights: Arrays, batch: Arrays) -> tuple[dict[str, Any], Any, Any]:
+    """Return weights, images and labels as tensors of PyTorch, with channels last in memory."""
+    torch = optional("torch")
+    w = {}
+    for name, array in weights.items():
+        given = torch.tensor(array)
+        if given.ndim == 4:
+            given = given.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+        w[name] = given.requires_grad_(True)
+    images = torch.tensor(batch["x"]).permute(0, 3, 1, 2)
+    return w, images, torch.tensor(batch["labels"])
+
+
 def torch_step(network: Network, weights: Arrays, batch: Arrays, threads: int) -> Step | None:
     """Return a step of PyTorch; None without it."""
     torch = optional("torch")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
-from benchmarks.network_peers import Arrays, Network
+from benchmarks.network_peers import Arrays, Network, torch_images
 from benchmarks.timing import optional
 
 BATCH, SIZE, CLASSES = 16, 32, 10
@@ -85,16 +85,8 @@ def _jax(w: Any, batch: Any) -> Any:
 
 
 def _torch(weights: Arrays, batch: Arrays) -> tuple[list[Any], Callable[[], Any]]:
-    torch = optional("torch")
-    functional, last = torch.nn.functional, torch.channels_last
-    w = {}
-    for name, array in weights.items():
-        given = torch.tensor(array)
-        if given.ndim == 4:
-            given = given.permute(3, 2, 0, 1).contiguous(memory_format=last)
-        w[name] = given.requires_grad_(True)
-    images = torch.tensor(batch["x"]).permute(0, 3, 1, 2)
-    labels = torch.tensor(batch["labels"])
+    functional = optional("torch").nn.functional
+    w, images, labels = torch_images(weights, batch)
 
     def conv(x: Any, name: str, strides: int) -> Any:
         kernel = w[name]
