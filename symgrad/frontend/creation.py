@@ -7,6 +7,7 @@ be symbolic, as in `zeros(x.shape)`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +39,11 @@ from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
 
 def as_shape(op: str, shape: Any) -> Shape:
     """Return a size or a sequence of sizes as a shape; raises for what is no size or negative."""
-    sizes = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
+    is_one = isinstance(shape, int | np.integer | Size)
+    if not is_one and not isinstance(shape, Iterable):
+        problem = f"shape {shape!r} is neither a size nor a sequence of sizes"
+        raise DTypeError(op, problem, source=user_source())
+    sizes = (shape,) if is_one else tuple(shape)
     plain = tuple(int(n) if isinstance(n, np.integer) else n for n in sizes)
     for size in plain:
         if isinstance(size, bool) or not isinstance(size, int | Size):

@@ -148,10 +148,10 @@ def matmul(a: Any, b: Any, /, *, transpose_a: bool = False, transpose_b: bool = 
 
 
 def _numbers(op: str, *values: Any) -> list[Tensor]:
-    tensors = promote_operands(op, *values)
-    if tensors[0].dtype.is_bool:
+    first, *rest = promote_operands(op, *values)
+    if first.dtype.is_bool:
         raise DTypeError(op, "bools are not multiplied", hint="use astype", source=user_source())
-    return tensors
+    return [first, *rest]
 
 
 def _check_inner_sizes(a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> None:
@@ -171,7 +171,7 @@ def _transposition_that_fits(
     a: Tensor, b: Tensor, m: int, n: int, transpose_a: bool, transpose_b: bool
 ) -> str | None:
     # Only where the operand is not transposed already: taking that back is seldom what was meant.
-    if b.ndim > 1 and not transpose_b and b.shape[-1] == m:
+    if not transpose_b and b.shape[-1] == m:  # which is no vector: that would fit as it is
         return "b fits transposed: matmul(a, b, transpose_b=True)"
     if a.ndim > 1 and not transpose_a and a.shape[-2] == n:
         return "a fits transposed: matmul(a, b, transpose_a=True)"

@@ -139,9 +139,9 @@ def bincount(
 
 def _counted(op: str, index: Tensor, weights: Any, length: Dim) -> Tensor:
     """Add ones or weights up at each index from 0 on; the last place takes what is beyond."""
-    within = minimum(index, as_tensor(length, dtypes.int64))
-    # A negative index would count from the end; this one is outside there, too.
-    places = where(less(index, 0), subtract(index, add(as_tensor(length, dtypes.int64), 1)), within)
+    last = as_tensor(length, dtypes.int64)
+    # A negative index would count from the end; what stands for it is before the first place.
+    places = where(less(index, 0), subtract(-2, last), minimum(index, last))
     added = filled(index.shape, 1, dtypes.int64)
     if weights is not None:
         added = _weights(op, weights, index)

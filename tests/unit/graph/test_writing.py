@@ -254,3 +254,7 @@ def test_bounds_converted_twice_from_one_number_are_as_far_apart_as_is_added():
         return sg.astype(number, "int32")
 
     assert sg.zeros(10)[bound() : bound() + 2].shape == (2,)
+
+
+def test_vectors_of_no_indices_name_the_whole():
+    assert sg.gather_nd(F, np.zeros((2, 0), int)).shape == (2, *F.shape)

@@ -49,6 +49,32 @@ def test_the_same_key_gives_the_same_draw_and_others_give_others() -> None:
     assert not np.intersect1d(generated, np.concatenate(draws)).size
 
 
+@pytest.mark.parametrize(
+    ("dtype", "normal", "gamma"),
+    [
+        (
+            "float32",
+            [1.5733391046524048, -1.4205416440963745, -0.5170777440071106],
+            [0.42300140857696533, 2.9694855213165283, 1.2109770774841309],
+        ),
+        (
+            "float64",
+            [-1.7512567753689425, 0.04036126969383222, 0.025639583862680754],
+            [1.0565919734532496, 3.201711807393662, 1.211081131311564],
+        ),
+    ],
+)
+def test_the_draws_of_a_key_are_the_same_in_all_versions(
+    dtype: str, normal: list[float], gamma: list[float]
+) -> None:
+    key = sg.random.key(7)
+    draws = (
+        sg.random.normal(key, (3,), dtype=dtype),
+        sg.random.gamma(key, (3,), 2.5, dtype=dtype),
+    )
+    assert [x.tolist() for x in sample(list(draws))] == [normal, gamma]
+
+
 def test_samples_of_different_keys_are_not_correlated() -> None:
     first, second = sg.random.split(KEY)[0], sg.random.split(KEY)[1]
     keys = (KEY, first, second, sg.random.key(13), sg.random.fold_in(KEY, 1))
