@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -55,8 +54,7 @@ _Axis = str | Window
 _AXIS = re.compile(r"([A-Za-z])|\((\d*)([A-Za-z])\+(\d*)([A-Za-z])\)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Spec:
+class _Spec(NamedTuple):
     """The axes of the left operand, and the labels of the right one and of the result."""
 
     lhs: tuple[_Axis, ...]

@@ -16,7 +16,6 @@ from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.arithmetic import add_op, multiply_op, negative_op, subtract_op
-from symgrad.graph.ops.conversion import astype_op
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.graph.types import ArrayLiteral, attr_key
@@ -129,11 +128,8 @@ def _key(tensor: Tensor, depth: int) -> Hashable:
     """Return what is equal for tensors that are: built twice of the same, or one."""
     tensor = origin_of(tensor)
     node = tensor.node
-    if (
-        not depth
-        or not node.inputs
-        or not (node.definition.is_elementwise or node.definition in (astype_op, broadcast_to_op))
-    ):
+    is_plain = node.definition.is_elementwise or node.definition is broadcast_to_op
+    if not depth or not node.inputs or not is_plain:
         return tensor
     attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))
     return node.op, attrs, tuple(_key(operand, depth - 1) for operand in node.inputs)
