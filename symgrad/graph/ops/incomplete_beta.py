@@ -108,7 +108,7 @@ def _sums(a: Array, b: Array, x: Array) -> tuple[Array, Array, Array]:
         rise = 1 / (a + b + k)
         by_a, by_b = by_a + rise - 1 / (a + k + 1), by_b + rise
         total, sum_a, sum_b = total + term, sum_a + term * by_a, sum_b + term * by_b
-        if not np.any(term * (1 + by_b) > 1e-18 * total):
+        if not np.any(term * by_b > 1e-18 * sum_b):  # the sum that is the last to end
             break
     return total, sum_a, sum_b
 

@@ -229,6 +229,26 @@ def test_quantiles_near_and_far_from_the_middle(dtype, close):
 
 
 @pytest.mark.parametrize("parameter", [0, 1], ids=["a", "b"])
+def test_slopes_of_betainc_by_its_parameters_are_its_derivatives(parameter):
+    given = [sg.placeholder((3,), "float64") for _ in range(3)]
+    graph = Graph(sg.gradients(sg.sum(sg.special.betainc(*given)), [given[parameter]]), given)
+    points = np.array([[0.7, 2.0, 5.5], [1.5, 0.6, 3.0], [0.2, 0.5, 0.9]])
+
+    def slope(*point: float) -> float:
+        def along(value: Any) -> Any:
+            a, b = [value if i == parameter else p for i, p in enumerate(point[:2])]
+            return mpmath.betainc(a, b, 0, point[2], regularized=True)
+
+        return float(mpmath.diff(along, point[parameter]))
+
+    with mpmath.workdps(40):
+        wanted = [slope(*point) for point in points.T.tolist()]
+    for evaluate in (evaluate_reference, evaluate_loops):
+        (found,) = evaluate(graph, list(points))
+        np.testing.assert_allclose(found, wanted, rtol=2e-12)
+
+
+@pytest.mark.parametrize("parameter", [0, 1], ids=["a", "b"])
 def test_second_derivatives_of_betainc_by_a_parameter_and_x_do_not_depend_on_their_order(parameter):
     given = [sg.placeholder((3,), "float64") for _ in range(3)]
     total = sg.sum(sg.special.betainc(*given))
