@@ -28,7 +28,7 @@ _ROWS = [
     (lambda: F + V, sg.ShapeError, "add: shapes do not broadcast: 4 in axis -1 of x: f32[3, 4], 5"),
     (lambda: B + B, sg.DTypeError, "add: x: bool[3, 4] is none of int8"),
     (lambda: I + U, sg.DTypeError, "add: int32 and uint64 have no common dtype"),
-    (lambda: F + "a", sg.DTypeError, "dtype: dtype('<U1') is none of bool"),
+    (lambda: F + "a", sg.DTypeError, "add: dtype('<U1') is none of bool"),
     (lambda: F & B, sg.DTypeError, "bitwise_and: f32[3, 4] is neither integer nor bool"),
     (lambda: ~F, sg.DTypeError, "bitwise_invert: f32[3, 4] is neither integer nor bool"),
     (lambda: I | 2.5, sg.DTypeError, "bitwise_or: f32[] is neither integer nor bool"),
