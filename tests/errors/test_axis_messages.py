@@ -17,6 +17,7 @@ I = sg.placeholder((5,), "int64", name="i")  # noqa: E741 - an integer
 ONE: Any = F  # what a type checker would refuse first
 NUMBER: Any = V
 SIZE: Any = 2.5
+TEXT: Any = "a"
 
 _ROWS = [
     (
@@ -30,6 +31,7 @@ _ROWS = [
         ValueError,
         "stack: ranks differ: 2 of operand 0: f32[3, 4], 1 of operand 1: f32[5]",
     ),
+    (lambda: sg.nan_to_num(F, posinf=TEXT), TypeError, "nan_to_num: posinf: 'a' is no number"),
     (lambda: sg.zeros(SIZE), TypeError, "zeros: shape 2.5 is neither a size nor a sequence of"),
     (lambda: sg.average(F, weights="ab"), TypeError, "average: dtype('<U2') is none of bool, int8"),
     (lambda: sg.maximum(F, [None]), TypeError, "maximum: dtype('O') is none of bool, int8"),

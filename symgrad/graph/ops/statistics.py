@@ -241,8 +241,9 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None,
         return tensor
     given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}
     for name, value in given.items():
-        if isinstance(value, Tensor):
-            problem = f"{name}: {value.type} is no number"
+        if value is not None and not isinstance(value, int | float | np.number):
+            shown = value.type if isinstance(value, Tensor) else repr(value)
+            problem = f"{name}: {shown} is no number"
             raise DTypeError("nan_to_num", problem, hint="use sg.where", source=user_source())
     greatest = float(float_limits(tensor.dtype).max)
     above = greatest if posinf is None else posinf
