@@ -294,7 +294,9 @@ def _within(net: _Net, x: Tensor) -> Tensor:
         y = sg.map(layer, sg.stack([x, x * 0.5]))[1]
     if kind == 2:
         weighed = sg.function(layer)
-        y = sg.cond(sg.sum(x) > 0, lambda: weighed(x), lambda: weighed(x * 0.5))
+        # Of inputs: the sum of what has been normalized is 0, up to what rounds.
+        is_first = sg.sum(net.inputs[0]) > 0
+        y = sg.cond(is_first, lambda: weighed(x), lambda: weighed(x * 0.5))
     if kind == 3:
         mean = sg.while_loop(
             lambda i, _: i < 2,
