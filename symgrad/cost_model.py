@@ -68,10 +68,10 @@ MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 
 # Of a long chain of operations as many vectors are computed beside each other, which hides the
 # latency of each; where there are few operations, memory or the ports limit, not latency.
-VECTORS_IN_FLIGHT = 4
+# Nominal cycles of a loop that are worth so many vectors, which are so many times the code:
+VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
-INTERLEAVED_CYCLES = 10_000  # of a loop that is worth so much code, some microseconds
 
 # --------------------------------------------------------------------------------- size of code
 
@@ -123,6 +123,12 @@ SHORT_BLOCK = 192
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
 FEW_STREAMS = 2
+# What a loop reads in each iteration is packed before it, in panels of so many bytes: where rows of
+# a weight lie a page apart, so many rows of results are read for, and the loop runs so often.
+PANEL_BYTES = 256
+PACKED_STEP_BYTES = 4096
+PACKED_ROWS = 4
+LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
 # A step of k of the left whose elements lie on another page than those of the step before.

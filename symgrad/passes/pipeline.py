@@ -26,6 +26,7 @@ from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.loops.hoist_scanned import hoist_scanned
 from symgrad.passes.loops.licm import licm
 from symgrad.passes.loops.merge_loops import merge_loops
+from symgrad.passes.loops.prepack import prepack
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.loops.rematerialise import rematerialise
 from symgrad.passes.loops.sink_sums import sink_sums
@@ -168,6 +169,14 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         "sink-sums",
         sink_sums,
         after={"hoist-scanned": "a factor that is a stack before the loop needs no new one"},
+    ),
+    GraphPass(
+        "prepack",
+        prepack,
+        after={
+            "hoist-scanned": "a product that leaves the loop reads its factor once",
+            "sink-sums": "a product that leaves the loop reads its factor once",
+        },
     ),
     FUSE,
 )

@@ -21,7 +21,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
-from symgrad.passes.loops import hoist_scanned, sink_sums
+from symgrad.passes.loops import hoist_scanned, prepack, sink_sums
 from symgrad.passes.loops import licm as licm
 from symgrad.passes.loops import rematerialise as rematerialise
 from symgrad.passes.loops.merge_loops import merge_loops
@@ -34,7 +34,7 @@ from tests.fuzz.test_control_flow import random_program
 
 SEEDS = range(12)
 MORE_SEEDS = range(12, 1024)
-RULES = ("rematerialise", "licm", "hoist-scanned", "sink-sums")
+RULES = ("rematerialise", "licm", "hoist-scanned", "sink-sums", "prepack")
 _TOLERANCE = 1e-9  # relative to the largest element, in float64
 
 
@@ -58,6 +58,8 @@ def at_random(seed: int) -> Iterator[None]:
             patch.setattr(module, "cheapest_cut", choose)
         patch.setattr(hoist_scanned._Scanned, "_saved_by", lambda _self, _node: 1)
         patch.setattr(sink_sums, "_is_cheaper", lambda _stacked, _added: bool(rng.integers(2)))
+        patch.setattr(prepack, "_pays", lambda _product, _rewrites: bool(rng.integers(2)))
+        patch.setattr(prepack, "PANEL_BYTES", 8)
         yield
 
 

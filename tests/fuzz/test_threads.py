@@ -52,7 +52,7 @@ def differing(
     """Return the numbers of threads whose bits differ from those of the first, and the parts."""
     executables = []
     for count in counts:
-        with interleaved(1 if count == counts[0] else VECTORS_IN_FLIGHT):
+        with interleaved(1 if count == counts[0] else max(VECTORS_IN_FLIGHT)):
             executables.append(compile_for(graph, threads=Threads(count, least_cycles=0)))
     results = [_bits(executable, inputs) for executable in executables]
     parts = max((kernel_parts(k) for e in executables for k in e.program.kernels), default=1)

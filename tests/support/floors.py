@@ -75,11 +75,10 @@ class Variant:
 
 
 @contextmanager
-def interleaved(vectors: int = VECTORS_IN_FLIGHT) -> Iterator[None]:
+def interleaved(vectors: int = max(VECTORS_IN_FLIGHT)) -> Iterator[None]:
     """Interleave as many vectors of every elementwise loop, however short and simple."""
     numbers: dict[str, Any] = {
-        "VECTORS_IN_FLIGHT": vectors,
-        "INTERLEAVED_CYCLES": 0,
+        "VECTORS_IN_FLIGHT": {vectors: 0},
         "LEAST_INTERLEAVED_FLOPS": 0,
     }
     with mock.patch.multiple(interleave, **numbers):

@@ -26,7 +26,7 @@ _library_numbers = itertools.count()
 def optimize(
     module_text: str, target: Target, opt_level: int, context: llvm.ContextRef | None = None
 ) -> llvm.ModuleRef:
-    """Parse and verify `module_text`, then run LLVM's pipeline of `opt_level` (0 to 3) on it.
+    """Parse and verify `module_text`, then run the middle end of `opt_level` (0 to 3) on it.
 
     The module is in a context of its own if none is given; modules that are linked share one.
     Raises `AssertionError` with LLVM's message for a module that is not well formed.
@@ -35,7 +35,8 @@ def optimize(
     module = _parse(module_text, context)
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
-    _run_pipeline(module, llvm.create_pass_builder(machine, _tuning(opt_level)))
+    tuning = llvm.create_pipeline_tuning_options(opt_level)
+    _run_pipeline(module, llvm.create_pass_builder(machine, tuning), opt_level)
     return module
 
 
@@ -115,20 +116,32 @@ def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
     return module
 
 
-def _tuning(opt_level: int) -> llvm.PipelineTuningOptions:
-    # Kernels arrive as explicit vector code, tiled and unrolled by their schedule. LLVM's own
-    # unroller then costs a third of the compile time and gains nothing measurable, and the SLP
-    # vectorizer makes such code slower. Full unrolling that metadata asks for is still done.
-    tuning = llvm.create_pipeline_tuning_options(opt_level)
-    tuning.loop_vectorization = False
-    tuning.loop_interleaving = False
-    tuning.loop_unrolling = False
-    tuning.slp_vectorization = False
-    return tuning
+def _add_passes(passes: llvm.ModulePassManager) -> None:
+    """Add the middle end: what explicit vector code, tiled and hoisted already, still needs.
+
+    Calls of our own functions are inlined, index arithmetic is simplified and its repeats are
+    merged, loops end where they are entered again. LLVM's own pipelines repeat each of these up to
+    seven times, unroll and vectorize, which takes three times as long and gains such code nothing
+    measurable. Reassociation is for what `fast_math` marks, and for integers.
+    """
+    passes.add_always_inliner_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_sroa_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_reassociate_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_dead_code_elimination_pass()
+    passes.add_post_order_function_attributes_pass()
 
 
-def _run_pipeline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    passes = builder.getModulePassManager()
+def _run_pipeline(module: llvm.ModuleRef, builder: llvm.PassBuilder, opt_level: int) -> None:
+    if opt_level == 0:
+        passes = builder.getModulePassManager()
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        _add_passes(passes)
     try:
         passes.run(module, builder)
     finally:

@@ -6,7 +6,8 @@ A chain of operations waits for each of them: a core that has one vector of a lo
 window does one operation where it could do eight. With four vectors, operation by operation, it has
 four chains that do not depend on each other. What is gained is lost where far more values are live
 than there are registers, or where elements are gathered one by one; and it is four times the code,
-which only loops that take a while are worth. No result changes: no element depends on another.
+which only loops that take milliseconds are worth; those of microseconds are worth two vectors. No
+result changes: no element depends on another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Ref, Stmt
 from symgrad.codegen.loops.rewrite import indices
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
-    INTERLEAVED_CYCLES,
     LEAST_INTERLEAVED_FLOPS,
     LIVE_A_REGISTER,
     MOST_INTERLEAVED_FLOPS,
@@ -32,30 +32,36 @@ from symgrad.graph.scalars import SCALAR_OPS
 def interleave(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with its long elementwise loops marked for several vectors at a time."""
     body = tuple(
-        _marked(statement, target)
-        if isinstance(statement, For) and statement_cycles(statement) >= INTERLEAVED_CYCLES
+        _marked(statement, target, _most_vectors(statement))
+        if isinstance(statement, For)
         else statement
         for statement in kernel.body
     )
     return replace(kernel, body=body)
 
 
-def _marked(loop: For, target: Target) -> For:
+def _most_vectors(loop: For) -> int:
+    """Return how many vectors beside each other, at most, the time a loop takes is worth."""
+    cycles = statement_cycles(loop)
+    return max((count for count, least in VECTORS_IN_FLIGHT.items() if cycles >= least), default=1)
+
+
+def _marked(loop: For, target: Target, most: int) -> For:
     if loop.vector > 1:
-        return replace(loop, interleave=vectors_in_flight(loop, target))
-    body = tuple(_marked(s, target) if isinstance(s, For) else s for s in loop.body)
+        return replace(loop, interleave=vectors_in_flight(loop, target, most))
+    body = tuple(_marked(s, target, most) if isinstance(s, For) else s for s in loop.body)
     return replace(loop, body=body)
 
 
-def vectors_in_flight(loop: For, target: Target) -> int:
-    """Return how many vectors of a loop to compute beside each other, a power of 2."""
+def vectors_in_flight(loop: For, target: Target, most: int) -> int:
+    """Return how many vectors of a loop to compute beside each other, a power of 2 up to `most`."""
     if has_check(loop.body) or any(isinstance(statement, Loop) for statement in loop.body):
         return 1
     flops = body_flops(loop.body)
     even = all(index.coefficient(loop.var) in (0, 1) for index in indices(loop.body))
     if flops < LEAST_INTERLEAVED_FLOPS or not even:
         return 1
-    count, live = VECTORS_IN_FLIGHT, live_values(loop)
+    count, live = most, live_values(loop)
     while count > 1 and (
         count * live > LIVE_A_REGISTER * target.vector_registers
         or count * flops > MOST_INTERLEAVED_FLOPS

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Traits, traits_of
+from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.partition import Specs
 from symgrad.passes.rewrites.rewrite import IS_RESULT
 
@@ -59,6 +60,8 @@ class Drafts:
         self.carried = carried
         self.again = again  # computed by each group that wants it
         self.position = {node: i for i, node in enumerate(graph.nodes)}
+        self._traits = {node: traits_of(spec) for node, spec in specs.items()}
+        self._flops: dict[Node, int] = {}
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []
         self.home: dict[Node, Draft] = {}
@@ -72,7 +75,19 @@ class Drafts:
 
     def traits(self, node: Node) -> Traits:
         """Return the traits of the structure of `node`."""
-        return traits_of(self.specs[node])
+        return self._traits[node]
+
+    def flops(self, node: Node) -> int:
+        """Return the flops of one element of `node`."""
+        if node not in self._flops:
+            self._flops[node] = flops_per_element(node, self.specs[node])
+        return self._flops[node]
+
+    def anew(self, again: frozenset[Tensor]) -> Drafts:
+        """Return the state before anything was drafted, `again` being computed where it is used."""
+        drafts = Drafts(self.graph, self.specs, self.first_status, self.carried, again)
+        drafts._flops = self._flops
+        return drafts
 
     def open(self, node: Node, anchor: Node | None) -> Draft:
         """Open a group whose result is `node`."""

@@ -21,7 +21,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import View, checked_axes
 from symgrad.graph.traverse import topological
-from symgrad.passes.costs import flops_per_element, kernel_spec
+from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.draft import Draft, Drafts, only_adds_ones, only_splits
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
@@ -39,7 +39,7 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
     drafts = _drafted(Drafts(graph, specs, first_status, carried))
     again = cheap_again(drafts)
     if again:
-        drafts = _drafted(Drafts(graph, specs, first_status, carried, again))
+        drafts = _drafted(drafts.anew(again))
     return order_groups(drafts)
 
 
@@ -53,8 +53,9 @@ def _drafted(drafts: Drafts) -> Drafts:
 
 def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
+    wanted, in_memory = drafts.wanted, drafts.in_memory
     for node in reversed(drafts.graph.nodes):
-        if not any(t in drafts.wanted or t in drafts.in_memory for t in node.outputs):
+        if in_memory.keys().isdisjoint(node.outputs) and wanted.keys().isdisjoint(node.outputs):
             continue
         match drafts.traits(node).home:
             case "memory":
@@ -109,7 +110,7 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     spec = drafts.specs[node]
     wanted = drafts.wanted[output]
     is_repeated = output in drafts.repeated
-    flops = flops_per_element(node, spec) if is_repeated or len(wanted) > 1 else 0
+    flops = drafts.flops(node) if is_repeated or len(wanted) > 1 else 0
     if is_repeated and flops > CHEAP_FLOPS:
         return (
             f"it is repeated along an axis and costs {flops} flops an element, "

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 
 from symgrad.cost_model import MAX_GROUPS, MAX_STREAMS
-from symgrad.graph.node import Tensor
-from symgrad.passes.fusion.draft import Draft, Drafts
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.traits import Traits
+from symgrad.passes.fusion.draft import Draft, Drafts, only_splits
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
@@ -137,18 +138,23 @@ def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     """Return whether the loops of `producer`, over as many elements, can compute `draft`.
 
     In another shape the elements are the same and in the same order, but an index along an axis
-    would have to be divided out of the position.
+    would have to be divided out of the position, unless the loops only split its axes.
     """
-    nodes = [(node, drafts.traits(node)) for node in draft.nodes]
     if math.prod(draft.domain) == 0:  # there is no position to divide an index out of
-        has_shapes = any(traits.is_reshape for _, traits in nodes)
+        has_shapes = any(drafts.traits(node).is_reshape for node in draft.nodes)
         return draft.domain == producer.domain and not has_shapes
     if _without_ones(draft.domain) == _without_ones(producer.domain):
         return True
-    return producer.anchor is not None and all(
-        traits.is_elementwise or (traits.is_one_to_one and node.inputs[0].type.count == 1)
-        for node, traits in nodes
+    if producer.anchor is None:
+        return False
+    return only_splits(draft.domain, producer.domain) or all(
+        _keeps_position(node, drafts.traits(node)) for node in draft.nodes
     )
+
+
+def _keeps_position(node: Node, traits: Traits) -> bool:
+    """Return whether `node` may be computed in another shape, element by element."""
+    return traits.is_elementwise or (traits.is_one_to_one and node.inputs[0].type.count == 1)
 
 
 def _without_ones(shape: tuple[int, ...]) -> list[int]:

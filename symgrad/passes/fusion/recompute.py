@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Map, View
-from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.draft import Drafts
 
 _MOST = 16  # tensors between the two: a bound on how far is looked
@@ -52,7 +51,7 @@ def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf |
     flops, pending, seen = 0, [tensor], {tensor}
     while pending:
         made = pending.pop()
-        flops += flops_per_element(made.node, drafts.specs[made.node])
+        flops += drafts.flops(made.node)
         if not _is_in_place_order(drafts, made) or flops > CHEAP_FLOPS or len(seen) > _MOST:
             return None
         for operand in made.node.inputs:

@@ -11,7 +11,7 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.schedule.interleave import interleave, live_values
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
-from symgrad.cost_model import INTERLEAVED_CYCLES
+from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.graph.graph import Graph
 from tests.support.floors import compile_for, interleaved, run_native
 
@@ -24,7 +24,7 @@ LONG = """
 """
 
 
-def marked(body: str, extent: int = 1 << 16) -> int:
+def marked(body: str, extent: int = 1 << 20) -> int:
     """Return how many vectors are interleaved in a loop with this body."""
     text = (
         f"kernel @k(in x: f32[{2 * extent}], out y: f32[{extent}])"
@@ -43,8 +43,9 @@ def test_few_operations_are_not():
     assert marked("t0: f32 = x[i] t1: f32 = mul(t0, t0) y[i] = t1") == 1
 
 
-def test_a_short_loop_is_not():
-    assert marked(LONG, INTERLEAVED_CYCLES // 100) == 1
+def test_a_short_loop_is_less_or_not():
+    assert marked(LONG, VECTORS_IN_FLIGHT[4] // 100) == 2
+    assert marked(LONG, VECTORS_IN_FLIGHT[2] // 100) == 1
 
 
 def test_elements_that_are_gathered_are_not():

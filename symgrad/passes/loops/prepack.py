@@ -1,0 +1,184 @@
+"""Weight prepacking: a factor that each iteration of a loop reads lies in panels before the loop.
+
+Before, with a row of `%w` of 4096 bytes:
+
+    %0 = scan %n, %h, %w {carried = 1} {
+      body(%p0, %w : f32[256, 1024]) { %0 = einsum %p0, %w {spec = "ab,bc->ac"}; return %0 }
+    }
+
+After:
+
+    %0 = reshape %w {shape = [256, 16, 64]}
+    %1 = permute_dims %0 {axes = [1, 0, 2]}
+    %2 = scan %n, %h, %1 {carried = 1} {
+      body(%p0, %p1 : f32[16, 256, 64]) {
+        %0 = einsum %p0, %p1 {spec = "ab,dbc->adc"}
+        %1 = reshape %0 {shape = [32, 1024]}
+        return %1
+      }
+    }
+
+The steps of a sum over `b` lie a page apart in `%w`: each meets another page and the same few sets
+of the first-level cache, which the next rows of the product therefore read from further away. In
+panels they lie one after another. A product alone does not read its factor often enough to pay for
+bringing it into that order; a loop does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.cost_model import LEAST_PACKED_TRIPS, PACKED_ROWS, PACKED_STEP_BYTES, PANEL_BYTES
+from symgrad.graph.build import derived_from, inside, with_attrs
+from symgrad.graph.graph import Graph, transform
+from symgrad.graph.loop_view import LOOPS, LoopView
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.contraction import LABELS, contract, einsum_op
+from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.passes.loops.extend_loop import (
+    Extension,
+    is_static,
+    trips_of,
+    with_extensions,
+)
+from symgrad.passes.rewrites.rewrite import Rewrites
+
+RULE = "prepack"
+
+
+def prepack(graph: Graph, rewrites: Rewrites) -> Graph:
+    """Pack before loops: return `graph` with factors that do not change in panels."""
+    extensions: dict[Node, Extension] = {}
+
+    def packed(loop: Node, inputs: tuple[Tensor, ...]) -> Node | None:
+        if loop.definition not in LOOPS or not is_static(loop):
+            return None
+        trips = trips_of(loop)
+        if trips is not None and trips < LEAST_PACKED_TRIPS:
+            return None
+        products = [p for p in _products(LoopView(loop)) if _pays(p, rewrites)]
+        found = [p for p in products if rewrites.allow(RULE, p.node)]
+        if not found:
+            return None
+        new, extension = _with_panels(loop, inputs, found)
+        extensions[new] = extension
+        return new
+
+    return with_extensions(transform(graph, packed), extensions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product of the body with `weight`, of which the last axis is the last of the result.
+
+    `labels` are those of the other factor, `summed` and `kept` those of the weight.
+    """
+
+    node: Node
+    weight: Tensor
+    labels: str
+    summed: str
+    kept: str
+    out: str
+
+    @property
+    def panel(self) -> int:
+        """The columns of a panel."""
+        return PANEL_BYTES // self.weight.dtype.numpy.itemsize
+
+
+def _products(view: LoopView) -> list[_Product]:
+    """Return the products of a body with a matrix that is the same in each iteration."""
+    fixed = set(view.body.inputs[view.changing :])
+    found = []
+    for node in view.body.nodes:
+        if node.definition is einsum_op:
+            spec = node.attrs["spec"]
+            assert isinstance(spec, str), f"{node!r} has no spec"
+            factors, _, out = spec.partition("->")
+            lhs, _, rhs = factors.partition(",")
+            first, second = node.inputs
+            ways = [(first, lhs, second, rhs), (second, rhs, first, lhs)]
+            found += [
+                _Product(node, weight, labels, own[0], own[1], out)
+                for other, labels, weight, own in ways
+                if weight in fixed and other not in fixed and _is_matrix(labels, own, out)
+            ][:1]
+    return found
+
+
+def _is_matrix(labels: str, own: str, out: str) -> bool:
+    """Return whether a factor labelled `own` is summed over its rows, its columns staying last."""
+    if len(own) != 2 or own[0] == own[1]:
+        return False
+    summed, kept = own[0], own[1]
+    is_plain = labels.count(summed) == 1 and summed not in out and kept not in labels
+    return is_plain and out[-1:] == kept and sorted(out[:-1]) == sorted(labels.replace(summed, ""))
+
+
+def _pays(product: _Product, rewrites: Rewrites) -> bool:
+    terms, columns = product.weight.type.static_shape
+    rows = product.node.output.type.count // max(columns, 1)
+    step = columns * product.weight.dtype.numpy.itemsize
+    pays = (
+        product.weight.dtype.is_float
+        and step >= PACKED_STEP_BYTES
+        and columns % product.panel == 0
+        and terms >= product.panel
+        and rows >= PACKED_ROWS
+    )
+    reason = (
+        f"{'packed before the loop' if pays else 'left'}: {rows} rows of a product with {terms} "
+        f"rows of {step} bytes, from {PACKED_ROWS} rows and {PACKED_STEP_BYTES} bytes on"
+    )
+    rewrites.explain(RULE, product.node, reason)
+    return pays
+
+
+def _with_panels(
+    loop: Node, inputs: tuple[Tensor, ...], products: list[_Product]
+) -> tuple[Node, Extension]:
+    """Return `loop` with panels made in its body, and the extension that makes them before it."""
+    body = LoopView(loop).body
+    outer = dict(zip(body.inputs, _operands(loop, inputs), strict=True))
+    product_of = {product.node: product for product in products}
+    panels: dict[Tensor, Tensor] = {}
+
+    def replaced(node: Node, operands: tuple[Tensor, ...]) -> Node | None:
+        product = product_of.get(node)
+        if product is None:
+            return None
+        weight = product.weight
+        with derived_from(node):
+            if weight not in panels:
+                panels[weight] = _in_panels(weight, product.panel)
+            (other,) = (t for t in operands if t is not weight)
+            return _product_of(product, other, panels[weight]).node
+
+    with inside(body.region):
+        made = transform(body, replaced)
+    before = {}
+    for weight, packed in panels.items():
+        with derived_from(packed.node):
+            before[packed] = _in_panels(outer[weight], packed.type.static_shape[-1])
+    return with_attrs(loop, inputs, {**loop.attrs, "body": made}), Extension(invariants=before)
+
+
+def _operands(loop: Node, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return which of the new `inputs` of `loop` the inputs of its body stand for."""
+    return inputs[len(inputs) - len(LoopView(loop).operands) :]
+
+
+def _in_panels(weight: Tensor, panel: int) -> Tensor:
+    terms, columns = weight.type.static_shape
+    return permute_dims(reshape(weight, (terms, columns // panel, panel)), (1, 0, 2))
+
+
+def _product_of(product: _Product, other: Tensor, panels: Tensor) -> Tensor:
+    """Build the product with the panels of a weight, and give it its shape again."""
+    used = product.labels + product.summed + product.kept + product.out
+    panel = next(label for label in LABELS if label not in used)
+    out = product.out[:-1] + panel + product.kept
+    own = panel + product.summed + product.kept
+    found = contract(other, panels, product.labels, own, out)
+    return reshape(found, product.node.output.type.static_shape)

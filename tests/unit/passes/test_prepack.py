@@ -1,0 +1,131 @@
+"""Weight prepacking: which factors of products in loops are packed before them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.graph.graph import Graph
+from symgrad.graph.loop_view import LoopView
+from symgrad.graph.node import Node, Tensor
+from symgrad.passes.loops import prepack as prepack_module
+from symgrad.passes.loops.prepack import prepack
+from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.runtime.function import compile
+from tests.support.loop_parts import changed_by, ops_by_depth, reasons, scan_of
+
+ROWS, TERMS, COLUMNS = 4, 64, 1024
+H = sg.placeholder((ROWS, TERMS), name="h")
+W = sg.placeholder((TERMS, COLUMNS), name="w")
+V = sg.placeholder((COLUMNS, TERMS), name="v")
+RNG = np.random.default_rng(0)
+ARRAYS = [RNG.normal(size=t.type.static_shape).astype("f") * 0.1 for t in (H, W, V)]
+
+
+def _step(h: Tensor) -> list[Tensor]:
+    return [sg.tanh(sg.tanh(h @ W) @ V)]
+
+
+def _loop(graph: Graph) -> Node:
+    (loop,) = (node for node in graph.nodes if node.op in ("scan", "while"))
+    return loop
+
+
+def test_a_weight_whose_rows_lie_a_page_apart_is_packed_before_the_loop():
+    graph = Graph(scan_of(_step, [H], trips=4).outputs, [H, W, V])
+    after = changed_by(prepack, graph, ARRAYS)
+    found = ops_by_depth(after)
+    assert (found[0, "permute_dims"], found[1, "permute_dims"]) == (1, 0)
+    shapes = [t.type.static_shape for t in LoopView(_loop(after)).body.inputs[1:]]
+    assert sorted(shapes) == [(16, 64, 64), (1024, 64)]
+    assert prepack(after, Rewrites()) is after
+
+
+def test_two_products_with_one_weight_share_its_panels():
+    def step(h: Tensor) -> list[Tensor]:
+        first = sg.tanh(h @ W)
+        return [sg.tanh(first @ V) @ W[:, :64] + (sg.sin(h) @ W)[:, :64]]
+
+    graph = Graph(scan_of(step, [H], trips=4).outputs, [H, W, V])
+    after = changed_by(prepack, graph, ARRAYS)
+    assert ops_by_depth(after)[0, "permute_dims"] == 1
+
+
+def test_a_weight_that_other_ops_read_too_stays_beside_its_panels():
+    graph = Graph(scan_of(lambda h: [(h @ W)[:, :64] + W[:4, :64]], [H], trips=4).outputs, [H, W])
+    shapes = [t.shape for t in LoopView(_loop(changed_by(prepack, graph, ARRAYS[:2]))).body.inputs]
+    assert shapes == [(4, 64), (64, 1024), (16, 64, 64)]
+
+
+def test_a_transposed_product_with_several_row_axes_is_packed():
+    x = sg.placeholder((2, TERMS, 3), name="x")
+
+    def step(v: Tensor) -> list[Tensor]:
+        wide = sg.einsum("atb,tc->bac", v, W)
+        return [sg.tanh(sg.einsum("bac,ct->atb", wide, V))]
+
+    graph = Graph(scan_of(step, [x], trips=4).outputs, [x, W, V])
+    given = [RNG.normal(size=(2, TERMS, 3)).astype("f"), *ARRAYS[1:]]
+    assert ops_by_depth(changed_by(prepack, graph, given))[0, "permute_dims"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "trips"),
+    [(3, 64, 1024, 4), (4, 63, 1024, 4), (4, 64, 1000, 4), (4, 64, 960, 4), (4, 64, 1024, 3)],
+    ids=["few rows", "few terms", "no whole panels", "less than a page", "few iterations"],
+)
+def test_others_stay(rows, terms, columns, trips):
+    h, w = sg.placeholder((rows, terms)), sg.placeholder((terms, columns))
+    graph = Graph(scan_of(lambda v: [(v @ w)[:, :terms]], [h], trips=trips).outputs, [h, w])
+    assert prepack(graph, Rewrites()) is graph
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda h, w: [h, sg.tanh(w)],
+        lambda h, w: [(h @ w)[:, :64], w * 0.5],
+        lambda h, w: [sg.einsum("bt,tc->cb", h, w)[:64].T, w],
+        lambda h, w: [h * sg.einsum("bt,tc->t", h, w), w],
+    ],
+    ids=["no product", "a weight that changes", "columns that are rows", "columns that are summed"],
+)
+def test_what_is_no_product_with_a_fixed_matrix_stays(step):
+    if step(H, W)[1] is W:
+        node = scan_of(lambda h: [step(h, W)[0]], [H], trips=4)
+    else:
+        node = scan_of(step, [H, W], trips=4)
+    graph = Graph(node.outputs, [H, W])
+    assert prepack(graph, Rewrites()) is graph
+
+
+def test_the_reason_has_what_was_weighed():
+    graph = Graph(scan_of(_step, [H], trips=4).outputs, [H, W, V])
+    packed, left = reasons(prepack, graph)
+    assert "packed before the loop: 4 rows of a product with 64 rows of 4096 bytes" in packed
+    assert "left: 4 rows of a product with 1024 rows of 256 bytes" in left
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+def test_a_recurrence_with_its_gradient_has_the_same_bits_with_panels_and_without(target):
+    last, _ = sg.scan(lambda h, _: (_step(h)[0], None), H, length=5)
+    outputs = [last, *sg.gradients(sg.sum(last), [H, W, V])]
+    found = []
+    for is_packed in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not is_packed:
+                patch.setattr(prepack_module, "PACKED_ROWS", ROWS + 1)
+            step = compile([H, W, V], outputs, target=target, cache=False)
+        told = [str(d) for d in step.decisions if d.rule == "prepack"]
+        assert any("packed before" in text for text in told) == is_packed
+        found.append([a.tobytes() for a in step(*ARRAYS)])
+    assert found[0] == found[1]
+
+
+def test_the_kernel_of_a_packed_product_takes_its_bias_and_activation_along():
+    bias = sg.placeholder((COLUMNS,), name="bias")
+    last, _ = sg.scan(lambda h, _: (sg.tanh(h @ W + bias) @ V, None), H, length=5)
+    step = compile([H, W, V, bias], last)
+    packed, _ = (k.ops for k in step.kernels if "einsum" in k.ops)
+    assert {"reshape", "add", "tanh"} <= set(packed)
