@@ -109,6 +109,8 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 # differs between them: two multiply-adds and two loads a cycle, the price of packing by kind, of a
 # tile and of the epilogue. Caches are not modelled; the plan sizes its blocks to them.
 
+# Columns side by side in memory from which on they are those of a product, though others are more.
+WIDE_COLUMNS = 32
 # Reads of an element, each from another panel or tile, from which on packing it may pay: of one of
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.
 MANY_READS = 16
@@ -133,6 +135,8 @@ LEAST_PACKED_TRIPS = 4
 _PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
 # A step of k of the left whose elements lie on another page than those of the step before.
 _OTHER_PAGE = 6.0
+# A vector of sums that is stored, and loaded again by the next block of k.
+_RESUMED = 1.0
 # A row of a tile begins on another line of the result.
 _ROW = 2.0
 # Finding where the next terms of a sum are that are counted in digits, in both operands.
@@ -189,6 +193,11 @@ def packing_cycles(how: str, elements: int) -> float:
 def page_cycles(steps: int) -> float:
     """Return the cycles of waiting for elements of the left, in `steps` that each meet a page."""
     return _OTHER_PAGE * steps
+
+
+def resuming_cycles(vectors: int) -> float:
+    """Return the cycles of bringing `vectors` of unfinished sums to memory and back."""
+    return _RESUMED * vectors
 
 
 def epilogue_cycles(rows: int, columns: int, width: int, stride: int) -> float:

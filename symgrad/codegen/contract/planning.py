@@ -23,6 +23,7 @@ from symgrad.cost_model import (
     epilogue_cycles,
     packing_cycles,
     page_cycles,
+    resuming_cycles,
     tiling_cycles,
 )
 from symgrad.graph import dtypes
@@ -154,12 +155,14 @@ def _plan_tiles(
             tile_columns=across * plan.lanes,
             block_k=_choose_block_k(plan, memory),
         )
-        packed = _pack_panels(shape, memory)
+        packed = _with_short_blocks(_pack_panels(shape, memory), memory)
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         cycles += _surrounding_cycles(packed, stride)
         if _is_far(packed, memory) and packed.left.row_stride == 1:
             panels = packed.panels if packed.pack_left == "none" else 1
             cycles += page_cycles(packed.row_tiles * packed.k * panels)
+        if packed.k_blocks > shape.k_blocks:
+            cycles += resuming_cycles(packed.k_blocks * packed.rows * vectors)
         ways.append((cycles, _choose_blocks(packed, memory)))
     return ways
 
@@ -234,6 +237,21 @@ def _even_pieces(plan: ContractPlan, blocks: int, most: int) -> int:
     return max(1, -(-(plan.k // piece) // blocks)) * piece
 
 
+def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with blocks of k as short as the pages that a walk along the right may touch.
+
+    Where its steps of k lie far apart and it is not packed, a panel would touch as many pages as
+    there are terms, and the next panel all of them again. So panels beside each other are read for
+    a few terms at a time: lines that follow one another, on pages that are still at hand.
+    """
+    if plan.pack_right != "none" or plan.panels < FEW_READS or not _is_jumped(plan, memory):
+        return plan
+    if plan.right.row_digits or plan.left.column_digits:
+        return plan
+    terms = max(plan.lanes, memory.near_pages // 2)
+    return replace(plan, block_k=min(plan.block_k, terms))
+
+
 def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with as many tiles and panels in a block as their caches hold."""
     line = plan.block_k * plan.compute.itemsize
@@ -264,11 +282,11 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     if not (converts or is_dear):
         left = "none"
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
-    # What leaves room in the shared cache is read where it is; more pays for being packed.
+    # What leaves room in the shared cache is read where it is; more pays for being packed, unless
+    # short blocks of it are read.
     is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
-    step = abs(plan.right.row_stride) * plan.dtype.itemsize
-    is_followed = plan.k < memory.near_pages or step < memory.followed_bytes
-    is_dear = plan.row_tiles >= SEVERAL_READS and not is_followed
+    is_large = is_large and not _is_jumped(plan, memory)
+    is_dear = plan.row_tiles >= SEVERAL_READS and _is_jumped(plan, memory)
     if plan.right.row_digits:
         # Steps of k that span more than the second-level cache meet in a few of its sets.
         span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
@@ -282,6 +300,12 @@ def _is_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether each of many steps of k lies on another page in the left."""
     apart = abs(plan.left.column_stride) * plan.dtype.itemsize
     return plan.k >= memory.near_pages and apart >= memory.page_bytes
+
+
+def _is_jumped(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether each of many steps of k in the right is further on than is fetched ahead."""
+    apart = abs(plan.right.row_stride) * plan.dtype.itemsize
+    return plan.k >= memory.near_pages and apart >= memory.followed_bytes
 
 
 def _panel_packing(across: int, along: int) -> Packing:

@@ -17,7 +17,7 @@ from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOpe
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import MIN_PRODUCTS
+from symgrad.cost_model import MIN_PRODUCTS, WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract
 
@@ -87,8 +87,8 @@ def build_product(
         return None
     axes.rows, (lhs,), body = _merge(axes.rows, (lhs,), body)
     axes.columns, (rhs,), body = _merge(axes.columns, (rhs,), body)
-    row, around_rows, body = _chosen(axes.rows, "row", body, spec)
-    column, around_columns, body = _chosen(axes.columns, "column", body, spec)
+    row, around_rows, body = _chosen(axes.rows, "row", body, spec, Index())
+    column, around_columns, body = _chosen(axes.columns, "column", body, spec, rhs)
     inner = _Counted(axes.inner or [("inner", 1)])
     product = make(
         _operand(left.buffer, lhs, row, inner),
@@ -124,16 +124,23 @@ class _Counted:
 
 
 def _chosen(
-    axes: list[Axis], name: str, body: tuple[Stmt, ...], spec: Contract
+    axes: list[Axis], name: str, body: tuple[Stmt, ...], spec: Contract, operand: Index
 ) -> tuple[_Counted, list[Axis], tuple[Stmt, ...]]:
     """Return the axis of the product among `axes`, those that are loops around it, and the body.
 
-    The body walks evenly through all digits of one axis, which only an operand tells apart.
+    That is a wide one whose elements lie side by side in `operand`, as those of a panel do, else
+    the longest. The body walks evenly through all digits of one axis, which only an operand tells
+    apart.
     """
     if not axes:
         return _Counted([(name, 1)]), [], body
     if spec.windows is None:
-        chosen = max(axes, key=lambda axis: axis[1])
+
+        def preference(axis: Axis) -> tuple[bool, int]:
+            variable, extent = axis
+            return extent >= WIDE_COLUMNS and abs(operand.coefficient(variable)) == 1, extent
+
+        chosen = max(axes, key=preference)
         return _Counted([chosen]), [axis for axis in axes if axis is not chosen], body
     groups = [[axes[-1]]]
     for outer in reversed(axes[:-1]):

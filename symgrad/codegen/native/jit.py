@@ -119,12 +119,15 @@ def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
 def _add_passes(passes: llvm.ModulePassManager) -> None:
     """Add the middle end: what explicit vector code, tiled and hoisted already, still needs.
 
-    Calls of our own functions are inlined, index arithmetic is simplified and its repeats are
-    merged, loops end where they are entered again. LLVM's own pipelines repeat each of these up to
-    seven times, unroll and vectorize, which takes three times as long and gains such code nothing
-    measurable. Reassociation is for what `fast_math` marks, and for integers.
+    Calls of our own functions are inlined, what all callers of a kernel pass becomes a constant of
+    it, index arithmetic is simplified and its repeats are merged, loops end where they are entered
+    again. LLVM's own pipelines repeat each of these up to seven times, unroll and vectorize, which
+    takes three times as long and gains such code nothing measurable. Reassociation is for what
+    `fast_math` marks, and for integers.
     """
     passes.add_always_inliner_pass()
+    passes.add_ipsccp_pass()
+    passes.add_dead_arg_elimination_pass()
     passes.add_simplify_cfg_pass()
     passes.add_sroa_pass()
     passes.add_loop_rotate_pass()

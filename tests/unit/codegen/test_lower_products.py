@@ -71,6 +71,17 @@ def test_axes_that_walk_on_together_are_one_axis_of_the_product():
     assert (product.rows[1], product.columns[1], product.inner[1]) == (16, 8, 24)
 
 
+@pytest.mark.parametrize("panels", [4, 32, 64])
+def test_columns_that_lie_side_by_side_are_those_of_the_product_however_many_panels_there_are(
+    panels,
+):
+    x, w = sg.placeholder((16, 24)), sg.placeholder((panels, 24, 32))
+    product = product_of(sg.einsum("bk,nkp->bnp", x, w))
+    assert (product.columns[1], product.rhs.columns) == (32, 1)
+    short = product_of(sg.einsum("bk,nkp->bnp", x, sg.placeholder((64, 24, 16))))
+    assert (short.columns[1], short.rhs.columns) == (64, 24 * 16)
+
+
 def test_axes_that_do_not_walk_on_are_loops_around_the_product():
     x = sg.permute_dims(sg.placeholder((16, 2, 24)), (1, 0, 2))
     kernel = kernel_from(sg.tensordot(x, B, axes=1))

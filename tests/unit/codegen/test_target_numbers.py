@@ -87,6 +87,17 @@ def test_a_right_is_packed_where_many_tiles_read_what_no_processor_follows():
     assert plan(TARGET, **wide | {"k": 32}).pack_right == "none"
 
 
+def test_what_is_read_where_it_lies_in_far_steps_is_read_in_short_blocks():
+    few = {"m": 16, "n": 512, "k": 512}
+    assert plan(TARGET, **few).block_k == 32
+    assert plan(with_memory(followed_bytes=4096), **few).block_k == 512
+    assert plan(TARGET, **few | {"m": 512}).block_k == 512  # packed
+    assert plan(TARGET, **few | {"n": 192}).block_k == 512  # steps of 768 bytes
+    assert plan(TARGET, **few | {"k": 32}).k_blocks == 1
+    # What is short is not packed for being large.
+    assert plan(TARGET, m=16, n=4096, k=4096).pack_right == "none"
+
+
 @pytest.mark.parametrize(
     ("shapes", "steps", "count"),
     [
