@@ -34,6 +34,7 @@ from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.passes.calls.callees import graphs_within
 from symgrad.passes.fusion.fuse import fuse
+from symgrad.passes.loops import prepack
 from symgrad.passes.pipeline import optimize
 from symgrad.passes.table import PassRunner
 from symgrad.runtime.executable import Executable
@@ -72,6 +73,7 @@ class Variant:
     threads: Threads = ONE_THREAD
     memory: Memory = Memory()
     interleaves: bool = False
+    packs: bool = False
 
 
 @contextmanager
@@ -82,6 +84,19 @@ def interleaved(vectors: int = max(VECTORS_IN_FLIGHT)) -> Iterator[None]:
         "LEAST_INTERLEAVED_FLOPS": 0,
     }
     with mock.patch.multiple(interleave, **numbers):
+        yield
+
+
+@contextmanager
+def packed() -> Iterator[None]:
+    """Pack every weight that the products of a loop read, however small, in narrow panels."""
+    numbers: dict[str, Any] = {
+        "PANEL_BYTES": 8,
+        "PACKED_STEP_BYTES": 0,
+        "PACKED_ROWS": 1,
+        "LEAST_PACKED_TRIPS": 0,
+    }
+    with mock.patch.multiple(prepack, **numbers):
         yield
 
 
@@ -268,7 +283,8 @@ def _floors(
     graph: Graph, inputs: Sequence[Array], variant: Variant, *, has_passes: bool
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
     apart = temporaries_apart() if variant.memory.is_apart else nullcontext()
-    with apart, interleaved() if variant.interleaves else nullcontext():
+    interleaving = interleaved() if variant.interleaves else nullcontext()
+    with apart, interleaving, packed() if variant.packs else nullcontext():
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )
