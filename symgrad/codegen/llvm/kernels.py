@@ -134,15 +134,10 @@ def _emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None
 def _emit_for(scope: KernelScope, loop: For) -> None:
     """Strip-mining by the vector width: emit whole vectors, then what is left over."""
     start = 0
-    for width in _widths(loop):
+    for width in loop.widths:
         stop = loop.extent - loop.extent % width
         _count(_side_by_side(scope, loop, width), loop, (start, stop, width))
         start = stop
-
-
-def _widths(loop: For) -> list[int]:
-    """Return how many iterations are taken at a time, first and in what each leaves over."""
-    return sorted({loop.vector * loop.interleave, loop.vector, 1}, reverse=True)
 
 
 def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
@@ -211,7 +206,7 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
     assert loop.parallel is not None, f"{loop.var} is not parallel"
     start = builder.mul(scope.part, _I64(loop.parallel))
     stop = _least(builder, builder.add(start, _I64(loop.parallel)), loop.extent)
-    for width in _widths(loop):
+    for width in loop.widths:
         whole = builder.sub(stop, start)
         if width > 1:
             whole = builder.mul(builder.udiv(whole, _I64(width)), _I64(width))

@@ -160,7 +160,7 @@ class For:
     """`for i in 0..320 vector(16) { ... }`: iterations that do not depend on each other.
 
     `vector` iterations are computed side by side in vector registers; what is left over at the end
-    is computed one by one. With `interleave(4)` it is four such vectors at a time, as long as there
+    is one narrower vector if it is a power of two, else it is computed one by one. With `interleave(4)` it is four such vectors at a time, as long as there
     are four. `ordered` (printed as a mark) says that iterations do depend on each
     other and are taken one after another. With `parallel(512)` the iterations are cut into parts of
     512, multiples of `vector`, each the work of a thread. If checks fail, what counts is the first
@@ -174,6 +174,14 @@ class For:
     ordered: bool = False
     parallel: int | None = None
     interleave: int = 1
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many iterations are taken at a time, first and in what each leaves over."""
+        left = self.extent % self.vector
+        narrow = left if left & (left - 1) == 0 else 1
+        widths = {self.vector * self.interleave, self.vector, max(narrow, 1), 1}
+        return tuple(sorted(widths, reverse=True))
 
     @property
     def parts(self) -> int:

@@ -71,6 +71,12 @@ def test_what_is_left_over_is_computed_one_by_one():
     assert "fadd float" not in plain_ir(sg.placeholder((32,)) + 1)
 
 
+@pytest.mark.parametrize("left", [2, 4, 8])
+def test_what_is_left_over_is_one_narrower_vector_where_there_is_one(left):
+    widths = re.findall(r"fadd +(<\d+ x )?float", plain_ir(sg.placeholder((32 + left,)) + 1))
+    assert widths == ["<16 x ", f"<{left} x "]
+
+
 def test_a_kernel_that_can_fail_returns_a_status_and_the_step_passes_it_on():
     i = sg.placeholder((4,), "int64")
     ir = plain_ir(sg.take(X, i, axis=0))
