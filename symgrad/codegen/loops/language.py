@@ -160,11 +160,11 @@ class For:
     """`for i in 0..320 vector(16) { ... }`: iterations that do not depend on each other.
 
     `vector` iterations are computed side by side in vector registers; what is left over at the end
-    is one narrower vector if it is a power of two, else it is computed one by one. With `interleave(4)` it is four such vectors at a time, as long as there
-    are four. `ordered` (printed as a mark) says that iterations do depend on each
-    other and are taken one after another. With `parallel(512)` the iterations are cut into parts of
-    512, multiples of `vector`, each the work of a thread. If checks fail, what counts is the first
-    failure of the first part that has one.
+    is one narrower vector if it is a power of two, else it is computed one by one. With
+    `interleave(4)` it is four such vectors at a time, as long as there are four. `ordered` (printed
+    as a mark) says that iterations do depend on each other and are taken one after another. With
+    `parallel(512)` the iterations are cut into parts of 512, multiples of `vector`, each the work
+    of a thread. If checks fail, what counts is the first failure of the first part that has one.
     """
 
     var: str
