@@ -35,6 +35,8 @@ from symgrad.graph.loop_view import LOOPS, LoopView
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.contraction import LABELS, contract, einsum_op
 from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.graph.structures import Contract
+from symgrad.passes.costs import kernel_spec
 from symgrad.passes.loops.extend_loop import (
     Extension,
     is_static,
@@ -93,17 +95,15 @@ def _products(view: LoopView) -> list[_Product]:
     found = []
     for node in view.body.nodes:
         if node.definition is einsum_op:
-            spec = node.attrs["spec"]
-            assert isinstance(spec, str), f"{node!r} has no spec"
-            factors, _, out = spec.partition("->")
-            lhs, _, rhs = factors.partition(",")
+            spec = kernel_spec(node)
+            assert isinstance(spec, Contract), f"{node!r} is no contraction"
             first, second = node.inputs
-            ways = [(first, lhs, second, rhs), (second, rhs, first, lhs)]
+            ways = [(first, spec.lhs, second, spec.rhs), (second, spec.rhs, first, spec.lhs)]
             found += [
-                _Product(node, weight, labels, own[0], own[1], out)
+                _Product(node, weight, labels, own[0], own[1], spec.out)
                 for other, labels, weight, own in ways
-                if weight in fixed and other not in fixed and _is_matrix(labels, own, out)
-            ][:1]
+                if weight in fixed and other not in fixed and _is_matrix(labels, own, spec.out)
+            ]
     return found
 
 
@@ -140,7 +140,6 @@ def _with_panels(
 ) -> tuple[Node, Extension]:
     """Return `loop` with panels made in its body, and the extension that makes them before it."""
     body = LoopView(loop).body
-    outer = dict(zip(body.inputs, _operands(loop, inputs), strict=True))
     product_of = {product.node: product for product in products}
     panels: dict[Tensor, Tensor] = {}
 
@@ -157,16 +156,13 @@ def _with_panels(
 
     with inside(body.region):
         made = transform(body, replaced)
+    new = with_attrs(loop, inputs, {**loop.attrs, "body": made})
+    outer = dict(zip(body.inputs, LoopView(new).operands, strict=True))
     before = {}
     for weight, packed in panels.items():
         with derived_from(packed.node):
             before[packed] = _in_panels(outer[weight], packed.type.static_shape[-1])
-    return with_attrs(loop, inputs, {**loop.attrs, "body": made}), Extension(invariants=before)
-
-
-def _operands(loop: Node, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return which of the new `inputs` of `loop` the inputs of its body stand for."""
-    return inputs[len(inputs) - len(LoopView(loop).operands) :]
+    return new, Extension(invariants=before)
 
 
 def _in_panels(weight: Tensor, panel: int) -> Tensor:
