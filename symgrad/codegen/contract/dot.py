@@ -21,9 +21,9 @@ from symgrad.codegen.contract.elements import (
     keep_rolled,
     multiply_add,
     scalar_type,
-    shuffle,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.vectors import shuffled
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _sum_lanes(builder: ir.IRBuilder, kernel: DotKernel, total: ir.Value) -> ir.
     lanes = kernel.lanes
     while lanes > 1:
         lanes //= 2
-        low = shuffle(builder, total, total, list(range(lanes)))
-        high = shuffle(builder, total, total, list(range(lanes, 2 * lanes)))
+        low = shuffled(builder, [total, total], list(range(lanes)))
+        high = shuffled(builder, [total, total], list(range(lanes, 2 * lanes)))
         total = add_elements(builder, kernel.left.compute, low, high)
     return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))

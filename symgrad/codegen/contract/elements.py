@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import constant, shuffled, vector_type
 from symgrad.graph.dtypes import DType
 
 INDEX = ir.IntType(64)
@@ -32,11 +33,6 @@ def scalar_type(dtype: DType) -> ir.Type:
     if dtype.name == "float16":
         return ir.HalfType()
     return {"float32": ir.FloatType(), "float64": ir.DoubleType()}[dtype.name]
-
-
-def spread_type(element: ir.Type, width: int) -> ir.Type:
-    """Return `<width x element>`, or `element` itself when `width` is 1."""
-    return element if width == 1 else ir.VectorType(element, width)
 
 
 @contextmanager
@@ -67,21 +63,6 @@ def keep_rolled(branch: ir.Instruction) -> None:
     loop = ir.MDValue(module, (rolled,), name=str(len(module.metadata)))
     loop.operands = (loop, rolled)
     branch.set_metadata("llvm.loop", loop)
-
-
-def shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, lanes: list[int]) -> ir.Value:
-    """Return the `lanes` of `a` followed by `b`."""
-    mask = ir.Constant(ir.VectorType(_LANE, len(lanes)), lanes)
-    return builder.shuffle_vector(a, b, mask)
-
-
-def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
-    """Broadcast `scalar` to a vector of `width` lanes."""
-    if width == 1:
-        return scalar
-    nothing = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
-    first = builder.insert_element(nothing, scalar, ir.Constant(_LANE, 0))
-    return shuffle(builder, first, nothing, [0] * width)
 
 
 def add_elements(builder: ir.IRBuilder, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -145,7 +126,7 @@ class Elements:
         Not a byte beyond the elements is read.
         """
         if count == width:
-            kind = spread_type(self.memory_type, width)
+            kind = vector_type(self.memory_type, width)
             read = builder.load(pointer, typ=kind, align=self.stored.itemsize)
         elif self._has_masked_load(width):
             read = self._load_masked(builder, pointer, count, width)
@@ -200,32 +181,26 @@ class Elements:
             kind = ir.VectorType(self.memory_type, piece)
             part = builder.load(place, typ=kind, align=self.stored.itemsize)
             nothing = ir.Constant(kind, ir.Undefined)
-            widened = shuffle(builder, part, nothing, [min(i, piece) for i in range(width)])
+            widened = shuffled(builder, [part, nothing], [min(i, piece) for i in range(width)])
             chosen = [width + i - start if start <= i < start + piece else i for i in range(width)]
-            read = shuffle(builder, read, widened, chosen)
+            read = shuffled(builder, [read, widened], chosen)
             start += piece
         return read
 
     def _convert(self, builder: ir.IRBuilder, read: ir.Value, width: int) -> ir.Value:
-        kind = spread_type(scalar_type(self.compute), width)
+        kind = vector_type(scalar_type(self.compute), width)
         if self.stored == self.compute:
             return read
         if self.stored.is_integer:
             # The product is taken modulo 2**bits in the end, so either extension serves.
             return builder.zext(read, kind)
         if self.stored.name == "bfloat16":
-            bits = spread_type(ir.IntType(32), width)
+            bits = vector_type(ir.IntType(32), width)
             wide = builder.zext(read, bits)
-            return builder.bitcast(builder.shl(wide, _filled(bits, 16)), kind)
+            return builder.bitcast(builder.shl(wide, constant(bits, 16)), kind)
         if self.target.has_half:
             return builder.fpext(read, kind)
         return _half_to_float(builder, read, width)
-
-
-def _filled(kind: ir.Type, value: float) -> ir.Value:
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
-    return ir.Constant(kind, value)
 
 
 def _half_to_float(builder: ir.IRBuilder, read: ir.Value, width: int) -> ir.Value:
@@ -234,13 +209,13 @@ def _half_to_float(builder: ir.IRBuilder, read: ir.Value, width: int) -> ir.Valu
     The exponent and the fraction, moved to their places in a float32, are the number divided by
     2**112, denormals included. Only inf and nan need their exponent set.
     """
-    bits = spread_type(ir.IntType(32), width)
-    kind = spread_type(ir.FloatType(), width)
+    bits = vector_type(ir.IntType(32), width)
+    kind = vector_type(ir.FloatType(), width)
     wide = builder.zext(read, bits)
-    magnitude = builder.shl(builder.and_(wide, _filled(bits, 0x7FFF)), _filled(bits, 13))
-    sign = builder.shl(builder.and_(wide, _filled(bits, 0x8000)), _filled(bits, 16))
-    scaled = builder.fmul(builder.bitcast(magnitude, kind), _filled(kind, 2.0**112))
+    magnitude = builder.shl(builder.and_(wide, constant(bits, 0x7FFF)), constant(bits, 13))
+    sign = builder.shl(builder.and_(wide, constant(bits, 0x8000)), constant(bits, 16))
+    scaled = builder.fmul(builder.bitcast(magnitude, kind), constant(kind, 2.0**112))
     finite = builder.bitcast(scaled, bits)
-    special = builder.icmp_unsigned(">=", magnitude, _filled(bits, 31 << 23))
-    exponent = builder.select(special, _filled(bits, 0x7F800000), _filled(bits, 0))
+    special = builder.icmp_unsigned(">=", magnitude, constant(bits, 31 << 23))
+    exponent = builder.select(special, constant(bits, 0x7F800000), constant(bits, 0))
     return builder.bitcast(builder.or_(builder.or_(finite, exponent), sign), kind)

@@ -9,13 +9,9 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import (
-    counted_loop,
-    index,
-    scalar_type,
-    spread_type,
-)
+from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.vectors import vector_type
 
 # epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements
 # along the plan's vector axis that start at (row, column) of the result.
@@ -70,10 +66,10 @@ class TileEpilogue:
     ) -> None:
         builder, plan = self._builder, self._plan
         place = builder.gep(line, [offset], source_etype=scalar_type(plan.compute))
-        kind = spread_type(scalar_type(plan.compute), width)
+        kind = vector_type(scalar_type(plan.compute), width)
         value = builder.load(place, typ=kind, align=self._align(width))
         if plan.accumulate != plan.compute and plan.accumulate.is_integer:
-            value = builder.trunc(value, spread_type(scalar_type(plan.accumulate), width))
+            value = builder.trunc(value, vector_type(scalar_type(plan.accumulate), width))
         at = builder.add(column, offset)
         m, n = (row, at) if plan.vector_axis == "n" else (at, row)
         self._epilogue(builder, m, n, width, value)

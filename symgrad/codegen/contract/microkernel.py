@@ -22,9 +22,9 @@ from symgrad.codegen.contract.elements import (
     keep_rolled,
     multiply_add,
     scalar_type,
-    splat,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.vectors import splat
 
 _SHORT_PIECE = 8  # steps of k that are written out rather than looped over
 

@@ -19,10 +19,10 @@ from symgrad.codegen.contract.elements import (
     counted_loop,
     index,
     scalar_type,
-    shuffle,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.plan import Packing
+from symgrad.codegen.vectors import shuffled
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _interleave(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> li
     while width > 1:
         half = len(lines) // 2
         pairs = list(zip(lines[:half], lines[half:], strict=True))
-        lines = [shuffle(builder, a, b, mask) for a, b in pairs for mask in (low, high)]
+        lines = [shuffled(builder, [a, b], mask) for a, b in pairs for mask in (low, high)]
         width //= 2
     return lines
 
@@ -200,8 +200,8 @@ def _deal(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list[ir.
     even = [start + i for start in starts for i in range(sector)]
     odd = [start + sector + i for start in starts for i in range(sector)]
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
-    evens = _deal(builder, [shuffle(builder, a, b, even) for a, b in pairs], sector)
-    odds = _deal(builder, [shuffle(builder, a, b, odd) for a, b in pairs], sector)
+    evens = _deal(builder, [shuffled(builder, [a, b], even) for a, b in pairs], sector)
+    odds = _deal(builder, [shuffled(builder, [a, b], odd) for a, b in pairs], sector)
     return [line for pair in zip(evens, odds, strict=True) for line in pair]
 
 

@@ -13,7 +13,6 @@ from llvmlite import ir
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.scope import Held, KernelScope
 from symgrad.codegen.llvm.searches import emit_common_search, emit_searches
-from symgrad.codegen.llvm.vectors import gathered, lanes_of, shuffled
 from symgrad.codegen.loops.language import (
     Atom,
     BinarySearch,
@@ -31,6 +30,7 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.rewrite import mentions
+from symgrad.codegen.vectors import elements_of, gathered, shuffled
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -166,7 +166,7 @@ def _emit_search(scope: KernelScope, search: BinarySearch) -> tuple[ir.Value, in
         start = emit_pointer(scope, search.buffer, search.index)
         return emit_common_search(scope.lanes(width), search, start, wanted), width
     starts = [emit_pointer(scope, search.buffer, search.index, lane) for lane in range(width)]
-    counts = emit_searches(scope.lanes(1), search, starts, lanes_of(scope.builder, wanted))
+    counts = emit_searches(scope.lanes(1), search, starts, elements_of(scope.builder, wanted))
     return (counts[0] if width == 1 else gathered(scope.builder, counts)), width
 
 

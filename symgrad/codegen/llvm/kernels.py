@@ -23,7 +23,6 @@ from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
-from symgrad.codegen.llvm.vectors import shuffled
 from symgrad.codegen.loops.language import (
     Check,
     Fold,
@@ -41,6 +40,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import shuffled
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 

@@ -15,8 +15,9 @@ from symgrad.codegen.llvm.math import integers, rounding
 from symgrad.codegen.llvm.math.conversions import Conversions, register_type
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
-from symgrad.codegen.llvm.math.values import Real, Word, constant, lanes_of
+from symgrad.codegen.llvm.math.values import Real, Word
 from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import constant, splat, vector_type
 from symgrad.graph.dtypes import DType
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.scalars import SCALAR_OPS
@@ -46,7 +47,7 @@ class Lanes:
 
     def type_of(self, dtype: DType) -> ir.Type:
         """Return the type of a value in registers: a half is its 16 bits, a bool one bit."""
-        return lanes_of(register_type(dtype), self.width)
+        return vector_type(register_type(dtype), self.width)
 
     def const(self, value: bool | int | float, dtype: DType) -> ir.Value:
         """Return `value`, rounded to `dtype`, in every lane."""
@@ -60,17 +61,11 @@ class Lanes:
 
     def splat(self, scalar: ir.Value) -> ir.Value:
         """Return the scalar in every lane."""
-        if self.width == 1:
-            return scalar
-        kind = lanes_of(scalar.type, self.width)
-        undefined = ir.Constant(kind, ir.Undefined)
-        first = self.builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
-        order = ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
-        return self.builder.shuffle_vector(first, undefined, order)
+        return splat(self.builder, scalar, self.width)
 
     def load(self, pointer: ir.Value, dtype: DType, align: int) -> ir.Value:
         """Load as many contiguous elements as there are lanes."""
-        kind = lanes_of(memory_type(dtype), self.width)
+        kind = vector_type(memory_type(dtype), self.width)
         loaded = self.builder.load(pointer, align=align, typ=kind)
         if not dtype.is_bool:
             return loaded
@@ -79,7 +74,7 @@ class Lanes:
     def store(self, value: ir.Value, pointer: ir.Value, dtype: DType, align: int) -> None:
         """Store the lanes as contiguous elements."""
         if dtype.is_bool:
-            value = self.builder.zext(value, lanes_of(_BYTE, self.width))
+            value = self.builder.zext(value, vector_type(_BYTE, self.width))
         self.builder.store(value, pointer, align=align)
 
 

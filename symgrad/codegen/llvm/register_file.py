@@ -16,9 +16,8 @@ from llvmlite import ir
 
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.math.conversions import register_type
-from symgrad.codegen.llvm.math.values import lanes_of
-from symgrad.codegen.llvm.vectors import gathered, shuffled
 from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import gathered, shuffled, vector_type
 from symgrad.graph.dtypes import DType
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -68,7 +67,7 @@ class RegisterFile:
         vectors, singles = divmod(count, width)
         return _Places(
             width,
-            [self._builder.alloca(lanes_of(kind, width)) for _ in range(vectors)],
+            [self._builder.alloca(vector_type(kind, width)) for _ in range(vectors)],
             [self._builder.alloca(kind) for _ in range(singles)],
         )
 
@@ -168,7 +167,7 @@ class RegisterFile:
         self._builder.store(value, place)
 
     def _read(self, place: ir.Value, dtype: DType, width: int) -> ir.Value:
-        return self._builder.load(place, typ=lanes_of(register_type(dtype), width))
+        return self._builder.load(place, typ=vector_type(register_type(dtype), width))
 
     def _joined(self, low: ir.Value, high: ir.Value) -> ir.Value:
         return shuffled(self._builder, [low, high], range(2 * low.type.count))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import counted_loop, index, prefetch, shuffle, splat
+from symgrad.codegen.contract.elements import counted_loop, index, prefetch
 from symgrad.codegen.sorting.elements import Item, unzipped, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore
 from symgrad.codegen.sorting.networks import (
@@ -20,6 +20,7 @@ from symgrad.codegen.sorting.networks import (
     exchange_all,
     half_cleaners,
 )
+from symgrad.codegen.vectors import shuffled, splat
 
 _I8 = ir.IntType(8)
 
@@ -169,7 +170,7 @@ def _joined(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> l
     found = list(vectors)
     while (own := found[0].type.count) < width:
         pairs = zip(found[::2], found[1::2], strict=True)
-        found = [shuffle(builder, a, b, list(range(2 * own))) for a, b in pairs]
+        found = [shuffled(builder, [a, b], list(range(2 * own))) for a, b in pairs]
     return found
 
 
@@ -179,7 +180,7 @@ def _split(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> li
     if own == width:
         return list(vectors)
     starts = range(0, own, width)
-    return [shuffle(builder, v, v, list(range(s, s + width))) for v in vectors for s in starts]
+    return [shuffled(builder, [v, v], list(range(s, s + width))) for v in vectors for s in starts]
 
 
 class _ByLines:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import POINTER, shuffle
+from symgrad.codegen.contract.elements import POINTER
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.plan import SortPlan
+from symgrad.codegen.vectors import constant, shuffled
 
 Item = tuple[ir.Value, ...]
 I64 = ir.IntType(64)
@@ -65,7 +66,7 @@ class Items:
     def greatest(self, *, single: bool = False) -> Item:
         """Return what no key comes after, in all lanes or alone."""
         most = float("inf") if self.plan.has_floats else (1 << (self.plan.bits - 1)) - 1
-        lanes = ir.Constant(self.vector, [most] * self.plan.lanes)
+        lanes = constant(self.vector, most)
         return (self.scalar(most) if single else lanes,) * self.plan.planes
 
     def is_less(self, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -126,7 +127,7 @@ class Items:
 
     def shuffle(self, a: Item, b: Item, lanes: Sequence[int]) -> Item:
         """Return lanes of `a` followed by `b`."""
-        return tuple(shuffle(self.builder, x, y, list(lanes)) for x, y in zip(a, b, strict=True))
+        return tuple(shuffled(self.builder, [x, y], list(lanes)) for x, y in zip(a, b, strict=True))
 
     def permute(self, a: Item, lanes: Sequence[int]) -> Item:
         """Return lanes of `a` in another order."""
@@ -162,7 +163,10 @@ def zipped(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Value]
     order = [lane + width * side for lane in range(width) for side in (0, 1)]
     result = []
     for a, b in zip(vectors[:half], vectors[half:], strict=True):
-        result += [shuffle(builder, a, b, order[:width]), shuffle(builder, a, b, order[width:])]
+        result += [
+            shuffled(builder, [a, b], order[:width]),
+            shuffled(builder, [a, b], order[width:]),
+        ]
     return result
 
 
@@ -170,8 +174,8 @@ def unzipped(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> list[ir.Valu
     """Undo `zipped`: put elements with an even index first."""
     width = vectors[0].type.count
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-    even = [shuffle(builder, a, b, list(range(0, 2 * width, 2))) for a, b in pairs]
-    return even + [shuffle(builder, a, b, list(range(1, 2 * width, 2))) for a, b in pairs]
+    even = [shuffled(builder, [a, b], list(range(0, 2 * width, 2))) for a, b in pairs]
+    return even + [shuffled(builder, [a, b], list(range(1, 2 * width, 2))) for a, b in pairs]
 
 
 # --------------------------------------------------------------------------------- two vectors

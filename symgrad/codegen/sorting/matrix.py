@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import counted_loop, index, splat
+from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.sorting.elements import I64, Item, Items
 from symgrad.codegen.sorting.keys import Keys, memory_type
 from symgrad.codegen.sorting.plan import SortPlan
+from symgrad.codegen.vectors import splat
 
 
 @dataclass(frozen=True, slots=True)

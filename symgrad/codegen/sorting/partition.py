@@ -12,17 +12,11 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import (
-    POINTER,
-    counted_loop,
-    declare,
-    index,
-    prefetch,
-    splat,
-)
+from symgrad.codegen.contract.elements import POINTER, counted_loop, declare, index, prefetch
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import I64, Item, Items
 from symgrad.codegen.sorting.matrix import Matrix
+from symgrad.codegen.vectors import splat
 
 # How far ahead of where keys are written caches are asked for the lines, in bytes.
 _AHEAD = 1024

@@ -10,13 +10,14 @@ from functools import partial
 
 from llvmlite import ir
 
-from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, splat
+from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import Item, Items, arranged, call_generated, cleaned, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore
 from symgrad.codegen.sorting.merges import merge_function
 from symgrad.codegen.sorting.networks import comparators
 from symgrad.codegen.sorting.selection import Selection
+from symgrad.codegen.vectors import splat
 
 # Parts of a row are sorted in so many sizes, each half of the one before.
 PART_SIZES = 2

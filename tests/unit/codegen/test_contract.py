@@ -19,9 +19,10 @@ import pytest
 from llvmlite import ir
 
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
-from symgrad.codegen.contract.elements import counted_loop, index, scalar_type, spread_type
+from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.target import target_named
+from symgrad.codegen.vectors import vector_type
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 
@@ -104,7 +105,7 @@ class Kernel:
         self, builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
     ) -> None:
         assert width in (1, self.plan.vector_width)
-        assert value.type == spread_type(scalar_type(self.plan.accumulate), width)
+        assert value.type == vector_type(scalar_type(self.plan.accumulate), width)
         match self.case.epilogue:
             case "store":
                 self._store(builder, row, column, width, value)
@@ -157,7 +158,7 @@ class Kernel:
             for lane in range(width):
                 bias = builder.insert_element(bias, scalar, ir.Constant(ir.IntType(32), lane))
         else:
-            bias = builder.load(place, typ=spread_type(element, width), align=align)
+            bias = builder.load(place, typ=vector_type(element, width), align=align)
         total = builder.fadd(value, bias)
         zero = ir.Constant(total.type, None if width > 1 else 0.0)
         positive = builder.fcmp_ordered(">", total, zero)

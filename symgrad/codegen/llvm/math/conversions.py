@@ -11,8 +11,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from symgrad.codegen.llvm.math.floats import Floats
-from symgrad.codegen.llvm.math.values import Real, Word, call_intrinsic, constant, lanes_of
+from symgrad.codegen.llvm.math.values import Real, Word, call_intrinsic
 from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import constant, vector_type
 from symgrad.graph.dtypes import DType, bfloat16, float16, float32, float64
 
 _LOW = 11  # bits that a 64-bit integer has more than the significand of a float64
@@ -37,7 +38,7 @@ class Conversions:
         self.double = Floats(builder, target, width, float64)
 
     def type_of(self, dtype: DType) -> ir.Type:
-        return lanes_of(register_type(dtype), self.width)
+        return vector_type(register_type(dtype), self.width)
 
     def cast(self, value: ir.Value, source: DType, to: DType) -> ir.Value:
         """Convert lanes of `source` to lanes of `to`."""
@@ -88,7 +89,7 @@ class Conversions:
         if to == bfloat16:
             return self._narrow_to_bfloat(single)
         if self.target.has_half:
-            half = lanes_of(ir.HalfType(), self.width)
+            half = vector_type(ir.HalfType(), self.width)
             return self.builder.bitcast(
                 self.builder.fptrunc(single.value, half), self.type_of(float16)
             )
@@ -97,7 +98,7 @@ class Conversions:
     def _widen_half(self, value: ir.Value, source: DType) -> ir.Value:
         f = self.single
         if source == float16 and self.target.has_half:
-            half = lanes_of(ir.HalfType(), self.width)
+            half = vector_type(ir.HalfType(), self.width)
             return self.builder.fpext(self.builder.bitcast(value, half), f.type)
         bits = Word(self.builder, self.builder.zext(value, f.word_type))
         if source == bfloat16:

@@ -11,15 +11,9 @@ from typing import Final
 
 from llvmlite import ir
 
-from symgrad.codegen.llvm.math.values import (
-    LaneMask,
-    Real,
-    Word,
-    call_intrinsic,
-    constant,
-    lanes_of,
-)
+from symgrad.codegen.llvm.math.values import LaneMask, Real, Word, call_intrinsic
 from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import constant, vector_type
 from symgrad.graph.dtypes import DType, float32, float64
 
 
@@ -39,8 +33,8 @@ class Floats:
         self.digits: Final = 23 if self.is_single else 52
         self.bias: Final = 127 if self.is_single else 1023
         scalar = ir.FloatType() if self.is_single else ir.DoubleType()
-        self.type: Final = lanes_of(scalar, width)
-        self.word_type: Final = lanes_of(ir.IntType(dtype.bits), width)
+        self.type: Final = vector_type(scalar, width)
+        self.word_type: Final = vector_type(ir.IntType(dtype.bits), width)
         # Added to a small number, this leaves the nearest integer in the low bits: its unit in
         # the last place is 1, and the half above 2**digits keeps negative sums in the binade.
         self._shifter: Final = 1.5 * 2.0**self.digits

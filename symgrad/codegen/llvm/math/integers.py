@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from symgrad.codegen.llvm.math.internal import call_internal
-from symgrad.codegen.llvm.math.values import LaneMask, Word, any_lane, constant, lanes_of
+from symgrad.codegen.llvm.math.values import LaneMask, Word, any_lane
+from symgrad.codegen.vectors import constant, vector_type
 
 
 def _divide(a: Word, b: Word, is_signed: bool) -> Word:
@@ -24,7 +25,7 @@ def _divide(a: Word, b: Word, is_signed: bool) -> Word:
         return Word(builder, divide(a.value, b.value))
     # Machines divide vectors of floats only. With twice the bits, a rounded quotient cannot reach
     # the next integer: that is at least 1 / |b| away.
-    wide = lanes_of(ir.FloatType() if bits <= 8 else ir.DoubleType(), kind.count)
+    wide = vector_type(ir.FloatType() if bits <= 8 else ir.DoubleType(), kind.count)
     widen, narrow = (
         (builder.sitofp, builder.fptosi) if is_signed else (builder.uitofp, builder.fptoui)
     )

@@ -13,19 +13,9 @@ from typing import TypeVar
 
 from llvmlite import ir
 
+from symgrad.codegen.vectors import constant
+
 Chosen = TypeVar("Chosen", "Real", "Word", "LaneMask")
-
-
-def lanes_of(scalar: ir.Type, width: int) -> ir.Type:
-    """Return the type of `width` lanes of `scalar`: the type itself for one lane."""
-    return scalar if width == 1 else ir.VectorType(scalar, width)
-
-
-def constant(kind: ir.Type, value: float) -> ir.Constant:
-    """Return `value` in every lane of the type `kind`."""
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [value] * kind.count)
-    return ir.Constant(kind, value)
 
 
 def type_suffix(kind: ir.Type) -> str:

@@ -1,0 +1,78 @@
+"""SIMD vectors in LLVM IR: their types, constants, broadcasts and shuffles.
+
+What is put together here are lanes, whatever they hold. Arithmetic on them is in
+`llvm/lanes.py`, their conversions in `contract/elements.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from llvmlite import ir
+
+_I32 = ir.IntType(32)
+
+
+@lru_cache(maxsize=1024)  # a type keeps its text
+def vector_type(element: ir.Type, width: int) -> ir.Type:
+    """Return `<width x element>`, or `element` itself when `width` is 1."""
+    return element if width == 1 else ir.VectorType(element, width)
+
+
+class _Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
+    """A vector constant with one value in all lanes, in LLVM's short form.
+
+    llvmlite knows the long form only, in which each lane is a constant of its own: half of what
+    emitting a kernel of 16 lanes took was to make them and to print them.
+    """
+
+    def __init__(self, kind: ir.VectorType, value: float) -> None:
+        self.type = kind
+        self.constant = ir.Constant(kind.element, value)
+
+    def _get_reference(self) -> str:
+        return f"splat ({self.constant})"
+
+
+def constant(kind: ir.Type, value: float) -> ir.Constant:
+    """Return `value` in every lane of the type `kind`."""
+    return (_Splat if isinstance(kind, ir.VectorType) else ir.Constant)(kind, value)
+
+
+def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
+    """Broadcast `scalar` to a vector of `width` lanes."""
+    if width == 1:
+        return scalar
+    nothing = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
+    first = builder.insert_element(nothing, scalar, _I32(0))
+    return shuffled(builder, [first], (0,) * width)
+
+
+def gathered(builder: ir.IRBuilder, elements: Sequence[ir.Value]) -> ir.Value:
+    """Return a vector of `elements`, of which there is at least one."""
+    kind = ir.VectorType(elements[0].type, len(elements))
+    vector: ir.Value = ir.Constant(kind, ir.Undefined)
+    for lane, element in enumerate(elements):
+        vector = builder.insert_element(vector, element, _I32(lane))
+    return vector
+
+
+def shuffled(builder: ir.IRBuilder, vectors: Sequence[ir.Value], lanes: Sequence[int]) -> ir.Value:
+    """Return some lanes of one or two vectors, those of the second behind those of the first."""
+    first, *second = vectors
+    other = second[0] if second else ir.Constant(first.type, ir.Undefined)
+    return builder.shuffle_vector(first, other, _order(tuple(lanes)))
+
+
+@lru_cache(maxsize=1024)
+def _order(lanes: tuple[int, ...]) -> ir.Constant:
+    kind = ir.VectorType(_I32, len(lanes))
+    return ir.Constant(kind, list(lanes)) if any(lanes) else ir.Constant(kind, None)
+
+
+def elements_of(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
+    """Return the elements of a vector; a scalar is its only one."""
+    if not isinstance(value.type, ir.VectorType):
+        return [value]
+    return [builder.extract_element(value, _I32(lane)) for lane in range(value.type.count)]
