@@ -176,8 +176,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that makes a test of each row (`tests/support/together.py`)."""
+    parser.addoption("--apart", action="store_true", help="make a test of each row of a table")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the collector of garbage off while tests are collected: all that is made then stays."""
+    from tests.support import together
+
+    together.apart = config.getoption("apart")
     gc.disable()
 
 

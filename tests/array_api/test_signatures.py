@@ -11,10 +11,9 @@ import warnings
 from inspect import Parameter
 from typing import Any
 
-import pytest
-
 import symgrad as sg
 from symgrad.frontend import namespace
+from tests.support.together import together
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -36,7 +35,7 @@ _FUNCTIONS = {
 _HIDDEN = {"copy", "device"}
 
 
-@pytest.mark.parametrize("name", sorted(_FUNCTIONS))
+@together("name", sorted(_FUNCTIONS), at_once=100)
 def test_a_function_takes_what_the_standard_says(name):
     assert hasattr(sg, name)
     _assert_takes(getattr(namespace, name), _FUNCTIONS[name])

@@ -14,6 +14,7 @@ from symgrad.graph.node import Node
 from symgrad.graph.types import TensorType
 from tests.support.case import placeholders
 from tests.support.cases import CASES
+from tests.support.together import together
 
 F = sg.placeholder((3, 4), name="f")
 V = sg.placeholder((5,), name="v")
@@ -108,7 +109,7 @@ _REFUSE_NOTHING = {
 _REFUSE_COUNTS = {"argsort", "sort"}
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.op], ids=lambda case: case.name)
+@together("case", [c for c in CASES if c.op], ids=lambda case: case.name)
 def test_the_error_of_a_type_rule_names_its_op(case):
     xs = placeholders(case, case.dtypes[-1])
     nodes = [node for node in Graph(case.build(*xs), xs).nodes if node.op == case.op]

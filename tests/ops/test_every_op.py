@@ -25,6 +25,7 @@ from tests.support.evaluators import (
 )
 from tests.support.gradcheck import check_derivatives
 from tests.support.special_cases import SPECIAL
+from tests.support.together import together
 
 _LEAVES = {"placeholder", "constant", "variable"}
 # These are no computation, and gone before a program has kernels.
@@ -33,7 +34,14 @@ _STAND_INS = {"custom_gradient", "recompute"}
 _TURNS = {case.name: turn for turn, case in enumerate(CASES)}
 _SPECIAL_NAMES = {case.name for case in SPECIAL}
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+def _name(case: Case) -> str:
+    return case.name
+
+
+every_case = together("case", CASES, ids=_name)
+# Where each row is compiled.
+few_cases = together("case", CASES, ids=_name, at_once=5)
 # "compiled": machine code and the loop interpreter, both of one program.
 either_way = pytest.mark.parametrize("evaluator", ["reference", "compiled"])
 # Where what compiles is as good as something else that is compiled.
@@ -90,7 +98,7 @@ def test_every_op_has_a_row():
     assert not missing, f"ops without a row in the table: {sorted(missing)}"
 
 
-@pytest.mark.parametrize("op", sorted(OPS))
+@together("op", sorted(OPS), at_once=100)
 def test_an_op_has_a_gradient_or_says_that_it_has_none(op):
     assert callable(OPS[op].grad) or OPS[op].grad == "none"
 
@@ -148,15 +156,16 @@ def test_values_agree_with_numpy_in_every_dtype(case, evaluator):
     _assert_agree([(case, dtype) for dtype in case.dtypes], evaluator)
 
 
-@every_case
+@few_cases
 def test_native_code_and_loops_agree_with_numpy_in_a_dtype_of_each_kind(case):
     _assert_agree([(case, dtype) for dtype in _one_of_each_kind(case)], "compiled")
 
 
-@pytest.mark.parametrize(
+@together(
     "case",
     [case for case in CASES if len(_one_of_each_kind(case)) < len(case.dtypes)],
-    ids=lambda case: case.name,
+    ids=_name,
+    at_once=10,
 )
 def test_loops_agree_with_numpy_in_every_other_dtype(case):
     known = _one_of_each_kind(case)
@@ -177,7 +186,7 @@ def test_what_uses_its_result_may_be_fused_with_it(case):
 
 
 @either_way
-@pytest.mark.parametrize("case", [c for c in CASES if c.also], ids=lambda case: case.name)
+@together("case", [c for c in CASES if c.also], ids=_name, at_once=5)
 def test_values_agree_with_numpy_for_empty_and_single_axes(case, evaluator):
     dtype = case.dtypes[-1]
     _assert_agree([(case.with_shapes(shapes), dtype) for shapes in case.also], evaluator)
@@ -185,38 +194,29 @@ def test_values_agree_with_numpy_for_empty_and_single_axes(case, evaluator):
 
 # A program is compiled when its sizes are known.
 @slow_natively
-@pytest.mark.parametrize("case", [c for c in CASES if c.symbolic], ids=lambda case: case.name)
+@together("case", [c for c in CASES if c.symbolic], ids=_name)
 def test_values_agree_with_numpy_when_sizes_are_unknown(case, evaluator):
     _assert_agree([(case, case.dtypes[-1])], evaluator, symbolic=True)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.order], ids=lambda case: case.name)
+@together("case", [c for c in CASES if c.order], ids=_name)
 def test_derivatives_agree_with_differences(case):
     xs = placeholders(case, dtypes.float64)
     check_derivatives(case.build, xs, draw(case, dtypes.float64), order=case.order)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.order and c.symbolic], ids=lambda case: case.name
-)
+@together("case", [c for c in CASES if c.order and c.symbolic], ids=_name)
 def test_derivatives_agree_with_differences_when_sizes_are_unknown(case):
     xs = placeholders(case, dtypes.float64, symbolic=True)
     check_derivatives(case.build, xs, draw(case, dtypes.float64), order=case.order)
 
 
-@pytest.mark.parametrize(
-    ("case", "shapes"),
-    [
-        pytest.param(case, shapes, id=f"{case.name}-{shapes}")
-        for case in CASES
-        if case.order
-        for shapes in case.also
-    ],
-)
-def test_derivatives_agree_with_differences_for_empty_and_single_axes(case, shapes):
-    resized = case.with_shapes(shapes)
-    xs = placeholders(resized, dtypes.float64)
-    check_derivatives(resized.build, xs, draw(resized, dtypes.float64), order=1)
+@together("case", [c for c in CASES if c.order and c.also], ids=_name)
+def test_derivatives_agree_with_differences_for_empty_and_single_axes(case):
+    for shapes in case.also:
+        resized = case.with_shapes(shapes)
+        xs = placeholders(resized, dtypes.float64)
+        check_derivatives(resized.build, xs, draw(resized, dtypes.float64), order=1)
 
 
 @every_case

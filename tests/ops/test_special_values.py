@@ -15,6 +15,7 @@ from tests.support.case import Array, Real, placeholders, widened
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.evaluators import EVALUATORS
+from tests.support.together import together
 
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0, np.inf, -np.inf, np.nan, 1e30, -1e30)
 
@@ -31,7 +32,7 @@ every_evaluator = pytest.mark.parametrize("evaluator", EVALUATORS)
 
 
 @every_evaluator
-@pytest.mark.parametrize("case", _OF_ELEMENTS_ALONE, ids=lambda case: case.name)
+@together("case", _OF_ELEMENTS_ALONE, ids=lambda case: case.name, at_once=15)
 def test_special_floats_give_what_numpy_gives(case, evaluator):
     tuples = list(itertools.product(_SPECIAL, repeat=len(case.inputs)))
     columns = [np.array(column) for column in zip(*tuples, strict=True)]

@@ -24,6 +24,7 @@ from symgrad.graph.types import Array
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.rules import Holds, RewriteRule, RuleTable, apply_rules
 from symgrad.passes.rewrites.simplify import RULES
+from tests.support.together import together
 
 DTYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.uint8, dtypes.bool_)
 ORDINARY = 8  # numbers beside the special ones, for each operand
@@ -157,14 +158,14 @@ def evaluated(rule: RewriteRule, dtype: DType) -> Iterator[tuple[list[Array], Ar
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("rule", RULES.rules, ids=str)
+@together("rule", RULES.rules)
 def test_both_sides_are_equal_where_the_rule_holds(rule, dtype):
     for arrays, a, b in evaluated(rule, dtype):
         differ = [(x, y) for x, y in zip(a.flat, b.flat, strict=True) if x != y][:5]
         assert agrees(rule.holds, a, b, arrays), f"{rule}: {differ}"
 
 
-@pytest.mark.parametrize("rule", RULES.rules, ids=str)
+@together("rule", RULES.rules)
 def test_a_rule_has_an_example_and_is_found_by_the_driver(rule):
     sides = [pair for dtype in DTYPES for pair in sides_of(rule, dtype)]
     assert sides, f"{rule} has no example"
@@ -175,7 +176,7 @@ def test_a_rule_has_an_example_and_is_found_by_the_driver(rule):
         assert simplified.outputs[0].type == right.type
 
 
-@pytest.mark.parametrize("rule", [r for r in RULES.rules if r.holds is not Holds.CLOSE], ids=str)
+@together("rule", [r for r in RULES.rules if r.holds is not Holds.CLOSE])
 def test_a_rule_that_could_run_by_itself_says_so(rule):
     if rule.holds is Holds.BITWISE:
         assert rule.holds.permits(is_float=True, fast_math=False)
@@ -184,7 +185,7 @@ def test_a_rule_that_could_run_by_itself_says_so(rule):
     assert any(not equal_bits(a, b) for a, b in pairs), f"{rule} seems to hold bit for bit"
 
 
-@pytest.mark.parametrize("rule", RULES.rules, ids=str)
+@together("rule", RULES.rules)
 def test_without_fast_math_no_rule_for_the_reals_touches_floats(rule):
     for inputs, left, _right in sides_of(rule, dtypes.float32):
         rewrites = Rewrites()
@@ -199,7 +200,7 @@ def test_equations_are_distinct_and_say_what_they_do():
     assert "multiply(x, 1) -> x  [bit for bit]" in texts
 
 
-@pytest.mark.parametrize("rule", RULES.rules, ids=str)
+@together("rule", RULES.rules)
 def test_a_rule_may_match_wherever_it_applies(rule):
     examples = [t for dtype in DTYPES for t in rule.examples(dtype)]
     assert all(

@@ -4,11 +4,10 @@ import inspect
 import pkgutil
 from importlib import import_module
 
-import pytest
-
 import symgrad.codegen
 import symgrad.graph
 import symgrad.passes
+from tests.support.together import together
 
 # Built up by one function, which keeps them to itself.
 _GROWING = {
@@ -35,7 +34,7 @@ def _records() -> dict[str, type]:
 RECORDS = _records()
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@together("name", RECORDS, at_once=100)
 def test_a_record_has_slots_and_is_frozen_unless_it_is_known_to_grow(name):
     record = RECORDS[name]
     assert vars(record)["__dataclass_params__"].frozen == (name not in _GROWING)

@@ -18,6 +18,7 @@ from symgrad.graph.types import Array
 from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
 from tests.support.control_programs import gradient, keep, run
+from tests.support.together import together
 
 Function = Callable[..., Any]
 
@@ -344,7 +345,7 @@ def test_an_array_of_tensors_may_be_used_from_around():
 # -------------------------------------------------------------------------------------- every op
 
 
-@pytest.mark.parametrize("case", FLOAT_CASES, ids=lambda case: case.name)
+@together("case", FLOAT_CASES, ids=lambda case: case.name)
 def test_every_op_is_mapped_over_the_last_axis(case: Case) -> None:
     drawn = [draw(case, dtypes.float64, seed) for seed in range(SIZE)]
     stacks = [np.stack(parts, axis=-1) for parts in zip(*drawn, strict=True)]
@@ -355,7 +356,7 @@ def test_every_op_is_mapped_over_the_last_axis(case: Case) -> None:
     np.testing.assert_allclose(found[0], np.stack(examples, axis=-1), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", SMOOTH_CASES, ids=lambda case: case.name)
+@together("case", SMOOTH_CASES, ids=lambda case: case.name)
 def test_the_pull_of_every_op_is_mapped(case: Case) -> None:
     drawn = [draw(case, dtypes.float64, seed) for seed in range(2)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from symgrad.graph.node import Tensor
 from tests.support.evaluators import evaluate_reference
 from tests.support.numpy_calls import FUNCTIONS, A, B, Call, I, T
 from tests.support.numpy_refused import NEED_A_SIZE, OF_ARRAYS, REFUSED, REFUSED_UFUNCS, UFUNCS
+from tests.support.together import together
 
 _DISPATCHER = type(np.sum)
 _ARRAYS = [A, B, I, T]
@@ -58,23 +59,23 @@ def _assert_agrees(call: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=3e-6, atol=1e-6)
 
 
-def _rows(table: dict[str, list[Call]], left_out: set[str]) -> list[Any]:
+def _rows(table: dict[str, list[Call]], left_out: set[str]) -> list[tuple[str, Call]]:
     return [
-        pytest.param(call, id=f"{name}-{place}")
+        (f"{name}-{place}", call)
         for name, calls in table.items()
         if name not in left_out
         for place, call in enumerate(calls)
     ]
 
 
-@pytest.mark.parametrize("call", _rows(FUNCTIONS, REFUSED))
-def test_a_function_gives_for_tensors_what_it_gives_for_arrays(call):
-    _assert_agrees(call)
+@together("row", _rows(FUNCTIONS, REFUSED), ids=itemgetter(0))
+def test_a_function_gives_for_tensors_what_it_gives_for_arrays(row):
+    _assert_agrees(row[1])
 
 
-@pytest.mark.parametrize("call", _rows(UFUNCS, REFUSED_UFUNCS))
-def test_a_ufunc_gives_for_tensors_what_it_gives_for_arrays(call):
-    _assert_agrees(call)
+@together("row", _rows(UFUNCS, REFUSED_UFUNCS), ids=itemgetter(0))
+def test_a_ufunc_gives_for_tensors_what_it_gives_for_arrays(row):
+    _assert_agrees(row[1])
 
 
 def test_every_function_of_numpy_is_in_one_of_the_lists():

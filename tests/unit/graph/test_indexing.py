@@ -12,6 +12,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.ops.gathering import gather_op
 from symgrad.graph.ops.slicing import slice_op
 from tests.support.evaluators import evaluate_reference
+from tests.support.together import together
 
 ARRAY = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
 
@@ -97,7 +98,7 @@ def _random_key(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, 
     return tuple(key)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@together("seed", range(300), at_once=100)
 def test_random_keys_choose_what_they_do_in_numpy(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 5)))

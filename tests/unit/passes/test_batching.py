@@ -19,6 +19,7 @@ from symgrad.passes.batching.vmap import batch
 from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
 from tests.support.control_programs import gradient, run
+from tests.support.together import together
 
 SIZE = 3
 FLOAT_CASES = [c for c in CASES if dtypes.float64 in c.dtypes]
@@ -53,7 +54,7 @@ def check_slices(
         np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", FLOAT_CASES, ids=lambda case: case.name)
+@together("case", FLOAT_CASES, ids=lambda case: case.name)
 def test_every_op_is_batched_in_each_of_its_operands(case: Case) -> None:
     drawn = [draw(case, dtypes.float64, seed) for seed in range(SIZE)]
     xs = placeholders(case, dtypes.float64)
@@ -63,7 +64,7 @@ def test_every_op_is_batched_in_each_of_its_operands(case: Case) -> None:
         check_slices(y, xs, drawn, [position])
 
 
-@pytest.mark.parametrize("case", OTHER_CASES, ids=lambda case: case.name)
+@together("case", OTHER_CASES, ids=lambda case: case.name)
 def test_an_op_without_floats_is_batched_too(case: Case) -> None:
     dtype = case.dtypes[-1]
     drawn = [draw(case, dtype, seed) for seed in range(SIZE)]

@@ -21,6 +21,7 @@ from symgrad.graph.types import Array
 from tests.support.case import draw, placeholders
 from tests.support.cases import CASES
 from tests.support.control_programs import arrays, gradient, run, value
+from tests.support.together import together
 
 POINT = np.array([0.9, -0.8, 1.1])
 ALONG = np.array([0.3, 1.0, -0.7])
@@ -72,7 +73,7 @@ def stacks_of_loops(output: Tensor) -> int:
 # ----------------------------------------------------------------------------------- every op
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.name)
+@together("case", SMOOTH, ids=lambda case: case.name)
 def test_the_tangent_of_every_op_agrees_with_differences(case):
     xs = placeholders(case, dtypes.float64)
     given = dict(zip(xs, draw(case, dtypes.float64), strict=True))

@@ -21,6 +21,7 @@ from symgrad.graph.types import Array
 from tests.support.case import draw, placeholders
 from tests.support.cases import CASES
 from tests.support.control_programs import arrays, gradient, run, value
+from tests.support.together import together
 
 POINT = np.array([0.9, -0.8, 1.1])
 STEP = 1e-5
@@ -83,7 +84,7 @@ def all_ops(graph: Graph) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.name)
+@together("case", SMOOTH, ids=lambda case: case.name, at_once=10)
 def test_the_jacobian_of_every_op_agrees_with_differences(case):
     xs = placeholders(case, dtypes.float64)
     given = dict(zip(xs, draw(case, dtypes.float64), strict=True))
