@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, SupportsIndex
+from typing import Any, ClassVar, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,9 @@ class TensorType:
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as ints; only for a static type."""
-        return tuple(static(n) for n in self.shape)
+        for dim in self.shape:
+            static(dim)
+        return cast(tuple[int, ...], self.shape)
 
     @property
     def count(self) -> int:

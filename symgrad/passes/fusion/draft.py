@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
@@ -18,8 +19,9 @@ class Draft:
     """A fusion group in the making: the nodes it computes, and those of them that are in memory.
 
     `domain` is the shape of its results; `order` grows from operands to users. `reads` is what it
-    reads from memory, and `moves` what of that at another position, with the number of nodes for
-    which that is so: nodes are only ever added.
+    reads from memory; when that is first asked for, all that joins it by itself has joined, and
+    groups that are merged keep it. `moves` is what of it is read at another position, with the
+    number of nodes for which that is so: nodes are only ever added.
     """
 
     anchor: Node | None
@@ -28,7 +30,7 @@ class Draft:
     nodes: set[Node] = field(default_factory=set)
     results: list[Node] = field(default_factory=list)
     merged_into: Draft | None = None
-    reads: tuple[int, list[Tensor]] | None = None
+    reads: list[Tensor] | None = None
     moves: tuple[int, set[Tensor]] | None = None
 
     def final(self) -> Draft:
@@ -108,11 +110,19 @@ class Drafts:
 
     def read_from_memory(self, draft: Draft) -> list[Tensor]:
         """Return the operands `draft` does not compute itself, without repeats."""
-        nodes = draft.nodes
-        if draft.reads is None or draft.reads[0] != len(nodes):
-            operands = dict.fromkeys(t for n in self.in_order(nodes) for t in n.inputs)
-            draft.reads = len(nodes), [t for t in operands if t.node not in nodes]
-        return draft.reads[1]
+        if draft.reads is None:
+            operands = chain.from_iterable(n.inputs for n in self.in_order(draft.nodes))
+            draft.reads = _not_computed(operands, draft)
+        return draft.reads
+
+    def merge(self, draft: Draft, into: Draft, between: Iterable[Node] = ()) -> None:
+        """Make `into` compute what `draft` does, and the reshapes `between` the two."""
+        read = [*self.read_from_memory(into), *self.read_from_memory(draft)]
+        into.nodes |= draft.nodes
+        into.nodes.update(between)
+        into.results += draft.results
+        into.reads = _not_computed(read, into)
+        draft.merged_into = into
 
     def in_order(self, nodes: Iterable[Node]) -> list[Node]:
         """Return `nodes` with operands before users."""
@@ -126,8 +136,9 @@ class Drafts:
         nodes = draft.nodes
         if draft.moves is None or draft.moves[0] != len(nodes):
             found: set[Tensor] = set()
-            for node in reversed(self.in_order(nodes)):
-                if not self.traits(node).is_elementwise or node.outputs[0] in found:
+            is_plain = all(self._traits[node].is_elementwise for node in nodes)
+            for node in () if is_plain else reversed(self.in_order(nodes)):
+                if not self._traits[node].is_elementwise or node.outputs[0] in found:
                     found.update(node.inputs)
             draft.moves = len(nodes), found
         return draft.moves[1]
@@ -139,6 +150,10 @@ class Drafts:
             found.append(tensor.node)
             tensor = self.storage[tensor]
         return found
+
+
+def _not_computed(operands: Iterable[Tensor], draft: Draft) -> list[Tensor]:
+    return [t for t in dict.fromkeys(operands) if t.node not in draft.nodes]
 
 
 def only_adds_ones(old: tuple[int, ...], new: tuple[int, ...]) -> bool:

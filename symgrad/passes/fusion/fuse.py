@@ -55,7 +55,7 @@ def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     wanted, in_memory = drafts.wanted, drafts.in_memory
     for node in reversed(drafts.graph.nodes):
-        if in_memory.keys().isdisjoint(node.outputs) and wanted.keys().isdisjoint(node.outputs):
+        if not any(output in wanted or output in in_memory for output in node.outputs):
             continue
         match drafts.traits(node).home:
             case "memory":

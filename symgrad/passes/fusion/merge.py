@@ -83,13 +83,11 @@ def _merge_pair(drafts: Drafts, draft: Draft, other: Draft, max_nodes: int) -> N
     if set(drafts.read_from_memory(draft)).isdisjoint(drafts.read_from_memory(other)):
         return
     is_small = len(draft.nodes) + len(other.nodes) <= max_nodes
-    if not is_small or _count_streams(drafts, draft, other) > MAX_STREAMS:
+    if not is_small or _has_many_streams(drafts, draft, other):
         return
     if _needs(drafts, draft, other) or _needs(drafts, other, draft):
         return
-    draft.nodes |= other.nodes
-    draft.results += other.results
-    other.merged_into = draft
+    drafts.merge(other, draft)
 
 
 def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
@@ -129,7 +127,7 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
         return "it is used in another shape"
     if len(draft.nodes) + len(producer.nodes) > max_nodes:
         return f"the two kernels compute more than {max_nodes} nodes"
-    if _count_streams(drafts, draft, producer) > MAX_STREAMS:
+    if _has_many_streams(drafts, draft, producer):
         return f"the two kernels use more than {MAX_STREAMS} buffers"
     return None
 
@@ -163,6 +161,8 @@ def _without_ones(shape: tuple[int, ...]) -> list[int]:
 
 def _reads_own_position(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     moved = drafts.moved(draft)
+    if not moved:
+        return True
     for tensor in drafts.read_from_memory(draft):
         home = drafts.home.get(drafts.stored(tensor).node) if tensor in moved else None
         if home is not None and home.final() is producer:
@@ -170,10 +170,15 @@ def _reads_own_position(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     return True
 
 
-def _count_streams(drafts: Drafts, a: Draft, b: Draft) -> int:
-    read = {t for t in drafts.read_from_memory(a) if t.node not in b.nodes}
-    read.update(t for t in drafts.read_from_memory(b) if t.node not in a.nodes)
-    return len(read) + len(a.results) + len(b.results)
+def _has_many_streams(drafts: Drafts, a: Draft, b: Draft) -> bool:
+    """Return whether the two would read and write more than `MAX_STREAMS` tensors together."""
+    by_a, by_b = drafts.read_from_memory(a), drafts.read_from_memory(b)
+    written = len(a.results) + len(b.results)
+    if len(by_a) + len(by_b) + written <= MAX_STREAMS:
+        return False
+    read = {t for t in by_a if t.node not in b.nodes}
+    read.update(t for t in by_b if t.node not in a.nodes)
+    return len(read) + written > MAX_STREAMS
 
 
 class _Ancestry:
@@ -214,13 +219,12 @@ class _Ancestry:
         There must be no group between them.
         """
         own, number = self._number[id(draft)], self._number[id(producer)]
+        between: list[Node] = []
         for tensor in self._drafts.read_from_memory(draft):
             home = self._drafts.home.get(self._drafts.stored(tensor).node)
             if home is not None and home.final() is producer:
-                draft.nodes.update(self._drafts.reshapes(tensor))
-        producer.nodes |= draft.nodes
-        producer.results += draft.results
-        draft.merged_into = producer
+                between += self._drafts.reshapes(tensor)
+        self._drafts.merge(draft, producer, between)
         self._users[number] += self._users[own]
         gained = self._before[own] & ~(1 << number) & ~self._before[number]
         if gained:

@@ -78,10 +78,12 @@ def _copiers(drafts: Drafts, ordered: list[Draft]) -> dict[int, list[Tensor]]:
 
 
 def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tensor]) -> FusionGroup:
-    inputs = dict.fromkeys(drafts.stored(t) for t in drafts.read_from_memory(draft))
+    nodes = drafts.in_order(draft.nodes)
+    read = (t for node in nodes for t in node.inputs if t.node not in draft.nodes)
+    inputs = dict.fromkeys(map(drafts.stored, read))
     results = drafts.in_order(draft.results)
     return FusionGroup(
-        nodes=tuple(drafts.in_order(draft.nodes)),
+        nodes=tuple(nodes),
         anchor=draft.anchor,
         outputs=(
             *(t for n in results for t in n.outputs if t in needed or n.outputs[1:]),
