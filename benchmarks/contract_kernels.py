@@ -22,10 +22,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import llvmlite.binding as llvm
 import numpy as np
-from llvmlite import ir
 
 from benchmarks.peak import peak_call
 from benchmarks.timing import Contestant
+from symgrad.codegen import ir
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
 from symgrad.codegen.target import Target, target_named
@@ -96,7 +96,7 @@ def emit_repeated(plan: ContractPlan, target: Target) -> ir.Module:
     """Emit `repeat`, which computes the contraction with a contiguous result over and over."""
     module = ir.Module("kernel")
     pointers = [POINTER] * 4
-    kernel = ir.Function(module, ir.FunctionType(ir.VoidType(), pointers), "contract")
+    kernel = ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), pointers), "contract")
     kernel.attributes.add("noinline")
     for argument in kernel.args:
         argument.add_attribute("noalias")
@@ -119,7 +119,7 @@ def emit_repeated(plan: ContractPlan, target: Target) -> ir.Module:
     emit_contract(builder, plan, lhs, rhs, scratch, target, store)
     builder.ret_void()
     kind = ir.FunctionType(ir.VoidType(), [*pointers, INDEX])
-    repeat = ir.Function(module, kind, "repeat")
+    repeat = ir.LLVMFunction(module, kind, "repeat")
     builder = ir.IRBuilder(repeat.append_basic_block("entry"))
     with counted_loop(builder, index(0), repeat.args[4]):
         builder.call(kernel, repeat.args[:4])

@@ -7,14 +7,13 @@ name, and none assumes a vector width.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 import llvmlite.binding as llvm
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.errors import CompileError, user_source
 
 
@@ -186,26 +185,12 @@ def _native() -> Target:
     return Target("native", triple, cpu, features, 16, 16, False, False)
 
 
-class _MachineAttributes(ir.values.FunctionAttributes):  # type: ignore[misc]
-    """The attributes of a function, with the machine it is for."""
-
-    def __init__(self, attributes: Iterable[str], target: Target) -> None:
-        super().__init__(tuple(attributes))
-        self._target = target
-
-    def __bool__(self) -> bool:
-        return True  # or nothing is printed where there is no other attribute
-
-    def _to_list(self, result: ir.Type) -> list[str]:
-        machine = {"target-cpu": self._target.cpu, "target-features": self._target.features}
-        return [*super()._to_list(result), *(f'"{k}"="{v}"' for k, v in machine.items() if v)]
-
-
 def bind_functions(module: ir.Module, target: Target) -> None:
     """Say of each function of `module` that it is for `target`.
 
     Functions for several machines may then be in one object.
     """
+    machine = {"target-cpu": target.cpu, "target-features": target.features}
     for function in module.functions:
         if not function.is_declaration:
-            function.attributes = _MachineAttributes(function.attributes, target)
+            function.attributes.update(f'"{k}"="{v}"' for k, v in machine.items() if v)

@@ -1,4 +1,4 @@
-"""SIMD vectors in LLVM IR: their types, constants, broadcasts and shuffles.
+"""SIMD vectors in LLVM IR: their types, broadcasts and shuffles.
 
 What is put together here are lanes, whatever they hold. Arithmetic on them is in
 `llvm/lanes.py`, their conversions in `contract/elements.py`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from llvmlite import ir
+from symgrad.codegen import ir
 
 _I32 = ir.IntType(32)
 
@@ -18,26 +18,6 @@ _I32 = ir.IntType(32)
 def vector_type(element: ir.Type, width: int) -> ir.Type:
     """Return `<width x element>`, or `element` itself when `width` is 1."""
     return element if width == 1 else ir.VectorType(element, width)
-
-
-class _Splat(ir.Constant):  # type: ignore[misc]  # llvmlite has no types
-    """A vector constant with one value in all lanes, in LLVM's short form.
-
-    llvmlite knows the long form only, in which each lane is a constant of its own: half of what
-    emitting a kernel of 16 lanes took was to make them and to print them.
-    """
-
-    def __init__(self, kind: ir.VectorType, value: float) -> None:
-        self.type = kind
-        self.constant = ir.Constant(kind.element, value)
-
-    def _get_reference(self) -> str:
-        return f"splat ({self.constant})"
-
-
-def constant(kind: ir.Type, value: float) -> ir.Constant:
-    """Return `value` in every lane of the type `kind`."""
-    return (_Splat if isinstance(kind, ir.VectorType) else ir.Constant)(kind, value)
 
 
 def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:

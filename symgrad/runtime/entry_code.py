@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.runtime.entry_layout import EntryLayout
 from symgrad.runtime.entry_record import (
     RECORD_FIELDS,
@@ -70,7 +69,7 @@ class _Emitter:
         self.module = module
         self.layout = layout
         self.externals = {
-            name: ir.Function(module, signature, name) for name, signature in _EXTERNALS.items()
+            name: ir.LLVMFunction(module, signature, name) for name, signature in _EXTERNALS.items()
         }
         self.array_type = ir.GlobalVariable(module, _I8, "PyArray_Type")
         self.none = ir.GlobalVariable(module, _I8, "_Py_NoneStruct")
@@ -141,7 +140,7 @@ class _Emitter:
         builder.ret(self.none)
 
     def _return_failure(
-        self, builder: ir.IRBuilder, function: ir.Function, status: ir.Value
+        self, builder: ir.IRBuilder, function: ir.LLVMFunction, status: ir.Value
     ) -> None:
         """Return the error of the handler of failures, or run `function` again if it has none."""
         self_, args, nargs = function.args
@@ -151,7 +150,7 @@ class _Emitter:
         self._external(builder, "Py_DecRef", handled)
         builder.ret(builder.call(function, function.args))
 
-    def _emit_bind(self) -> ir.Function:
+    def _emit_bind(self) -> ir.LLVMFunction:
         """`bind(specs, pointers, args, count)`: check `args`, take their pointers; false if not."""
         signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
         function, builder = self._define("bind", signature, is_internal=True)
@@ -187,7 +186,7 @@ class _Emitter:
         builder.ret(_I1(1))
         return function
 
-    def _emit_overlap(self) -> ir.Function:
+    def _emit_overlap(self) -> ir.LLVMFunction:
         """`overlap(specs, pointers, first, count)`: whether one of `first...` meets one before it.
 
         All are contiguous, so two overlap exactly if the ranges of their addresses do.
@@ -209,7 +208,7 @@ class _Emitter:
         builder.ret(_I1(0))
         return function
 
-    def _emit_prepare(self) -> ir.Function:
+    def _emit_prepare(self) -> ir.LLVMFunction:
         """`prepare(returns, count, result)`: begin the result, return the slots for its arrays.
 
         `result` owns what is made from here on, so to release it is right at any time after this.
@@ -231,7 +230,7 @@ class _Emitter:
         builder.ret(builder.select(_is_null(builder, made), _NULL, slots))
         return function
 
-    def _emit_allocate(self) -> ir.Function:
+    def _emit_allocate(self) -> ir.LLVMFunction:
         """`allocate(specs, pointers, slots, count)`: make the outputs; false for a Python error."""
         signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
         function, builder = self._define("allocate", signature, is_internal=True)
@@ -255,7 +254,7 @@ class _Emitter:
         builder.ret(_I1(1))
         return function
 
-    def _emit_slow_path(self) -> ir.Function:
+    def _emit_slow_path(self) -> ir.LLVMFunction:
         """`slow_path(self, args, nargs)`: hand a call on as it came."""
         function, builder = self._define("slow_path", _METHOD, is_internal=True)
         self_, args, nargs = function.args
@@ -263,7 +262,7 @@ class _Emitter:
         builder.ret(self._external(builder, "PyObject_Vectorcall", handler, args, nargs, _NULL))
         return function
 
-    def _emit_fail(self) -> ir.Function:
+    def _emit_fail(self) -> ir.LLVMFunction:
         """`fail(self, status, args, nargs)`: call the handler of failures with `status, *args`."""
         signature = ir.FunctionType(_PTR, [_PTR, _I32, _PTR, _I64])
         function, builder = self._define("fail", signature, is_internal=True)
@@ -285,8 +284,8 @@ class _Emitter:
 
     def _define(
         self, name: str, signature: ir.FunctionType, *, is_internal: bool = False
-    ) -> tuple[ir.Function, ir.IRBuilder]:
-        function = ir.Function(self.module, signature, name)
+    ) -> tuple[ir.LLVMFunction, ir.IRBuilder]:
+        function = ir.LLVMFunction(self.module, signature, name)
         function.attributes.add("nounwind")
         if is_internal:
             function.linkage = "internal"

@@ -13,8 +13,8 @@ from enum import IntEnum
 from typing import Literal
 
 import numpy as np
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.graph.dtypes import DType
 from symgrad.runtime.entry_layout import ALIGNED, C_CONTIGUOUS, WRITEABLE
 

@@ -16,8 +16,7 @@ import time
 from dataclasses import dataclass
 from functools import cache
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 
@@ -108,14 +107,14 @@ def _emit_functions() -> ir.Module:
     module = ir.Module("interrupts")
     words = {name: ir.GlobalVariable(module, _I64, name) for name in _WORDS}
     for name, kind in _EXTERNALS.items():
-        ir.Function(module, kind, name)
+        ir.LLVMFunction(module, kind, name)
     _emit_asked(module, words, _emit_handler(module, words))
     return module
 
 
-def _emit_handler(module: ir.Module, words: dict[str, ir.GlobalVariable]) -> ir.Function:
+def _emit_handler(module: ir.Module, words: dict[str, ir.GlobalVariable]) -> ir.LLVMFunction:
     """Emit the handler: set the word, and call the handler before ours."""
-    handler = ir.Function(module, _TAKES_SIGNAL, _HANDLER)
+    handler = ir.LLVMFunction(module, _TAKES_SIGNAL, _HANDLER)
     (number,) = handler.args
     builder = ir.IRBuilder(handler.append_basic_block("entry"))
     builder.store_atomic(_I64(1), words["stop"], "monotonic", 8)
@@ -130,10 +129,10 @@ def _emit_handler(module: ir.Module, words: dict[str, ir.GlobalVariable]) -> ir.
 
 
 def _emit_asked(
-    module: ir.Module, words: dict[str, ir.GlobalVariable], handler: ir.Function
+    module: ir.Module, words: dict[str, ir.GlobalVariable], handler: ir.LLVMFunction
 ) -> None:
     """Emit what a poll asks: put the handler before another one that is there, read the word."""
-    asked = ir.Function(module, ir.FunctionType(_I32, []), _ASKED)
+    asked = ir.LLVMFunction(module, ir.FunctionType(_I32, []), _ASKED)
     builder = ir.IRBuilder(asked.append_basic_block("entry"))
     interrupt = _I32(signal.SIGINT)
     there = builder.call(module.globals["PyOS_getsig"], [interrupt])

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.codegen.llvm.tape import TAPE_FULL
 from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
@@ -38,9 +38,9 @@ def reorder_arguments(functions: Mapping[str, int]) -> LoadedCode:
     imports = {}
     kind = ir.FunctionType(_I32, [_PTR] * 3)
     for name, address in functions.items():
-        run = ir.Function(module, kind, f"run.{name}")
+        run = ir.LLVMFunction(module, kind, f"run.{name}")
         imports[run.name] = address
-        step = ir.Function(module, kind, name)
+        step = ir.LLVMFunction(module, kind, name)
         inputs, outputs, instance = step.args
         builder = ir.IRBuilder(step.append_basic_block("entry"))
         builder.ret(builder.call(run, [instance, inputs, outputs], tail=True))

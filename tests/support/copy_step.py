@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
@@ -28,9 +28,10 @@ def copy_step() -> LoadedCode:
     """
     i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.PointerType()
     module = ir.Module("copy")
-    step = ir.Function(module, ir.FunctionType(i32, [pointer] * 3), "step")
+    step = ir.LLVMFunction(module, ir.FunctionType(i32, [pointer] * 3), "step")
     inputs, outputs, state = step.args
-    memcpy = module.declare_intrinsic("llvm.memcpy", [pointer, pointer, i64])
+    takes = [pointer, pointer, i64, ir.IntType(1)]
+    memcpy = ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), takes), "llvm.memcpy.p0.p0.i64")
     entry, head, body, done = (step.append_basic_block() for _ in range(4))
     builder = ir.IRBuilder(entry)
     status, count = (

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.c_interface.abi import (
     FINGERPRINT_OFFSET,
     NOT_INITIALIZED,
@@ -25,20 +24,19 @@ NULL = ir.Constant(PTR, None)
 
 def define(
     module: ir.Module, name: str, result: ir.Type, takes: Sequence[ir.Type], *, is_public: bool
-) -> tuple[ir.Function, ir.IRBuilder]:
+) -> tuple[ir.LLVMFunction, ir.IRBuilder]:
     """Start a function; the builder stands in its first block."""
-    function = ir.Function(module, ir.FunctionType(result, takes), name)
+    function = ir.LLVMFunction(module, ir.FunctionType(result, takes), name)
     function.attributes.add("nounwind")
     if not is_public:
         function.linkage = "internal"
     return function, ir.IRBuilder(function.append_basic_block("entry"))
 
 
-def of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.Function:
+def of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.LLVMFunction:
     """Declare a function of the C library, once."""
-    if name in module.globals:
-        return module.globals[name]
-    return ir.Function(module, ir.FunctionType(result, takes), name)
+    known: ir.LLVMFunction | None = module.globals.get(name)
+    return known or ir.LLVMFunction(module, ir.FunctionType(result, takes), name)
 
 
 def read_only(module: ir.Module, value: ir.Constant, *, align: int = 8) -> ir.GlobalVariable:
@@ -55,7 +53,7 @@ def read_only_bytes(module: ir.Module, content: bytes, *, align: int = 1) -> ir.
     """Return where `content` lies among the constants of the object."""
     # Written here, since llvmlite writes byte by byte, and weights are many.
     escaped = f"\\{content.hex(chr(92))}" if content else ""
-    value = ir.FormattedConstant(ir.ArrayType(I8, len(content)), f'c"{escaped}"')
+    value = ir.Literal(ir.ArrayType(I8, len(content)), f'c"{escaped}"')
     return read_only(module, value, align=align)
 
 

@@ -7,8 +7,7 @@ the operating system saves the wide registers, which XCR0 says.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.c_interface.abi import Interface
 from symgrad.codegen.c_interface.code import I32, define, return_unless
 
@@ -31,7 +30,7 @@ _BITS = {
 _SAVED = {3: 0b110, 4: 0b11100110}  # in XCR0: what the operating system must save
 
 
-def emit_choose(module: ir.Module, interface: Interface) -> ir.Function:
+def emit_choose(module: ir.Module, interface: Interface) -> ir.LLVMFunction:
     """Emit what returns the number of the best implementation for this machine, -1 for none."""
     function, builder = define(module, f"{interface.name}.choose", I32, [], is_public=False)
     if interface.levels[0] == 0:
@@ -45,7 +44,7 @@ def emit_choose(module: ir.Module, interface: Interface) -> ir.Function:
     return function
 
 
-def _emit_level(module: ir.Module, interface: Interface) -> ir.Function:
+def _emit_level(module: ir.Module, interface: Interface) -> ir.LLVMFunction:
     """Emit what returns the level of this machine, 1 to 4."""
     function, builder = define(module, f"{interface.name}.level", I32, [], is_public=False)
     highest = _cpuid(builder, 0)[_EAX]

@@ -6,8 +6,9 @@ of machine; see `codegen/llvm/module.py` for what they take.
 
 from __future__ import annotations
 
-from llvmlite import ir
+from collections.abc import Sequence
 
+from symgrad.codegen import ir
 from symgrad.codegen.c_interface.abi import (
     ABI_VERSION,
     CHOICE_OFFSET,
@@ -119,7 +120,7 @@ class _Steps:
         outputs = _table(builder, buffers[len(step.inputs) :])
         builder.ret(builder.call(run, [instance, inputs, outputs]))
 
-    def _emit_run(self, step: StepInterface) -> ir.Function:
+    def _emit_run(self, step: StepInterface) -> ir.LLVMFunction:
         name = f"{self._interface.name}_{step.name}_run"
         function, builder = define(self._module, name, I32, [PTR] * 3, is_public=True)
         instance, inputs, outputs = function.args
@@ -144,7 +145,7 @@ class _Steps:
         """Emit the call of an implementation, and the return of its status."""
         instance, inputs, outputs = builder.function.args
         kind = ir.FunctionType(I32, [PTR] * 3)
-        callee = ir.Function(self._module, kind, implementation.symbol)
+        callee = ir.LLVMFunction(self._module, kind, implementation.symbol)
         places = [self._place(builder, instance, place) for place in implementation.table]
         own = builder.call(callee, [inputs, outputs, _table(builder, places)])
         is_failure = builder.icmp_signed(">", own, I32(0))
@@ -171,10 +172,10 @@ def _require_buffers(builder: ir.IRBuilder, table: ir.Value, slots: tuple[Slot, 
             require_pointers(builder, [load_at(builder, table, 8 * number, PTR)])
 
 
-def _table(builder: ir.IRBuilder, pointers: list[ir.Value]) -> ir.Value:
+def _table(builder: ir.IRBuilder, pointers: Sequence[ir.Value]) -> ir.Value:
     """Make a table of pointers on the stack."""
     table = builder.alloca(ir.ArrayType(PTR, max(len(pointers), 1)))
     for number, pointer in enumerate(pointers):
-        slot = builder.gep(table, [I64(0), I64(number)], inbounds=True)
+        slot = builder.gep(table, [I64(number)], inbounds=True, source_etype=PTR)
         builder.store(pointer, slot, align=8)
     return table

@@ -17,8 +17,8 @@ word is always found. Nothing depends on the machine: a state moves between arch
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.codegen.c_interface.abi import (
     CHOICE_OFFSET,
     DAMAGED,
@@ -63,7 +63,7 @@ _VERSION_AT, _SIGNATURE_AT, _BYTES_AT, _CHECKSUM_AT = 8, 16, 24, 32
 
 
 def emit_state_functions(
-    module: ir.Module, interface: Interface, table: VariableTable, choose: ir.Function
+    module: ir.Module, interface: Interface, table: VariableTable, choose: ir.LLVMFunction
 ) -> None:
     """Emit `init`, `init_from`, `release`, `state_size`, `save` and `restore`.
 
@@ -85,7 +85,9 @@ def emit_state_functions(
 # ---------------------------------------------------------------------------------- beginnings
 
 
-def _emit_begin(module: ir.Module, interface: Interface, choose: ir.Function) -> ir.Function:
+def _emit_begin(
+    module: ir.Module, interface: Interface, choose: ir.LLVMFunction
+) -> ir.LLVMFunction:
     """Emit what makes memory an instance, but for the variables; the mark is for the caller."""
     name = f"{interface.name}.begin"
     function, builder = define(module, name, I32, [PTR], is_public=False)
@@ -112,7 +114,7 @@ def _mark(builder: ir.IRBuilder, instance: ir.Value, interface: Interface) -> No
 
 
 def _emit_init(
-    module: ir.Module, interface: Interface, table: VariableTable, begin: ir.Function
+    module: ir.Module, interface: Interface, table: VariableTable, begin: ir.LLVMFunction
 ) -> None:
     function, builder = define(module, f"{interface.name}_init", I32, [PTR], is_public=True)
     (instance,) = function.args
@@ -137,7 +139,7 @@ def _emit_init(
     builder.ret(I32(0))
 
 
-def _initial_value(module: ir.Module, value: Array) -> ir.Constant:
+def _initial_value(module: ir.Module, value: Array) -> ir.Value:
     """Return where the value of a variable is embedded; null for zeros, which are not stored."""
     content = value.tobytes()
     if not np.frombuffer(content, np.uint8).any():
@@ -148,9 +150,9 @@ def _initial_value(module: ir.Module, value: Array) -> ir.Constant:
 def _emit_init_from(
     module: ir.Module,
     interface: Interface,
-    begin: ir.Function,
-    check: ir.Function,
-    load: ir.Function,
+    begin: ir.LLVMFunction,
+    check: ir.LLVMFunction,
+    load: ir.LLVMFunction,
 ) -> None:
     name = f"{interface.name}_init_from"
     function, builder = define(module, name, I32, [PTR, PTR, I64], is_public=True)
@@ -178,7 +180,7 @@ def _emit_release(module: ir.Module, interface: Interface) -> None:
 # ------------------------------------------------------------------------------- saved states
 
 
-def _emit_checksum(module: ir.Module, name: str) -> ir.Function:
+def _emit_checksum(module: ir.Module, name: str) -> ir.LLVMFunction:
     function, builder = define(module, f"{name}.checksum", I64, [PTR, I64], is_public=False)
     place, size = function.args
     total = builder.alloca(I64)
@@ -191,7 +193,9 @@ def _emit_checksum(module: ir.Module, name: str) -> ir.Function:
     return function
 
 
-def _emit_check(module: ir.Module, interface: Interface, checksum: ir.Function) -> ir.Function:
+def _emit_check(
+    module: ir.Module, interface: Interface, checksum: ir.LLVMFunction
+) -> ir.LLVMFunction:
     """Emit what says whether a buffer holds a state of this library, before anything is copied."""
     name = f"{interface.name}.check"
     function, builder = define(module, name, I32, [PTR, I64], is_public=False)
@@ -219,7 +223,7 @@ def _emit_check(module: ir.Module, interface: Interface, checksum: ir.Function) 
 
 def _emit_walk(
     module: ir.Module, interface: Interface, table: VariableTable, *, is_save: bool
-) -> ir.Function:
+) -> ir.LLVMFunction:
     """Emit what copies all variables to the values in a buffer, or from them."""
     name = f"{interface.name}.{'store' if is_save else 'load'}"
     function, builder = define(module, name, VOID, [PTR, PTR], is_public=False)
@@ -247,7 +251,7 @@ def _emit_walk(
 
 
 def _emit_save(
-    module: ir.Module, interface: Interface, checksum: ir.Function, store: ir.Function
+    module: ir.Module, interface: Interface, checksum: ir.LLVMFunction, store: ir.LLVMFunction
 ) -> None:
     name = f"{interface.name}_save"
     function, builder = define(module, name, I32, [PTR, PTR, I64], is_public=True)
@@ -271,7 +275,7 @@ def _emit_save(
 
 
 def _emit_restore(
-    module: ir.Module, interface: Interface, check: ir.Function, load: ir.Function
+    module: ir.Module, interface: Interface, check: ir.LLVMFunction, load: ir.LLVMFunction
 ) -> None:
     name = f"{interface.name}_restore"
     function, builder = define(module, name, I32, [PTR, PTR, I64], is_public=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.c_interface.abi import UNKNOWN_NAME, WRONG_SIZE, Interface, Stored
 from symgrad.codegen.c_interface.code import (
     I32,
@@ -85,7 +84,7 @@ def _emit_variable_at(module: ir.Module, name: str, table: VariableTable) -> Non
     builder.ret(table.row(builder, number))
 
 
-def _emit_find(module: ir.Module, name: str, table: VariableTable) -> ir.Function:
+def _emit_find(module: ir.Module, name: str, table: VariableTable) -> ir.LLVMFunction:
     function, builder = define(module, f"{name}_find", I32, [PTR], is_public=True)
     (wanted,) = function.args
     return_unless(builder, builder.icmp_unsigned("!=", wanted, NULL), I32(UNKNOWN_NAME))
@@ -113,7 +112,7 @@ def _emit_copy(
     module: ir.Module,
     interface: Interface,
     table: VariableTable,
-    find: ir.Function,
+    find: ir.LLVMFunction,
     *,
     is_write: bool,
 ) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
@@ -75,8 +74,8 @@ class _LoopNest:
         self._right = right
         self._variants = emit_variants(builder.module, plan, target)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
-        self._packed_left = scratch
         if scratch is not None:
+            self._packed_left = scratch
             bytes_ = ir.IntType(8)
             offset = index(plan.packed_right_offset)
             self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)

@@ -8,10 +8,10 @@ once, and the order of each sum depends on k and the number of lanes alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -54,7 +54,7 @@ class DotKernel:
         return max(1, self.left.target.adds_in_flight // (self.rows * self.columns))
 
 
-def emit_dot_kernel(module: ir.Module, kernel: DotKernel) -> ir.Function:
+def emit_dot_kernel(module: ir.Module, kernel: DotKernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)`; the last two are those of all kernels."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
     function = kernel_function(module, kind, module.get_unique_name("contract.dot"))
@@ -78,7 +78,8 @@ def _emit_k(
     builder: ir.IRBuilder, kernel: DotKernel, left: ir.Value, right: ir.Value
 ) -> list[list[ir.Value]]:
     """Emit all of k: turns of the chains in a loop, then the vectors left, then the terms left."""
-    zeros = [ir.Constant(kernel.vector_type, None)] * (kernel.rows * kernel.columns)
+    zero: ir.Value = ir.Constant(kernel.vector_type, None)
+    zeros = [zero] * (kernel.rows * kernel.columns)
     chains = [zeros] * kernel.chains
     turn = kernel.chains * kernel.lanes
     step = kernel.k // turn * turn
@@ -126,7 +127,7 @@ def _emit_step(
     operands: tuple[ir.Value, ir.Value],
     step: ir.Value,
     count: int,
-    sums: list[ir.Value],
+    sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Add the products of `count` terms, at most a vector, to each sum."""
     left = kernel.left.address(builder, operands[0], step)

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import constant, shuffled, vector_type
+from symgrad.codegen.vectors import shuffled, vector_type
 from symgrad.graph.dtypes import DType
 
 INDEX = ir.IntType(64)
@@ -54,15 +53,10 @@ def counted_loop(
     builder.position_at_end(after)
 
 
-def keep_rolled(branch: ir.Instruction) -> None:
+def keep_rolled(branch: ir.Branch) -> None:
     """Forbid LLVM to unroll the loop `branch` closes: its body is sized to the machine already."""
-    module = branch.parent.parent.parent
-    rolled = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
-    # LLVM takes a node for the name of a loop only if its first operand is the node itself, and
-    # `add_metadata` cannot make such a node.
-    loop = ir.MDValue(module, (rolled,), name=str(len(module.metadata)))
-    loop.operands = (loop, rolled)
-    branch.set_metadata("llvm.loop", loop)
+    rolled = branch.module.add_metadata('!"llvm.loop.unroll.disable"')
+    branch.set_metadata("llvm.loop", branch.module.add_metadata(rolled, is_its_own_name=True))
 
 
 def add_elements(builder: ir.IRBuilder, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -85,10 +79,12 @@ def multiply_add(
     return builder.call(fmuladd, [a, b, total])
 
 
-def declare(module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
+def declare(
+    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]
+) -> ir.LLVMFunction:
     """Return the function `name` of `module`, declared if it is not there."""
     known = module.globals.get(name)
-    return known or ir.Function(module, ir.FunctionType(result, arguments), name)
+    return known or ir.LLVMFunction(module, ir.FunctionType(result, arguments), name)
 
 
 def prefetch(
@@ -138,7 +134,7 @@ class Elements:
         self, builder: ir.IRBuilder, pointer: ir.Value, stride: int, count: int, width: int
     ) -> ir.Value:
         """Load `count` elements that lie `stride` apart, as `load` does."""
-        read = ir.Constant(ir.VectorType(self.memory_type, width), None)
+        read: ir.Value = ir.Constant(ir.VectorType(self.memory_type, width), None)
         for lane in range(count):
             place = self.address(builder, pointer, index(lane * stride))
             item = builder.load(place, typ=self.memory_type, align=self.stored.itemsize)
@@ -172,7 +168,7 @@ class Elements:
     def _load_pieces(
         self, builder: ir.IRBuilder, pointer: ir.Value, count: int, width: int
     ) -> ir.Value:
-        read = ir.Constant(ir.VectorType(self.memory_type, width), None)
+        read: ir.Value = ir.Constant(ir.VectorType(self.memory_type, width), None)
         start = 0
         while start < count:
             # The largest power of two that is left: 7 elements are read as 4, 2 and 1.
@@ -197,7 +193,7 @@ class Elements:
         if self.stored.name == "bfloat16":
             bits = vector_type(ir.IntType(32), width)
             wide = builder.zext(read, bits)
-            return builder.bitcast(builder.shl(wide, constant(bits, 16)), kind)
+            return builder.bitcast(builder.shl(wide, ir.Constant(bits, 16)), kind)
         if self.target.has_half:
             return builder.fpext(read, kind)
         return _half_to_float(builder, read, width)
@@ -212,10 +208,10 @@ def _half_to_float(builder: ir.IRBuilder, read: ir.Value, width: int) -> ir.Valu
     bits = vector_type(ir.IntType(32), width)
     kind = vector_type(ir.FloatType(), width)
     wide = builder.zext(read, bits)
-    magnitude = builder.shl(builder.and_(wide, constant(bits, 0x7FFF)), constant(bits, 13))
-    sign = builder.shl(builder.and_(wide, constant(bits, 0x8000)), constant(bits, 16))
-    scaled = builder.fmul(builder.bitcast(magnitude, kind), constant(kind, 2.0**112))
+    magnitude = builder.shl(builder.and_(wide, ir.Constant(bits, 0x7FFF)), ir.Constant(bits, 13))
+    sign = builder.shl(builder.and_(wide, ir.Constant(bits, 0x8000)), ir.Constant(bits, 16))
+    scaled = builder.fmul(builder.bitcast(magnitude, kind), ir.Constant(kind, 2.0**112))
     finite = builder.bitcast(scaled, bits)
-    special = builder.icmp_unsigned(">=", magnitude, constant(bits, 31 << 23))
-    exponent = builder.select(special, constant(bits, 0x7F800000), constant(bits, 0))
+    special = builder.icmp_unsigned(">=", magnitude, ir.Constant(bits, 31 << 23))
+    exponent = builder.select(special, ir.Constant(bits, 0x7F800000), ir.Constant(bits, 0))
     return builder.bitcast(builder.or_(builder.or_(finite, exponent), sign), kind)

@@ -6,12 +6,12 @@ caller to emit; functions that only call others are declared where they are.
 
 from __future__ import annotations
 
-from llvmlite import ir
+from symgrad.codegen import ir
 
 
-def kernel_function(module: ir.Module, type_: ir.FunctionType, name: str) -> ir.Function:
+def kernel_function(module: ir.Module, type_: ir.FunctionType, name: str) -> ir.LLVMFunction:
     """Declare a function of `module` whose pointers lead to memory that does not overlap."""
-    function = ir.Function(module, type_, name)
+    function = ir.LLVMFunction(module, type_, name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     function.attributes.add("noinline")

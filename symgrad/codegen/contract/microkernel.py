@@ -8,10 +8,10 @@ small matrix of the computing dtype, on the stack or among the partial sums.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import (
     INDEX,
@@ -67,7 +67,7 @@ class Microkernel:
         return ir.VectorType(scalar_type(self.left.compute), self.lanes)
 
 
-def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.Function:
+def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k.
@@ -78,7 +78,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.Function:
     function = kernel_function(module, kind, module.get_unique_name("contract.tile"))
     left, right, tile, k, resume, *first = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    sums = [ir.Constant(kernel.vector_type, None)] * (kernel.rows * kernel.vectors)
+    zero: ir.Value = ir.Constant(kernel.vector_type, None)
+    sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
         sums = _emit_resume(builder, kernel, tile, resume, sums)
     if kernel.piece and not kernel.is_empty:
@@ -96,7 +97,7 @@ def _emit_resume(
     kernel: Microkernel,
     tile: ir.Value,
     resume: ir.Value,
-    zeros: list[ir.Value],
+    zeros: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Return the sums to start with: those of the tile if `resume`, else zeros."""
     before = builder.block
@@ -111,7 +112,7 @@ def _emit_resume(
     ]
     builder.branch(start)
     builder.position_at_end(start)
-    sums = []
+    sums: list[ir.Value] = []
     for zero, value in zip(zeros, loaded, strict=True):
         total = builder.phi(kernel.vector_type)
         total.add_incoming(zero, before)
@@ -125,7 +126,7 @@ def _emit_pieces(
     kernel: Microkernel,
     operands: tuple[ir.Value, ir.Value],
     span: tuple[ir.Value, ir.Value],
-    start: list[ir.Value],
+    start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Emit the loop over pieces of k, `count` steps from `first` on, and return the sums after."""
     (left, right), (first, count) = operands, span
@@ -146,7 +147,7 @@ def _emit_pieces(
     left = kernel.left.address(builder, left, begins[0])
     right = kernel.right.address(builder, right, begins[1])
     if kernel.piece <= _SHORT_PIECE:
-        added = list(sums)
+        added: list[ir.Value] = list(sums)
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, left, right, index(number), added)
     else:
@@ -168,7 +169,7 @@ def _emit_steps(
     left: ir.Value,
     right: ir.Value,
     k: ir.Value,
-    start: list[ir.Value],
+    start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Emit the loops over k and return the sums after them."""
     first, chains = index(0), kernel.chains
@@ -176,8 +177,8 @@ def _emit_steps(
         zero = ir.Constant(kernel.vector_type, None)
         whole = builder.and_(k, index(-chains))
         span = first, whole, chains
-        several = start + [zero] * (len(start) * (chains - 1))
-        several = _emit_loop(builder, kernel, (left, right), span, several)
+        started = [*start, *[zero] * (len(start) * (chains - 1))]
+        several = _emit_loop(builder, kernel, (left, right), span, started)
         start = [_total(builder, kernel, several[at :: len(start)]) for at in range(len(start))]
         first = whole
     return _emit_loop(builder, kernel, (left, right), (first, k, 1), start)
@@ -188,7 +189,7 @@ def _emit_loop(
     kernel: Microkernel,
     operands: tuple[ir.Value, ir.Value],
     span: tuple[ir.Value, ir.Value, int],
-    start: list[ir.Value],
+    start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Emit one loop over a span of k, of one step for each chain, and return the sums after it."""
     first, stop, chains = span
@@ -200,7 +201,7 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
     each = len(start) // chains
-    added = []
+    added: list[ir.Value] = []
     for chain in range(chains):
         at = builder.add(step, index(chain))
         chained = sums[chain * each : (chain + 1) * each]
@@ -213,7 +214,7 @@ def _emit_loop(
         total.add_incoming(sum_, loop)
     keep_rolled(builder.cbranch(builder.icmp_signed("<", following, stop), loop, after))
     builder.position_at_end(after)
-    results = []
+    results: list[ir.Value] = []
     for value, sum_ in zip(start, added, strict=True):
         result = builder.phi(kernel.vector_type)
         result.add_incoming(value, before)
@@ -235,7 +236,7 @@ def _emit_step(
     left: ir.Value,
     right: ir.Value,
     step: ir.Value,
-    sums: list[ir.Value],
+    sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right."""
     dtype = kernel.left.compute

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -46,7 +45,7 @@ class PanelPacker:
     ahead: int = 0
 
 
-def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.Function:
+def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
     """Emit the function `(source, packed, k)` that packs `k` steps of a panel."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, INDEX])
     function = kernel_function(module, kind, module.get_unique_name("contract.pack"))
@@ -129,7 +128,8 @@ def _emit_square(
     """Transpose one square: its place and its size, along k and across the panel."""
     (step, steps), (start, count) = along, across
     corner = packer.elements.address(builder, base, builder.mul(start, index(packer.across)))
-    lines = [ir.Constant(_vector(packer), None)] * packer.lanes
+    nothing: ir.Value = ir.Constant(_vector(packer), None)
+    lines = [nothing] * packer.lanes
     for row in range(count):
         place = packer.elements.address(builder, corner, index(row * packer.across))
         lines[row] = packer.elements.load(builder, place, steps, packer.lanes)

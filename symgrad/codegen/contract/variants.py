@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.elements import Elements
@@ -27,9 +26,9 @@ class Variants:
     Where there are two heights or widths, the full one comes first.
     """
 
-    kernels: tuple[tuple[ir.Function, ...], ...]
-    left_packers: tuple[ir.Function, ...]
-    right_packers: tuple[ir.Function, ...]
+    kernels: tuple[tuple[ir.LLVMFunction, ...], ...]
+    left_packers: tuple[ir.LLVMFunction, ...]
+    right_packers: tuple[ir.LLVMFunction, ...]
 
     def call_kernel(
         self,
@@ -52,7 +51,7 @@ class Variants:
 
 def call_one(
     builder: ir.IRBuilder,
-    functions: tuple[ir.Function, ...],
+    functions: tuple[ir.LLVMFunction, ...],
     is_second: ir.Value,
     arguments: tuple[ir.Value, ...],
 ) -> None:
@@ -95,7 +94,7 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
 
 def _emit_kernel(
     module: ir.Module, plan: ContractPlan, stored: Elements, rows: int, columns: int
-) -> ir.Function:
+) -> ir.LLVMFunction:
     packed = Elements(plan.compute, plan.compute, stored.target)
     left = stored if plan.pack_left == "none" else packed
     right = stored if plan.pack_right == "none" else packed

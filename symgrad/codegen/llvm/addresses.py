@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.program.language import Argument, Program
 from symgrad.passes.fusion.buffers import Buffer

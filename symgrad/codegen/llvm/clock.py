@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
+from symgrad.codegen import ir
 
 _I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 
 
-def declare_clock(module: ir.Module) -> ir.Function:
+def declare_clock(module: ir.Module) -> ir.LLVMFunction:
     """Declare the C library's clock in a module."""
-    return ir.Function(module, ir.FunctionType(_I32, [_I32, _PTR]), "clock_gettime")
+    return ir.LLVMFunction(module, ir.FunctionType(_I32, [_I32, _PTR]), "clock_gettime")
 
 
 class LaunchClock:
     """Reads the C library's monotonic clock around calls."""
 
-    def __init__(self, read: ir.Function, builder: ir.IRBuilder) -> None:
+    def __init__(self, read: ir.LLVMFunction, builder: ir.IRBuilder) -> None:
         self._read = read
         self._builder = builder
         self._time = builder.alloca(ir.ArrayType(_I64, 2))

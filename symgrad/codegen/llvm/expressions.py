@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.scope import Held, KernelScope
 from symgrad.codegen.llvm.searches import emit_common_search, emit_searches

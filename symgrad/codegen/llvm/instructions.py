@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.place import CodePlace
 from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, emit_poll, watch_word

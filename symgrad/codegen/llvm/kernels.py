@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop, prefetch
 from symgrad.codegen.contract.kernel_function import kernel_function
@@ -45,7 +44,7 @@ from symgrad.codegen.vectors import shuffled
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
 
-def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) -> ir.Function:
+def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) -> ir.LLVMFunction:
     """Emit `kernel` as an internal function of `module`.
 
     Its parameters are the buffers of the kernel; one that can fail takes a last pointer to an
@@ -170,7 +169,7 @@ def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
 
 
 def _part_scope(
-    scope: KernelScope, function: ir.Function, indices: Sequence[str], values: Sequence[str]
+    scope: KernelScope, function: ir.LLVMFunction, indices: Sequence[str], values: Sequence[str]
 ) -> KernelScope:
     """Return the scope in a part, which takes `indices` and `values` after the buffers."""
     given = iter(function.args)

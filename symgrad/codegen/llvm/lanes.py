@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math import integers, rounding
 from symgrad.codegen.llvm.math.conversions import Conversions, register_type
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
 from symgrad.codegen.llvm.math.values import Real, Word
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import constant, splat, vector_type
+from symgrad.codegen.vectors import splat, vector_type
 from symgrad.graph.dtypes import DType
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.scalars import SCALAR_OPS
@@ -52,12 +52,12 @@ class Lanes:
     def const(self, value: bool | int | float, dtype: DType) -> ir.Value:
         """Return `value`, rounded to `dtype`, in every lane."""
         if not dtype.is_float:
-            return constant(self.type_of(dtype), int(value))
+            return ir.Constant(self.type_of(dtype), int(value))
         with np.errstate(over="ignore"):
             rounded = convert_numbers(np.asarray(value), dtype)
         if dtype.is_half:
-            return constant(self.type_of(dtype), int(rounded.view(np.uint16)))
-        return constant(self.type_of(dtype), float(rounded))
+            return ir.Constant(self.type_of(dtype), int(rounded.view(np.uint16)))
+        return ir.Constant(self.type_of(dtype), float(rounded))
 
     def splat(self, scalar: ir.Value) -> ir.Value:
         """Return the scalar in every lane."""
@@ -69,7 +69,7 @@ class Lanes:
         loaded = self.builder.load(pointer, align=align, typ=kind)
         if not dtype.is_bool:
             return loaded
-        return self.builder.icmp_unsigned("!=", loaded, constant(kind, 0))
+        return self.builder.icmp_unsigned("!=", loaded, ir.Constant(kind, 0))
 
     def store(self, value: ir.Value, pointer: ir.Value, dtype: DType, align: int) -> None:
         """Store the lanes as contiguous elements."""
@@ -110,7 +110,10 @@ def _by_kind(of_floats: str, of_integers: str) -> Row:
     """Return the row of an operation that is one instruction for floats and one for integers."""
 
     def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
-        return getattr(lanes.builder, of_floats if dtype.is_float else of_integers)(*args)
+        emit_one: Callable[..., ir.Value] = getattr(
+            lanes.builder, of_floats if dtype.is_float else of_integers
+        )
+        return emit_one(*args)
 
     return emit
 
@@ -122,7 +125,8 @@ def _comparison(relation: str) -> Row:
             compare = "fcmp_unordered" if relation == "!=" else "fcmp_ordered"
         else:
             compare = "icmp_signed" if dtype.kind == "signed" else "icmp_unsigned"
-        return getattr(lanes.builder, compare)(relation, *args)
+        emit_one: Callable[..., ir.Value] = getattr(lanes.builder, compare)
+        return emit_one(relation, *args)
 
     return emit
 
@@ -161,7 +165,7 @@ def _emit_abs(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
         return _float_row(Floats.absolute)(lanes, args, dtype)
     if dtype.kind == "unsigned":
         return args[0]
-    zero = constant(args[0].type, 0)
+    zero = ir.Constant(args[0].type, 0)
     is_negative = lanes.builder.icmp_signed("<", args[0], zero)
     return lanes.builder.select(is_negative, lanes.builder.sub(zero, args[0]), args[0])
 
@@ -169,17 +173,17 @@ def _emit_abs(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
 def _emit_shift_left(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
     # A shift too far is poison, which a select that does not take it stops.
     a, b = args
-    is_near = lanes.builder.icmp_unsigned("<", b, constant(b.type, dtype.bits))
-    return lanes.builder.select(is_near, lanes.builder.shl(a, b), constant(a.type, 0))
+    is_near = lanes.builder.icmp_unsigned("<", b, ir.Constant(b.type, dtype.bits))
+    return lanes.builder.select(is_near, lanes.builder.shl(a, b), ir.Constant(a.type, 0))
 
 
 def _emit_shift_right(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
     a, b = args
-    is_near = lanes.builder.icmp_unsigned("<", b, constant(b.type, dtype.bits))
+    is_near = lanes.builder.icmp_unsigned("<", b, ir.Constant(b.type, dtype.bits))
     if dtype.kind == "unsigned":
-        return lanes.builder.select(is_near, lanes.builder.lshr(a, b), constant(a.type, 0))
+        return lanes.builder.select(is_near, lanes.builder.lshr(a, b), ir.Constant(a.type, 0))
     # The longest shift there is leaves copies of the sign, as a longer one would.
-    distance = lanes.builder.select(is_near, b, constant(b.type, dtype.bits - 1))
+    distance = lanes.builder.select(is_near, b, ir.Constant(b.type, dtype.bits - 1))
     return lanes.builder.ashr(a, distance)
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -25,7 +24,7 @@ from symgrad.graph.dtypes import DType
 
 FLOPS, STREAM = "flops", "stream"
 
-_Emit = Callable[[ir.IRBuilder, ir.Function, DType, Target], None]
+_Emit = Callable[[ir.IRBuilder, ir.LLVMFunction, DType, Target], None]
 
 
 def emit_limits(dtype: DType, target: Target) -> ir.Module:
@@ -34,7 +33,7 @@ def emit_limits(dtype: DType, target: Target) -> ir.Module:
     functions: tuple[tuple[str, _Emit], ...] = ((FLOPS, _emit_flops), (STREAM, _emit_stream))
     for name, emit in functions:
         kind = ir.FunctionType(ir.VoidType(), [POINTER, INDEX, INDEX])
-        function = ir.Function(module, kind, name)
+        function = ir.LLVMFunction(module, kind, name)
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         emit(builder, function, dtype, target)
         builder.ret_void()
@@ -46,7 +45,9 @@ def flops_of(dtype: DType, target: Target, times: int) -> int:
     return FLOPS_OF_MULTIPLY_ADD * target.peak_chains * target.lanes(dtype.itemsize) * times
 
 
-def _emit_flops(builder: ir.IRBuilder, function: ir.Function, dtype: DType, target: Target) -> None:
+def _emit_flops(
+    builder: ir.IRBuilder, function: ir.LLVMFunction, dtype: DType, target: Target
+) -> None:
     memory, _, times = function.args
     vector = _vector(dtype, target)
     entry = builder.block
@@ -72,7 +73,7 @@ def _emit_flops(builder: ir.IRBuilder, function: ir.Function, dtype: DType, targ
 
 
 def _emit_stream(
-    builder: ir.IRBuilder, function: ir.Function, dtype: DType, target: Target
+    builder: ir.IRBuilder, function: ir.LLVMFunction, dtype: DType, target: Target
 ) -> None:
     memory, vectors, times = function.args
     vector = _vector(dtype, target)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.instructions import cycles_in_memory, emit_scan, emit_while
 from symgrad.codegen.llvm.place import CodePlace
 from symgrad.codegen.llvm.register_file import RegisterFile

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.instructions import emit_function, return_failure
 from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
@@ -55,7 +54,7 @@ def emit_module(
     """
     module = ir.Module(program.name)
     module.triple = target.triple
-    step = ir.Function(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
+    step = ir.LLVMFunction(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
     clock = declare_clock(module) if timed else None
     numbers = {id(launch): number for number, launch in enumerate(program.launches)}
     functions = Functions(module, program, target, _emit_loop, clock, numbers, whole_loops)
@@ -65,7 +64,7 @@ def emit_module(
     return module
 
 
-def _emit_routine(functions: Functions, routine: Routine) -> ir.Function:
+def _emit_routine(functions: Functions, routine: Routine) -> ir.LLVMFunction:
     rest = 1 if functions.clock is None else 2  # what comes after the inputs and outputs
     type_ = ir.FunctionType(_I32, [_PTR] * (sum(routine.arity) + rest))
     function = _internal_function(functions.module, type_, f"routine.{routine.name}")
@@ -75,7 +74,7 @@ def _emit_routine(functions: Functions, routine: Routine) -> ir.Function:
 
 def _emit_instrs(
     functions: Functions,
-    function: ir.Function,
+    function: ir.LLVMFunction,
     instrs: Sequence[Instr],
     arity: tuple[int, int] | None = None,
 ) -> None:
@@ -96,7 +95,7 @@ def _emit_instrs(
     _emit_sequence(function, parts)
 
 
-def _emit_sequence(function: ir.Function, parts: Sequence[ir.Function]) -> None:
+def _emit_sequence(function: ir.LLVMFunction, parts: Sequence[ir.LLVMFunction]) -> None:
     """Make `function` call `parts` one after another, up to one that fails."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     for part in parts:
@@ -104,7 +103,7 @@ def _emit_sequence(function: ir.Function, parts: Sequence[ir.Function]) -> None:
     builder.ret(_I32(0))
 
 
-def _emit_loop(functions: Functions, loop: WhileInstr | ScanInstr) -> ir.Function:
+def _emit_loop(functions: Functions, loop: WhileInstr | ScanInstr) -> ir.LLVMFunction:
     """Emit a function that takes the addresses of buffers, and the iterations around.
 
     Its first parameters are those of the step, of which it needs `state` only.
@@ -118,8 +117,8 @@ def _emit_loop(functions: Functions, loop: WhileInstr | ScanInstr) -> ir.Functio
     return function
 
 
-def _internal_function(module: ir.Module, type_: ir.FunctionType, name: str) -> ir.Function:
-    function = ir.Function(module, type_, name)
+def _internal_function(module: ir.Module, type_: ir.FunctionType, name: str) -> ir.LLVMFunction:
+    function = ir.LLVMFunction(module, type_, name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     return function

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index
 
 FORK, THREAD_NUMBER, THREAD_COUNT = "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads"
@@ -32,7 +31,7 @@ _WORD_BYTES = 8
 
 def emit_fork(
     builder: ir.IRBuilder,
-    part: ir.Function,
+    part: ir.LLVMFunction,
     arguments: Sequence[ir.Value],
     parts: int,
     *,
@@ -59,10 +58,15 @@ def emit_fork(
 
 
 def _emit_team(
-    module: ir.Module, part: ir.Function, types: Sequence[ir.Type], parts: int, *, can_fail: bool
-) -> ir.Function:
+    module: ir.Module,
+    part: ir.LLVMFunction,
+    types: Sequence[ir.Type],
+    parts: int,
+    *,
+    can_fail: bool,
+) -> ir.LLVMFunction:
     """Emit the function each thread of a team runs: its share of the parts."""
-    team = ir.Function(module, ir.FunctionType(ir.VoidType(), [_PTR]), f"{part.name}.team")
+    team = ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), [_PTR]), f"{part.name}.team")
     team.linkage = "internal"
     team.attributes.add("nounwind")
     (shared,) = team.args
@@ -94,7 +98,8 @@ def _first_failure(
     builder: ir.IRBuilder, shared: ir.Value, start: int, parts: int
 ) -> tuple[ir.Value, ir.Value]:
     """Return the status of the first part that failed, else 0, and what it left."""
-    status, found = _I32(0), _I64(0)
+    status: ir.Value = _I32(0)
+    found: ir.Value = _I64(0)
     for number in reversed(range(parts)):
         own, left = (
             builder.load(
@@ -112,8 +117,7 @@ def _word(builder: ir.IRBuilder, shared: ir.Value, number: ir.Value) -> ir.Value
     return builder.gep(shared, [number], inbounds=True, source_etype=_I64)
 
 
-def _of_runtime(module: ir.Module, name: str) -> ir.Function:
+def _of_runtime(module: ir.Module, name: str) -> ir.LLVMFunction:
     """Declare a function of the OpenMP runtime."""
-    if name in module.globals:
-        return module.globals[name]
-    return ir.Function(module, SIGNATURES[name], name)
+    known: ir.LLVMFunction | None = module.globals.get(name)
+    return known or ir.LLVMFunction(module, SIGNATURES[name], name)

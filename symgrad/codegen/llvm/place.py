@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.addresses import Addresses
 from symgrad.codegen.llvm.clock import LaunchClock
 from symgrad.codegen.llvm.kernels import emit_kernel
@@ -34,15 +33,15 @@ class Functions:
     module: ir.Module
     program: Program
     target: Target
-    emit_loop: Callable[[Functions, WhileInstr | ScanInstr], ir.Function]
-    clock: ir.Function | None
+    emit_loop: Callable[[Functions, WhileInstr | ScanInstr], ir.LLVMFunction]
+    clock: ir.LLVMFunction | None
     numbers: Mapping[int, int]
     whole_loops: bool = False
-    routines: dict[str, ir.Function] = field(default_factory=dict)
-    kernels: dict[str, ir.Function] = field(default_factory=dict)
-    loops: dict[str, ir.Function] = field(default_factory=dict)
+    routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
+    kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
+    loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
 
-    def kernel(self, kernel: Kernel) -> ir.Function:
+    def kernel(self, kernel: Kernel) -> ir.LLVMFunction:
         """Return the function of a kernel."""
         if kernel.name not in self.kernels:
             made = emit_kernel(self.module, kernel, kernel.name, self.target)
@@ -54,7 +53,7 @@ class Functions:
         instrs = [instr for part in (*routine.inner, routine) for instr in part.instrs]
         return routine.can_fail or polls_inside(instrs, self.program.polled)
 
-    def loop(self, loop: WhileInstr | ScanInstr) -> ir.Function:
+    def loop(self, loop: WhileInstr | ScanInstr) -> ir.LLVMFunction:
         """Return the function of a loop with registers; loops that do the same have one."""
         text = canonical_text(loop)
         if text not in self.loops:
@@ -79,7 +78,7 @@ class CodePlace:
     cycles_left: ir.Value | None = None
 
     @property
-    def function(self) -> ir.Function:
+    def function(self) -> ir.LLVMFunction:
         """The function that is filled."""
         return self.builder.function
 
@@ -89,7 +88,7 @@ class CodePlace:
 
 
 def open_function(
-    functions: Functions, function: ir.Function, arity: tuple[int, int] | None = None
+    functions: Functions, function: ir.LLVMFunction, arity: tuple[int, int] | None = None
 ) -> CodePlace:
     """Return the place at the start of a function of the type of the step, or of a routine."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))

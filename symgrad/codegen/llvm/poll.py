@@ -11,8 +11,7 @@ Whoever sets the word may be another thread or a handler of signals.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.cost_model import POLL_PERIOD
 
 STOPPED = 0x7FFFFFFE  # the status of a step that ended since it was to stop
@@ -59,11 +58,12 @@ def emit_poll(builder: ir.IRBuilder, watch: ir.Value, cycles_left: ir.Value) -> 
     return found
 
 
-def _poll_function(module: ir.Module) -> ir.Function:
+def _poll_function(module: ir.Module) -> ir.LLVMFunction:
     """Return the function of `module` that polls a watch: 0 to go on, or `STOPPED`."""
-    if POLL in module.globals:
-        return module.globals[POLL]
-    function = ir.Function(module, ir.FunctionType(_I32, [_PTR]), POLL)
+    function: ir.LLVMFunction | None = module.globals.get(POLL)
+    if function is not None:
+        return function
+    function = ir.LLVMFunction(module, ir.FunctionType(_I32, [_PTR]), POLL)
     function.linkage = "internal"
     for attribute in ("nounwind", "noinline", "cold"):
         function.attributes.add(attribute)

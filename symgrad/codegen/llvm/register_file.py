@@ -12,8 +12,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.math.conversions import register_type
 from symgrad.codegen.target import Target

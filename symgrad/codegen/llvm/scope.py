@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.loops.language import Kernel, Let, Loop, Op, Param, Prefix, Stmt, inside
@@ -76,7 +75,7 @@ class KernelScope:
     written_out: WrittenOut | None = None
 
     @property
-    def function(self) -> ir.Function:
+    def function(self) -> ir.LLVMFunction:
         """The function that is filled."""
         return self.builder.function
 

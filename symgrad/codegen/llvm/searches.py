@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import declare
 from symgrad.codegen.llvm.lanes import Lanes, emit_cast, emit_scalar_op, memory_type
 from symgrad.codegen.llvm.math.values import type_suffix
 from symgrad.codegen.loops.language import BinarySearch
-from symgrad.codegen.vectors import constant, vector_type
+from symgrad.codegen.vectors import vector_type
 from symgrad.graph.dtypes import DType, float32
 
 _I64 = ir.IntType(64)
@@ -51,12 +50,12 @@ def emit_common_search(
     fits = search.length * search.stride < 1 << 31
     kind = ir.VectorType(ir.IntType(32) if fits else _I64, lanes.width)
     row = _Row(lanes, search, start, values)
-    counts: ir.Value = constant(kind, 0)
+    counts: ir.Value = ir.Constant(kind, 0)
     left = search.length
     while left > 1:
         half = left // 2
-        found = row.is_before(builder.add(counts, constant(kind, half - 1)))
-        after = builder.add(counts, constant(kind, half))
+        found = row.is_before(builder.add(counts, ir.Constant(kind, half - 1)))
+        after = builder.add(counts, ir.Constant(kind, half))
         counts = builder.select(found, after, counts)
         left -= half
     counts = builder.add(counts, builder.zext(row.is_before(counts), kind))
@@ -83,7 +82,7 @@ class _Row:
     def is_before(self, at: ir.Value) -> ir.Value:
         """Return whether the element `at` counts: nan is greater than every number."""
         builder, search = self._lanes.builder, self._search
-        loaded = self._load(builder.mul(at, constant(at.type, search.stride)))
+        loaded = self._load(builder.mul(at, ir.Constant(at.type, search.stride)))
         element = emit_cast(self._lanes, loaded, self._stored, self._dtype)
         before = self._call("le" if search.or_equal else "lt", element, self._value)
         if self._is_nan is None:
@@ -99,10 +98,9 @@ class _Row:
         pointer = builder.gep(self._start, [place], inbounds=True, source_etype=kind)
         if lanes.width == 1:
             return lanes.load(pointer, self._stored, self._stored.itemsize)
-        pointer.type = ir.VectorType(ir.PointerType(), lanes.width)
         loaded = vector_type(kind, lanes.width)
         name = f"llvm.masked.gather.{type_suffix(loaded)}.v{lanes.width}p0"
-        everywhere = constant(ir.VectorType(ir.IntType(1), lanes.width), 1)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(1), lanes.width), 1)
         nothing = ir.Constant(loaded, None)
         gather = declare(
             builder.module, name, loaded, [pointer.type, everywhere.type, nothing.type]

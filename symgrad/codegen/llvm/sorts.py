@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import KernelScope
 from symgrad.codegen.loops.language import SortRows

@@ -5,7 +5,7 @@ Which loops run in strips, and why that is right, is in `codegen/program/strips.
 
 from __future__ import annotations
 
-from llvmlite import ir
+from symgrad.codegen import ir
 
 _I64 = ir.IntType(64)
 
@@ -33,5 +33,5 @@ def spend(builder: ir.IRBuilder, cycles_left: ir.Value, cycles: ir.Value) -> Non
 
 def _call(builder: ir.IRBuilder, name: str, first: ir.Value, second: ir.Value) -> ir.Value:
     kind = ir.FunctionType(_I64, [_I64, _I64])
-    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    function = builder.module.globals.get(name) or ir.LLVMFunction(builder.module, kind, name)
     return builder.call(function, [first, second])

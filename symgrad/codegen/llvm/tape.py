@@ -7,8 +7,7 @@ it grows, so a loop of n iterations copies less than n slices. It starts at a ca
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.cost_model import FIRST_TAPE_BYTES
 from symgrad.graph.types import ALIGNMENT
 
@@ -19,14 +18,15 @@ _I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
 _NAME = "tape.reserve"
 
 
-def tape_reserve(module: ir.Module) -> ir.Function:
+def tape_reserve(module: ir.Module) -> ir.LLVMFunction:
     """Return the function of `module` that grows a tape to at least so many bytes.
 
     It takes the tape and the size, and returns 0, or `TAPE_FULL` if there is no such memory.
     """
-    if _NAME in module.globals:
-        return module.globals[_NAME]
-    function = ir.Function(module, ir.FunctionType(_I32, [_PTR, _I64]), _NAME)
+    function: ir.LLVMFunction | None = module.globals.get(_NAME)
+    if function is not None:
+        return function
+    function = ir.LLVMFunction(module, ir.FunctionType(_I32, [_PTR, _I64]), _NAME)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     function.attributes.add("noinline")  # once in a program, and out of the way of its loops
@@ -85,6 +85,6 @@ def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
-def _of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.Function:
+def _of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.LLVMFunction:
     """Declare a function of the C library."""
-    return ir.Function(module, ir.FunctionType(result, takes), name)
+    return ir.LLVMFunction(module, ir.FunctionType(result, takes), name)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.kernels import emit_body
 from symgrad.codegen.llvm.place import CodePlace
 from symgrad.codegen.llvm.register_file import RegisterFile

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.parallel import FORK, OPENMP, SIGNATURES, THREAD_COUNT, THREAD_NUMBER
 from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
@@ -101,14 +100,14 @@ def _emit_functions() -> ir.Module:
     """Emit a fork that may have no runtime, and the numbers of a team of one."""
     module = ir.Module("openmp")
     for name, result in ((THREAD_NUMBER, 0), (THREAD_COUNT, 1)):
-        function = ir.Function(module, SIGNATURES[name], name)
+        function = ir.LLVMFunction(module, SIGNATURES[name], name)
         ir.IRBuilder(function.append_basic_block("entry")).ret(ir.IntType(32)(result))
     # What an opaque pointer points to is said by who uses it: here, the types of a parameter and
     # of a load.
     team = ir.FunctionType(ir.VoidType(), [ir.PointerType()]).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [team, *SIGNATURES[FORK].args[1:]])
+    kind = ir.FunctionType(ir.VoidType(), [team, *SIGNATURES[FORK].takes[1:]])
     word = ir.GlobalVariable(module, kind.as_pointer(), _WORD)
-    fork = ir.Function(module, kind, FORK)
+    fork = ir.LLVMFunction(module, kind, FORK)
     builder = ir.IRBuilder(fork.append_basic_block("entry"))
     runtime = builder.load(word, typ=kind.as_pointer())
     is_there = builder.icmp_unsigned(

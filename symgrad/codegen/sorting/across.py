@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index, prefetch
 from symgrad.codegen.sorting.elements import Item, unzipped, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore

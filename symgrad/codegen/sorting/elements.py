@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.plan import SortPlan
-from symgrad.codegen.vectors import constant, shuffled
+from symgrad.codegen.vectors import shuffled
 
 Item = tuple[ir.Value, ...]
 I64 = ir.IntType(64)
@@ -66,7 +65,7 @@ class Items:
     def greatest(self, *, single: bool = False) -> Item:
         """Return what no key comes after, in all lanes or alone."""
         most = float("inf") if self.plan.has_floats else (1 << (self.plan.bits - 1)) - 1
-        lanes = constant(self.vector, most)
+        lanes = ir.Constant(self.vector, most)
         return (self.scalar(most) if single else lanes,) * self.plan.planes
 
     def is_less(self, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -118,7 +117,7 @@ class Items:
         function = self.builder.module.globals.get(full)
         if function is None:
             kind = ir.FunctionType(self.vector, [self.vector, self.vector])
-            function = ir.Function(self.builder.module, kind, full)
+            function = ir.LLVMFunction(self.builder.module, kind, full)
         return self.builder.call(function, [a, b])
 
     def choose(self, condition: ir.Value, a: Item, b: Item) -> Item:

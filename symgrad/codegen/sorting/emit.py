@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.sorting.across import emit_across

@@ -6,18 +6,17 @@ keys are.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, counted_loop, index
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import I64, Items
 
 
-def heapsort_function(items: Items) -> ir.Function:
+def heapsort_function(items: Items) -> ir.LLVMFunction:
     """Return the function that sorts an array of keys of some length."""
     plan, module = items.plan, items.builder.module
     name = f"sg.heapsort.{items.name}"
-    function = module.globals.get(name)
+    function: ir.LLVMFunction | None = module.globals.get(name)
     if function is not None:
         return function
     sift = _sift_function(items)
@@ -40,7 +39,7 @@ def heapsort_function(items: Items) -> ir.Function:
     return function
 
 
-def _sift_function(items: Items) -> ir.Function:
+def _sift_function(items: Items) -> ir.LLVMFunction:
     """Return the function that moves the key at a root down, past greater ones below it."""
     plan, module = items.plan, items.builder.module
     kind = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])

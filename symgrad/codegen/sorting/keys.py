@@ -12,18 +12,16 @@ order; nans are infinities, and are put back behind these.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.sorting.plan import SortPlan
-from symgrad.codegen.vectors import constant
 from symgrad.graph.dtypes import DType
 
 _NUMBERS: dict[str, ir.Type] = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 _EXPONENT_BITS: dict[str, int] = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
 
 
-def memory_type(dtype: DType) -> ir.Type:
+def memory_type(dtype: DType) -> ir.IntType:
     """Return the integer type that the bits of an element in memory are."""
     return ir.IntType(dtype.itemsize * 8)
 
@@ -50,7 +48,7 @@ class Keys:
         assert position is not None, "positions are sorted with their keys"
         if self.plan.form == "pairs":
             return key, position
-        shifted = self.builder.shl(key, constant(wide, self.plan.position_bits))
+        shifted = self.builder.shl(key, ir.Constant(wide, self.plan.position_bits))
         return (self.builder.or_(shifted, position),)
 
     def decode(self, item: tuple[ir.Value, ...]) -> ir.Value:
@@ -60,7 +58,7 @@ class Keys:
         if plan.form == "pairs":
             return item[1]
         if plan.form == "packed":
-            mask = constant(item[0].type, (1 << plan.position_bits) - 1)
+            mask = ir.Constant(item[0].type, (1 << plan.position_bits) - 1)
             position = builder.and_(item[0], mask)
             return position if plan.bits == 64 else builder.zext(position, _like(position, wide))
         return self._element(self.key_of(item))
@@ -71,7 +69,7 @@ class Keys:
 
     def is_zero(self, given: ir.Value) -> ir.Value:
         """Return where the bits are those of a zero of either sign."""
-        return self.builder.icmp_signed("==", self.magnitude(given), constant(given.type, 0))
+        return self.builder.icmp_signed("==", self.magnitude(given), ir.Constant(given.type, 0))
 
     def magnitude(self, given: ir.Value) -> ir.Value:
         """Return the bits but for the sign."""
@@ -93,22 +91,22 @@ class Keys:
         return self.dtype.is_float and self.plan.form == "alone"
 
     def _sign(self, kind: ir.Type) -> ir.Value:
-        return constant(kind, 1 << (self.bits - 1))
+        return ir.Constant(kind, 1 << (self.bits - 1))
 
     def _magnitude(self, kind: ir.Type) -> ir.Value:
-        return constant(kind, (1 << (self.bits - 1)) - 1)
+        return ir.Constant(kind, (1 << (self.bits - 1)) - 1)
 
     def _flipped_below_zero(self, value: ir.Value) -> ir.Value:
         """Flip all bits but the sign where the sign is set; its own inverse."""
         builder, kind = self.builder, value.type
-        signs = builder.ashr(value, constant(kind, self.bits - 1))
+        signs = builder.ashr(value, ir.Constant(kind, self.bits - 1))
         return builder.xor(value, builder.and_(signs, self._magnitude(kind)))
 
     def key_of(self, item: tuple[ir.Value, ...]) -> ir.Value:
         """Return the key in an item, as wide as an element."""
         key = self.builder.bitcast(item[0], _like(item[0], ir.IntType(self.plan.bits)))
         if self.plan.form == "packed":
-            key = self.builder.ashr(key, constant(key.type, self.plan.position_bits))
+            key = self.builder.ashr(key, ir.Constant(key.type, self.plan.position_bits))
         return key if self.bits == self.plan.bits else self.builder.trunc(key, _like(key, self.own))
 
     def ordered(self, given: ir.Value) -> ir.Value:
@@ -123,17 +121,17 @@ class Keys:
             return self._least_number(key)
         key = given
         if self.plan.form != "alone":
-            key = builder.select(self.is_negative_zero(given), constant(kind, 0), given)
+            key = builder.select(self.is_negative_zero(given), ir.Constant(kind, 0), given)
         key = self._flipped_below_zero(key)
         if self.is_descending:
             key = builder.not_(key)
-        return builder.select(self.is_nan(given), constant(kind, self._nan), key)
+        return builder.select(self.is_nan(given), ir.Constant(kind, self._nan), key)
 
     def _least_number(self, key: ir.Value) -> ir.Value:
         """Return the bits of floats, of infinity for a nan: an instruction on x86-64."""
         builder, kind = self.builder, key.type
         number = builder.bitcast(key, _like(key, _NUMBERS[self.dtype.name]))
-        infinity = builder.bitcast(constant(kind, self._infinity), number.type)
+        infinity = builder.bitcast(ir.Constant(kind, self._infinity), number.type)
         is_less = builder.fcmp_ordered("<", number, infinity)
         return builder.bitcast(builder.select(is_less, number, infinity), kind)
 
@@ -144,7 +142,7 @@ class Keys:
             number = builder.bitcast(given, _like(given, _NUMBERS[self.dtype.name]))
             return builder.fcmp_unordered("uno", number, number)
         size = builder.and_(given, self._magnitude(kind))
-        return builder.icmp_signed(">", size, constant(kind, self._infinity))
+        return builder.icmp_signed(">", size, ir.Constant(kind, self._infinity))
 
     def _element(self, key: ir.Value) -> ir.Value:
         builder, kind = self.builder, key.type

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.sorting.elements import I64, Item, Items
@@ -39,7 +38,7 @@ class Matrix:
         return Keys(self.builder, self.sort, self.plan)
 
     @property
-    def stored_type(self) -> ir.Type:
+    def stored_type(self) -> ir.IntType:
         """The type of an element of the result in memory."""
         return memory_type(self.sort.element) if self.sort.gives == "values" else I64
 

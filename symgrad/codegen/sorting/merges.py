@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import I64, Item, Items, arranged, cleaned
@@ -19,14 +18,14 @@ from symgrad.codegen.sorting.elements import I64, Item, Items, arranged, cleaned
 _POINTER = ir.PointerType()
 
 
-def merge_function(items: Items) -> ir.Function:
+def merge_function(items: Items) -> ir.LLVMFunction:
     """Return the function that merges two runs, which follow each other, of so many elements.
 
     The first has as many as the second at least.
     """
     plan, module = items.plan, items.builder.module
     name = f"sg.merge.{items.name}"
-    function = module.globals.get(name)
+    function: ir.LLVMFunction | None = module.globals.get(name)
     if function is not None:
         return function
     kinds = [*[_POINTER] * (2 * plan.planes), I64, I64]
@@ -86,8 +85,9 @@ class _Merge:
         before = builder.block
         with counted_loop(builder, self._lanes, half, self._items.plan.lanes) as done:
             phis = self._carried(initial)
-            a, b, c, d = phis[:4]
-            front, back = tuple(phis[4 : 4 + planes]), tuple(phis[4 + planes :])
+            carried: list[ir.Value] = list(phis)
+            a, b, c, d = carried[:4]
+            front, back = tuple(carried[4 : 4 + planes]), tuple(carried[4 + planes :])
             block, a, b = self._next_of_front(a, b)
             low, _, _, front = self._merged(block, front)
             self._store(low, done)
@@ -102,12 +102,14 @@ class _Merge:
         for phi, value, first in zip(results, following, initial, strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(value, inside)
-        return results
+        return [*results]
 
-    def _carried(self, initial: Sequence[ir.Value]) -> list[ir.PhiInstr]:
+    def _carried(self, initial: Sequence[ir.Value]) -> list[ir.Phi]:
         """Return a phi for each value that the loop, which has just begun, carries on."""
         block = self._builder.block
-        before = block.instructions[0].incomings[0][1]
+        counter = block.instructions[0]
+        assert isinstance(counter, ir.Phi), "a counted loop begins with its counter"
+        before = counter.incoming[0][1]
         phis = [self._builder.phi(value.type) for value in initial]
         for phi, value in zip(phis, initial, strict=True):
             phi.add_incoming(value, before)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, counted_loop, declare, index, prefetch
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import I64, Item, Items
@@ -24,7 +23,7 @@ _AHEAD = 1024
 _SAMPLED = 9
 
 
-def partition_function(items: Items) -> ir.Function:
+def partition_function(items: Items) -> ir.LLVMFunction:
     """Return the function that leaves the keys less than a limit at the beginning of an array.
 
     It takes that array, one for the other keys, how many keys there are and the limit, and returns
@@ -32,7 +31,7 @@ def partition_function(items: Items) -> ir.Function:
     """
     plan, module = items.plan, items.builder.module
     name = f"sg.partition.{items.name}"
-    function = module.globals.get(name)
+    function: ir.LLVMFunction | None = module.globals.get(name)
     if function is None:
         kind = ir.FunctionType(I64, [POINTER, POINTER, I64, items.scalar])
         function = kernel_function(module, kind, name)
@@ -175,7 +174,7 @@ def packed(items: Items, vector: ir.Value, chosen: ir.Value) -> ir.Value:
 def _table_of_orders(module: ir.Module, lanes: int, words: int) -> ir.Value:
     """Return the constant that says, for each set of lanes, in which order words pack them."""
     name = f"sg.packing.{lanes}"
-    table = module.globals.get(name)
+    table: ir.GlobalVariable | None = module.globals.get(name)
     if table is not None:
         return table
     rows = []
@@ -193,14 +192,14 @@ def _table_of_orders(module: ir.Module, lanes: int, words: int) -> ir.Value:
 # ------------------------------------------------------------------------------------------ pivots
 
 
-def pivot_function(items: Items) -> ir.Function:
+def pivot_function(items: Items) -> ir.LLVMFunction:
     """Return the function that takes an array and its length and returns a key of about the middle.
 
     It is a median of medians of three, nine in each lane and nine lanes (Tukey's ninther).
     """
     plan, module = items.plan, items.builder.module
     name = f"sg.pivot.{items.name}"
-    function = module.globals.get(name)
+    function: ir.LLVMFunction | None = module.globals.get(name)
     if function is not None:
         return function
     function = kernel_function(module, ir.FunctionType(items.scalar, [POINTER, I64]), name)

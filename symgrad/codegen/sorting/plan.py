@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, counted_loop, index
 from symgrad.codegen.sorting.elements import I64, Item
 from symgrad.codegen.sorting.heapsort import heapsort_function

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import Item, Items, arranged, call_generated, cleaned, zipped
@@ -161,7 +160,7 @@ def sort_part(items: Items, keys: ir.Value, count: ir.Value) -> None:
     builder.position_at_end(after)
 
 
-def _part_function(items: Items, lines: int) -> ir.Function:
+def _part_function(items: Items, lines: int) -> ir.LLVMFunction:
     """Return the function that sorts an array of keys, of some length, in `lines` vectors."""
     plan, module = items.plan, items.builder.module
     name = f"sg.part.{lines}.{items.name}"

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index
 from symgrad.codegen.sorting.elements import I64, Item
 from symgrad.codegen.sorting.matrix import Matrix
-from symgrad.codegen.vectors import constant, splat
+from symgrad.codegen.vectors import splat
 
 # Vectors that are compared before it is asked whether any of them has an element to keep.
 TOGETHER = 4
@@ -53,7 +52,7 @@ class Selection:
     def _meet_vectors(self, at: ir.Value) -> None:
         matrix, builder, lanes = self._matrix, self._matrix.builder, self._matrix.plan.lanes
         limit = splat(builder, builder.load(self._limit, typ=matrix.keys.own), lanes)
-        found = constant(ir.VectorType(ir.IntType(1), lanes), 0)
+        found: ir.Value = ir.Constant(ir.VectorType(ir.IntType(1), lanes), 0)
         for number in range(TOGETHER):
             start = builder.add(at, index(number * lanes))
             given = matrix.read(matrix.source_at(self._row, start), lanes)

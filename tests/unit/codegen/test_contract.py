@@ -16,8 +16,8 @@ from typing import Any, Literal
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from llvmlite import ir
 
+from symgrad.codegen import ir
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.native.jit import optimize
@@ -91,7 +91,7 @@ class Kernel:
         self.case = case
         self.plan = case.plan(target_name)
         kind = ir.FunctionType(ir.VoidType(), [POINTER] * 5)
-        function = ir.Function(module, kind, name)
+        function = ir.LLVMFunction(module, kind, name)
         for argument in function.args:
             argument.add_attribute("noalias")
         self.lhs, self.rhs, self.result, self.bias, self.scratch = function.args
@@ -154,13 +154,13 @@ class Kernel:
         align = self.plan.accumulate.itemsize
         if width > 1 and self.plan.vector_axis == "m":
             scalar = builder.load(place, typ=element, align=align)
-            bias = ir.Constant(ir.VectorType(element, width), ir.Undefined)
+            bias: ir.Value = ir.Constant(ir.VectorType(element, width), ir.Undefined)
             for lane in range(width):
                 bias = builder.insert_element(bias, scalar, ir.Constant(ir.IntType(32), lane))
         else:
             bias = builder.load(place, typ=vector_type(element, width), align=align)
         total = builder.fadd(value, bias)
-        zero = ir.Constant(total.type, None if width > 1 else 0.0)
+        zero = ir.Constant(total.type, 0.0)
         positive = builder.fcmp_ordered(">", total, zero)
         is_upper = builder.icmp_signed("<", row, index(16))
         if self.plan.vector_axis == "m":
@@ -404,7 +404,7 @@ def test_a_contraction_may_stand_in_a_loop(target_name):
     batch, case = 3, Case(20, 30, 40, rhs="columns")
     module, plan = ir.Module("batch"), case.plan(target_name)
     kind = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
-    function = ir.Function(module, kind, "kernel_0")
+    function = ir.LLVMFunction(module, kind, "kernel_0")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     element = scalar_type(case.dtype)
     with counted_loop(builder, index(0), index(batch)) as number:

@@ -8,12 +8,11 @@ know.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.values import Real, Word, call_intrinsic
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import constant, vector_type
+from symgrad.codegen.vectors import vector_type
 from symgrad.graph.dtypes import DType, bfloat16, float16, float32, float64
 
 _LOW = 11  # bits that a 64-bit integer has more than the significand of a float64
@@ -56,7 +55,7 @@ class Conversions:
 
     def _integer_to_integer(self, value: ir.Value, source: DType, to: DType) -> ir.Value:
         if to.is_bool:
-            return self.builder.icmp_unsigned("!=", value, constant(value.type, 0))
+            return self.builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
         kind = self.type_of(to)
         if to.bits == source.bits:
             return value
@@ -72,7 +71,7 @@ class Conversions:
     def _from_float(self, value: ir.Value, to: DType) -> ir.Value:
         kind = self.type_of(to)
         if to.is_bool:
-            return self.builder.fcmp_unordered("!=", value, constant(value.type, 0.0))
+            return self.builder.fcmp_unordered("!=", value, ir.Constant(value.type, 0.0))
         if to.is_float:
             convert = self.builder.fpext if to == float64 else self.builder.fptrunc
             return convert(value, kind)
@@ -123,9 +122,9 @@ class Conversions:
     def _integer_to_double(self, value: ir.Value, source: DType) -> ir.Value:
         """Convert to float64; one of 64 bits that does not fit is rounded to odd."""
         if source.bits == 64:
-            b, low = self.builder, constant(value.type, (1 << _LOW) - 1)
-            is_cut = b.icmp_unsigned("!=", b.and_(value, low), constant(value.type, 0))
-            last = b.and_(b.sext(is_cut, value.type), constant(value.type, 1 << _LOW))
+            b, low = self.builder, ir.Constant(value.type, (1 << _LOW) - 1)
+            is_cut = b.icmp_unsigned("!=", b.and_(value, low), ir.Constant(value.type, 0))
+            last = b.and_(b.sext(is_cut, value.type), ir.Constant(value.type, 1 << _LOW))
             odd = b.or_(b.and_(value, b.not_(low)), last)
             value = b.select(self._fits_double(value, source), value, odd)
         return self._integer_to_float(value, source, float64)
@@ -134,9 +133,9 @@ class Conversions:
         """Return where a 64-bit integer is below 2**53 in size."""
         limit = 1 << 53
         if source.kind == "signed":
-            value = self.builder.add(value, constant(value.type, limit))
+            value = self.builder.add(value, ir.Constant(value.type, limit))
             limit *= 2
-        return self.builder.icmp_unsigned("<", value, constant(value.type, limit))
+        return self.builder.icmp_unsigned("<", value, ir.Constant(value.type, limit))
 
     def _truncate(self, bits: Word) -> ir.Value:
         return self.builder.trunc(bits.value, self.type_of(float16))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math.values import LaneMask, Real, Word, call_intrinsic
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import constant, vector_type
+from symgrad.codegen.vectors import vector_type
 from symgrad.graph.dtypes import DType, float32, float64
 
 
@@ -46,10 +45,10 @@ class Floats:
         return Real(self.builder, value)
 
     def const(self, value: float) -> Real:
-        return Real(self.builder, constant(self.type, value))
+        return Real(self.builder, ir.Constant(self.type, value))
 
     def word(self, value: int) -> Word:
-        return Word(self.builder, constant(self.word_type, value))
+        return Word(self.builder, ir.Constant(self.word_type, value))
 
     def bits(self, x: Real) -> Word:
         return Word(self.builder, self.builder.bitcast(x.value, self.word_type))

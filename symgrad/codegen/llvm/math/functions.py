@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math.error_function import emit_erf, emit_erfinv
 from symgrad.codegen.llvm.math.exponentials import (
     emit_exp,

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math.internal import call_internal
 from symgrad.codegen.llvm.math.values import LaneMask, Word, any_lane
-from symgrad.codegen.vectors import constant, vector_type
+from symgrad.codegen.vectors import vector_type
 
 
 def _divide(a: Word, b: Word, is_signed: bool) -> Word:
@@ -33,7 +32,7 @@ def _divide(a: Word, b: Word, is_signed: bool) -> Word:
 
 
 def _safe_divisor(b: Word, is_signed: bool) -> Word:
-    one = Word(b.builder, constant(b.value.type, 1))
+    one = Word(b.builder, ir.Constant(b.value.type, 1))
     # 1 for 0 and -1: 0 and -1 are what is below 1 unsigned after adding 1.
     traps = (b + 1).above(1) if is_signed else b.above(0)
     return traps.choose(b, one)
@@ -46,7 +45,7 @@ def _needs_step(remainder: Word, b: Word) -> LaneMask:
 
 def emit_floordiv(a: Word, b: Word, is_signed: bool) -> Word:
     """Return floor(a / b); a // 0 is 0."""
-    zero = Word(b.builder, constant(b.value.type, 0))
+    zero = Word(b.builder, ir.Constant(b.value.type, 0))
     safe = _safe_divisor(b, is_signed)
     quotient = _divide(a, safe, is_signed)
     if is_signed:
@@ -86,7 +85,7 @@ def emit_pow(a: Word, b: Word, is_signed: bool, inline: bool) -> Word:
 
 def _emit_power_loop(builder: ir.IRBuilder, a: Word, b: Word, is_signed: bool) -> Word:
     kind = a.value.type
-    zero, one, minus_one = (Word(builder, constant(kind, n)) for n in (0, 1, -1))
+    zero, one, minus_one = (Word(builder, ir.Constant(kind, n)) for n in (0, 1, -1))
     left_at_first = b.less(0).choose(zero, b) if is_signed else b
     entry = builder.block
     loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")

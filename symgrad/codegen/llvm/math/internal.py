@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math.values import type_suffix
 
 Body = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
@@ -34,7 +33,7 @@ def call_internal(
     function = builder.module.globals.get(full)
     if function is None:
         kind = ir.FunctionType(result, [arg.type for arg in args])
-        function = ir.Function(builder.module, kind, full)
+        function = ir.LLVMFunction(builder.module, kind, full)
         function.linkage = "internal"
         kinds = ["alwaysinline" if inline else "noinline", "nounwind", "readnone"]
         for attribute in [*kinds, "cold"] if is_cold else kinds:

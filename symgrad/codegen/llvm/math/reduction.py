@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
@@ -113,7 +112,8 @@ def _lane_by_lane(f: Floats, x: ir.Value) -> ir.Value:
 
     if f.width == 1:
         return reduce_one(x)
-    columns = [ir.Constant(kind, ir.Undefined) for kind in (f.type, f.type, f.word_type)]
+    kinds = (f.type, f.type, f.word_type)
+    columns: list[ir.Value] = [ir.Constant(kind, ir.Undefined) for kind in kinds]
     for lane in range(f.width):
         index = ir.Constant(ir.IntType(32), lane)
         parts = reduce_one(builder.extract_element(x, index))
@@ -121,7 +121,7 @@ def _lane_by_lane(f: Floats, x: ir.Value) -> ir.Value:
             builder.insert_element(column, builder.extract_value(parts, i), index)
             for i, column in enumerate(columns)
         ]
-    struct = ir.Constant(ir.LiteralStructType([f.type, f.type, f.word_type]), ir.Undefined)
+    struct: ir.Value = ir.Constant(ir.LiteralStructType(kinds), ir.Undefined)
     for i, column in enumerate(columns):
         struct = builder.insert_value(struct, column, i)
     return struct
@@ -207,7 +207,8 @@ def _reduce_large(f: Floats, x: ir.Value) -> ir.Value:
     product, error = f.fast_two_sum(product, error)
     zero = f.word(0)
     quadrant = (bits >> 63).equals(0).choose(quadrant, zero - quadrant)
-    struct = ir.Constant(ir.LiteralStructType([f.type, f.type, _I64]), ir.Undefined)
+    kind = ir.LiteralStructType([f.type, f.type, _I64])
+    struct: ir.Value = ir.Constant(kind, ir.Undefined)
     for i, part in enumerate((product.value, error.value, quadrant.value)):
         struct = builder.insert_value(struct, part, i)
     return struct

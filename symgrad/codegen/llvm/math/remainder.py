@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from symgrad.codegen import ir
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
 from symgrad.codegen.llvm.math.rounding import emit_floor, emit_trunc
@@ -107,7 +106,7 @@ def _lane_by_lane(f: Floats, args: Sequence[ir.Value]) -> ir.Value:
 
     if f.width == 1:
         return divide_one(args)
-    result = ir.Constant(f.type, ir.Undefined)
+    result: ir.Value = ir.Constant(f.type, ir.Undefined)
     for lane in range(f.width):
         index = ir.Constant(ir.IntType(32), lane)
         remainder = divide_one([builder.extract_element(arg, index) for arg in args])

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from llvmlite import ir
-
-from symgrad.codegen.vectors import constant
+from symgrad.codegen import ir
 
 Chosen = TypeVar("Chosen", "Real", "Word", "LaneMask")
 
@@ -37,7 +35,7 @@ def call_intrinsic(
     function = builder.module.globals.get(full)
     if function is None:
         kind = ir.FunctionType(result, [arg.type for arg in args])
-        function = ir.Function(builder.module, kind, full)
+        function = ir.LLVMFunction(builder.module, kind, full)
     return builder.call(function, args)
 
 
@@ -83,7 +81,7 @@ class Word:
     value: ir.Value
 
     def _same(self, other: Word | int) -> ir.Value:
-        return other.value if isinstance(other, Word) else constant(self.value.type, other)
+        return other.value if isinstance(other, Word) else ir.Constant(self.value.type, other)
 
     def __add__(self, other: Word | int) -> Word:
         return Word(self.builder, self.builder.add(self.value, self._same(other)))
@@ -132,7 +130,9 @@ class Real:
     value: ir.Value
 
     def _same(self, other: Real | float) -> ir.Value:
-        return other.value if isinstance(other, Real) else constant(self.value.type, float(other))
+        return (
+            other.value if isinstance(other, Real) else ir.Constant(self.value.type, float(other))
+        )
 
     def __add__(self, other: Real | float) -> Real:
         return Real(self.builder, self.builder.fadd(self.value, self._same(other)))

@@ -1,0 +1,46 @@
+"""LLVM IR, written as text: types, constants, functions and a builder of instructions."""
+
+from symgrad.codegen.ir.builder import IRBuilder
+from symgrad.codegen.ir.module import Block, Branch, GlobalVariable, LLVMFunction, Module, Phi
+from symgrad.codegen.ir.types import (
+    ArrayType,
+    Constant,
+    DoubleType,
+    FloatType,
+    FunctionType,
+    HalfType,
+    IntType,
+    Literal,
+    LiteralStructType,
+    PointerType,
+    Type,
+    Undefined,
+    VectorType,
+    VoidType,
+)
+from symgrad.codegen.ir.types import LLVMValue as Value
+
+__all__ = [
+    "ArrayType",
+    "Block",
+    "Branch",
+    "Constant",
+    "DoubleType",
+    "FloatType",
+    "FunctionType",
+    "GlobalVariable",
+    "HalfType",
+    "IRBuilder",
+    "IntType",
+    "LLVMFunction",
+    "Literal",
+    "LiteralStructType",
+    "Module",
+    "Phi",
+    "PointerType",
+    "Type",
+    "Undefined",
+    "Value",
+    "VectorType",
+    "VoidType",
+]

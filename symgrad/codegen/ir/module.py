@@ -1,0 +1,243 @@
+"""Modules of LLVM IR: global variables, functions, and their blocks of instructions as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from symgrad.codegen.ir.types import Constant, FunctionType, LLVMValue, PointerType, Type
+
+
+def symbol(name: str) -> str:
+    """Return the text that refers to a global name, whatever characters it is of."""
+    quoted = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02x}" for b in name.encode())
+    return f'@"{"".join(quoted)}"'
+
+
+def _words(*words: str) -> str:
+    return " ".join(filter(None, words))
+
+
+class Module:
+    """Functions and variables; its text is what LLVM parses."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.triple = ""
+        self.globals: dict[str, Any] = {}
+        self._metadata: list[str] = []
+
+    @property
+    def functions(self) -> list[LLVMFunction]:
+        return [g for g in self.globals.values() if isinstance(g, LLVMFunction)]
+
+    def add(self, made: LLVMFunction | GlobalVariable) -> None:
+        """Add what has a name of its own."""
+        assert made.name not in self.globals, f"{made.name} is there already"
+        self.globals[made.name] = made
+
+    def get_unique_name(self, name: str) -> str:
+        """Return `name`, with a number behind it if that is taken."""
+        unique, number = name, 0
+        while unique in self.globals:
+            number += 1
+            unique = f"{name}.{number}"
+        return unique
+
+    def add_metadata(self, operands: str, *, is_its_own_name: bool = False) -> str:
+        """Add a node, which has itself as its first operand if it `is_its_own_name`."""
+        ref = f"!{len(self._metadata)}"
+        own = f"distinct !{{{ref}, {operands}}}" if is_its_own_name else f"!{{{operands}}}"
+        self._metadata.append(f"{ref} = {own}")
+        return ref
+
+    def __str__(self) -> str:
+        lines = [f'target triple = "{self.triple}"'] if self.triple else []
+        for made in self.globals.values():
+            lines += made.lines()
+        return "\n".join([*lines, *self._metadata, ""])
+
+
+class GlobalVariable(LLVMValue):
+    """The address of a variable of the module, or of one elsewhere if nothing initializes it."""
+
+    __slots__ = ("align", "global_constant", "initializer", "linkage", "name", "value_type")
+
+    def __init__(self, module: Module, kind: Type, name: str) -> None:
+        super().__init__(PointerType(), symbol(name))
+        self.name = name
+        self.value_type = kind
+        self.linkage = ""
+        self.global_constant = False
+        self.initializer: Constant | None = None
+        self.align: int | None = None
+        module.add(self)
+
+    def lines(self) -> Iterator[str]:
+        linkage = self.linkage or ("external" if self.initializer is None else "")
+        what = "constant" if self.global_constant else "global"
+        value = self.value_type.text if self.initializer is None else str(self.initializer)
+        align = "" if self.align is None else f", align {self.align}"
+        yield _words(self.ref, "=", linkage, what, f"{value}{align}")
+
+
+class _Argument(LLVMValue):
+    __slots__ = ("attributes",)
+
+    def __init__(self, kind: Type, ref: str) -> None:
+        super().__init__(kind, ref)
+        self.attributes: list[str] = []
+
+    def add_attribute(self, attribute: str) -> None:
+        self.attributes.append(attribute)
+
+    def declared(self) -> str:
+        return " ".join((self.type.text, *self.attributes, self.ref))
+
+
+class LLVMFunction(LLVMValue):
+    """The address of a function; one without blocks is elsewhere."""
+
+    __slots__ = (
+        "_names",
+        "args",
+        "attributes",
+        "blocks",
+        "function_type",
+        "linkage",
+        "module",
+        "name",
+    )
+
+    def __init__(self, module: Module, kind: FunctionType, name: str) -> None:
+        super().__init__(kind.as_pointer(), symbol(name))
+        self.module = module
+        self.name = name
+        self.function_type = kind
+        self.linkage = ""
+        self.attributes: set[str] = set()
+        self.blocks: list[Block] = []
+        self._names = len(kind.takes)
+        self.args = [_Argument(t, f"%.{number}") for number, t in enumerate(kind.takes)]
+        module.add(self)
+
+    @property
+    def is_declaration(self) -> bool:
+        return not self.blocks
+
+    def new_name(self) -> int:
+        """Return a number that no value and no block of the function has."""
+        number = self._names
+        self._names = number + 1
+        return number
+
+    def append_basic_block(self, name: str = "block") -> Block:
+        """Append a block; in the first one the function begins."""
+        label = f"{name}.{self.new_name()}" if self.blocks else name
+        block = Block(self, label)
+        self.blocks.append(block)
+        return block
+
+    def lines(self) -> Iterator[str]:
+        result = self.function_type.return_type.text
+        if not self.blocks:
+            takes = ", ".join(t.text for t in self.function_type.takes)
+            yield _words("declare", result, f"{self.ref}({takes})", *sorted(self.attributes))
+            return
+        takes = ", ".join(argument.declared() for argument in self.args)
+        header = "define", self.linkage, result, f"{self.ref}({takes})", *sorted(self.attributes)
+        yield _words(*header, "{")
+        for block in self.blocks:
+            yield f"{block.name}:"
+            for instruction in block.instructions:
+                yield instruction if isinstance(instruction, str) else instruction.line()
+        yield "}"
+
+
+class Block:
+    """Instructions that run one after another, up to a branch or a return."""
+
+    __slots__ = ("function", "instructions", "is_terminated", "name", "ref")
+
+    def __init__(self, function: LLVMFunction, name: str) -> None:
+        self.function = function
+        self.name = name
+        self.ref = f"%{name}"
+        self.instructions: list[str | Phi | Alloca | Branch | SwitchBranch] = []
+        self.is_terminated = False
+
+
+# What is known only after it was appended.
+
+
+class Phi(LLVMValue):
+    """The value that belongs to the block from which this one was entered."""
+
+    __slots__ = ("incoming",)
+
+    def __init__(self, kind: Type, ref: str) -> None:
+        super().__init__(kind, ref)
+        self.incoming: list[tuple[LLVMValue, Block]] = []
+
+    def add_incoming(self, value: LLVMValue, block: Block) -> None:
+        self.incoming.append((value, block))
+
+    def line(self) -> str:
+        pairs = ", ".join(f"[ {value.ref}, {block.ref} ]" for value, block in self.incoming)
+        return f"  {self.ref} = phi {self.type.text} {pairs}"
+
+
+class Alloca(LLVMValue):
+    """The address of memory that lives as long as the call of the function."""
+
+    __slots__ = ("align", "allocated", "count")
+
+    def __init__(self, ref: str, allocated: Type, count: LLVMValue | None) -> None:
+        super().__init__(PointerType(), ref)
+        self.allocated = allocated
+        self.count = count
+        self.align: int | None = None
+
+    def line(self) -> str:
+        count = "" if self.count is None else f", {self.count}"
+        align = "" if self.align is None else f", align {self.align}"
+        return f"  {self.ref} = alloca {self.allocated.text}{count}{align}"
+
+
+class Branch:
+    """A jump, to one of two blocks if it has a condition."""
+
+    __slots__ = ("_metadata", "_text", "module")
+
+    def __init__(
+        self, module: Module, condition: LLVMValue | None, targets: Sequence[Block]
+    ) -> None:
+        self.module = module
+        labels = ", ".join(f"label {block.ref}" for block in targets)
+        self._text = f"  br {labels}" if condition is None else f"  br {condition}, {labels}"
+        self._metadata = ""
+
+    def set_metadata(self, kind: str, node: str) -> None:
+        """Say something of the branch that `Module.add_metadata` has made a node of."""
+        self._metadata += f", !{kind} {node}"
+
+    def line(self) -> str:
+        return self._text + self._metadata
+
+
+class SwitchBranch:
+    """A jump to the block of a number."""
+
+    __slots__ = ("_cases", "_default", "_value")
+
+    def __init__(self, value: LLVMValue, default: Block) -> None:
+        self._value = value
+        self._default = default
+        self._cases: list[tuple[Constant, Block]] = []
+
+    def add_case(self, value: Constant, block: Block) -> None:
+        self._cases.append((value, block))
+
+    def line(self) -> str:
+        cases = " ".join(f"{value}, label {block.ref}" for value, block in self._cases)
+        return f"  switch {self._value}, label {self._default.ref} [ {cases} ]"
