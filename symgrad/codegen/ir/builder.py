@@ -1,4 +1,4 @@
-"""The builder of LLVM instructions: each method appends one, and returns its value.
+"""IR builder: each method appends an instruction of LLVM, and returns its value.
 
 Names, operands and order are those of LLVM's language reference. What LLVM refuses is found when it
 parses the text; nothing is checked twice.

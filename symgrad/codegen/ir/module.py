@@ -1,4 +1,4 @@
-"""Modules of LLVM IR: global variables, functions, and their blocks of instructions as text."""
+"""Modules of LLVM IR: what an IR builder makes of variables, functions and blocks, as text."""
 
 from __future__ import annotations
 
