@@ -48,6 +48,8 @@ def _bars(found: Sequence[tuple[str, dict[str, Times]]]) -> Iterator[Bar]:
     ratios = []
     for name, times in found:
         others = [spent for library, spent in times.items() if library != "symgrad"]
+        if not others:
+            continue
         fastest = min(others, key=lambda spent: spent.median)
         ratios.append(fastest.ratio(times["symgrad"]))
         yield Bar(f"{name}: times the fastest other library", 1 / ratios[-1], MOST_BEHIND)

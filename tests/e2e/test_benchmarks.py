@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import NAMES
+from benchmarks.__main__ import NAMES, main
 from benchmarks.array_cases import ARRAY_CASES
 from benchmarks.networks import NETWORKS
 from benchmarks.report import Bar, Report
@@ -19,7 +19,7 @@ from benchmarks.timing import Times, interleave
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# What runs by default.
+# What takes seconds and no minute.
 SHORT = ("overhead", "train_step", "loops")
 
 
@@ -45,8 +45,26 @@ def run_benchmarks(names: Iterable[str], folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_overhead_is_measured_beside_numpy(reports):
-    rows = {row["call"]: row for row in reports["overhead"]["rows"]}
+def test_overhead_is_measured_beside_numpy(tmp_path, monkeypatch, capsys):
+    """The shortest one runs in this process, which it must not keep to one core."""
+    path = tmp_path / "reports.json"
+    monkeypatch.setattr("benchmarks.overhead.pin_to_one_core", lambda: None)
+    arguments = ["benchmarks", "--quick", "--json", str(path), "--only", "overhead"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    main()
+    (report,) = json.loads(path.read_text())
+    assert report["name"] == "overhead"
+    assert "overhead" in capsys.readouterr().out
+    check_overhead(report)
+
+
+@pytest.mark.slow
+def test_overhead_is_measured_in_a_process_of_its_own(reports):
+    check_overhead(reports["overhead"])
+
+
+def check_overhead(report: dict[str, Any]) -> None:
+    rows = {row["call"]: row for row in report["rows"]}
     assert {"symgrad step(x)", "NumPy add(x, 1)"} <= set(rows)
     assert rows["symgrad step(x)"]["times symgrad"] == 1
     assert all(row["best ns"] > 0 for row in rows.values())
@@ -116,6 +134,7 @@ def test_what_compiling_leaves_in_memory_is_measured(long_reports):
     assert row["ms each"] > 0
 
 
+@pytest.mark.slow
 def test_a_training_step_is_measured(reports):
     rows = {row["library"]: row for row in reports["train_step"]["rows"]}
     assert rows["symgrad"]["steps/s"] > 0
@@ -128,9 +147,11 @@ def test_every_rule_is_measured_alone_and_accumulated(long_reports):
     assert all(row["symgrad us"] > 0 and row["accumulated us"] > 0 for row in rows.values())
 
 
+@pytest.mark.slow
 def test_a_loop_is_measured_beside_c_both_ways(reports):
-    rows = {row["pass"]: row for row in reports["loops"]["rows"]}
-    assert set(rows) == {"forward", "forward and backward"} or "compiler" in str(reports["loops"])
+    loops = reports["loops"]
+    rows = {row["pass"]: row for row in loops["rows"]}
+    assert set(rows) == {"forward", "forward and backward"} or "compiler" in str(loops)
     assert all(row["times C"] > 0 for row in rows.values())
 
 

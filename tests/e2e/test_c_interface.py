@@ -198,6 +198,7 @@ def test_two_instances_in_two_threads_compute_what_they_compute_in_turn(threads_
 
 @pytest.mark.isa("avx2")
 @needs("valgrind")
+@pytest.mark.slow
 def test_two_instances_in_two_threads_share_nothing(threads_program):
     checked = ("valgrind", "-q", "--tool=helgrind", "--error-exitcode=9")
     run(X86, threads_program, wrapper=checked)

@@ -15,6 +15,7 @@ _STOPPED = r"""
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include "net.h"
 #define EXPECT(holds) if (!(holds)) return printf("line %d\n", __LINE__), 1
@@ -23,6 +24,7 @@ static void *from_a_thread(void *_) { usleep(100000); net_stop(&self); return _;
 static void from_a_signal(int _) { (void)_; net_stop(&self); }
 int main(void) {
     float forever = 0.5, once = 2, got, v;
+    struct itimerval soon = {{0, 0}, {0, 100000}};
     pthread_t thread;
     net_stop(&self); /* no instance yet */
     EXPECT(!net_init(&self));
@@ -32,7 +34,7 @@ int main(void) {
     pthread_join(thread, NULL);
     EXPECT(!net_read(&self, "v", &v, sizeof v) && v == 3);
     signal(SIGALRM, from_a_signal);
-    alarm(1);
+    setitimer(ITIMER_REAL, &soon, NULL);
     EXPECT(net_run(&self, &forever, &got) == NET_STOPPED);
     EXPECT(!net_read(&self, "v", &v, sizeof v) && v == 3);
     net_stop(&self); /* the next step that polls */

@@ -1,6 +1,6 @@
 """Every example runs as a user runs it, prints what it promises and warns of nothing.
 
-That takes seconds each, so by default each is run in this process, for a short time.
+That takes seconds each, so by default two of them are run in this process, for a short time.
 """
 
 import os
@@ -194,7 +194,10 @@ SHORT = {
 }
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n == "char_lstm" else n for n in SHORT],
+)
 def test_example_runs_for_a_short_time(name, tmp_path, monkeypatch, capsys):
     arguments, complaint = SHORT[name]
     monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments, "--out", str(tmp_path / "it.png")])

@@ -22,6 +22,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from tests.support.floors import program_for
 from tests.support.networks import random_network
+from tests.support.optimizers import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -127,7 +128,8 @@ def training_step():
 
 def every_update():
     g, updates = sg.placeholder((19, 37), name="g"), []
-    for make in [*RULES.values(), lambda: sg.optim.Accumulate(sg.optim.Adam(), 3)]:
+    rules = list(RULES.values())[:int(sys.argv[2])]
+    for make in [*rules, lambda: sg.optim.Accumulate(sg.optim.Adam(), 3)]:
         w = sg.variable(np.ones((19, 37), np.float32), name="w")
         clipped = sg.optim.clip_by_global_norm([g], 1.0)
         updates += make().apply_gradients(zip(clipped, [w]))
@@ -165,7 +167,8 @@ print("allocating", counter.count_in_step(address(counter.allocating_step), *poi
 """
 
 
-def test_a_training_step_allocates_nothing(tmp_path):
+@pytest.mark.parametrize("rules", [2, pytest.param(len(RULES), marks=pytest.mark.slow)])
+def test_a_training_step_allocates_nothing(rules, tmp_path):
     source, library, program = (tmp_path / n for n in ("counter.c", "counter.so", "program.py"))
     source.write_text(_COUNTER)
     program.write_text(_PROGRAM)
@@ -181,7 +184,7 @@ def test_a_training_step_allocates_nothing(tmp_path):
         "PYTHONMALLOC": "malloc",  # objects of Python are counted too
     }
     done = subprocess.run(
-        [sys.executable, str(program), str(library)],
+        [sys.executable, str(program), str(library), str(rules)],
         env=environment,
         capture_output=True,
         text=True,
@@ -236,16 +239,26 @@ def test_the_rarer_functions_take_nothing_from_outside(tmp_path):
     assert undefined_symbols(Graph(results, [x]), "x86-64", tmp_path) <= _ALLOWED
 
 
-@pytest.mark.parametrize(
+every_target = pytest.mark.parametrize(
     "target",
     ["native", *(pytest.param(t, marks=pytest.mark.slow) for t in ("x86-64-v3", "x86-64"))],
 )
-def test_a_step_takes_nothing_from_outside(target, tmp_path):
-    for dtype in ("bfloat16", "float64") if target == "native" else ("float16", "float32"):
-        assert undefined_symbols(every_function(dtype), target, tmp_path) <= _ALLOWED
-    for seed in range(3):
-        graph, _ = random_network(np.random.default_rng(seed), dtypes.float32)
-        assert undefined_symbols(graph, target, tmp_path) <= _ALLOWED
+
+
+@every_target
+@pytest.mark.parametrize("number", [0, 1])
+def test_every_function_takes_nothing_from_outside(target, number, tmp_path):
+    dtypes_of = ("bfloat16", "float64") if target == "native" else ("float16", "float32")
+    assert undefined_symbols(every_function(dtypes_of[number]), target, tmp_path) <= _ALLOWED
+
+
+@every_target
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2))]
+)
+def test_a_step_takes_nothing_from_outside(target, seed, tmp_path):
+    graph, _ = random_network(np.random.default_rng(seed), dtypes.float32)
+    assert undefined_symbols(graph, target, tmp_path) <= _ALLOWED
 
 
 def test_arithmetic_of_integers_takes_nothing_from_outside(tmp_path):

@@ -87,6 +87,7 @@ def test_every_kernel_is_shown(digits: sg.Step, page: Path) -> None:
         assert re.search(rf'data-k="(?:[^"]* )?{name}(?: [^"]*)?"', graph), f"{name} has no op"
 
 
+@pytest.mark.slow
 def test_choosing_an_op_lights_up_its_kernel_at_every_stage(digits: sg.Step, page: Path) -> None:
     record = next(r for r in digits.kernels if {"log", "exp"} & set(r.ops))
     op = "exp" if "exp" in record.ops else "log"

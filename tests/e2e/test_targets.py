@@ -150,7 +150,7 @@ def test_products_agree_on_aarch64(dtype, tmp_path):
 @needs_arm
 @pytest.mark.isa("avx2")
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2, 3))]
 )
 def test_networks_agree_on_aarch64(seed, tmp_path):
     graph, inputs = random_network(np.random.default_rng(seed), dtypes.float32)

@@ -6,7 +6,9 @@ program of `test_three_oracles`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -64,18 +66,28 @@ def _bits(executable: Executable, inputs: Sequence[Array]) -> list[bytes]:
     return [a.tobytes() for a in (*results.outputs, *results.state.values())]
 
 
-# Special functions are long, and are shared among threads as other Maps are.
-_SHORT = [case for case in CASES if case not in SPECIAL]
+# A Map is shared among threads as every other is, whatever it computes.
+_OPS_OF_MAPS = {case.op for case in (*ELEMENTWISE, *ELEMENTARY, *SPECIAL)}
 
 
-@pytest.mark.parametrize(
-    "cases",
-    [
-        *batched(_SHORT, 12),
-        *(pytest.param(cases, marks=pytest.mark.slow) for cases in batched(SPECIAL, 12)),
-    ],
-    ids=lambda cases: cases[0].name,
-)
+def some_first(cases: Sequence[Case], rows: int, maps: int, size: int) -> list[Any]:
+    """Return the cases in pieces of `size`: `rows` of each op and `maps` of all Maps, then others.
+
+    The others are slow, with what is composed of ops that have rows of their own.
+    """
+    left: Counter[str | None] = Counter(dict.fromkeys((c.op for c in cases if c.op), rows))
+    left["Map"] = maps
+    first: list[Case] = []
+    others: list[Case] = []
+    for case in cases:
+        kind = "Map" if case.op in _OPS_OF_MAPS and case.op else case.op
+        (first if left[kind] > 0 else others).append(case)
+        left[kind] -= 1
+    slow = (pytest.param(piece, marks=pytest.mark.slow) for piece in batched(others, size))
+    return [*batched(first, size), *slow]
+
+
+@pytest.mark.parametrize("cases", some_first(CASES, 3, 12, 12), ids=lambda cases: cases[0].name)
 def test_each_op_gives_the_same_bits(cases):
     xs = [placeholders(case, case.dtypes[0]) for case in cases]
     results = [case.build(*of_case) for case, of_case in zip(cases, xs, strict=True)]
@@ -89,19 +101,8 @@ def resized(cases: Sequence[Case]) -> list[Case]:
     return [case.with_shapes(shapes) for case in cases for shapes in case.also]
 
 
-# A Map of no elements is one whatever it computes.
-_MAPS = resized((*ELEMENTWISE, *ELEMENTARY))
-_OTHERS = resized([case for case in _SHORT if case not in (*ELEMENTWISE, *ELEMENTARY)])
-
-
 @pytest.mark.parametrize(
-    "cases",
-    [
-        *batched(_OTHERS, 24),
-        _MAPS[:24],
-        *(pytest.param(cases, marks=pytest.mark.slow) for cases in batched(_MAPS[24:], 48)),
-    ],
-    ids=lambda cases: cases[0].name,
+    "cases", some_first(resized(CASES), 6, 24, 24), ids=lambda cases: cases[0].name
 )
 def test_each_op_gives_the_same_bits_for_empty_and_single_axes(cases):
     test_each_op_gives_the_same_bits(cases)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -20,6 +21,7 @@ import pytest
 from symgrad.codegen.loops.language import Expr, Stmt
 from symgrad.codegen.program.language import Instr
 from symgrad.graph.structures import KernelSpec
+from tests.support.modules import statements
 
 ROOT = Path(__file__).parents[2]
 STRUCTURES = "symgrad/graph/structures.py"
@@ -122,11 +124,17 @@ def test_mypy_names_each_file_that_must_learn_a_new_member(complaints, place, un
     assert unnamed == set()
 
 
+@cache
+def _tree(text: str) -> ast.Module:
+    """Parse a module once for all tests that look at it."""
+    return ast.parse(text)
+
+
 def _members_in(tree: ast.Module, path: Path) -> set[str]:
     """Return the names by which a module knows members of the unions."""
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     found = set(MEMBERS.get(module, ()))
-    for node in ast.walk(tree):
+    for node in statements(tree.body):
         if isinstance(node, ast.ImportFrom):
             found |= {alias.name for alias in node.names} & MEMBERS.get(node.module or "", set())
     return found
@@ -161,16 +169,16 @@ def _takes_what_is_left(case: ast.match_case) -> bool:
 
 def _open_matches(text: str, path: Path) -> list[int]:
     """Return the lines of cases that take whatever members of a union are left."""
-    tree = ast.parse(text)
+    tree = _tree(text)
     members = _members_in(tree, path)
-    every = (n for n in ast.walk(tree) if isinstance(n, ast.Match)) if members else ()
+    every = (n for n in statements(tree.body) if isinstance(n, ast.Match)) if members else ()
     matches = (match for match in every if _is_over(match, members))
     return [c.pattern.lineno for m in matches for c in m.cases if _takes_what_is_left(c)]
 
 
 def _hand_kept_lists(text: str, path: Path) -> list[int]:
     """Return the lines that ask for one of several members by their names."""
-    tree = ast.parse(text)
+    tree = _tree(text)
     members = _members_in(tree, path)
     found = []
     for node in ast.walk(tree) if members else ():

@@ -23,6 +23,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # A line break inside a comment, with the `#` of the next line.
 _BREAK = r"\s+(?:#\s*)?"
 _CITATION = re.compile(rf"\bsee{_BREAK}Note{_BREAK}\[(?P<name>[^\]]+)\]", re.IGNORECASE)
+_NOTE = re.compile(r"[Nn][Oo][Tt][Ee]")  # what has none is not looked through for either
 _HEADING = re.compile(r"^[ \t]*#[ \t]*Note \[(?P<name>[^\]\n]+)\][ \t]*$", re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -37,10 +38,14 @@ FACES = ("symgrad", *(f"symgrad.{name}" for name in ("arrays", "nn", "optim", "t
 
 
 def _notes_cited(text: str) -> set[str]:
+    if not _NOTE.search(text):
+        return set()
     return {re.sub(_BREAK, " ", match["name"]) for match in _CITATION.finditer(text)}
 
 
 def _notes_headed(text: str) -> list[str]:
+    if not _NOTE.search(text):
+        return []
     # A citation broken before its second word leaves a line that looks like a heading.
     without_citations = _CITATION.sub("", text)
     return [match["name"] for match in _HEADING.finditer(without_citations)]
@@ -53,9 +58,16 @@ def _links(text: str) -> list[str]:
 
 
 @cache
+def _ends_of_paths() -> frozenset[tuple[str, ...]]:
+    return frozenset(path.parts[start:] for path in FILES for start in range(len(path.parts)))
+
+
+@cache
 def _is_file(named: str) -> bool:
     """Say whether a file of the repository has this path, or ends with it."""
-    return any(path.match(named) for path in FILES)
+    if "*" in named:
+        return any(path.match(named) for path in FILES)
+    return PurePosixPath(named).parts in _ends_of_paths()
 
 
 def _is_program(name: str) -> bool:

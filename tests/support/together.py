@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-Test = Callable[..., None]
+Test = Callable[..., Any]
 
 # Set by `--apart`, before any test is collected.
 apart = False
@@ -24,7 +24,7 @@ def together(
     *,
     ids: Callable[[Any], str] = str,
     at_once: int = 25,
-) -> Callable[[Test], Test]:
+) -> Callable[[Test], Any]:
     """Parametrize a test by `rows`, of which `at_once` are one test.
 
     All rows of a test run, whatever fails; what fails is raised as a group, with a note on each
@@ -32,9 +32,10 @@ def together(
     """
     every = list(rows)
     if apart:
-        return pytest.mark.parametrize(argument, every, ids=ids)
+        marked: Callable[[Test], Any] = pytest.mark.parametrize(argument, every, ids=ids)
+        return marked
 
-    def decorate(test: Test) -> Test:
+    def decorate(test: Test) -> Any:
         @functools.wraps(test)
         def of_some(**given: Any) -> None:
             some = given.pop(argument)

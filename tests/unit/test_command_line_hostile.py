@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symgrad.__main__ import main
@@ -123,11 +125,19 @@ _OPTIONS = (
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_any_words_are_refused_in_a_line(data, capsys):
-    command = data.draw(st.sampled_from(["inspect", "profile", "report", "export", "bench"]))
-    module = "".join(data.draw(st.lists(st.sampled_from(_MODULES), max_size=3)))
-    words = [f"{module}:{data.draw(st.sampled_from(_FUNCTIONS))}"]
-    words += data.draw(st.lists(st.sampled_from(_OPTIONS), max_size=3))
-    _run([command, *data.draw(st.permutations(words))], capsys)
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_any_words_are_refused_in_a_line(count, capsys):
+    # As a process has it: argparse writes what cannot be encoded too.
+    assert isinstance(sys.stderr, io.TextIOWrapper)
+    sys.stderr.reconfigure(errors="backslashreplace")
+
+    @settings(max_examples=count)
+    @given(data=st.data())
+    def check(data):
+        command = data.draw(st.sampled_from(["inspect", "profile", "report", "export", "bench"]))
+        module = "".join(data.draw(st.lists(st.sampled_from(_MODULES), max_size=3)))
+        words = [f"{module}:{data.draw(st.sampled_from(_FUNCTIONS))}"]
+        words += data.draw(st.lists(st.sampled_from(_OPTIONS), max_size=3))
+        _run([command, *data.draw(st.permutations(words))], capsys)
+
+    check()

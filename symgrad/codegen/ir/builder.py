@@ -149,6 +149,10 @@ class IRBuilder:
     def fneg(self, value: LLVMValue) -> LLVMValue:
         return self._append(value.type, f"fneg {value}")
 
+    def neg(self, value: LLVMValue) -> LLVMValue:
+        """Return zero less an integer."""
+        return self._append(value.type, f"sub {Constant(value.type, None)}, {value.ref}")
+
     def not_(self, value: LLVMValue) -> LLVMValue:
         """Return `value` with all bits the other way round."""
         kind = value.type

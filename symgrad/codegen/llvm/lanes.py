@@ -23,6 +23,7 @@ from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.scalars import SCALAR_OPS
 
 _BYTE = ir.IntType(8)
+_B = ir.IRBuilder
 
 
 def memory_type(dtype: DType) -> ir.Type:
@@ -106,27 +107,24 @@ def emit_cast(lanes: Lanes, value: ir.Value, source: DType, to: DType) -> ir.Val
     return Conversions(lanes.builder, lanes.target, lanes.width).cast(value, source, to)
 
 
-def _by_kind(of_floats: str, of_integers: str) -> Row:
+def _by_kind(of_floats: Callable[..., ir.Value], of_integers: Callable[..., ir.Value]) -> Row:
     """Return the row of an operation that is one instruction for floats and one for integers."""
 
     def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
-        emit_one: Callable[..., ir.Value] = getattr(
-            lanes.builder, of_floats if dtype.is_float else of_integers
-        )
-        return emit_one(*args)
+        return (of_floats if dtype.is_float else of_integers)(lanes.builder, *args)
 
     return emit
 
 
 def _comparison(relation: str) -> Row:
     def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
+        builder = lanes.builder
         if dtype.is_float:
             # != alone holds when a side is nan.
-            compare = "fcmp_unordered" if relation == "!=" else "fcmp_ordered"
+            compare = builder.fcmp_unordered if relation == "!=" else builder.fcmp_ordered
         else:
-            compare = "icmp_signed" if dtype.kind == "signed" else "icmp_unsigned"
-        emit_one: Callable[..., ir.Value] = getattr(lanes.builder, compare)
-        return emit_one(relation, *args)
+            compare = builder.icmp_signed if dtype.kind == "signed" else builder.icmp_unsigned
+        return compare(relation, *args)
 
     return emit
 
@@ -193,15 +191,15 @@ def _emit_integer_pow(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
 
 
 _ROWS: dict[str, Row] = {
-    "add": _by_kind("fadd", "add"),
-    "sub": _by_kind("fsub", "sub"),
-    "mul": _by_kind("fmul", "mul"),
+    "add": _by_kind(_B.fadd, _B.add),
+    "sub": _by_kind(_B.fsub, _B.sub),
+    "mul": _by_kind(_B.fmul, _B.mul),
     "div": lambda lanes, args, dtype: lanes.builder.fdiv(*args),
     "floordiv": _integer_row(integers.emit_floordiv),
     "mod": _integer_row(integers.emit_mod),
     "fmod": _integer_row(integers.emit_fmod),
     "pow": _emit_integer_pow,
-    "neg": _by_kind("fneg", "neg"),
+    "neg": _by_kind(_B.fneg, _B.neg),
     "abs": _emit_abs,
     "min": _extremum("<"),
     "max": _extremum(">"),

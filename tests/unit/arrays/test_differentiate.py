@@ -180,25 +180,31 @@ _TREES = st.recursive(
 )
 
 
-@settings(max_examples=10)
-@given(_TREES)
-def test_a_gradient_by_a_nest_is_right(tree):
-    leaves, nest = flatten(tree)
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_gradient_by_a_nest_is_right(count):
+    @settings(max_examples=count)
+    @given(_TREES)
+    def check(tree):
+        leaves, nest = flatten(tree)
 
-    def loss(p: Any) -> sg.Tensor:
-        parts = flatten(p)[0]
-        ends = (sg.sum(sg.sin(part)) * (i + 1.0) for i, part in enumerate(parts))
-        total = sg.zeros((), dtype="float64")
-        for end in ends:
-            total = total + end * end
-        return total
+        def loss(p: Any) -> sg.Tensor:
+            parts = flatten(p)[0]
+            ends = (sg.sum(sg.sin(part)) * (i + 1.0) for i, part in enumerate(parts))
+            total = sg.zeros((), dtype="float64")
+            for end in ends:
+                total = total + end * end
+            return total
 
-    found, same = flatten(sg.grad(loss)(tree))
-    assert same == nest
-    check_gradients(lambda *arrays: loss(unflatten(nest, arrays)), leaves)
-    terms = [(i + 1.0) * np.sum(np.sin(leaf)) for i, leaf in enumerate(leaves)]
-    for i, (leaf, g) in enumerate(zip(leaves, found, strict=True)):
-        np.testing.assert_allclose(g, 2 * terms[i] * (i + 1) * np.cos(leaf), rtol=1e-9, atol=1e-12)
+        found, same = flatten(sg.grad(loss)(tree))
+        assert same == nest
+        check_gradients(lambda *arrays: loss(unflatten(nest, arrays)), leaves)
+        terms = [(i + 1.0) * np.sum(np.sin(leaf)) for i, leaf in enumerate(leaves)]
+        for i, (leaf, g) in enumerate(zip(leaves, found, strict=True)):
+            np.testing.assert_allclose(
+                g, 2 * terms[i] * (i + 1) * np.cos(leaf), rtol=1e-9, atol=1e-12
+            )
+
+    check()
 
 
 # ------------------------------------------------------------------------------------------ caching

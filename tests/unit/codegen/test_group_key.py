@@ -68,7 +68,7 @@ def test_a_group_that_checks_an_index_has_no_key():
     assert keys_of(sg.take(x(8), i)) == [None]
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_any_number_of_parameters_is_lowered_once(count, monkeypatch):
     names: list[object] = []
 
@@ -79,7 +79,8 @@ def test_any_number_of_parameters_is_lowered_once(count, monkeypatch):
     monkeypatch.setattr("symgrad.codegen.program.build.lower_group", lowered)
     variables = [sg.variable(np.zeros(100, np.float32)) for _ in range(count)]
     given = [sg.placeholder((100,)) for _ in variables]
-    step = compile(given, (), updates=Adam().apply_gradients(zip(given, variables, strict=True)))
+    updates = Adam().apply_gradients(zip(given, variables, strict=True))
+    step = compile(given, (), updates=updates, opt_level=0)
     assert len(step.executable.program.launches) == count + 1
     assert len(step.executable.program.kernels) == 2
     # The count of steps, and an update: in the order in which the first one came, and in another.
@@ -90,7 +91,7 @@ def test_computed_gradients_of_small_parameters_share_their_kernels():
     variables = [sg.variable(np.ones(100, np.float32)) for _ in range(50)]
     x = sg.placeholder((100,))
     loss = sum((sg.sum(sg.square(w * x - 1.0)) for w in variables), sg.constant(0.0))
-    step = compile([x], loss, updates=Adam().minimize(loss))
+    step = compile([x], loss, updates=Adam().minimize(loss), opt_level=0)
     assert len(step.executable.program.kernels) <= 5
     assert step.memory.gradients == ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from symgrad.codegen.target import target_named
 _NATIVE = target_named("native")
 _I1, _I8, _I32, _I64 = (ir.IntType(width) for width in (1, 8, 32, 64))
 _F16, _F32, _F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-_BITS = {_F16: np.float16, _F32: np.float32, _F64: np.float64}
+_BITS: dict[ir.Type, Any] = {_F16: np.float16, _F32: np.float32, _F64: np.float64}
 
 
 def _started(kind: ir.FunctionType, name: str = "f") -> tuple[ir.LLVMFunction, ir.IRBuilder]:
@@ -27,7 +28,7 @@ def _run(function: ir.LLVMFunction, *args: int, result: type = ctypes.c_int64) -
     image = emit_object(optimize(str(function.module), _NATIVE, 1), _NATIVE, 1)
     code = load_object(image, [function.name])
     call = ctypes.CFUNCTYPE(result, *[ctypes.c_int64] * len(args))
-    return call(code.address(function.name))(*args)
+    return int(call(code.address(function.name))(*args))
 
 
 def _bytes_of(value: ir.Value, size: int) -> bytes:
@@ -168,6 +169,13 @@ def test_bits_are_turned_round_in_scalars_and_lanes():
     builder.ret(builder.bitcast(masks, _I64))
     assert _run(function, -1) == -1
     assert _run(function, (1 << 32) - 1) == (1 << 32) - 1
+
+
+def test_an_integer_is_taken_from_zero():
+    function, builder = _started(ir.FunctionType(_I64, [_I64]))
+    lanes = builder.bitcast(builder.neg(function.args[0]), ir.VectorType(_I32, 2))
+    builder.ret(builder.bitcast(builder.neg(lanes), _I64))
+    assert _run(function, 5) == (1 << 32) + 5
 
 
 def test_a_cast_to_the_same_type_is_no_instruction():

@@ -6,6 +6,7 @@ Optimized text changes from one LLVM to the next, so only its properties are sta
 from __future__ import annotations
 
 import re
+from itertools import cycle, product
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.native.jit import emit_assembly, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
-from tests.support.floors import run_everywhere
+from tests.support.floors import TARGETS, run_everywhere
 from tests.support.programs import program_from
 
 X = sg.placeholder((64, 48), name="x")
@@ -174,9 +175,18 @@ def test_a_map_multiplies_and_adds_in_two_roundings_on_every_target():
 # -------------------------------------------------------------- shapes that once were refused
 
 
-@pytest.mark.parametrize("columns", [1, 3, 7, 16, 17, 33])
-@pytest.mark.parametrize("layout", ["plain", "transposed", "reversed"])
-def test_the_epilogue_of_a_product_reads_any_layout(columns, layout):
+_LAYOUTS = [*product(["plain", "transposed", "reversed"], [1, 3, 7, 16, 17, 33])]
+
+
+# By default the targets in turns.
+@pytest.mark.parametrize(
+    ("layout", "columns", "targets"),
+    [
+        *((*row, (target,)) for row, target in zip(_LAYOUTS, cycle((*TARGETS, "native")))),
+        *(pytest.param(*row, TARGETS, marks=pytest.mark.slow) for row in _LAYOUTS),
+    ],
+)
+def test_the_epilogue_of_a_product_reads_any_layout(layout, columns, targets):
     # What is left of a row is handed over element by element, whatever the epilogue reads.
     a, b = sg.placeholder((31, 24)), sg.placeholder((24, columns))
     other = (
@@ -186,7 +196,7 @@ def test_the_epilogue_of_a_product_reads_any_layout(columns, layout):
     graph = Graph([sg.tanh(a @ b) * seen], [a, b, other])
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(t.type.static_shape).astype(np.float32) for t in graph.inputs]
-    different = run_everywhere(graph, arrays)
+    different = run_everywhere(graph, arrays, targets=targets)
     assert different is None, different
 
 

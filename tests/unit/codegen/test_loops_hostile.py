@@ -6,7 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symgrad.codegen.loops.language import Kernel
@@ -22,10 +22,10 @@ from tests.support.strategies import random_graph
 
 
 @cache
-def _texts() -> tuple[str, ...]:
+def _texts(programs: int) -> tuple[str, ...]:
     """Return the printed kernels of random programs."""
     texts = []
-    for seed in range(20):
+    for seed in range(programs):
         graph, inputs = random_graph(np.random.default_rng(seed), size=5)
         program = program_for(specialize(graph, bind_sizes(graph, inputs)))
         texts += [print_kernel(i.kernel) for i in program.instrs if isinstance(i, Launch)]
@@ -46,15 +46,20 @@ def _check(text: str) -> None:
         assert parse_kernel(print_kernel(kernel)) == kernel
 
 
-@given(st.deferred(lambda: mutants_of(_texts())))
-def test_a_changed_text_is_a_kernel_or_refused(text):
-    _check(text)
+@pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_changed_text_is_a_kernel_or_refused(count):
+    @settings(max_examples=count or settings().max_examples)
+    @given(st.deferred(lambda: mutants_of(_texts(6 if count else 20))))
+    def check(text):
+        _check(text)
+
+    check()
 
 
 @pytest.mark.slow
 def test_twenty_thousand_changed_texts_are_kernels_or_refused():
     rng = np.random.default_rng(12)
-    texts = _texts()
+    texts = _texts(20)
     for _ in range(20_000):
         _check(mutant(texts[rng.integers(len(texts))], rng))
 

@@ -559,32 +559,44 @@ def _assert_same(first: Any, second: Any) -> None:
         np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64))
 
 
-@settings(max_examples=30)
-@given(kernels(_EXACT), st.integers(0, 1000))
-def test_side_by_side_and_one_by_one_give_the_same(kernel, seed):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops_run, "is_free_of", lambda body, of: False)
-        one_by_one = _results(kernel, seed)
-    _assert_same(_results(kernel, seed), one_by_one)
+@pytest.mark.parametrize("count", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_side_by_side_and_one_by_one_give_the_same(count):
+    @settings(max_examples=count)
+    @given(kernels(_EXACT), st.integers(0, 1000))
+    def check(kernel, seed):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loops_run, "is_free_of", lambda body, of: False)
+            one_by_one = _results(kernel, seed)
+        _assert_same(_results(kernel, seed), one_by_one)
+
+    check()
 
 
-@settings(max_examples=40)
-@given(kernels(_EXACT), st.integers(0, 1000))
-def test_loops_taken_in_parts_give_the_same(kernel, seed):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops_run, "_SIDE_BY_SIDE", 3)
-        in_parts = _results(kernel, seed)
-    _assert_same(_results(kernel, seed), in_parts)
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.slow)])
+def test_loops_taken_in_parts_give_the_same(count):
+    @settings(max_examples=count)
+    @given(kernels(_EXACT), st.integers(0, 1000))
+    def check(kernel, seed):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loops_run, "_SIDE_BY_SIDE", 3)
+            in_parts = _results(kernel, seed)
+        _assert_same(_results(kernel, seed), in_parts)
+
+    check()
 
 
-@settings(max_examples=20)
-@given(kernels(), st.integers(0, 1000))
-def test_a_kernel_with_canonical_names_computes_the_same(kernel, seed):
-    renamed = canonical(kernel)
-    buffers = random_buffers(kernel, seed)
-    other = dict(zip((p.name for p in renamed.params), _copies(buffers), strict=True))
-    assert run_kernel(kernel, buffers) == run_kernel(renamed, other)
-    _assert_same((0, list(buffers.values())), (0, list(other.values())))
+@pytest.mark.parametrize("count", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_kernel_with_canonical_names_computes_the_same(count):
+    @settings(max_examples=count)
+    @given(kernels(), st.integers(0, 1000))
+    def check(kernel, seed):
+        renamed = canonical(kernel)
+        buffers = random_buffers(kernel, seed)
+        other = dict(zip((p.name for p in renamed.params), _copies(buffers), strict=True))
+        assert run_kernel(kernel, buffers) == run_kernel(renamed, other)
+        _assert_same((0, list(buffers.values())), (0, list(other.values())))
+
+    check()
 
 
 def _copies(buffers: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:

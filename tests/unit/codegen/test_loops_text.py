@@ -99,13 +99,17 @@ def test_text_is_read_as_the_classes_it_shows():
     assert parse_kernel(text) == Kernel("k", params, (For("i", 320, body, 8),))
 
 
-@settings(max_examples=40)
-@given(kernels())
-def test_random_kernels_are_read_back_as_they_were(kernel):
-    verify_kernel(kernel)
-    text = print_kernel(kernel)
-    assert parse_kernel(text) == kernel
-    assert print_kernel(parse_kernel(text)) == text
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_kernels_are_read_back_as_they_were(count):
+    @settings(max_examples=count)
+    @given(kernels())
+    def check(kernel):
+        verify_kernel(kernel)
+        text = print_kernel(kernel)
+        assert parse_kernel(text) == kernel
+        assert print_kernel(parse_kernel(text)) == text
+
+    check()
 
 
 # ---------------------------------------------------------------------------------- constants
@@ -283,13 +287,17 @@ def test_a_name_that_a_fold_binds_inside_and_outside_keeps_apart():
     assert lines[-2] == "  b0[0] = t0"
 
 
-@settings(max_examples=30)
-@given(kernels())
-def test_canonical_kernels_are_well_formed_and_stay_as_they_are(kernel):
-    renamed = canonical(kernel)
-    verify_kernel(renamed)
-    assert print_kernel(canonical(renamed)) == print_kernel(renamed)
-    assert parse_kernel(print_kernel(renamed)) == renamed
+@pytest.mark.parametrize("count", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_canonical_kernels_are_well_formed_and_stay_as_they_are(count):
+    @settings(max_examples=count)
+    @given(kernels())
+    def check(kernel):
+        renamed = canonical(kernel)
+        verify_kernel(renamed)
+        assert print_kernel(canonical(renamed)) == print_kernel(renamed)
+        assert parse_kernel(print_kernel(renamed)) == renamed
+
+    check()
 
 
 def test_thousands_of_statements_are_read_and_renamed_in_a_second():

@@ -260,7 +260,9 @@ def test_float32_keeps_its_bound(target_name: str, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target_name", TARGETS)
 def test_float64_keeps_its_bound(target_name: str, name: str) -> None:
-    assert_within_bound(target_name, name, float64, float64_case(name, 2_000))
+    # mpmath takes longest for the inverse of erf.
+    count = 2_000 if name != "erfinv" else 600
+    assert_within_bound(target_name, name, float64, float64_case(name, count))
 
 
 @pytest.mark.slow

@@ -140,7 +140,13 @@ PRODUCTS = [
 ]
 
 
+some_counts = pytest.mark.parametrize(
+    "counts", [(1, 3), pytest.param((1, 2, 3, 5), marks=pytest.mark.slow)], ids=str
+)
+
+
 # By default each product in one form, in turns.
+@some_counts
 @pytest.mark.parametrize(
     ("form", "m", "n", "k", "dtype"),
     [
@@ -149,14 +155,15 @@ PRODUCTS = [
         for turn, form in enumerate(FORMS)
     ],
 )
-def test_parts_of_a_product_have_the_bits_of_the_whole(form, m, n, k, dtype, monkeypatch):
+def test_parts_of_a_product_have_the_bits_of_the_whole(form, m, n, k, dtype, counts, monkeypatch):
     monkeypatch.setattr(share_work, "LEAST_SPEED_UP", 1.05)
-    assert_equal_bits(FORMS[form], (m, k), (k, n), dtype, form)
+    assert_equal_bits(FORMS[form], (m, k), (k, n), dtype, form, counts)
 
 
+@some_counts
 @pytest.mark.parametrize("shape", [(6, 40, 50), (2, 3, 40, 50), (3, 150, 40)])
-def test_parts_of_many_products_have_the_bits_of_the_whole(shape):
-    assert_equal_bits(FORMS["NT"], shape, shape[::-1], dtypes.float32, "NT", batch=True)
+def test_parts_of_many_products_have_the_bits_of_the_whole(shape, counts):
+    assert_equal_bits(FORMS["NT"], shape, shape[::-1], dtypes.float32, "NT", counts, batch=True)
 
 
 def assert_equal_bits(
@@ -165,6 +172,7 @@ def assert_equal_bits(
     rhs: tuple[int, ...],
     dtype: DType,
     form: str,
+    counts: tuple[int, ...],
     *,
     batch: bool = False,
 ) -> None:
@@ -175,8 +183,8 @@ def assert_equal_bits(
     rng = np.random.default_rng(0)
     arrays = [rng.normal(0, 3, t.type.static_shape).astype(dtype.numpy) for t in graph.inputs]
     found = []
-    for count in (1, 2, 3, 5):
+    for count in counts:
         executable = compile_for(graph, threads=Threads(count, least_cycles=0))
         assert (count > 1) == ("parallel(" in print_program(executable.program))
         found.append(run_native(executable, arrays).outputs[0].tobytes())
-    assert found == [found[0]] * 4
+    assert found == [found[0]] * len(counts)

@@ -199,7 +199,7 @@ def test_products_in_parts_have_scratch_each():
 
 @pytest.mark.parametrize("threads", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 5))])
 def test_what_is_computed_does_not_change(threads):
-    texts = (copy("for i in 0..4001 vector(16) {"), SCATTER.format(1920, 38400))
+    texts = (copy("for i in 0..4001 vector(16) {"), SCATTER.format(480, 9600))
     for plain in map(parse_kernel, texts):
         kernel = share_work(plain, TARGET, Threads(threads, 0))
         assert kernel_parts(kernel) > 1

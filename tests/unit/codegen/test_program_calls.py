@@ -78,8 +78,9 @@ def test_a_shared_kernel_reports_the_op_of_the_call():
 # ---------------------------------------------------------------------------------- arguments
 
 
-def test_a_call_has_an_argument_for_each_parameter():
-    for seed in range(20):
+@pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_call_has_an_argument_for_each_parameter(count):
+    for seed in range(count):
         graph, _ = random_network(np.random.default_rng(seed), dtypes.float32)
         program = program_from(*graph.outputs, updates=graph.updates)
         for call in program.launches:
@@ -140,9 +141,10 @@ def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1]
 
 
-def test_temporaries_that_are_alive_together_do_not_overlap():
+@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.slow)])
+def test_temporaries_that_are_alive_together_do_not_overlap(count):
     compared = 0
-    for seed in range(60):
+    for seed in range(count):
         rng = np.random.default_rng(seed)
         graph, _ = (
             random_network(rng, dtypes.float32)

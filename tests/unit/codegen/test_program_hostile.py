@@ -53,10 +53,14 @@ def _check(text: str) -> None:
             return
 
 
-@settings(max_examples=50)
-@given(st.deferred(lambda: mutants_of(_texts())))
-def test_a_changed_text_is_a_program_or_refused(text):
-    _check(text)
+@pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_changed_text_is_a_program_or_refused(count):
+    @settings(max_examples=count or settings().max_examples)
+    @given(st.deferred(lambda: mutants_of(_texts())))
+    def check(text):
+        _check(text)
+
+    check()
 
 
 @pytest.mark.slow

@@ -211,6 +211,7 @@ def test_r13_27_gradients_in_a_body_by_captures_and_by_the_variable(x, n):
     check_derivatives(y, x, {x: POINT, n: 2}, {x: POINT, n: 0})
 
 
+@pytest.mark.slow
 def test_r13_27_gradients_in_a_body_of_an_inner_loop_and_cond(x, n):
     def body(v: Tensor) -> Tensor:
         inner = repeat(v, n, lambda u: sg.cond(u.sum() > 1.0, lambda: u * x, lambda: sg.sin(u)))
@@ -291,19 +292,19 @@ def wrap(kind: str, x: Tensor, xs: Tensor, n: Tensor) -> Callable[[Map, Tensor],
     return applied
 
 
-KINDS = ("cond", "switch_case", "while_loop", "scan", "function", "tensor_array")
+KINDS = ("cond", "scan", "function", "while_loop", "switch_case", "tensor_array")
 
 
 _NESTINGS = [*product(KINDS, KINDS), ("bounded", "bounded")]
 
 
 # By default each kind is around another one and within another one.
+_AT_ONCE = [*zip(KINDS, (*KINDS[1:], KINDS[0]), strict=True), ("bounded", "bounded")]
+
+
 @pytest.mark.parametrize(
     ("outer", "inner"),
-    [
-        pytest.param(*n, marks=[pytest.mark.slow] if i % 7 > 2 else [])
-        for i, n in enumerate(_NESTINGS)
-    ],
+    [pytest.param(*n, marks=[] if n in _AT_ONCE else [pytest.mark.slow]) for n in _NESTINGS],
 )
 def test_r10_12_r11_14_r13_25_r13_26_r14_1_every_nesting_of_depth_2(outer, inner):
     x = sg.placeholder((2,), "float64", name="x")

@@ -60,6 +60,7 @@ def test_r9_13_what_only_the_gradient_uses(x):
     np.testing.assert_allclose(found[1], expected)
 
 
+@pytest.mark.slow
 def test_r9_13_in_loops_and_branches_in_one_another(x, n):
     def inner(i: Tensor, j: Tensor, v: Tensor) -> Any:
         scaled = v * (1.0 + sg.astype(i, "float64"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symgrad as sg
@@ -52,29 +52,32 @@ def trips_of(relation: str, start: int, step: int, bound: int) -> int | None:
     return trips
 
 
-@given(
-    st.sampled_from(sorted(RELATIONS)),
-    st.integers(-20, 20),
-    st.integers(-7, 7),
-    st.integers(-20, 20),
-    st.sampled_from(["int8", "int32", "int64"]),
-    st.booleans(),
-)
-def test_r14_5_a_counter_beside_a_bound_says_how_often_a_loop_runs(
-    relation, start, step, bound, dtype, is_mirrored
-):
-    trips = trips_of(relation, start, step, bound)
-    limit = sg.constant(bound)
-    test = lambda i: RELATIONS[relation](i, limit)  # noqa: E731 - what a user writes
-    if is_mirrored:
-        mirrored = {"<": sg.greater, "<=": sg.greater_equal, ">": sg.less, ">=": sg.less_equal}
-        test = lambda i: mirrored.get(relation, sg.not_equal)(limit, i)  # noqa: E731
-    body = lambda i: (i + step,)  # noqa: E731
-    if trips is None:
-        with pytest.raises(ValueError, match="only the run could tell"):
-            slots(test, body, sg.constant(start, dtype))
-    else:
-        assert slots(test, body, sg.constant(start, dtype)) == trips
+@pytest.mark.parametrize("count", [40, pytest.param(None, marks=pytest.mark.slow)])
+def test_r14_5_a_counter_beside_a_bound_says_how_often_a_loop_runs(count):
+    @settings(max_examples=count or settings().max_examples)
+    @given(
+        st.sampled_from(sorted(RELATIONS)),
+        st.integers(-20, 20),
+        st.integers(-7, 7),
+        st.integers(-20, 20),
+        st.sampled_from(["int8", "int32", "int64"]),
+        st.booleans(),
+    )
+    def check(relation, start, step, bound, dtype, is_mirrored):
+        trips = trips_of(relation, start, step, bound)
+        limit = sg.constant(bound)
+        test = lambda i: RELATIONS[relation](i, limit)  # noqa: E731 - what a user writes
+        if is_mirrored:
+            mirrored = {"<": sg.greater, "<=": sg.greater_equal, ">": sg.less, ">=": sg.less_equal}
+            test = lambda i: mirrored.get(relation, sg.not_equal)(limit, i)  # noqa: E731
+        body = lambda i: (i + step,)  # noqa: E731
+        if trips is None:
+            with pytest.raises(ValueError, match="only the run could tell"):
+                slots(test, body, sg.constant(start, dtype))
+        else:
+            assert slots(test, body, sg.constant(start, dtype)) == trips
+
+    check()
 
 
 def test_r14_5_an_array_grows_in_a_while_loop_of_known_length():

@@ -24,36 +24,50 @@ from tests.support.strategies import TABLE, graphs, random_graph
 NUMBERS = [d for d in dtypes.ALL if not d.is_bool]
 
 
-@settings(max_examples=60)
-@given(st.sampled_from(NUMBERS).flatmap(lambda dtype: graphs(dtype=dtype)))
-def test_a_graph_reads_back_as_itself_and_computes_the_same(example):
-    graph, inputs = example
-    verify(graph)
-    text = print_graph(graph)
-    again = Graph.parse(text)
-    verify(again)
-    assert structurally_equal(graph, again)
-    assert print_graph(again) == text
-    for variable, copy in zip(graph.variables, again.variables, strict=True):
-        copy.value = variable.value
-    for ours, theirs in zip(evaluate(graph, inputs), evaluate(again, inputs), strict=True):
-        assert [a.tobytes() for a in ours] == [b.tobytes() for b in theirs]
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_graph_reads_back_as_itself_and_computes_the_same(count):
+    @settings(max_examples=count)
+    @given(st.sampled_from(NUMBERS).flatmap(lambda dtype: graphs(dtype=dtype)))
+    def check(example):
+        graph, inputs = example
+        verify(graph)
+        text = print_graph(graph)
+        again = Graph.parse(text)
+        verify(again)
+        assert structurally_equal(graph, again)
+        assert print_graph(again) == text
+        for variable, copy in zip(graph.variables, again.variables, strict=True):
+            copy.value = variable.value
+        for ours, theirs in zip(evaluate(graph, inputs), evaluate(again, inputs), strict=True):
+            assert [a.tobytes() for a in ours] == [b.tobytes() for b in theirs]
+
+    check()
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_the_same_seed_gives_the_same_text(seed):
-    first, _ = random_graph(np.random.default_rng(seed), size=8)
-    second, _ = random_graph(np.random.default_rng(seed), size=8)
-    assert print_graph(first) == print_graph(second)
+@pytest.mark.parametrize("count", [25, pytest.param(None, marks=pytest.mark.slow)])
+def test_the_same_seed_gives_the_same_text(count):
+    @settings(max_examples=count or settings().max_examples)
+    @given(st.integers(0, 2**32 - 1))
+    def check(seed):
+        first, _ = random_graph(np.random.default_rng(seed), size=8)
+        second, _ = random_graph(np.random.default_rng(seed), size=8)
+        assert print_graph(first) == print_graph(second)
+
+    check()
 
 
-@given(graphs(max_size=4), st.data())
-def test_text_with_a_piece_cut_out_is_read_or_refused_and_never_crashes(example, data):
-    text = print_graph(example[0])
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, min(len(text), start + 20)))
-    graph = _parse_or_none(text[:start] + text[end:])
-    assert graph is None or structurally_equal(graph, Graph.parse(print_graph(graph)))
+@pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.slow)])
+def test_text_with_a_piece_cut_out_is_read_or_refused_and_never_crashes(count):
+    @settings(max_examples=count or settings().max_examples)
+    @given(graphs(max_size=4), st.data())
+    def check(example, data):
+        text = print_graph(example[0])
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 20)))
+        graph = _parse_or_none(text[:start] + text[end:])
+        assert graph is None or structurally_equal(graph, Graph.parse(print_graph(graph)))
+
+    check()
 
 
 def _parse_or_none(text: str) -> Graph | None:
@@ -78,7 +92,7 @@ def test_every_row_of_the_table_builds_a_graph_that_runs(row):
 
 
 @pytest.mark.parametrize(
-    "length", [pytest.param(5_000), pytest.param(100_000, marks=pytest.mark.slow)]
+    "length", [pytest.param(1_500), pytest.param(100_000, marks=pytest.mark.slow)]
 )
 def test_a_long_chain_prints_parses_verifies_and_runs_without_recursion(length):
     x = placeholder((2,), name="x")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symgrad.errors import GraphError
@@ -23,9 +23,9 @@ _GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 @cache
-def _texts() -> tuple[str, ...]:
+def _texts(count: int) -> tuple[str, ...]:
     """Return printed graphs: random ones, and those of the golden files, which have blocks."""
-    random = [str(random_graph(np.random.default_rng(seed), size=6)[0]) for seed in range(40)]
+    random = [str(random_graph(np.random.default_rng(seed), size=6)[0]) for seed in range(count)]
     files = "\n".join(path.read_text() for path in sorted(_GOLDEN.glob("*.sg")))
     return (*random, *re.findall(r"^graph @.*?^}", files, re.MULTILINE | re.DOTALL))
 
@@ -46,15 +46,20 @@ def _check(text: str) -> None:
         assert structurally_equal(graph, Graph.parse(str(graph)))
 
 
-@given(st.deferred(lambda: mutants_of(_texts())))
-def test_a_changed_text_is_a_graph_or_refused(text):
-    _check(text)
+@pytest.mark.parametrize("count", [40, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_changed_text_is_a_graph_or_refused(count):
+    @settings(max_examples=count or settings().max_examples)
+    @given(st.deferred(lambda: mutants_of(_texts(12 if count else 40))))
+    def check(text):
+        _check(text)
+
+    check()
 
 
 @pytest.mark.slow
 def test_twenty_thousand_changed_texts_are_graphs_or_refused():
     rng = np.random.default_rng(12)
-    texts = _texts()
+    texts = _texts(40)
     for _ in range(20_000):
         _check(mutant(texts[rng.integers(len(texts))], rng))
 

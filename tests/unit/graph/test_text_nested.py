@@ -254,27 +254,35 @@ def test_every_row_of_control_flow_builds_a_graph_that_runs(row, dtype):
         assert np.isfinite(result).all()
 
 
-@settings(max_examples=25)
-@given(st.sampled_from([dtypes.float32, dtypes.int8]).flatmap(
-    lambda dtype: graphs(dtype=dtype, max_size=4, control=True)
-))  # fmt: skip
-def test_random_branches_and_loops_read_back_and_compute_the_same(example):
-    graph, inputs = example
-    again = _round_trip(graph)
-    for variable, copy in zip(graph.variables, again.variables, strict=True):
-        copy.value = variable.value
-    for ours, theirs in zip(evaluate(graph, inputs), evaluate(again, inputs), strict=True):
-        assert [a.tobytes() for a in ours] == [b.tobytes() for b in theirs]
+@pytest.mark.parametrize("count", [8, pytest.param(25, marks=pytest.mark.slow)])
+def test_random_branches_and_loops_read_back_and_compute_the_same(count):
+    @settings(max_examples=count)
+    @given(st.sampled_from([dtypes.float32, dtypes.int8]).flatmap(
+        lambda dtype: graphs(dtype=dtype, max_size=4, control=True)
+    ))  # fmt: skip
+    def check(example):
+        graph, inputs = example
+        again = _round_trip(graph)
+        for variable, copy in zip(graph.variables, again.variables, strict=True):
+            copy.value = variable.value
+        for ours, theirs in zip(evaluate(graph, inputs), evaluate(again, inputs), strict=True):
+            assert [a.tobytes() for a in ours] == [b.tobytes() for b in theirs]
+
+    check()
 
 
-@settings(max_examples=60)
-@given(graphs(max_size=2, control=True), st.data())
-def test_text_with_a_piece_cut_out_is_read_or_refused_and_never_crashes(example, data):
-    text = print_graph(example[0])
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, min(len(text), start + 20)))
-    try:
-        graph = Graph.parse(text[:start] + text[end:])
-    except GraphError:
-        return
-    assert structurally_equal(graph, Graph.parse(print_graph(graph)))
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_text_with_a_piece_cut_out_is_read_or_refused_and_never_crashes(count):
+    @settings(max_examples=count)
+    @given(graphs(max_size=2, control=True), st.data())
+    def check(example, data):
+        text = print_graph(example[0])
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 20)))
+        try:
+            graph = Graph.parse(text[:start] + text[end:])
+        except GraphError:
+            return
+        assert structurally_equal(graph, Graph.parse(print_graph(graph)))
+
+    check()

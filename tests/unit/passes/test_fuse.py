@@ -250,16 +250,21 @@ def test_a_reshape_that_merges_axes_reads_memory():
 # ------------------------------------------------------------------------------------ in general
 
 
+some_programs = pytest.mark.parametrize("count", [8, pytest.param(30, marks=pytest.mark.slow)])
+
+
 @cache
-def all_programs() -> list[Graph]:
+def programs(count: int) -> list[Graph]:
+    seeds = range(count)
     found = [
-        random_graph(np.random.default_rng(n), dtype=dtypes.float32, size=24)[0] for n in range(30)
+        random_graph(np.random.default_rng(n), dtype=dtypes.float32, size=24)[0] for n in seeds
     ]
-    return found + [random_network(np.random.default_rng(n), dtypes.float32)[0] for n in range(30)]
+    return found + [random_network(np.random.default_rng(n), dtypes.float32)[0] for n in seeds]
 
 
-def test_every_tensor_in_memory_is_written_by_one_group_before_it_is_read():
-    for graph in all_programs():
+@some_programs
+def test_every_tensor_in_memory_is_written_by_one_group_before_it_is_read(count):
+    for graph in programs(count):
         partition = fuse(graph)
         leaves = {n.output for n in graph.nodes if n.definition.is_leaf}
         written: set[Tensor] = set()
@@ -271,14 +276,16 @@ def test_every_tensor_in_memory_is_written_by_one_group_before_it_is_read():
             assert partition.stored(root) in written
 
 
-def test_every_kernel_is_well_formed():
-    for graph in all_programs():
+@some_programs
+def test_every_kernel_is_well_formed(count):
+    for graph in programs(count):
         for lowered in lowered_from(*graph.outputs, updates=graph.updates):
             verify_kernel(lowered.kernel)
 
 
-def test_a_group_is_in_the_order_in_which_it_can_be_computed():
-    for graph in all_programs():
+@some_programs
+def test_a_group_is_in_the_order_in_which_it_can_be_computed(count):
+    for graph in programs(count):
         for group in fuse(graph).groups:
             seen: set[Node] = set()
             for node in group.nodes:

@@ -18,9 +18,9 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
-from tests.support.case import draw, placeholders
+from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
-from tests.support.control_programs import arrays, gradient, run, value
+from tests.support.control_programs import arrays, gradient, run, run_step, value
 from tests.support.together import together
 
 POINT = np.array([0.9, -0.8, 1.1])
@@ -63,8 +63,9 @@ def check_jacobian(y: Tensor, x: Tensor, *givens: Mapping[Tensor, Any]) -> None:
     total = (y * y).sum()
     (hessian,) = sg.hessians(total, x)
     outputs = [sg.jacobian(y, x), wide, tall, hessian]
+    step = sg.compile(list(givens[0]), outputs, opt_level=1)
     for given in givens:
-        found = run(outputs, given)
+        found = run_step(step, outputs, given)
         expected = differences(y, x, given)
         flat = expected.reshape(-1, *x.shape)
         np.testing.assert_allclose(found[0], expected, rtol=1e-6, atol=1e-8)
@@ -84,8 +85,25 @@ def all_ops(graph: Graph) -> set[str]:
     return found
 
 
-@together("case", SMOOTH, ids=lambda case: case.name, at_once=10)
+# Others that are computed like these are among the rows of the regular run.
+COSTLY = (
+    "conv2d", "conv2d_strided", "conv2d_wide", "conv2d_nchw_grouped", "conv3d", "lstm_cell",
+    "beta_density",
+)  # fmt: skip
+
+
+@together("case", [c for c in SMOOTH if c.name not in COSTLY], ids=lambda c: c.name, at_once=10)
 def test_the_jacobian_of_every_op_agrees_with_differences(case):
+    check_case(case)
+
+
+@pytest.mark.slow
+@together("case", [c for c in SMOOTH if c.name in COSTLY], ids=lambda c: c.name, at_once=10)
+def test_the_jacobian_of_costly_ops_agrees_with_differences(case):
+    check_case(case)
+
+
+def check_case(case: Case) -> None:
     xs = placeholders(case, dtypes.float64)
     given = dict(zip(xs, draw(case, dtypes.float64), strict=True))
     y = case.build(*xs)
@@ -179,8 +197,14 @@ def test_a_jacobian_passes_branches(x, n):
     check_jacobian(y, x, *({x: POINT, n: taken} for taken in range(3)))
 
 
-@pytest.mark.parametrize("bound", [pytest.param(None, marks=pytest.mark.slow), 4])
-def test_a_jacobian_passes_loops(x, n, bound):
+@pytest.mark.parametrize(
+    ("bound", "by"),
+    [
+        (4, "x"),
+        *(pytest.param(*p, marks=pytest.mark.slow) for p in [(4, "w"), (None, "x"), (None, "w")]),
+    ],
+)
+def test_a_jacobian_passes_loops(x, n, bound, by):
     w = sg.placeholder((3, 3), "float64")
     y = sg.while_loop(
         lambda i, _v: i < n,
@@ -190,8 +214,10 @@ def test_a_jacobian_passes_loops(x, n, bound):
     )[1]
     matrix = np.linspace(-0.5, 0.7, 9).reshape(3, 3)
     givens = [{x: POINT, w: matrix, n: trips} for trips in (0, 1, 3)]
-    check_jacobian(y, x, *givens)
-    check_jacobian(y, w, givens[2])
+    if by == "x":
+        check_jacobian(y, x, *givens)
+    else:
+        check_jacobian(y, w, givens[2])
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -267,8 +293,9 @@ def test_r15_4_a_hessian_times_a_vector_is_their_product(x, n):
     total = (y * y[::-1]).sum()
     vector = np.array([0.3, 1.0, -0.7])
     outputs = [sg.hessians(total, x)[0], sg.hvp(total, x, vector)[0]]
+    step = sg.compile([x, n], outputs, opt_level=1)
     for trips in (0, 1, 4):
-        hessian, product = run(outputs, {x: POINT, n: trips})
+        hessian, product = run_step(step, outputs, {x: POINT, n: trips})
         np.testing.assert_allclose(hessian, hessian.T, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(product, hessian @ vector, rtol=1e-10, atol=1e-12)
 

@@ -226,7 +226,9 @@ def _taken_by_stages(stages: Sequence[Sequence[_Line]], at: float) -> Jet | None
         return None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(16), *(pytest.param(n, marks=pytest.mark.slow) for n in range(16, 60))]
+)
 def test_ways_that_fork_under_where(seed):
     rng = np.random.default_rng(seed)
     stages = [random_lines(rng, 2, int(rng.integers(3, 9))) for _ in range(2)]

@@ -46,11 +46,15 @@ def partition() -> Partition:
     return fuse(Graph.parse(TEXT))
 
 
-@given(graphs(max_size=30))
-@settings(max_examples=100)
-def test_partitions_of_random_programs_are_well_formed(drawn):
-    for program in (drawn[0], optimize(drawn[0])):
-        verify_partition(fuse(program))
+@pytest.mark.parametrize("count", [25, pytest.param(100, marks=pytest.mark.slow)])
+def test_partitions_of_random_programs_are_well_formed(count):
+    @settings(max_examples=count)
+    @given(graphs(max_size=30))
+    def check(drawn):
+        for program in (drawn[0], optimize(drawn[0])):
+            verify_partition(fuse(program))
+
+    check()
 
 
 @given(graphs(dtype=dtypes.int32, max_size=30))
@@ -80,10 +84,14 @@ def many_updates(seed: int) -> Graph:
     return Graph(tensors[-1], [places], updates)
 
 
-@given(st.integers(0, 2**32 - 1))
-@settings(max_examples=200)
-def test_updates_in_place_wait_for_all_who_read_or_can_fail(seed):
-    verify_partition(fuse(many_updates(seed)))
+@pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.slow)])
+def test_updates_in_place_wait_for_all_who_read_or_can_fail(count):
+    @settings(max_examples=count)
+    @given(st.integers(0, 2**32 - 1))
+    def check(seed):
+        verify_partition(fuse(many_updates(seed)))
+
+    check()
 
 
 def test_many_updates_are_in_place_and_many_are_not():

@@ -194,27 +194,35 @@ def results(program: Graph, arrays: list[Array], states: list[State]) -> list[Ar
     return [*outputs, *(values.get(state, state.array) for state in states)]
 
 
-@given(graphs(max_size=20, smooth=True))
-@settings(max_examples=40)
-def test_what_a_program_computes_stays_the_same(drawn):
-    program, arrays = drawn
-    states = [variable.state for variable in program.variables]
-    wanted = results(program, arrays, states)
-    found = results(optimize(program), arrays, states)
-    for a, b in zip(wanted, found, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
-
-
-@given(graphs(dtype=dtypes.int32, max_size=20))
-@settings(max_examples=40)
-def test_programs_over_integers_stay_the_same_bit_for_bit(drawn):
-    program, arrays = drawn
-    states = [variable.state for variable in program.variables]
-    wanted = results(program, arrays, states)
-    for options in (Options(), Options(fast_math=True)):
-        found = results(optimize(program, options=options), arrays, states)
+@pytest.mark.parametrize("count", [15, pytest.param(40, marks=pytest.mark.slow)])
+def test_what_a_program_computes_stays_the_same(count):
+    @settings(max_examples=count)
+    @given(graphs(max_size=20, smooth=True))
+    def check(drawn):
+        program, arrays = drawn
+        states = [variable.state for variable in program.variables]
+        wanted = results(program, arrays, states)
+        found = results(optimize(program), arrays, states)
         for a, b in zip(wanted, found, strict=True):
-            np.testing.assert_array_equal(b, a)
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
+
+    check()
+
+
+@pytest.mark.parametrize("count", [15, pytest.param(40, marks=pytest.mark.slow)])
+def test_programs_over_integers_stay_the_same_bit_for_bit(count):
+    @settings(max_examples=count)
+    @given(graphs(dtype=dtypes.int32, max_size=20))
+    def check(drawn):
+        program, arrays = drawn
+        states = [variable.state for variable in program.variables]
+        wanted = results(program, arrays, states)
+        for options in (Options(), Options(fast_math=True)):
+            found = results(optimize(program, options=options), arrays, states)
+            for a, b in zip(wanted, found, strict=True):
+                np.testing.assert_array_equal(b, a)
+
+    check()
 
 
 @given(graphs(max_size=20))

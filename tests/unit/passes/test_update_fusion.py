@@ -22,7 +22,7 @@ from symgrad.optim import SGD, Adam
 from symgrad.optim.optimizer import Optimizer
 from symgrad.passes.fusion import fuse as fuse_module
 from symgrad.runtime.function import Step, compile
-from tests.support.floors import compile_for, run_everywhere, run_native
+from tests.support.floors import compile_for, program_for, run_everywhere, run_native
 
 RNG = np.random.default_rng(0)
 
@@ -75,6 +75,10 @@ def normalized() -> Tensor:
 
 
 MODELS = (perceptron, windows, heads, transposed, in_another_shape, normalized)
+# Three layers take longer than all others.
+every_model = pytest.mark.parametrize(
+    "model", [pytest.param(perceptron, marks=pytest.mark.slow), *MODELS[1:]]
+)
 
 
 def training(loss: Tensor, updates: Sequence[Update]) -> Step:
@@ -82,8 +86,15 @@ def training(loss: Tensor, updates: Sequence[Update]) -> Step:
     return compile([X], loss, updates=updates, opt_level=0)
 
 
-@pytest.mark.parametrize("rule", OPTIMIZERS)
-@pytest.mark.parametrize("model", MODELS)
+# By default every second rule for each model.
+@pytest.mark.parametrize(
+    ("model", "rule"),
+    [
+        pytest.param(model, rule, marks=[pytest.mark.slow] if (i + j) % 2 else [])
+        for i, model in enumerate(MODELS)
+        for j, rule in enumerate(OPTIMIZERS)
+    ],
+)
 def test_no_gradient_is_in_memory(model, rule):
     loss = model()
     updates = OPTIMIZERS[rule]().minimize(loss)
@@ -93,7 +104,7 @@ def test_no_gradient_is_in_memory(model, rule):
     assert step.executable.partition.in_place == set(step.executable.partition.graph.updates)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every_model
 def test_a_decay_of_weights_is_part_of_the_kernel_too(model):
     loss = model()
     variables = [u.variable for u in SGD(1.0).minimize(loss)]
@@ -118,7 +129,7 @@ def test_a_step_is_right_on_all_floors(model, rule):
     assert different is None, different
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every_model
 def test_fused_and_apart_give_the_same(model, monkeypatch):
     loss = model()
     graph = Graph([loss], [X], Adam().minimize(loss))
@@ -237,6 +248,6 @@ def _blocking(sizes: tuple[int, int, int]) -> Blocking:
     a, b = sg.placeholder((terms, rows)), sg.placeholder((terms, columns))
     w = sg.variable(np.ones((rows, columns), np.float32))
     graph = Graph([], [a, b], [Update(w, w - sg.einsum("ki,kj->ij", a, b))])
-    (kernel,) = compile_for(graph).program.kernels
+    (kernel,) = program_for(graph).kernels
     (product,) = (s for s in kernel.body if isinstance(s, Product))
     return product.blocking

@@ -197,7 +197,7 @@ def test_an_entry_of_another_dtype_is_refused(tmp_path: Path) -> None:
     assert are_untouched([a, b, n])
 
 
-@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_flip_of_a_bit_goes_unnoticed(tmp_path: Path, stride: int) -> None:
     """Whatever bit of a file is wrong: an error and nothing loaded, or all the right values."""
     path, variables = saved(tmp_path)
@@ -292,7 +292,7 @@ FORKING = """
 """
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path: Path, kills: int) -> None:
     """Kill a process again and again, anywhere in its saves: the file is always of one save."""
     path = tmp_path / "x"

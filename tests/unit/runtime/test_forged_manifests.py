@@ -72,7 +72,7 @@ _VALUES: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_forged_manifest_is_taken_for_that_of_the_library(stride, exported, tmp_path):
     path = tmp_path / "net"
     shutil.copy(exported.with_suffix(".so"), path.with_suffix(".so"))

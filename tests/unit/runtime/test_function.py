@@ -297,8 +297,17 @@ def training_step(**options: Any) -> tuple[sg.Variable, function.Step]:
     return w, sg.compile([x], loss, [(w, w - 0.5 * g)], **options)
 
 
-@pytest.mark.parametrize("fast_math", [False, True])
-@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize(
+    ("target", "fast_math"),
+    [
+        ("native", False),
+        ("x86-64-v3", True),
+        pytest.param("native", True, marks=pytest.mark.slow),
+        pytest.param("x86-64-v3", False, marks=pytest.mark.slow),
+        pytest.param("x86-64", False, marks=pytest.mark.slow),
+        pytest.param("x86-64", True, marks=pytest.mark.slow),
+    ],
+)
 def test_all_levels_agree(target, fast_math):
     x = np.linspace(-2, 2, 15, dtype=F32).reshape(5, 3)
     found = []

@@ -133,11 +133,10 @@ assert step(*{short}) == first and v.value != state[0] and w.value[0] == state[1
 """
 
 
-_AT_ONCE = ("plain", "recorded on a tape")
-_LATER = [pytest.param(name, marks=pytest.mark.slow) for name in LOOPS if name not in _AT_ONCE]
+_LATER = [pytest.param(name, marks=pytest.mark.slow) for name in LOOPS if name != "plain"]
 
 
-@pytest.mark.parametrize("name", [*_AT_ONCE, *_LATER])
+@pytest.mark.parametrize("name", ["plain", *_LATER])
 def test_a_loop_ends_and_leaves_the_state_as_it_was(name, tmp_path):
     loop, inputs, forever, short = LOOPS[name]
     source = _LOOP.format(loop=loop, inputs=inputs, forever=forever, short=short)
