@@ -20,11 +20,10 @@ Undefined: Final = _Undefined()
 
 
 class Type:
-    """A type; `intrinsic_name` is how overloaded intrinsics are named for it."""
+    """A type; `zero` is the text of a constant of it that is given as None."""
 
     __slots__ = ("text",)
     zero = "zeroinitializer"
-    intrinsic_name = ""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -69,10 +68,6 @@ class IntType(Type):
         super().__init__(f"i{width}")
         self.width = width
 
-    @property
-    def intrinsic_name(self) -> str:  # type: ignore[override]
-        return self.text
-
     def literal(self, value: Any) -> str:
         return str(int(value)) if self.width > 1 else ("true" if value else "false")
 
@@ -82,7 +77,6 @@ class FloatType(Type):
 
     __slots__ = ()
     zero = "0.0"
-    intrinsic_name = "f32"
 
     def __init__(self) -> None:
         super().__init__("float")
@@ -97,7 +91,6 @@ class DoubleType(Type):
 
     __slots__ = ()
     zero = "0.0"
-    intrinsic_name = "f64"
 
     def __init__(self) -> None:
         super().__init__("double")
@@ -116,7 +109,6 @@ class HalfType(Type):
 
     __slots__ = ()
     zero = "0.0"
-    intrinsic_name = "f16"
 
     def __init__(self) -> None:
         super().__init__("half")
@@ -131,7 +123,6 @@ class PointerType(Type):
 
     __slots__ = ("pointee",)
     zero = "null"
-    intrinsic_name = "p0"
 
     def __init__(self, pointee: FunctionType | None = None) -> None:
         super().__init__("ptr")

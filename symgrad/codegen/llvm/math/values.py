@@ -16,11 +16,14 @@ from symgrad.codegen import ir
 Chosen = TypeVar("Chosen", "Real", "Word", "LaneMask")
 
 
+_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
 def type_suffix(kind: ir.Type) -> str:
     """Return the name LLVM gives `kind` in an overloaded intrinsic: f32, v8f64, i1."""
     if isinstance(kind, ir.VectorType):
         return f"v{kind.count}{type_suffix(kind.element)}"
-    return str(kind.intrinsic_name)
+    return _SUFFIXES.get(kind.text, kind.text)
 
 
 def call_intrinsic(
