@@ -73,6 +73,15 @@ VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
 
+# Channels and filters from which a convolution transposes operands whose channels come first.
+LEAST_CHANNELS_LAST = 16
+# A transpose is done in tiles: so many elements across the rows of a buffer, a vector, since rows
+# of a power of two share few sets of the L1 cache, and so many of the other axis.
+TILE_OF_TRANSPOSE = 16
+ROWS_OF_TRANSPOSE = 64
+FEW_SETS = 4  # one set in so many: lines that share them push each other out
+LEAST_TRANSPOSED = 48  # elements across rows: fewer stay in the second-level cache
+
 # --------------------------------------------------------------------------------- size of code
 
 MOST_INTERLEAVED_FLOPS = 4096  # of all vectors together

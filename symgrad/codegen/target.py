@@ -6,6 +6,7 @@ name, and none assumes a vector width.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -53,6 +54,14 @@ class MemoryHierarchy:
             2 * self.shared_bytes,
             32 * self.shared_bytes,
         )
+
+    def lines_kept(self, step: int) -> int:
+        """Return how many lines that lie `step` bytes apart the first-level cache keeps.
+
+        Its sets are chosen by the address: steps of a power of two use few of them.
+        """
+        sets = self.l1_bytes // (self.line_bytes * self.l1_ways)
+        return sets // math.gcd(sets, step // self.line_bytes) * self.l1_ways
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from symgrad.nn.attention import scaled_dot_product_attention as scaled_dot_prod
 from symgrad.nn.batch_norm import batch_norm as batch_norm
 from symgrad.nn.class_losses import cross_entropy as cross_entropy
 from symgrad.nn.class_losses import multi_margin as multi_margin
+from symgrad.nn.class_losses import multilabel_margin as multilabel_margin
 from symgrad.nn.class_losses import nll as nll
 from symgrad.nn.convolution import conv as conv
 from symgrad.nn.convolution import conv1d as conv1d
@@ -64,6 +65,7 @@ from symgrad.nn.metrics import top_k_accuracy as top_k_accuracy
 from symgrad.nn.norms import group_norm as group_norm
 from symgrad.nn.norms import instance_norm as instance_norm
 from symgrad.nn.norms import layer_norm as layer_norm
+from symgrad.nn.norms import local_response_norm as local_response_norm
 from symgrad.nn.norms import normalize as normalize
 from symgrad.nn.norms import rms_norm as rms_norm
 from symgrad.nn.norms import standardize as standardize
@@ -79,6 +81,7 @@ from symgrad.nn.piecewise import threshold as threshold
 from symgrad.nn.pooling import adaptive_avg_pool as adaptive_avg_pool
 from symgrad.nn.pooling import adaptive_max_pool as adaptive_max_pool
 from symgrad.nn.pooling import avg_pool as avg_pool
+from symgrad.nn.pooling import lp_pool as lp_pool
 from symgrad.nn.pooling import max_pool as max_pool
 from symgrad.nn.recurrent import gru as gru
 from symgrad.nn.recurrent import gru_cell as gru_cell
@@ -93,6 +96,7 @@ from symgrad.nn.row_losses import cosine_distance as cosine_distance
 from symgrad.nn.row_losses import cosine_embedding as cosine_embedding
 from symgrad.nn.row_losses import cosine_similarity as cosine_similarity
 from symgrad.nn.row_losses import multilabel_soft_margin as multilabel_soft_margin
+from symgrad.nn.row_losses import pairwise_distance as pairwise_distance
 from symgrad.nn.row_losses import triplet as triplet
 from symgrad.nn.smooth import celu as celu
 from symgrad.nn.smooth import log1mexp as log1mexp

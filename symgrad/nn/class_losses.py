@@ -12,7 +12,15 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, isinf, multiply, negative, subtract
-from symgrad.graph.ops.comparison import equal, less, logical_and, not_equal, where
+from symgrad.graph.ops.comparison import (
+    equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    not_equal,
+    where,
+)
 from symgrad.graph.ops.conversion import size_of, stop_gradient
 from symgrad.graph.ops.elementwise import (
     broadcast_target,
@@ -22,15 +30,24 @@ from symgrad.graph.ops.elementwise import (
     float_operand,
 )
 from symgrad.graph.ops.gathering import gather, iota
-from symgrad.graph.ops.indexing import as_int64
-from symgrad.graph.ops.picking import pick
+from symgrad.graph.ops.indexing import as_int64, take_along_axis
+from symgrad.graph.ops.picking import checked_index, pick
+from symgrad.graph.ops.reduction import any as any_of
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean
+from symgrad.graph.ops.reduction import min as min_over
 from symgrad.graph.ops.reduction import sum as sum_over
-from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape, squeeze
+from symgrad.graph.ops.structure import (
+    accumulator_dtype,
+    broadcast_to,
+    expand_dims,
+    reshape,
+    squeeze,
+)
 from symgrad.graph.ops.transcendental import exp, log, pow
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import public
+from symgrad.nn.operand_shapes import shaped
 from symgrad.nn.reductions import Reduction, reduced
 
 
@@ -206,6 +223,67 @@ def multi_margin(
     losses = mean(pow(where(is_met, 0, missing), p), -1)
     of_label = _of_labels(of_class, labels, losses)
     return reduced(op, losses if of_label is None else multiply(losses, of_label), reduction)
+
+
+@public()
+def multilabel_margin(
+    x: Any, targets: Any, axis: int = -1, *, reduction: Reduction = "mean"
+) -> Tensor:
+    """Multi-label margin loss: hinges between classes that an example has and those it has not.
+
+    It is the sum of `max(0, 1 - x[y] + x[j])` over all classes y that are listed and all j that are
+    not, divided by the number of classes. The integer `targets` list the classes of an example
+    along `axis`, from the front; the first -1 ends the list, and what is behind it does not count.
+    The other axes are those of `x`. A list may be shorter than there are classes; a class listed
+    twice counts twice as y. An example of no class, or of all, has loss 0.
+
+    >>> sg.run(sg.nn.multilabel_margin(sg.constant([[0.1, 0.2, 0.4, 0.8]]), [[3, 0, -1, 1]]))
+    array(0.85, dtype=float32)
+
+    Of the dtype of `x`, integers become float32, and a 16-bit float is rounded once. The gradient
+    of a hinge is 1 where it is positive; where it is just 0 it is 0, as in PyTorch, whose formula
+    this is. A nan among the scores that are compared is the loss. The gradient has an
+    array of each target beside each class in memory: short lists take less.
+
+    Raises `DTypeError` for targets that are no integers, `ShapeError` if they do not have the axes
+    of `x` or no room for a class, and `IndexOutOfRangeError` when the program runs for a target
+    that is neither a class nor -1, behind the end of a list too.
+    """
+    op = "multilabel_margin"
+    scores, classes = float_operand(x), as_tensor(targets)
+    axis = normalize_axis(op, axis, scores.ndim)
+    rows = cast(moveaxis(scores, axis, -1), accumulator_dtype(scores.dtype))
+    labels, is_listed = _listed(op, classes, scores, axis)
+    own = expand_dims(take_along_axis(rows, labels, axis=-1), axis=-1)
+    pairs = (*labels.shape, rows.shape[-1])
+    is_same = equal(expand_dims(labels, axis=-1), iota(pairs, len(pairs) - 1))
+    is_listed = expand_dims(is_listed, axis=-1)
+    is_target = any_of(logical_and(is_listed, is_same), -2, keepdims=True)
+    missing = add(subtract(expand_dims(rows, axis=-2), own), 1)
+    is_compared = logical_and(is_listed, logical_not(is_target))
+    is_counted = logical_and(is_compared, logical_not(less_equal(missing, 0)))
+    total = sum_over(where(is_counted, missing, 0), (-2, -1))
+    losses = divide(total, size_of(rows.shape[-1], rows.dtype))
+    return cast(reduced(op, losses, reduction), scores.dtype)
+
+
+def _listed(op: str, targets: Tensor, scores: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Return lists of classes along the last axis, and which of these are before the first -1."""
+    if not targets.dtype.is_integer:
+        raise DTypeError(op, f"targets: {targets.type} are no classes", source=user_source())
+    if targets.ndim != scores.ndim:
+        problem = f"targets: {targets.type} have not the axes of x: {scores.type}"
+        raise ShapeError(op, problem, source=user_source())
+    count = targets.shape[axis]
+    if count == 0:
+        problem = f"targets: {targets.type} have no room for a class in axis {axis}"
+        raise ShapeError(op, problem, source=user_source())
+    shape = (*scores.shape[:axis], count, *scores.shape[axis + 1 :])
+    lists = moveaxis(shaped(op, "targets", as_int64(targets), "lists of x", shape), axis, -1)
+    is_end = equal(lists, -1)
+    place = iota(lists.shape, lists.ndim - 1)
+    end = min_over(where(is_end, place, count), -1, keepdims=True)
+    return checked_index(where(is_end, 0, lists), scores.shape[axis]), less(place, end)
 
 
 def class_weights(op: str, weights: Any, scores: Tensor, axis: int) -> Tensor | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from symgrad.cost_model import LEAST_CHANNELS_LAST
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, promote_operands
@@ -15,13 +16,14 @@ from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.convolution import conv_general
 from symgrad.graph.ops.elementwise import filled, float_operand
 from symgrad.graph.ops.slicing import place, slice_axes
-from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.structure import permute_dims, reshape
 from symgrad.graph.ops.unfolding import span_of
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 from symgrad.nn.spatial import (
     Ints,
     Layout,
+    PaddedWindows,
     Padding,
     axes_of_space,
     explicit_pads,
@@ -154,10 +156,24 @@ def _conv(
     filters = kernel.shape[-1 if layout == "NHWC" else 0]
     if isinstance(filters, int) and filters % groups:
         _refuse_channels(op, x, kernel, f"{filters} filters do not divide into {groups} groups")
-    windows = windows_of(
-        op, x, window, strides=strides, padding=padding, dilation=dilation, layout=layout
-    )
-    result = conv_general(
+    settings = {"strides": strides, "padding": padding, "dilation": dilation}
+    windows = windows_of(op, x, window, **settings, layout=layout)
+    if layout == "NHWC" or groups > 1 or not _are_many(channels, filters):
+        return _with_bias(op, _convolved(x, kernel, windows, groups, layout), bias, layout)
+    # What is elementwise around a convolution reads through these permutations and needs no copy:
+    # a network of such layers runs with its channels last, which products are faster with.
+    after = range(2, x.ndim)
+    x, kernel = permute_dims(x, (0, *after, 1)), permute_dims(kernel, (*after, 1, 0))
+    windows = windows_of(op, x, window, **settings, layout="NHWC")
+    y = _convolved(x, kernel, windows, groups, "NHWC")
+    y = permute_dims(y, (0, x.ndim - 1, *range(1, x.ndim - 1)))
+    return _with_bias(op, y, bias, layout)
+
+
+def _convolved(
+    x: Tensor, kernel: Tensor, windows: PaddedWindows, groups: int, layout: Layout
+) -> Tensor:
+    return conv_general(
         windows.padded(x),
         kernel,
         strides=windows.strides,
@@ -165,7 +181,11 @@ def _conv(
         groups=groups,
         layout=layout,
     )
-    return _with_bias(op, result, bias, layout)
+
+
+def _are_many(*counts: Dim) -> bool:
+    """Return whether so many channels and filters are better side by side."""
+    return all(isinstance(count, int) and count >= LEAST_CHANNELS_LAST for count in counts)
 
 
 def _floats(op: str, x: Any, kernel: Any) -> tuple[Tensor, Tensor]:

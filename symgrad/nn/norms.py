@@ -1,4 +1,4 @@
-"""Normalisation layers: layer, RMS, group and instance norm, and rows of length 1.
+"""Normalisation layers: layer, RMS, group, instance and local response norm, rows of length 1.
 
 Each is computed in float32 for 16-bit floats, and in the dtype of `x` for others, whatever that of
 its parameters, and rounded once to the dtype of `x`. Batch norm, which has a state, is in
@@ -18,8 +18,10 @@ from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.reduction import any_zero
 from symgrad.graph.ops.reduction import mean as mean_over
 from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
-from symgrad.graph.ops.transcendental import rsqrt
+from symgrad.graph.ops.transcendental import pow, rsqrt
+from symgrad.graph.ops.unfolding import unfold_axes
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import divide as divide_size
 from symgrad.graph.types import Shape
@@ -201,6 +203,51 @@ def instance_norm(
     )
     normal = _normal(wide, spatial_axes("instance_norm", x, layout), epsilon)
     return cast(scaled(normal, factor, offset), x.dtype)
+
+
+@public()
+def local_response_norm(
+    x: Any,
+    size: int,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    k: float = 1.0,
+    *,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Local response normalization (LRN): `x / (k + alpha * mean(x**2)) ** beta` across channels.
+
+    The mean is over `size` neighbouring channels of the same position: `size // 2` before a
+    channel, itself, and `(size - 1) // 2` after it. What is beyond the first and the last channel
+    counts as zeros, so all means divide by `size`. `x` is (batch, *spatial, channels), with
+    `layout="NCHW"` (batch, channels, *spatial), with any number of spatial axes. The result has the
+    shape and dtype of `x`, integers become float32. Squares must not overflow.
+
+    The formula of the paper has the sum where this has the mean, as PyTorch does: its `alpha` is
+    `alpha / size` here. The gradient is finite wherever `k + alpha * mean` is positive; with `k`
+    of 0 a neighbourhood of zeros is nan.
+
+    Raises `ShapeError` without a batch and channels, `GraphError` for a size below 1 or another
+    layout, `DTypeError` for a size that is no int.
+
+    A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural
+    networks", 2012.
+
+    >>> sg.run(sg.nn.local_response_norm([[1.0, 2.0, 4.0]], 2, alpha=2.0, beta=1.0, k=0.0))
+    array([[1. , 0.4, 0.2]], dtype=float32)
+    """
+    x = float_operand(x)
+    channels = channel_axis("local_response_norm", x, layout)
+    size = check_count("local_response_norm", "size", size)
+    wide = cast(x, accumulator_dtype(x.dtype))
+    if any_zero(x.type, (channels,)):
+        return cast(wide, x.dtype)
+    shape, low = list(x.shape), [0] * x.ndim
+    shape[channels], low[channels] = x.shape[channels] + (size - 1), size // 2
+    squares = place(multiply(wide, wide), tuple(shape), tuple(low), (1,) * x.ndim)
+    near = sum_over(unfold_axes(squares, (channels,), (size,), (1,), (1,)), -1)
+    scale = add(multiply(near, alpha / size), k)
+    return cast(multiply(wide, pow(scale, -beta)), x.dtype)
 
 
 @public()

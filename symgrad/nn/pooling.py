@@ -1,4 +1,4 @@
-"""Pooling layers: max and average pooling, and those whose windows adapt to a size.
+"""Pooling layers: max, average and Lp pooling, and those whose windows adapt to a size.
 
 Windows are views. A layer reads the elements of each where they are, and its gradient adds to them
 where they are: no array of windows is in memory. What gives one to a user is in `unfolding`.
@@ -6,12 +6,21 @@ where they are: no array of windows is in memory. What gives one to a user is in
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.graph.ops.arithmetic import add, divide, floor_divide, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import (
+    abs,
+    add,
+    divide,
+    floor_divide,
+    minimum,
+    multiply,
+    subtract,
+)
 from symgrad.graph.ops.comparison import greater_equal, less, logical_and
 from symgrad.graph.ops.contraction import LABELS, contract
 from symgrad.graph.ops.elementwise import float_operand
@@ -23,6 +32,7 @@ from symgrad.graph.ops.window_maxima import first_max
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 from symgrad.graph.sizes import divide as divide_size
+from symgrad.nn.powers import check_power, power, root
 from symgrad.nn.spatial import Layout, PaddedWindows, Padding, axes_of_space, per_axis, windows_of
 from symgrad.nn.unfolding import unfolded
 
@@ -87,8 +97,7 @@ def avg_pool(
     """
     x = float_operand(x)
     windows = _pooled("avg_pool", x, window, strides, padding, dilation, layout)
-    wide = cast(x, accumulator_dtype(x.dtype))
-    total = reduce_sum(unfolded(windows.padded(wide), windows), _last(windows, x.ndim))
+    total = _sums(cast(x, accumulator_dtype(x.dtype)), windows)
     count: Any = 1
     for place, axis in enumerate(windows.axes):
         size = windows.window[place]
@@ -100,6 +109,55 @@ def avg_pool(
             else multiply(count, each)
         )
     return cast(divide(total, count), x.dtype)
+
+
+@public()
+def lp_pool(
+    x: Any,
+    p: float,
+    window: Any,
+    *,
+    strides: Any = None,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    layout: Layout = "NHWC",
+) -> Tensor:
+    """Lp pooling, power-average pooling: `sum(x**p) ** (1 / p)` of each window of space.
+
+    `p` is a positive number; for 1 it is the sum, for infinity the greatest absolute value. The
+    other arguments and shapes are those of `max_pool`; padding is zeros, which add nothing. As in
+    PyTorch, `x` has its sign: an odd `p` can give a negative sum, whose root is nan but for `p` 1,
+    and so is the power of what is negative for a `p` that is no integer; `sg.abs(x)` has a root
+    for every `p`. The result has the dtype of `x`, integers become float32, and a 16-bit float is
+    rounded once. Powers must not overflow.
+
+        >>> x = sg.constant([[[3.0], [4.0], [0.0], [2.0]]])
+        >>> sg.run(sg.nn.lp_pool(x, 2, 2))[0, :, 0]
+        array([5., 2.], dtype=float32)
+
+    The gradient to an element is that to each window it is in times `(x / result) ** (p - 1)`. It
+    is 0 where the sum is 0, and to an element of 0 for a `p` below 1, where PyTorch's is infinite
+    or nan. For infinity it goes to the first of equals.
+
+    Raises `ShapeError` for windows, strides or padding that do not fit `x`, `GraphError` for a `p`
+    that is not positive, `DTypeError` for one that is no number.
+
+    P. Sermanet, S. Chintala, Y. LeCun, "Convolutional neural networks applied to house numbers
+    digit classification", 2012.
+    """
+    x = float_operand(x)
+    exponent = check_power("lp_pool", p)
+    windows = _pooled("lp_pool", x, window, strides, padding, dilation, layout)
+    if math.isinf(exponent):
+        return first_max(unfolded(windows.padded(abs(x)), windows), _last(windows, x.ndim))
+    # The powers are padded, not `x`: of what is padding no power is computed.
+    powers = power(cast(x, accumulator_dtype(x.dtype)), exponent)
+    return cast(root(_sums(powers, windows), exponent), x.dtype)
+
+
+def _sums(x: Tensor, windows: PaddedWindows) -> Tensor:
+    """Return the sum of each window, whose padding is zeros."""
+    return reduce_sum(unfolded(windows.padded(x), windows), _last(windows, x.ndim))
 
 
 def _counted(windows: PaddedWindows, place: int, size: Dim, total: Tensor) -> Tensor:

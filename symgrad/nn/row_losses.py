@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from symgrad.errors import ShapeError, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
+from symgrad.graph.operands import cast, promote_operands
 from symgrad.graph.ops.arithmetic import (
+    abs,
     add,
     maximum,
     minimum,
@@ -18,14 +21,17 @@ from symgrad.graph.ops.arithmetic import (
     square,
     subtract,
 )
-from symgrad.graph.ops.comparison import equal, greater, where
-from symgrad.graph.ops.elementwise import float_operands
+from symgrad.graph.ops.comparison import greater, where
+from symgrad.graph.ops.elementwise import broadcast_together, float_operand, float_operands
+from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean
 from symgrad.graph.ops.reduction import sum as sum_over
-from symgrad.graph.ops.transcendental import rsqrt, sqrt
+from symgrad.graph.ops.structure import accumulator_dtype
+from symgrad.graph.ops.transcendental import rsqrt
 from symgrad.graph.public_ops import public
 from symgrad.nn.class_losses import along_classes, class_weights
 from symgrad.nn.losses import above_zero, binary_cross_entropy_with_logits
+from symgrad.nn.powers import check_power, power, root
 from symgrad.nn.reductions import Reduction, reduced
 
 
@@ -119,9 +125,43 @@ def triplet(
 
 def _distance(op: str, x: Any, y: Any, axis: int, epsilon: float) -> Tensor:
     x, y = float_operands(op, x, y)
-    squares = sum_over(square(add(subtract(x, y), epsilon)), axis)
-    is_zero = equal(squares, 0)  # where a square root has no slope
-    return where(is_zero, 0, sqrt(where(is_zero, 1, squares)))
+    return root(sum_over(square(add(subtract(x, y), epsilon)), axis), 2)
+
+
+@public()
+def pairwise_distance(
+    x: Any, y: Any, p: float = 2.0, *, epsilon: float = 1e-6, keepdims: bool = False
+) -> Tensor:
+    """Pairwise distance: the Lp norm of `x - y + epsilon` along the last axis, of each pair of rows.
+
+    The norm is `sum(abs(d)**p) ** (1 / p)` for a positive `p`, 2 for Euclidean, 1 for Manhattan,
+    and the greatest `abs(d)` for infinity, Chebyshev. The two broadcast; the result has the other
+    axes, and with `keepdims` the last one of size 1. Its dtype is what the two promote to, integers
+    become float32, and a 16-bit float is rounded once. Powers must not overflow.
+
+    The gradient to `x` is `sign(d) * (abs(d) / distance) ** (p - 1)`, that to `y` is minus this.
+    Rows that are equal have a gradient of 0 if `epsilon` is 0, as in PyTorch, and so has an element
+    that is 0. For infinity equals share it.
+
+    Raises `ShapeError` for shapes that do not broadcast and for scalars, `GraphError` for a `p`
+    that is not positive, `DTypeError` for one that is no number. The formula is PyTorch's.
+
+    >>> sg.run(sg.nn.pairwise_distance(sg.constant([[3.0, 4.0]]), [[0.0, 0.0]], epsilon=0.0))
+    array([5.], dtype=float32)
+    """
+    op = "pairwise_distance"
+    exponent = check_power(op, p)
+    x, y = (float_operand(side) for side in promote_operands(op, x, y))
+    x, y = broadcast_together(op, x=x, y=y)
+    if x.ndim == 0:
+        problem = f"x: {x.type} and y: {y.type} have no axis for the norm"
+        raise ShapeError(op, problem, source=user_source())
+    wide = accumulator_dtype(x.dtype)
+    apart = add(subtract(cast(x, wide), cast(y, wide)), epsilon)
+    if math.isinf(exponent):
+        return cast(max_over(abs(apart), -1, keepdims=keepdims), x.dtype)
+    powers = power(apart if exponent == 2 else abs(apart), exponent)
+    return cast(root(sum_over(powers, -1, keepdims=keepdims), exponent), x.dtype)
 
 
 @public()

@@ -71,6 +71,11 @@ REFUSED = {
     "avg_pool: window (2,) is no integer, nor one for each axis of space, 2": (
         lambda: nn.avg_pool(X, (2,))
     ),
+    "lp_pool: p is 0, it must be positive": lambda: nn.lp_pool(X, 0, 2),
+    "lp_pool: p is nan, it must be positive": lambda: nn.lp_pool(X, float("nan"), 2),
+    "lp_pool: p is True, not a number": lambda: nn.lp_pool(X, True, 2),
+    "lp_pool: a window reaches over 6 elements, and there are 5 in axis 1 of x: "
+    "f32[2, 5, 6, 4]": lambda: nn.lp_pool(X, 2, 6),
     "adaptive_avg_pool: size 0 is less than 1": lambda: nn.adaptive_avg_pool(X, 0),
     "adaptive_max_pool: axis 1 of x: f32[2, 0, 3] has no elements": (
         lambda: nn.adaptive_max_pool(sg.ones((2, 0, 3)), 2)

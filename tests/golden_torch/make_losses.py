@@ -2,7 +2,7 @@
 
 Made with PyTorch 2.13.0 and NumPy, in an environment that has them; symgrad is not needed:
 
-    python tests/golden_torch/make_losses.py
+    python -m tests.golden_torch.make_losses
 
 Each configuration is a loss of `sg.nn`, its arguments, and arrays drawn from its number. Floats are
 rounded to float32, so that one result, which is computed in float64, is that of both dtypes.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,47 +21,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from tests.golden_torch.configurations import Configuration, Draw
+
 PATH = Path(__file__).parents[1] / "data" / "torch_losses.npz"
 VERSION = "2.13.0"
 Array = np.ndarray[Any, Any]
-
-
-@dataclass
-class Configuration:
-    """A loss of `sg.nn`, and what is given to it: by place, by keyword as arrays, and otherwise.
-
-    `peer` takes the same tensors and gives PyTorch's result. No gradient is asked for by arrays
-    in `without_gradient`.
-    """
-
-    loss: str
-    peer: Callable[..., Any]
-    places: list[Array]
-    keywords: dict[str, Array] = field(default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)
-    without_gradient: tuple[str, ...] = ()
-
-
-class Draw:
-    """Arrays and choices that depend on a number alone."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-
-    def real(self, *shape: int, low: float = -3.0, high: float = 3.0) -> Array:
-        return self.rng.uniform(low, high, shape).astype(np.float32).astype(np.float64)
-
-    def whole(self, *shape: int, low: int = 0, high: int) -> Array:
-        return self.rng.integers(low, high, shape)
-
-    def signs(self, *shape: int) -> Array:
-        return self.rng.choice([-1.0, 1.0], shape)
-
-    def one_of(self, *choices: Any) -> Any:
-        return choices[self.rng.integers(len(choices))]
-
-    def reduction(self) -> str:
-        return str(self.one_of("mean", "sum", "none"))
 
 
 def _of_classes(draw: Draw, loss: str, peer: Callable[..., Any]) -> Configuration:
@@ -305,6 +268,25 @@ def triplet(draw: Draw) -> Configuration:
     return _pointwise("triplet", F.triplet_margin_loss, draw, *given, **arguments)
 
 
+def multilabel_margin(draw: Draw) -> Configuration:
+    x, targets = draw.real(5, 4), draw.whole(5, 4, low=-1, high=4)
+    targets[:3] = [[3, 1, -1, 0], [-1, 2, 2, 2], [2, 2, -1, -1]]
+    return _pointwise("multilabel_margin", F.multilabel_margin_loss, draw, x, targets)
+
+
+def pairwise_distance(draw: Draw) -> Configuration:
+    x, y = draw.real(3, 2, 4), draw.real(2, 4)
+    x[0] = y
+    x[1, :, :2] = y[:, :2]
+    p = draw.one_of(0.5, 1.0, 1.5, 2.0, 2.0, 3.0, float("inf"))
+    arguments = {"p": p, "epsilon": draw.one_of(0.0, 0.1), "keepdims": draw.one_of(True, False)}
+
+    def peer(x: Any, y: Any) -> Any:
+        return F.pairwise_distance(x, y, *arguments.values())
+
+    return Configuration("pairwise_distance", peer, [x, y], arguments=arguments)
+
+
 def ctc(draw: Draw) -> Configuration:
     """Of log_softmax of what is given, as PyTorch's gradient to log_probs supposes it to be."""
     time, batch, classes, length = draw.one_of(6, 9), draw.one_of(2, 4), 4, draw.one_of(1, 3)
@@ -354,6 +336,8 @@ COUNTS: dict[Callable[[Draw], Configuration], int] = {
     cosine_embedding: 3,
     triplet: 4,
     ctc: 7,
+    multilabel_margin: 3,
+    pairwise_distance: 8,
 }
 
 

@@ -1,9 +1,10 @@
 """Write what PyTorch computes of norms, activations and resampling to `tests/data/torch_norms.npz`.
 
-Run it as `python tests/golden_torch/make_norms.py` where PyTorch 2.13 is installed; the tests need
-it not. Values and gradients are float64, the gradients those of `sum(result * seed)`. Each
-configuration is the call of a function of `sg.nn`: its name, its arguments by keyword, and arrays
-for the others, in the layout that the call names.
+Norms are local response norms and Lp poolings too. Run it as
+`python tests/golden_torch/make_norms.py` where PyTorch 2.13 is installed; the tests need it not.
+Values and gradients are float64, the gradients those of `sum(result * seed)`. Each configuration is
+the call of a function of `sg.nn`: its name, its arguments by keyword, and arrays for the others, in
+the layout that the call names.
 """
 
 from __future__ import annotations
@@ -241,6 +242,50 @@ def shuffled(name: str, value: int, layout: str) -> Function:
     return lambda x: as_given(function(channels_first(x, layout), value), layout)
 
 
+# ----------------------------------------------------------------------- powers of neighbourhoods
+
+
+def response_norm(rng: np.random.Generator) -> Golden:
+    """Return a local response norm over some of the channels, or over more than there are."""
+    layout, size = str(rng.choice(["NHWC", "NCHW"])), int(rng.integers(1, 8))
+    spatial = tuple(map(int, rng.integers(1, 4, int(rng.integers(1, 4)))))
+    x = rng.normal(0, 2, in_layout(layout, 2, int(rng.integers(1, 7)), spatial))
+    kwargs = {
+        "size": size,
+        "alpha": float(rng.choice([1e-4, 0.5])),
+        "beta": float(rng.choice([0.75, 1.5])),
+        "k": float(rng.choice([1, 2])),
+    }
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return as_given(functional.local_response_norm(channels_first(x, layout), **kwargs), layout)
+
+    return {"layer": "local_response_norm", "kwargs": {**kwargs, "layout": layout}}, [x], call
+
+
+def lp_pool(rng: np.random.Generator, number: int) -> Golden:
+    """Return an Lp pooling, whose operand has windows of zeros if they have a gradient."""
+    p = (2, 1.0, 3, 1.5, 0.5, float("inf"))[number % 6]
+    layout, count = str(rng.choice(["NHWC", "NCHW"])), int(rng.integers(1, 4))
+    spatial = tuple(map(int, rng.integers(3, 6, count)))
+    x = np.abs(rng.normal(0, 2, in_layout(layout, 2, 3, spatial))) + 0.05
+    if p in (2, float("inf")):
+        x *= rng.choice([-1, 1], x.shape)
+    if 1 <= p <= 3:
+        x[0, :2] = 0.0
+    window = tuple(map(int, rng.integers(1, 4, count)))
+    strides = tuple(map(int, rng.integers(1, 3, count))) if rng.random() < 0.5 else None
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        pool = getattr(functional, f"lp_pool{count}d")
+        # In one dimension PyTorch wants numbers.
+        size, steps = (t[0] if t and count == 1 else t for t in (window, strides))
+        return as_given(pool(channels_first(x, layout), p, size, steps), layout)
+
+    kwargs = {"p": p, "window": window, "strides": strides, "layout": layout}
+    return {"layer": "lp_pool", "kwargs": kwargs}, [x], call
+
+
 # --------------------------------------------------------------------------------------- the file
 
 
@@ -269,6 +314,8 @@ def main() -> None:
     kinds = [KINDS[n % len(KINDS)] for n in range(NORMS)]
     goldens = [make(rng, name) for name, make in kinds]
     goldens += [*activations(rng), *(resized(rng, n) for n in range(RESIZED)), *shuffles(rng)]
+    more = np.random.default_rng(13)  # which leaves what is drawn for the others as it was
+    goldens += [*(response_norm(more) for _ in range(8)), *(lp_pool(more, n) for n in range(12))]
     arrays: dict[str, Array] = {}
     configs = []
     for number, golden in enumerate(goldens):

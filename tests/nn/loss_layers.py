@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -53,6 +54,7 @@ LOSSES = (
           (Real((3, 4, 2)), Whole((3, 2), 0, 4)), (0, 1)),
     _pair("nll", _X, _LABELS, ignore_index=1, reduction="sum"),
     _pair("multi_margin", _X, _LABELS, margin=7.0),
+    _pair("multilabel_margin", _X, Whole((3, 4), -1, 4), reduction="none"),
     _pair("multilabel_soft_margin", _X, _P),
     _pair("binary_cross_entropy", _P, _P),
     _pair("binary_cross_entropy_with_logits", _X, _P, positive_weights=2.0),
@@ -71,6 +73,12 @@ LOSSES = (
     _signed("cosine_embedding", _X, _X, Truth((3,)), margin=-1.5),
     _pair("cosine_similarity", _X, _Y),
     _pair("cosine_distance", _X, _Y),
+    _pair("pairwise_distance", _X, _Y),
+    Layer("pairwise_distance_of_fractional_power",
+          partial(sg.nn.pairwise_distance, p=1.5, keepdims=True),
+          (_P, Real((3, 4), -0.9, -0.1)), (0, 1)),
+    Layer("pairwise_distance_infinite", partial(sg.nn.pairwise_distance, p=math.inf), (_X, _Y),
+          (0, 1)),
     _pair("triplet", _X, _X, _Y, margin=9.0),
     Layer("ctc", _ctc, (Real((3, 5, 4)), Whole((3, 2), 1, 4), Whole((3,), 4, 6), Whole((3,), 0, 3)),
           (0, 1, 2, 3), slack=4.0),

@@ -47,6 +47,9 @@ _NORMS = (
           (_IMAGES, _WEIGHTS, Real((4,), 0.5, 2.0)), slack=4),
     Layer("running_mean", _running_mean, (_IMAGES, _WEIGHTS, _WEIGHTS)),
     Layer("running_variance", _running_variance, (_IMAGES, _WEIGHTS, _WEIGHTS)),
+    Layer("local_response_norm", lambda x: sg.nn.local_response_norm(x, 3, alpha=0.5), (_IMAGES,)),
+    Layer("local_response_norm_channels_first",
+          lambda x: sg.nn.local_response_norm(x, 4, 2.0, 0.5, 1.5, layout="NCHW"), (_IMAGES,)),
     Layer("normalize", sg.nn.normalize, (_X,), slack=4),
     Layer("standardize", sg.nn.standardize, (_X,), slack=8),
 )  # fmt: skip

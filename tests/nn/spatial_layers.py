@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import symgrad as sg
@@ -16,7 +17,7 @@ def _pooled(name: str, **arguments: Any) -> Layer:
     return Layer(f"{name}_padded", lambda x: function(x, 3, **arguments), (_IMAGE,))
 
 
-_PADDED = {"strides": 2, "padding": [(1, 1), (1, 0)]}
+_PADDED: dict[str, Any] = {"strides": 2, "padding": [(1, 1), (1, 0)]}
 
 SPATIAL_LAYERS = (
     Layer("conv2d", lambda x, k, b: sg.nn.conv2d(x, k, b, padding="SAME", strides=2),
@@ -30,6 +31,12 @@ SPATIAL_LAYERS = (
     _pooled("max_pool", **_PADDED),
     _pooled("avg_pool", **_PADDED),
     Layer("avg_pool_channels_first", lambda x: sg.nn.avg_pool(x, 2, layout="NCHW"), (_IMAGE,)),
+    Layer("lp_pool", lambda x: sg.nn.lp_pool(x, 2, 2), (Real((2, 5, 4, 3), zeros=40),), slack=2),
+    Layer("lp_pool_padded", lambda x: sg.nn.lp_pool(x, 1.5, 3, **_PADDED),
+          (Real((2, 5, 4, 3), 0.1, 2.0),)),
+    Layer("lp_pool_channels_first", lambda x: sg.nn.lp_pool(x, 3.0, 2, strides=1, layout="NCHW"),
+          (Real((2, 3, 5, 4), 0.1, 2.0),)),
+    Layer("lp_pool_infinite", lambda x: sg.nn.lp_pool(x, math.inf, 2), (_IMAGE,)),
     Layer("adaptive_avg_pool", lambda x: sg.nn.adaptive_avg_pool(x, (2, 3)), (_IMAGE,)),
     Layer("adaptive_max_pool", lambda x: sg.nn.adaptive_max_pool(x, (2, 3)), (_IMAGE,)),
     Layer("unfold", lambda x: sg.nn.unfold(x, 2), (_IMAGE,)),

@@ -164,6 +164,49 @@ def test_vectors_that_are_equal_have_no_direction():
     assert all((g == 0).all() for g in grads)
 
 
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3, INF])
+def test_rows_that_are_equal_have_distance_zero_and_no_gradient(p):
+    build = partial(sg.nn.pairwise_distance, p=p, epsilon=0.0)
+    distance, *grads = _run(build, [[1.0, 2.0], [1.0, 5.0]], [[1.0, 2.0], [1.0, 2.0]])
+    np.testing.assert_allclose(distance, [0, 3], rtol=1e-6)
+    for sign, grad in zip((1, -1), grads, strict=True):
+        np.testing.assert_allclose(grad, [[0, 0], [0, sign]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3, INF])
+def test_the_distance_of_huge_rows_is_finite_and_so_is_its_gradient(p):
+    a, b = [[1e4, -1e4, 2e4]], [[-1e4, 1e4, 2e4]]
+    distance, *grads = _run(partial(sg.nn.pairwise_distance, p=p), a, b)
+    np.testing.assert_allclose(distance, [2e4 * 2 ** (1 / p)], rtol=1e-4)
+    assert all(np.isfinite(g).all() for g in grads)
+
+
+def test_what_is_behind_the_end_of_a_list_of_classes_does_not_count():
+    build = partial(sg.nn.multilabel_margin, reduction="none")
+    x = [[1e4, 0.0, -1e4], [0.0, 0.5, NAN], [0.0, 0.5, 2.0]]
+    losses, grad = _run(build, x, [[2, -1, 1], [-1, 0, 1], [0, 2, 1]])
+    np.testing.assert_allclose(losses, [(2e4 + 1 + 1e4 + 1) / 3, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(grad, np.array([[1, 1, -2], [0, 0, 0], [0, 0, 0]]) / 3, rtol=1e-6)
+
+
+def test_a_hinge_that_is_just_met_has_no_gradient_and_a_nan_is_no_small_loss():
+    losses, grad = _run(sg.nn.multilabel_margin, [[0.0, 1.0]], [[1, -1]])
+    assert losses == 0
+    assert (grad == 0).all()
+    losses, _ = _run(partial(sg.nn.multilabel_margin, axis=0), [[0.0], [NAN], [1.0]], [[2]])
+    assert np.isnan(losses)
+
+
+@pytest.mark.parametrize("target", [3, -2])
+def test_a_target_that_is_no_class_stops_the_program_behind_the_end_too(target):
+    x, targets = sg.placeholder((1, 3)), sg.placeholder((1, 3), "int64")
+    loss = sg.nn.multilabel_margin(x, targets)
+    for result in (loss, *sg.gradients(loss, [x])):
+        step = sg.compile([x, targets], result)
+        with pytest.raises(sg.IndexOutOfRangeError, match=f"index {target} is out of range"):
+            step(np.zeros((1, 3), np.float32), np.array([[0, -1, target]]))
+
+
 def test_a_margin_that_is_just_met_has_the_gradient_of_one_that_is_missed():
     _, to_x, to_y, _ = _run(sg.nn.margin_ranking, [1.0], [1.0], [1.0])
     assert (float(to_x[0]), float(to_y[0])) == (-1, 1)

@@ -1,4 +1,4 @@
-"""Norms, activations and resampling beside PyTorch: values, gradients, running statistics.
+"""Norms, powers, activations and resampling beside PyTorch: values, gradients, running statistics.
 
 What PyTorch computed is in `tests/data/torch_norms.npz`, which `tests/golden_torch/make_norms.py`
 wrote.
@@ -71,9 +71,10 @@ def _count(number: int) -> int:
 
 def test_there_are_as_many_configurations_as_there_should_be() -> None:
     norms = [c for c in _CONFIGS if c["layer"].endswith("norm") or c["layer"] == "normalize"]
-    assert len(norms) == 60
+    assert len(norms) == 68
     assert len([c for c in _CONFIGS if c["layer"] == "interpolate"]) == 48
-    assert len({c["layer"] for c in _CONFIGS}) == 31
+    assert len([c for c in _CONFIGS if c["layer"] == "lp_pool"]) == 12
+    assert len({c["layer"] for c in _CONFIGS}) == 33
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

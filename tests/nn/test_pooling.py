@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+import math
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,17 @@ import symgrad as sg
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.graph.graph import Graph
 from symgrad.graph.ops.unfolding import fold_axes
+from symgrad.nn import pooling
 from tests.support.evaluators import evaluate_reference
 from tests.support.floors import compile_for, run_native
 
 LAYOUTS = ("NHWC", "NCHW")
+
+
+def test_the_examples_give_what_they_say():
+    found = doctest.testmod(pooling, extraglobs={"sg": sg})
+    assert found.attempted >= 10
+    assert found.failed == 0
 
 
 def image(shape: tuple[int, ...], layout: str) -> sg.Tensor:
@@ -63,6 +73,31 @@ def test_what_counts_of_padding_is_zeros():
     )
     np.testing.assert_array_equal(sg.run(own).ravel(), [6, 6])
     np.testing.assert_array_equal(sg.run(all_).ravel(), [3, 6])
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3, math.inf])
+def test_the_root_of_no_power_has_no_slope(p):
+    x = sg.placeholder((1, 6, 1))
+    y = sg.nn.lp_pool(x, p, 2)
+    (g,) = sg.gradients([y], [x])
+    given = np.array([0.0, 0.0, 0.0, 3.0, 1e4, 0.0], "float32").reshape(1, 6, 1)
+    values, slopes = sg.compile([x], [y, g])(given)
+    np.testing.assert_allclose(values.ravel(), [0, 3, 1e4], rtol=1e-6)
+    other = 1 if p == 1 else 0
+    np.testing.assert_allclose(slopes.ravel(), [0, 0, other, 1, 1, other], rtol=2e-6)
+
+
+def test_powers_that_cancel_are_zero_and_negative_ones_have_no_root():
+    x = sg.constant(np.array([1.0, -1.0, 1.0, -2.0], "float32").reshape(1, 4, 1))
+    for p, wanted in ((1, [0, -1]), (2, [2**0.5, 5**0.5]), (3, [0, np.nan]), (math.inf, [1, 2])):
+        found = sg.run(sg.nn.lp_pool(x, p, 2)).ravel()
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_padding_adds_no_power():
+    x = sg.constant(np.full((1, 3, 1), 2.0, "float32"))
+    y = sg.nn.lp_pool(x, 2, 2, padding=[(1, 0)])
+    np.testing.assert_allclose(sg.run(y).ravel(), [2, 8**0.5], rtol=1e-6)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -120,6 +155,7 @@ def test_sizes_of_space_may_be_unknown():
     ys = [
         sg.nn.max_pool(x, 3, strides=2, padding="SAME"),
         sg.nn.avg_pool(x, 3, strides=2, padding="SAME"),
+        sg.nn.lp_pool(x, 2, 3, strides=2, padding="SAME"),
         sg.nn.adaptive_avg_pool(x, 2),
         sg.nn.adaptive_max_pool(x, 2),
     ]
@@ -128,6 +164,7 @@ def test_sizes_of_space_may_be_unknown():
         known = [
             sg.nn.max_pool(given, 3, strides=2, padding="SAME"),
             sg.nn.avg_pool(given, 3, strides=2, padding="SAME"),
+            sg.nn.lp_pool(given, 2, 3, strides=2, padding="SAME"),
             sg.nn.adaptive_avg_pool(given, 2),
             sg.nn.adaptive_max_pool(given, 2),
         ]

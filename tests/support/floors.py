@@ -24,7 +24,7 @@ from symgrad import compiler
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.run import POISON, Results, poisoned, run_program
-from symgrad.codegen.schedule import interleave
+from symgrad.codegen.schedule import interleave, tile_loops
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
@@ -74,6 +74,7 @@ class Variant:
     memory: Memory = Memory()
     interleaves: bool = False
     packs: bool = False
+    tiles: bool = False
 
 
 @contextmanager
@@ -97,6 +98,19 @@ def packed() -> Iterator[None]:
         "LEAST_PACKED_TRIPS": 0,
     }
     with mock.patch.multiple(prepack, **numbers):
+        yield
+
+
+@contextmanager
+def tiled() -> Iterator[None]:
+    """Take loops across rows in tiles of three elements and two rows, however few there are."""
+    numbers: dict[str, Any] = {
+        "TILE_OF_TRANSPOSE": 3,
+        "ROWS_OF_TRANSPOSE": 2,
+        "LEAST_TRANSPOSED": 4,
+        "_leave_cache": lambda *_: True,
+    }
+    with mock.patch.multiple(tile_loops, **numbers):
         yield
 
 
@@ -284,7 +298,8 @@ def _floors(
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
     apart = temporaries_apart() if variant.memory.is_apart else nullcontext()
     interleaving = interleaved() if variant.interleaves else nullcontext()
-    with apart, interleaving, packed() if variant.packs else nullcontext():
+    packing = packed() if variant.packs else nullcontext()
+    with apart, interleaving, packing, tiled() if variant.tiles else nullcontext():
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

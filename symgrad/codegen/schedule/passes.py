@@ -18,6 +18,7 @@ from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.schedule.plan_sorts import plan_sorts
 from symgrad.codegen.schedule.relocate import Relocated, relocate
 from symgrad.codegen.schedule.row_scans import interchange_scans
+from symgrad.codegen.schedule.tile_loops import tile_transposes
 from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.two_stage_reduction import split_folds
 from symgrad.codegen.schedule.vectorize import coalesce, simplify_loops, vectorize
@@ -89,6 +90,11 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
             "coalesce": "a merged loop has more elements side by side",
             "interchange-scans": "a loop along rows is then an innermost one",
         },
+    ),
+    KernelPass(
+        "tile-transposes",
+        _on_kernel(lambda kernel, machine: tile_transposes(kernel, machine.target.memory)),
+        after={"vectorize": "a loop with vectors is cut at whole ones"},
     ),
     KernelPass(
         "interleave",

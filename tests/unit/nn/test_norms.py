@@ -153,9 +153,36 @@ def test_the_result_has_the_dtype_of_the_operand_whatever_that_of_the_weights() 
 def test_a_norm_of_no_elements_is_empty() -> None:
     for shape in ((0, 4), (3, 0)):
         x = sg.zeros(shape)
-        for y in (sg.nn.layer_norm(x), sg.nn.rms_norm(x), sg.nn.normalize(x)):
+        for y in (
+            sg.nn.layer_norm(x),
+            sg.nn.rms_norm(x),
+            sg.nn.local_response_norm(x, 3),
+            sg.nn.normalize(x),
+        ):
             assert sg.run(y).shape == shape
     assert sg.run(sg.nn.group_norm(sg.zeros((2, 0, 4)), 2)).shape == (2, 0, 4)
+
+
+def test_a_local_response_norm_of_huge_numbers_is_finite_and_so_is_its_gradient() -> None:
+    x = sg.placeholder((1, 2, 3))
+    y = sg.nn.local_response_norm(x, 2)
+    (dx,) = sg.gradients(y, x)
+    value = np.array([[[1e4, -1e4, 1e4], [0, 0, 1e4]]], np.float32)
+    found, slope = sg.compile([x], [y, dx])(value)
+    wide = value.astype(np.float64)
+    before = np.concatenate([np.zeros((1, 2, 1)), wide[..., :-1]], -1)
+    want = wide / (1 + 1e-4 * (np.square(wide) + np.square(before)) / 2) ** 0.75
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+    assert np.isfinite(slope).all()
+
+
+def test_a_local_response_norm_takes_any_number_of_channels() -> None:
+    x = sg.placeholder((None, None))
+    step = sg.compile([x], sg.nn.local_response_norm(x, 5, alpha=5.0, beta=1.0))
+    for channels in (1, 4):
+        found = step(np.ones((2, channels), np.float32))
+        near = [min(c + 3, channels) - max(c - 2, 0) for c in range(channels)]
+        np.testing.assert_allclose(found, [[1 / (1 + n) for n in near]] * 2, rtol=1e-6)
 
 
 def test_rows_that_are_almost_zero_are_divided_by_epsilon() -> None:
