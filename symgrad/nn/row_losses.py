@@ -132,7 +132,7 @@ def _distance(op: str, x: Any, y: Any, axis: int, epsilon: float) -> Tensor:
 def pairwise_distance(
     x: Any, y: Any, p: float = 2.0, *, epsilon: float = 1e-6, keepdims: bool = False
 ) -> Tensor:
-    """Pairwise distance: the Lp norm of `x - y + epsilon` along the last axis, of each pair of rows.
+    """Pairwise distance: the Lp norm of `x - y + epsilon` along the last axis, for pairs of rows.
 
     The norm is `sum(abs(d)**p) ** (1 / p)` for a positive `p`, 2 for Euclidean, 1 for Manhattan,
     and the greatest `abs(d)` for infinity, Chebyshev. The two broadcast; the result has the other
