@@ -10,6 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from symgrad.codegen.ir.constant_folding import (
+    folded_binary,
+    folded_choice,
+    folded_comparison,
+    is_zero,
+)
 from symgrad.codegen.ir.module import Alloca, Block, Branch, LLVMFunction, Module, Phi, SwitchBranch
 from symgrad.codegen.ir.types import (
     Constant,
@@ -31,11 +37,18 @@ _FLOAT = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 Binary = Callable[..., LLVMValue]
 
 
-def _binary(name: str) -> Binary:
+def _integer(name: str) -> Binary:
     def emit(self: IRBuilder, a: LLVMValue, b: LLVMValue, flags: Sequence[str] = ()) -> LLVMValue:
-        kind = a.type
-        words = f"{name} {' '.join(flags)}" if flags else name
-        return self._append(kind, f"{words} {kind.text} {a.ref}, {b.ref}")
+        is_known = isinstance(a, Constant) or isinstance(b, Constant)
+        known = folded_binary(name, a, b) if is_known else None
+        return self._binary(name, a, b, flags) if known is None else known
+
+    return emit
+
+
+def _float(name: str) -> Binary:
+    def emit(self: IRBuilder, a: LLVMValue, b: LLVMValue, flags: Sequence[str] = ()) -> LLVMValue:
+        return self._binary(name, a, b, flags)
 
     return emit
 
@@ -130,11 +143,16 @@ class IRBuilder:
 
     # --------------------------------------------------------------------------------- numbers
 
-    add, sub, mul = _binary("add"), _binary("sub"), _binary("mul")
-    udiv, sdiv, urem = _binary("udiv"), _binary("sdiv"), _binary("urem")
-    shl, lshr, ashr = _binary("shl"), _binary("lshr"), _binary("ashr")
-    and_, or_, xor = _binary("and"), _binary("or"), _binary("xor")
-    fadd, fsub, fmul, fdiv = _binary("fadd"), _binary("fsub"), _binary("fmul"), _binary("fdiv")
+    def _binary(self, name: str, a: LLVMValue, b: LLVMValue, flags: Sequence[str]) -> LLVMValue:
+        words = f"{name} {' '.join(flags)}" if flags else name
+        return self._append(a.type, f"{words} {a}, {b.ref}")
+
+    # What is known of integers is no instruction.
+    add, sub, mul = _integer("add"), _integer("sub"), _integer("mul")
+    udiv, sdiv, urem = _integer("udiv"), _integer("sdiv"), _integer("urem")
+    shl, lshr, ashr = _integer("shl"), _integer("lshr"), _integer("ashr")
+    and_, or_, xor = _integer("and"), _integer("or"), _integer("xor")
+    fadd, fsub, fmul, fdiv = _float("fadd"), _float("fsub"), _float("fmul"), _float("fdiv")
 
     trunc, zext, sext = _cast("trunc"), _cast("zext"), _cast("sext")
     fptrunc, fpext, bitcast = _cast("fptrunc"), _cast("fpext"), _cast("bitcast")
@@ -159,12 +177,14 @@ class IRBuilder:
         return self._append(kind, f"xor {value}, {Constant(kind, -1).ref}")
 
     def icmp_signed(self, relation: str, a: LLVMValue, b: LLVMValue) -> LLVMValue:
+        known = folded_comparison(relation, a, b, is_signed=True)
         text = f"icmp {_SIGNED[relation]} {a}, {b.ref}"
-        return self._append(_compared(a.type), text)
+        return self._append(_compared(a.type), text) if known is None else known
 
     def icmp_unsigned(self, relation: str, a: LLVMValue, b: LLVMValue) -> LLVMValue:
+        known = folded_comparison(relation, a, b, is_signed=False)
         text = f"icmp {_UNSIGNED[relation]} {a}, {b.ref}"
-        return self._append(_compared(a.type), text)
+        return self._append(_compared(a.type), text) if known is None else known
 
     def fcmp_ordered(self, relation: str, a: LLVMValue, b: LLVMValue) -> LLVMValue:
         """Compare floats; false where one is nan."""
@@ -177,6 +197,9 @@ class IRBuilder:
         return self._append(_compared(a.type), f"fcmp {name} {a}, {b.ref}")
 
     def select(self, condition: LLVMValue, chosen: LLVMValue, otherwise: LLVMValue) -> LLVMValue:
+        is_first = folded_choice(condition)
+        if is_first is not None:
+            return chosen if is_first else otherwise
         return self._append(chosen.type, f"select {condition}, {chosen}, {otherwise}")
 
     # --------------------------------------------------------------------------------- vectors
@@ -239,6 +262,8 @@ class IRBuilder:
         inbounds: bool = False,
     ) -> LLVMValue:
         """Return the address of an element; of one in each lane if an index is a vector."""
+        if len(indices) == 1 and is_zero(indices[0]):
+            return pointer
         widths = [i.type.count for i in indices if isinstance(i.type, VectorType)]
         kind = VectorType(_POINTER, widths[0]) if widths else _POINTER
         words = "getelementptr inbounds" if inbounds else "getelementptr"

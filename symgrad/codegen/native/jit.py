@@ -105,11 +105,25 @@ def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
     return made[target, opt_level]
 
 
+class _Module(llvm.ModuleRef):  # type: ignore[misc]  # llvmlite is not typed
+    """A module of a context that may be disposed of before it, in a cycle of garbage.
+
+    There objects are finalized in any order, as where an exception keeps the frames in which a
+    module was compiled. A context deletes the modules that are left in it.
+    """
+
+    def _dispose(self) -> None:
+        if not self._context.closed:
+            super()._dispose()
+
+
 def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
     # Never in the global context: there the types and constants of every program that was ever
     # compiled would stay for good.
     try:
-        module = llvm.parse_assembly(module_text, context or llvm.create_context())
+        parsed = llvm.parse_assembly(module_text, context or llvm.create_context())
+        module = _Module(parsed._ptr, parsed._context)
+        parsed.detach()
         module.verify()
     except RuntimeError as error:
         raise AssertionError(f"LLVM refuses the module: {error}") from error

@@ -179,6 +179,27 @@ def test_hundreds_of_libraries_neither_collide_nor_stay():
     assert abs(len(executable_ranges()) - before) <= 2
 
 
+def test_a_module_may_be_garbage_in_a_cycle_with_its_context():
+    # Finalized in any order: a crash would end the process, so it is one of its own.
+    program = f"""
+import gc
+from symgrad.codegen.target import target_named
+from symgrad.codegen.native.jit import optimize
+gc.disable()
+native = target_named("native")
+for _ in range(20):
+    module = optimize('''{CALLER}''', native, 1)
+    cycle = [module._context, module]
+    cycle.append(cycle)
+    del module, cycle
+print(gc.collect() > 20)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"True\n", b"")
+
+
 def test_threads_may_compile_and_load_at_once():
     def work(start: int) -> list[int]:
         text = COUNTER.replace("START", str(start))
