@@ -79,6 +79,11 @@ LEAST_CHANNELS_LAST = 16
 # of a power of two share few sets of the L1 cache, and so many of the other axis.
 TILE_OF_TRANSPOSE = 16
 ROWS_OF_TRANSPOSE = 64
+# Squares of so many rows and columns are transposed in registers, where an element of a body takes
+# few operations: it is written out once for each row.
+SQUARES = (4, 8, 16)
+MOST_OF_SQUARE = 24  # statements and operations of an element
+LEAST_IN_SQUARES = 1024  # elements: fewer take no time
 FEW_SETS = 4  # one set in so many: lines that share them push each other out
 LEAST_TRANSPOSED = 48  # elements across rows: fewer stay in the second-level cache
 

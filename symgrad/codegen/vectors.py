@@ -45,6 +45,26 @@ def shuffled(builder: ir.IRBuilder, vectors: Sequence[ir.Value], lanes: Sequence
     return builder.shuffle_vector(first, other, _order(tuple(lanes)))
 
 
+def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """Return the columns of a square of vectors, as many as each has lanes, a power of two.
+
+    In each step the two off-diagonal squares of all squares of twice their size change places.
+    """
+    width = len(rows)
+    result = list(rows)
+    half = 1
+    while half < width:
+        low = [n - half + width if n & half else n for n in range(width)]
+        high = [n + width if n & half else n + half for n in range(width)]
+        for number in range(width):
+            if not number & half:
+                pair = [result[number], result[number + half]]
+                result[number] = shuffled(builder, pair, low)
+                result[number + half] = shuffled(builder, pair, high)
+        half *= 2
+    return result
+
+
 @lru_cache(maxsize=1024)
 def _order(lanes: tuple[int, ...]) -> ir.Constant:
     kind = ir.VectorType(_I32, len(lanes))

@@ -24,8 +24,9 @@ from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
-from tests.support.floors import compile_for, interleaved, run_everywhere, run_native
+from tests.support.floors import compile_for, run_everywhere, run_native
 from tests.support.fuzz_families import random_program, random_training
+from tests.support.schedules import interleaved
 from tests.support.special_cases import SPECIAL
 
 COUNTS = (1, 2, 3, 4)

@@ -24,17 +24,14 @@ from symgrad import compiler
 from symgrad.codegen.llvm.addresses import FIRST_VARIABLE_SLOT
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.run import POISON, Results, poisoned, run_program
-from symgrad.codegen.schedule import interleave, tile_loops
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
-from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
 from symgrad.passes.calls.callees import graphs_within
 from symgrad.passes.fusion.fuse import fuse
-from symgrad.passes.loops import prepack
 from symgrad.passes.pipeline import optimize
 from symgrad.passes.table import PassRunner
 from symgrad.runtime.executable import Executable
@@ -46,6 +43,7 @@ from tests.support.guard_pages import (
     temporaries_apart,
 )
 from tests.support.programs import program_of
+from tests.support.schedules import in_squares, interleaved, packed, tiled
 
 Array = np.ndarray[Any, Any]
 
@@ -75,43 +73,7 @@ class Variant:
     interleaves: bool = False
     packs: bool = False
     tiles: bool = False
-
-
-@contextmanager
-def interleaved(vectors: int = max(VECTORS_IN_FLIGHT)) -> Iterator[None]:
-    """Interleave as many vectors of every elementwise loop, however short and simple."""
-    numbers: dict[str, Any] = {
-        "VECTORS_IN_FLIGHT": {vectors: 0},
-        "LEAST_INTERLEAVED_FLOPS": 0,
-    }
-    with mock.patch.multiple(interleave, **numbers):
-        yield
-
-
-@contextmanager
-def packed() -> Iterator[None]:
-    """Pack every weight that the products of a loop read, however small, in narrow panels."""
-    numbers: dict[str, Any] = {
-        "PANEL_BYTES": 8,
-        "PACKED_STEP_BYTES": 0,
-        "PACKED_ROWS": 1,
-        "LEAST_PACKED_TRIPS": 0,
-    }
-    with mock.patch.multiple(prepack, **numbers):
-        yield
-
-
-@contextmanager
-def tiled() -> Iterator[None]:
-    """Take loops across rows in tiles of three elements and two rows, however few there are."""
-    numbers: dict[str, Any] = {
-        "TILE_OF_TRANSPOSE": 3,
-        "ROWS_OF_TRANSPOSE": 2,
-        "LEAST_TRANSPOSED": 4,
-        "_leave_cache": lambda *_: True,
-    }
-    with mock.patch.multiple(tile_loops, **numbers):
-        yield
+    squares: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -299,7 +261,9 @@ def _floors(
     apart = temporaries_apart() if variant.memory.is_apart else nullcontext()
     interleaving = interleaved() if variant.interleaves else nullcontext()
     packing = packed() if variant.packs else nullcontext()
-    with apart, interleaving, packing, tiled() if variant.tiles else nullcontext():
+    squares = in_squares() if variant.squares else nullcontext()
+    tiles = tiled() if variant.tiles else nullcontext()
+    with apart, interleaving, packing, squares, tiles:
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

@@ -155,6 +155,7 @@ def variants(seed: int) -> list[Variant]:
             interleaves=(apart + number) % 2 == 0,
             packs=(level + apart + number) % 2 == 0,
             tiles=(level + number) % 2 == 0,
+            squares=(level + number) % 2 == 1,
         )
         for number, target in enumerate(TARGETS)
     ]

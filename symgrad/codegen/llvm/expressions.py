@@ -104,7 +104,7 @@ def _emit_index_atom(scope: KernelScope, atom: IndexAtom, lane: int) -> ir.Value
     return divide(_emit_index(scope, atom.index, lane), _I64(atom.by))
 
 
-def _stride(scope: KernelScope, index: Index) -> int | None:
+def stride_of(scope: KernelScope, index: Index) -> int | None:
     """Return the step of `index` from lane to lane, None if it is not always the same."""
     variable = scope.vector.variable
     if variable is None:
@@ -121,7 +121,7 @@ def emit_pointer(scope: KernelScope, buffer: str, index: Index, lane: int = 0) -
 
 
 def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
-    stride = _stride(scope, load.index)
+    stride = stride_of(scope, load.index)
     width = scope.vector.width
     if (held := scope.held(load.buffer)) is not None:
         assert scope.written_out is not None, "what is held is in the registers of a loop"
@@ -143,7 +143,7 @@ def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
 
 
 def _emit_index_value(scope: KernelScope, index: Index) -> tuple[ir.Value, int]:
-    stride = _stride(scope, index)
+    stride = stride_of(scope, index)
     width = scope.vector.width
     if stride == 0:
         return _emit_index(scope, index), 1
@@ -157,11 +157,11 @@ def _emit_index_value(scope: KernelScope, index: Index) -> tuple[ir.Value, int]:
 
 def _emit_search(scope: KernelScope, search: BinarySearch) -> tuple[ir.Value, int]:
     width = _width(scope, (search.value,))
-    if _stride(scope, search.index) != 0:
+    if stride_of(scope, search.index) != 0:
         width = scope.vector.width
     wanted = emit_atom(scope, search.value, width)
     # A gather takes elements of four bytes or eight.
-    if width > 1 and _stride(scope, search.index) == 0 and search.value.dtype.itemsize >= 4:
+    if width > 1 and stride_of(scope, search.index) == 0 and search.value.dtype.itemsize >= 4:
         start = emit_pointer(scope, search.buffer, search.index)
         return emit_common_search(scope.lanes(width), search, start, wanted), width
     starts = [emit_pointer(scope, search.buffer, search.index, lane) for lane in range(width)]
@@ -179,7 +179,7 @@ def emit_store(scope: KernelScope, store: Store) -> None:
         elements = _elements(scope, held, store.index, width)
         scope.written_out.registers.store(held.buffer, elements, value)
         return
-    stride = _stride(scope, store.index)
+    stride = stride_of(scope, store.index)
     if stride == 1 or width == 1:
         value = emit_atom(scope, store.value, width)
         pointer = emit_pointer(scope, store.buffer, store.index)

@@ -22,6 +22,7 @@ from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
+from symgrad.codegen.llvm.squares import emit_squares
 from symgrad.codegen.loops.language import (
     Check,
     Fold,
@@ -132,6 +133,9 @@ def _emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None
 
 def _emit_for(scope: KernelScope, loop: For) -> None:
     """Strip-mining by the vector width: emit whole vectors, then what is left over."""
+    if scope.vector.width > 1:
+        emit_squares(scope, loop)
+        return
     start = 0
     for width in loop.widths:
         stop = loop.extent - loop.extent % width

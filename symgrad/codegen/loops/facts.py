@@ -23,7 +23,9 @@ from symgrad.codegen.loops.language import (
     SortRows,
     Stmt,
     Store,
+    has_check,
     inside,
+    square_of,
 )
 from symgrad.graph.dtypes import DType, bool_
 from symgrad.graph.scalars import SCALAR_OPS, Takes
@@ -120,6 +122,22 @@ def verify_cut(loop: For) -> None:
     assert not loop.ordered, f"{loop.var} is both ordered and parallel"
     assert size > 0, f"parts of {size} iterations"
     assert size % loop.vector == 0, f"parts of {size} iterations cut vector({loop.vector})"
+
+
+def verify_square(outer: For) -> bool:
+    """Verify two vectorized loops around each other; return whether there are two."""
+    inner = square_of(outer)
+    if inner is None:
+        return False
+    where = f"squares of {outer.var} and {inner.var}"
+    assert outer.vector == inner.vector, f"{where} are {outer.vector} by {inner.vector}"
+    for loop in (outer, inner):
+        assert loop.extent % loop.vector == 0, f"{where} leave over some of {loop.extent}"
+        assert loop.interleave == 1, f"{where} are interleaved"
+    assert inner.parallel is None, f"{where} are cut into parts"
+    has_more = has_check(inner.body) or any(isinstance(s, Loop) for s in inner.body)
+    assert not has_more, f"{where} have loops or checks"
+    return True
 
 
 def verify_share(product: Product) -> None:

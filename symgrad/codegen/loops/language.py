@@ -160,8 +160,9 @@ class For:
     """`for i in 0..320 vector(16) { ... }`: iterations that do not depend on each other.
 
     `vector` iterations are computed side by side in vector registers; what is left over at the end
-    is one narrower vector if it is a power of two, else it is computed one by one. With
-    `interleave(4)` it is four such vectors at a time, as long as there are four. `ordered` (printed
+    is one narrower vector if it is a power of two, else it is computed one by one. Two vectorized
+    loops around each other are computed in squares, which leave nothing over. With `interleave(4)`
+    it is four such vectors at a time, as long as there are four. `ordered` (printed
     as a mark) says that iterations do depend on each other and are taken one after another. With
     `parallel(512)` the iterations are cut into parts of 512, multiples of `vector`, each the work
     of a thread. If checks fail, what counts is the first failure of the first part that has one.
@@ -348,6 +349,17 @@ class Kernel:
     def can_fail(self) -> bool:
         """Whether the kernel has a `Check`, and so returns a status."""
         return has_check(self.body)
+
+
+def square_of(loop: For) -> For | None:
+    """Return the loop of vectors that is all of the body of one, None if there is no such loop.
+
+    The two are taken in squares of so many rows and columns, transposed in registers.
+    """
+    if loop.vector == 1 or len(loop.body) != 1:
+        return None
+    inner = loop.body[0]
+    return inner if isinstance(inner, For) and inner.vector > 1 else None
 
 
 def has_check(body: tuple[Stmt, ...]) -> bool:

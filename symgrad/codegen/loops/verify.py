@@ -27,6 +27,7 @@ from symgrad.codegen.loops.facts import (
     verify_scratch,
     verify_share,
     verify_sort,
+    verify_square,
 )
 from symgrad.codegen.loops.index_arithmetic import bounds, operand_bounds
 from symgrad.codegen.loops.language import (
@@ -259,6 +260,8 @@ class _Verifier:
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
+        # In a square the lanes are those of the inner loop.
+        in_lanes &= not verify_square(loop)
         inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)
         if loop.parallel is not None:
             verify_cut(loop)

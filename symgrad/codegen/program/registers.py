@@ -37,6 +37,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     inside,
+    square_of,
 )
 from symgrad.codegen.loops.rewrite import index_names, mentions
 from symgrad.codegen.program.equal_loops import canonical_text
@@ -356,6 +357,8 @@ def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
 
 
 def _of_for(loop: For, lanes: _Lanes) -> float:
+    if square_of(loop) is not None:
+        return float("inf")  # what is held in registers is reached element by element
     many, rest = divmod(loop.extent, loop.vector)
     side_by_side = lanes
     if loop.vector > 1:

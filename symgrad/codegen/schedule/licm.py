@@ -35,6 +35,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     has_check,
+    square_of,
 )
 
 
@@ -47,7 +48,10 @@ def hoist_uniform(kernel: Kernel) -> Kernel:
 def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]:
     result: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, Loop):
+        if isinstance(statement, For) and (square := square_of(statement)) is not None:
+            moved, statement = _out_of_squares(statement, square, constant)
+            result += [s for s in moved if s not in result]
+        elif isinstance(statement, Loop):
             inner = _hoisted(statement.body, constant)
             moved, kept = _split(inner, _bound_by(statement), constant)
             if _runs(statement):
@@ -60,6 +64,14 @@ def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]
                 result += moved
         result.append(statement)
     return tuple(result)
+
+
+def _out_of_squares(outer: For, inner: For, constant: frozenset[str]) -> tuple[list[Stmt], For]:
+    """Return what is the same in all squares of two loops, between which nothing may stand."""
+    moved, kept = _split(inner.body, {outer.var, inner.var}, constant)
+    if not (_runs(outer) and _runs(inner)):
+        return [], outer
+    return moved, replace(outer, body=(replace(inner, body=kept),))
 
 
 def _out_of_each(prefix: Prefix, constant: frozenset[str]) -> tuple[list[Stmt], Prefix]:

@@ -16,6 +16,7 @@ from symgrad.codegen.schedule.interleave import interleave
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.schedule.plan_sorts import plan_sorts
+from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.relocate import Relocated, relocate
 from symgrad.codegen.schedule.row_scans import interchange_scans
 from symgrad.codegen.schedule.tile_loops import tile_transposes
@@ -92,9 +93,17 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         },
     ),
     KernelPass(
+        "transpose-in-registers",
+        _on_kernel(lambda kernel, _: transpose_in_registers(kernel)),
+        after={"vectorize": "squares are of as many rows as a vector has elements"},
+    ),
+    KernelPass(
         "tile-transposes",
         _on_kernel(lambda kernel, machine: tile_transposes(kernel, machine.target.memory)),
-        after={"vectorize": "a loop with vectors is cut at whole ones"},
+        after={
+            "vectorize": "a loop with vectors is cut at whole ones",
+            "transpose-in-registers": "what is done in registers needs no tiles",
+        },
     ),
     KernelPass(
         "interleave",

@@ -24,6 +24,7 @@ from symgrad.codegen.loops.language import (
     SortRows,
     Stmt,
     Store,
+    square_of,
 )
 from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
@@ -74,6 +75,11 @@ def _nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
 def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
     alone = element_cost(body, None, 1)
     for loop in loops:
+        if (inner := square_of(loop)) is not None:
+            return (
+                f"squares of {loop.vector} by {inner.vector} along {loop.var} and {inner.var}, "
+                "transposed in registers"
+            )
         if loop.vector > 1:
             beside = element_cost(body, loop.var, loop.vector)
             return (

@@ -80,6 +80,8 @@ def _inner(outer: For) -> For | None:
         return None
     if has_check(inner.body) or any(isinstance(statement, Loop) for statement in inner.body):
         return None
+    if outer.vector > 1:
+        return None  # squares in registers take whole lines
     return inner if inner.vector > 1 and not (outer.ordered or inner.ordered) else None
 
 

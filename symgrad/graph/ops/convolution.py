@@ -14,7 +14,6 @@ closed under differentiation. What users call, with its ways of padding, lies ab
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +26,12 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
 from symgrad.graph.ops.contraction import LABELS
+from symgrad.graph.ops.convolution_spec import (
+    ConvolutionAxis,
+    ConvolutionSpec,
+    Window,
+    parsed_spec,
+)
 from symgrad.graph.ops.elementwise import is_number, rounded_once
 from symgrad.graph.ops.interleaving import interleave
 from symgrad.graph.ops.slicing import place, slice_axes
@@ -36,77 +41,7 @@ from symgrad.graph.structures import AxisMap, Contract, Windows
 from symgrad.graph.types import Array, Shape, TensorType, static
 
 
-class Window(NamedTuple):
-    """`(2o+3i)`: an axis walked through by where a window is, and by a place inside of it."""
-
-    outer: str
-    stride: int
-    inner: str
-    dilation: int
-
-    def __str__(self) -> str:
-        first, second = ("" if c == 1 else str(c) for c in (self.stride, self.dilation))
-        return f"({first}{self.outer}+{second}{self.inner})"
-
-
-# One an axis of the left operand: a label, or two.
-_Axis = str | Window
-_AXIS = re.compile(r"([A-Za-z])|\((\d*)([A-Za-z])\+(\d*)([A-Za-z])\)")
-
-
-class _Spec(NamedTuple):
-    """The axes of the left operand, and the labels of the right one and of the result."""
-
-    lhs: tuple[_Axis, ...]
-    rhs: str
-    out: str
-
-    def __str__(self) -> str:
-        return f"{''.join(map(str, self.lhs))},{self.rhs}->{self.out}"
-
-    @property
-    def windows(self) -> list[Window]:
-        return [axis for axis in self.lhs if isinstance(axis, Window)]
-
-    @property
-    def lhs_labels(self) -> str:
-        pairs = (axis if isinstance(axis, str) else axis.outer + axis.inner for axis in self.lhs)
-        return "".join(pairs)
-
-    def is_valid(self) -> bool:
-        """Return whether there are windows, and every label has its place.
-
-        Of the two labels of windows one is of the right operand and one of the result, in all
-        windows the same.
-        """
-        sides = (self.lhs_labels, self.rhs, self.out)
-        repeated = any(len(set(labels)) != len(labels) for labels in sides)
-        lhs, rhs, out = map(set, sides)
-        lone = (lhs ^ rhs) - out
-        outer = {w.outer for w in self.windows}
-        inner = {w.inner for w in self.windows}
-        is_split = any(
-            one <= rhs and not one & out and other <= out and not other & rhs
-            for one, other in ((outer, inner), (inner, outer))
-        )
-        steps = [c for w in self.windows for c in (w.stride, w.dilation)]
-        return not (repeated or out - lhs - rhs or lone) and is_split and min(steps, default=0) > 0
-
-
-def _parsed(spec: str) -> _Spec:
-    operands, _, out = spec.partition("->")
-    lhs, _, rhs = operands.partition(",")
-    axes = [
-        label or Window(outer, int(stride or 1), inner, int(dilation or 1))
-        for label, stride, outer, dilation, inner in _AXIS.findall(lhs)
-    ]
-    found = _Spec(tuple(axes), rhs, out)
-    if str(found) != spec or not found.is_valid():
-        raise ShapeError("convolution", f"{spec!r} is no product of windows and an operand")
-    return found
-
-
-def _convolve(lhs: Tensor, rhs: Tensor, spec: _Spec, sizes: Sequence[Dim]) -> Tensor:
+def _convolve(lhs: Tensor, rhs: Tensor, spec: ConvolutionSpec, sizes: Sequence[Dim]) -> Tensor:
     """Multiply windows of `lhs` with `rhs`; `sizes` are those of the labels of windows in order."""
     # Labels are renamed by first appearance, so that equal convolutions are equal nodes.
     seen = dict.fromkeys(spec.lhs_labels + spec.rhs)
@@ -115,7 +50,7 @@ def _convolve(lhs: Tensor, rhs: Tensor, spec: _Spec, sizes: Sequence[Dim]) -> Te
 
 
 def _label_sizes(
-    lhs: TensorType, rhs: TensorType, spec: _Spec, sizes: Shape
+    lhs: TensorType, rhs: TensorType, spec: ConvolutionSpec, sizes: Shape
 ) -> dict[str, list[Dim]]:
     """Return all that is said about the size of each label."""
     found: dict[str, list[Dim]] = {}
@@ -132,7 +67,7 @@ def _label_sizes(
 
 
 def _convolution_infer(lhs: TensorType, rhs: TensorType, *, spec: str, sizes: Shape) -> TensorType:
-    parsed = _parsed(spec)
+    parsed = parsed_spec(spec)
     require_dtype("convolution", "lhs", lhs, is_number)
     if lhs.dtype != rhs.dtype:
         raise DTypeError("convolution", f"dtypes differ: lhs: {lhs}, rhs: {rhs}", hint="use astype")
@@ -152,7 +87,7 @@ def _convolution_infer(lhs: TensorType, rhs: TensorType, *, spec: str, sizes: Sh
     return TensorType(lhs.dtype, tuple(chosen[label] for label in parsed.out))
 
 
-def _check_windows(lhs: TensorType, spec: _Spec, sizes: dict[str, Dim]) -> None:
+def _check_windows(lhs: TensorType, spec: ConvolutionSpec, sizes: dict[str, Dim]) -> None:
     for axis, size in zip(spec.lhs, lhs.shape, strict=True):
         if isinstance(axis, str):
             continue
@@ -167,7 +102,7 @@ def _check_windows(lhs: TensorType, spec: _Spec, sizes: dict[str, Dim]) -> None:
 
 
 def _convolution_reference(lhs: Array, rhs: Array, *, spec: str, sizes: Shape) -> Array:
-    parsed = _parsed(spec)
+    parsed = parsed_spec(spec)
     given = iter(map(static, sizes))
     opened, number = lhs, 0
     for axis in parsed.lhs:
@@ -184,8 +119,8 @@ def _convolution_reference(lhs: Array, rhs: Array, *, spec: str, sizes: Shape) -
 
 def _convolution_grad(node: Node, g: Tensor, *, spec: str, sizes: Shape) -> Grads:
     lhs, rhs = node.inputs
-    parsed = _parsed(spec)
-    to_rhs = _convolve(lhs, g, _Spec(parsed.lhs, parsed.out, parsed.rhs), sizes)
+    parsed = parsed_spec(spec)
+    to_rhs = _convolve(lhs, g, ConvolutionSpec(parsed.lhs, parsed.out, parsed.rhs), sizes)
     # What has the labels of where windows are is walked through by new windows, the other is the
     # kernel of those: which is which depends on the roles this node has.
     walked, kernel = (g, parsed.out), (rhs, parsed.rhs)
@@ -195,7 +130,7 @@ def _convolution_grad(node: Node, g: Tensor, *, spec: str, sizes: Shape) -> Grad
 
 
 def _lhs_gradient(
-    shape: Shape, spec: _Spec, walked: tuple[Tensor, str], kernel: tuple[Tensor, str]
+    shape: Shape, spec: ConvolutionSpec, walked: tuple[Tensor, str], kernel: tuple[Tensor, str]
 ) -> Tensor:
     """Return the sums, over outer and inner, of walked[outer] * kernel[inner] where they meet.
 
@@ -205,10 +140,9 @@ def _lhs_gradient(
     between the elements that are walked through.
     """
     strides = [w.stride if w.dilation == 1 else 1 for w in spec.windows]
-    if not spec.windows:
-        return _phase(shape, spec, walked, kernel, ())
     residues = list(itertools.product(*map(range, strides)))
-    parts = [_phase(shape, spec, walked, kernel, residue) for residue in residues]
+    padded = _padded(shape, spec, walked, kernel)
+    parts = [_phase(shape, spec, padded, kernel, residue) for residue in residues]
     if len(parts) == 1:
         return parts[0]
     step = [1] * len(spec.lhs)
@@ -221,47 +155,83 @@ def _lhs_gradient(
     return interleave(parts, shape, tuple(map(tuple, starts)), tuple(step))
 
 
+class _Span(NamedTuple):
+    """Along an axis, what the elements of a residue modulo `by` are made of."""
+
+    by: int
+    inside: Dim  # elements of the kernel
+    results: Dim
+    reach: Dim  # elements before the first one that is walked through
+
+
+def _span(axis: Window, size: Dim, taps: Dim, residue: int) -> _Span:
+    by = axis.stride if axis.dilation == 1 else 1
+    inside = divide(taps - residue + (by - 1), by)
+    results = divide(size - residue + (by - 1), by)
+    return _Span(by, inside, results, at_least(axis.dilation * (inside - 1), 0))
+
+
+def _padded(
+    shape: Shape, spec: ConvolutionSpec, walked: tuple[Tensor, str], kernel: tuple[Tensor, str]
+) -> tuple[Tensor, str]:
+    """Return what is walked through with the zeros that the first residues need, the most of all.
+
+    Those of the others are parts of it, so there is one copy for all.
+    """
+    (x, x_labels), (taps, tap_labels) = walked, kernel
+    low: list[Dim] = [0] * x.ndim
+    total, step = list(x.shape), [1] * x.ndim
+    for axis, size in zip(spec.lhs, shape, strict=True):
+        if isinstance(axis, str):
+            continue
+        along = x_labels.index(axis.outer)
+        span = _span(axis, size, taps.shape[tap_labels.index(axis.inner)], 0)
+        low[along] = span.reach
+        step[along] = 1 if span.by > 1 else axis.stride
+        needed = span.reach + step[along] * (x.shape[along] - 1) + 1
+        total[along] = at_least(span.results + span.reach, at_least(needed, 0))
+    return place(x, tuple(total), tuple(low), tuple(step)), x_labels
+
+
 def _phase(
     shape: Shape,
-    spec: _Spec,
-    walked: tuple[Tensor, str],
+    spec: ConvolutionSpec,
+    padded: tuple[Tensor, str],
     kernel: tuple[Tensor, str],
     residue: tuple[int, ...],
 ) -> Tensor:
     """Return the elements of the gradient that have these residues along the windows' axes."""
-    (x, x_labels), (taps, tap_labels) = walked, kernel
-    low: list[Dim] = [0] * x.ndim
+    (x, x_labels), (taps, tap_labels) = padded, kernel
+    first: list[Dim] = [0] * x.ndim
+    walked = list(x.shape)
     start: list[Dim] = [0] * taps.ndim
-    total, count = list(x.shape), list(taps.shape)
-    step = [1] * x.ndim
+    count = list(taps.shape)
     back = [1] * taps.ndim
-    sizes: list[Dim] = []
+    sizes: dict[str, tuple[Dim, Dim]] = {}
     windows: dict[str, Window] = {}
     numbers = iter(residue)
     for axis, size in zip(spec.lhs, shape, strict=True):
         if isinstance(axis, str):
             continue
-        along, across = x_labels.index(axis.outer), tap_labels.index(axis.inner)
-        by = axis.stride if axis.dilation == 1 else 1
-        first = next(numbers)
-        inside = divide(taps.shape[across] - first + (by - 1), by)
-        results = divide(size - first + (by - 1), by)
-        reach = at_least(axis.dilation * (inside - 1), 0)
-        low[along] = reach
-        step[along] = 1 if by > 1 else axis.stride
-        needed = reach + step[along] * (x.shape[along] - 1) + 1
-        total[along] = at_least(results + reach, at_least(needed, 0))
-        start[across], count[across] = first + by * (inside - 1), inside
-        back[across] = -by
+        along, across, number = (
+            x_labels.index(axis.outer),
+            tap_labels.index(axis.inner),
+            next(numbers),
+        )
+        most = _span(axis, size, taps.shape[across], 0)
+        span = _span(axis, size, taps.shape[across], number)
+        if span.by > 1:
+            first[along], walked[along] = most.reach - span.reach, span.results + span.reach
+        start[across], count[across] = number + span.by * (span.inside - 1), span.inside
+        back[across] = -span.by
         windows[axis.outer] = Window(axis.outer, 1, axis.inner, axis.dilation)
-        sizes += [results, inside]
-    padded = place(x, tuple(total), tuple(low), tuple(step))
+        sizes[axis.outer] = span.results, span.inside
+    part = slice_axes(x, first, walked, [1] * x.ndim)
     flipped = slice_axes(taps, start, count, back)
     order = [axis if isinstance(axis, str) else axis.outer for axis in spec.lhs]
     lhs = tuple(windows.get(label, label) for label in x_labels)
-    by_label = dict(zip(windows, zip(sizes[::2], sizes[1::2], strict=True), strict=True))
-    ordered = [n for label in x_labels if label in windows for n in by_label[label]]
-    return _convolve(padded, flipped, _Spec(lhs, tap_labels, "".join(order)), ordered)
+    ordered = [n for label in x_labels if label in windows for n in sizes[label]]
+    return _convolve(part, flipped, ConvolutionSpec(lhs, tap_labels, "".join(order)), ordered)
 
 
 def slice_of_convolution(node: Node, start: Axes, size: Shape) -> Tensor | None:
@@ -271,7 +241,7 @@ def slice_of_convolution(node: Node, start: Axes, size: Shape) -> Tensor | None:
     those of where windows are. Sizes are known.
     """
     lhs, rhs = node.inputs
-    parsed = _parsed(str(node.attrs["spec"]))
+    parsed = parsed_spec(str(node.attrs["spec"]))
     given: Any = node.attrs["sizes"]
     sizes: list[Dim] = []
     cut, taken = [0] * lhs.ndim, list(lhs.shape)
@@ -295,7 +265,7 @@ def slice_of_convolution(node: Node, start: Axes, size: Shape) -> Tensor | None:
 
 
 def _convolution_kernel(lhs: TensorType, _rhs: TensorType, *, spec: str, sizes: Shape) -> Contract:
-    parsed = _parsed(spec)
+    parsed = parsed_spec(spec)
     shape: list[int] = []
     index: list[AxisMap] = []
     given = iter(map(static, sizes))
@@ -314,13 +284,13 @@ def _convolution_kernel(lhs: TensorType, _rhs: TensorType, *, spec: str, sizes: 
 
 def _convolution_batch(operands: Operands, *, spec: str, sizes: Shape) -> Tensor:
     """Give the axis a label of its own, in the operands that have it."""
-    parsed = _parsed(spec)
+    parsed = parsed_spec(spec)
     new = next(label for label in LABELS if label not in spec)
     of_lhs, of_rhs = (entry.is_batched for entry in operands.entries)
     lhs = (new, *parsed.lhs) if of_lhs else parsed.lhs
     rhs = new + parsed.rhs if of_rhs else parsed.rhs
     first, second = operands.tensors
-    return _convolve(first, second, _Spec(lhs, rhs, new + parsed.out), sizes)
+    return _convolve(first, second, ConvolutionSpec(lhs, rhs, new + parsed.out), sizes)
 
 
 convolution_op = define(
@@ -358,7 +328,7 @@ def conv_general(
     spatial = x.shape[1:-1] if last else x.shape[2:]
     window = kernel.shape[:rank] if last else kernel.shape[2:]
     sizes: list[Dim] = []
-    axes: list[_Axis] = []
+    axes: list[ConvolutionAxis] = []
     for number in range(rank):
         stride, apart = strides[number], dilation[number]
         reach = apart * (window[number] - 1) + 1
@@ -380,12 +350,12 @@ def conv_general(
     if last:
         x = _reshaped(x, (n, *spatial, *in_sizes))
         kernel = _reshaped(kernel, (*window, *taps, *of_sizes))
-        spec = _Spec(("n", *axes, *across), inside + taken + made, "n" + outside + made)
+        spec = ConvolutionSpec(("n", *axes, *across), inside + taken + made, "n" + outside + made)
         result = _convolve(x, kernel, spec, sizes)
         return _reshaped(result, (n, *result.shape[1 : rank + 1], found))
     x = _reshaped(x, (n, *in_sizes, *spatial))
     kernel = _reshaped(kernel, (*of_sizes, *taps, *window))
-    spec = _Spec(("n", *across, *axes), made + taken + inside, "n" + made + outside)
+    spec = ConvolutionSpec(("n", *across, *axes), made + taken + inside, "n" + made + outside)
     result = _convolve(x, kernel, spec, sizes)
     return _reshaped(result, (n, found, *result.shape[-rank:]))
 

@@ -56,6 +56,7 @@ def _has_step_1(node: Node) -> bool:
 @structural(
     "slice(pad(x)) -> pad(x), if all of x is taken",
     slice_op,
+    needs_sole_use=True,  # what several slices are parts of is copied once
     examples=(
         lambda x: slice_axes(
             place(x, (9, 9, 9), (1, 2, 3), (1, 2, 1)), (0, 1, 3), (4, 8, 5), (1, 1, 1)

@@ -13,7 +13,8 @@ from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.graph.graph import Graph
-from tests.support.floors import compile_for, interleaved, run_native
+from tests.support.floors import compile_for, run_native
+from tests.support.schedules import interleaved
 
 TARGET = target_named("x86-64-v3")
 LONG = """

@@ -325,8 +325,38 @@ RULES = [
     (
         "there is no vector in a vector",
         _loop(_loop("", "j in 0..8"), "i in 0..8 vector(4)"),
-        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
+        _loop("t: f32 = x[i] " + _loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
         "j is a vector within that of i",
+    ),
+    (
+        "squares are as high as they are wide",
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(8)"),
+        "squares of i and j are 8 by 4",
+    ),
+    (
+        "squares leave nothing over",
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..6 vector(4)"),
+        "squares of i and j leave over some of 6",
+    ),
+    (
+        "squares are not interleaved",
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
+        _loop(_loop("", "j in 0..8 vector(4) interleave(2)"), "i in 0..8 vector(4)"),
+        "squares of i and j are interleaved",
+    ),
+    (
+        "squares are cut along the outer loop",
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4) parallel(4)"),
+        _loop(_loop("", "j in 0..8 vector(4) parallel(4)"), "i in 0..8 vector(4)"),
+        "squares of i and j are cut into parts",
+    ),
+    (
+        "there is no loop in a square",
+        _loop(_loop("", "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
+        _loop(_loop(_loop("", "l in 0..8"), "j in 0..8 vector(4)"), "i in 0..8 vector(4)"),
+        "squares of i and j have loops or checks",
     ),
     (
         "a check is the same for all lanes of a vector",

@@ -1,0 +1,60 @@
+"""Schedules that only large programs have, for small ones: what a pass counts is patched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from symgrad.codegen.schedule import interleave, register_tiles, tile_loops
+from symgrad.cost_model import VECTORS_IN_FLIGHT
+from symgrad.passes.loops import prepack
+
+
+@contextmanager
+def interleaved(vectors: int = max(VECTORS_IN_FLIGHT)) -> Iterator[None]:
+    """Interleave as many vectors of every elementwise loop, however short and simple."""
+    numbers: dict[str, Any] = {
+        "VECTORS_IN_FLIGHT": {vectors: 0},
+        "LEAST_INTERLEAVED_FLOPS": 0,
+    }
+    with mock.patch.multiple(interleave, **numbers):
+        yield
+
+
+@contextmanager
+def packed() -> Iterator[None]:
+    """Pack every weight that the products of a loop read, however small, in narrow panels."""
+    numbers: dict[str, Any] = {
+        "PANEL_BYTES": 8,
+        "PACKED_STEP_BYTES": 0,
+        "PACKED_ROWS": 1,
+        "LEAST_PACKED_TRIPS": 0,
+    }
+    with mock.patch.multiple(prepack, **numbers):
+        yield
+
+
+@contextmanager
+def tiled() -> Iterator[None]:
+    """Take loops across rows in tiles of three elements and two rows, however few there are."""
+    numbers: dict[str, Any] = {
+        "TILE_OF_TRANSPOSE": 3,
+        "ROWS_OF_TRANSPOSE": 2,
+        "LEAST_TRANSPOSED": 4,
+        "_leave_cache": lambda *_: True,
+    }
+    with (
+        mock.patch.multiple(tile_loops, **numbers),
+        mock.patch.object(register_tiles, "SQUARES", ()),
+    ):
+        yield
+
+
+@contextmanager
+def in_squares() -> Iterator[None]:
+    """Transpose in registers whatever has as many rows as a vector has elements."""
+    numbers: dict[str, Any] = {"SQUARES": (2, 4, 8, 16), "LEAST_IN_SQUARES": 1}
+    with mock.patch.multiple(register_tiles, **numbers):
+        yield
