@@ -9,8 +9,8 @@
 
 becomes
 
-    for i in 0..64 vector(16) {
-      for j in 0..3136 vector(16) {
+    for j in 0..3136 vector(16) {
+      for i in 0..64 vector(16) {
         ...
 
 which is a square of 16 rows and 16 columns at a time: x is loaded along j, y is stored along i, and
@@ -71,7 +71,7 @@ def _nest(loop: For) -> list[For] | None:
     while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], For):
         loops.append(inner)
     *around, inner = loops
-    if inner.vector not in SQUARES or has_check(inner.body):
+    if inner.vector == 1 or has_check(inner.body):
         return None
     if any(isinstance(s, Loop) for s in inner.body) or any(around.ordered for around in loops):
         return None
@@ -81,18 +81,23 @@ def _nest(loop: For) -> list[For] | None:
 def _across(nest: Sequence[For]) -> For | None:
     """Return the loop along which squares of the innermost one are stored or loaded, or None."""
     *around, inner = nest
-    width = inner.vector
     accesses = list(_accesses(inner.body))
     costs = len(inner.body) + body_flops(inner.body)
-    if inner.extent < width or costs > MOST_OF_SQUARE or None in accesses:
+    if costs > MOST_OF_SQUARE or None in accesses:
         return None
     for outer in reversed(around):
         turned = [a for a in accesses if a is not None and _is_turned(a, outer.var, inner.var)]
         straight = [a for a in accesses if a is not None and _is_straight(a, inner.var)]
-        is_worth_it = outer.extent >= width and outer.extent * inner.extent >= LEAST_IN_SQUARES
+        is_worth_it = _width(outer, inner) > 1 and outer.extent * inner.extent >= LEAST_IN_SQUARES
         if turned and len(turned) <= 2 and len(turned) + len(straight) == len(accesses):
             return outer if is_worth_it else None
     return None
+
+
+def _width(outer: For, inner: For) -> int:
+    """Return the width of squares of two loops: of a vector, or less where one of them is short."""
+    most = min(inner.vector, outer.extent, inner.extent)
+    return max((width for width in SQUARES if width <= most), default=1)
 
 
 _Access = tuple[Index, DType]
@@ -133,14 +138,20 @@ def _is_within(index: Index, variable: str) -> bool:
 def _squares(nest: Sequence[For], outer: For) -> list[Stmt]:
     """Return the nest with `outer` in squares with the innermost loop, and what they leave over."""
     *around, inner = nest
-    width = inner.vector
+    width = _width(outer, inner)
     rows, columns = (loop.extent // width * width for loop in (outer, inner))
-    square = replace(inner, extent=columns)
-    body: list[Stmt] = [replace(outer, extent=rows, vector=width, body=(square,))]
+    square = [
+        replace(outer, extent=rows, vector=width),
+        replace(inner, extent=columns, vector=width),
+    ]
+    # What is written goes on line after line in few places: more pages than those are slow.
+    if any(isinstance(s, Store) and s.index.coefficient(outer.var) == 1 for s in inner.body):
+        square.reverse()
+    body: list[Stmt] = [nested(square, inner.body)]
     if columns < inner.extent:
         body.append(replace(outer, body=(_from(inner, columns),)))
     if rows < outer.extent:
-        rest = replace(outer, body=(square,))
+        rest = replace(outer, body=(replace(inner, extent=columns),))
         body.append(_from(rest, rows))
     between = [loop for loop in around if loop is not outer]
     return [nested(between, tuple(body))] if between else body
