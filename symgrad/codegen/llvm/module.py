@@ -22,6 +22,7 @@ from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
 from symgrad.codegen.llvm.place import Functions, open_function
 from symgrad.codegen.program.language import (
     Instr,
+    Launch,
     Program,
     Routine,
     ScanInstr,
@@ -80,8 +81,10 @@ def _emit_instrs(
 ) -> None:
     """Make `function` do `instrs`, in parts if there are many."""
     # LLVM's time grows faster than a function that does nothing but call: a long step is cut into
-    # parts, and the parts are not optimized. That costs them a nanosecond a call.
+    # parts. What does nothing else is not optimized, which costs less than a nanosecond a call.
     if len(instrs) <= CALLS_IN_FUNCTION:
+        if all(isinstance(instr, Launch) for instr in instrs) and functions.clock is None:
+            function.attributes |= {"noinline", "optnone"}
         emit_function(open_function(functions, function, arity), instrs)
         return
     parts = []

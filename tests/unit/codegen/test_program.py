@@ -72,6 +72,16 @@ def test_a_long_step_is_cut_into_parts():
     assert f'@"step.{(parts - 1) * CALLS_IN_FUNCTION}"(' in text
 
 
+def test_a_function_that_does_nothing_but_call_is_not_optimized():
+    x = sg.placeholder((8,))
+    calls = Graph([sg.cumsum(x) + sg.sum(x)], [x])
+    branches = Graph([sg.cond(sg.sum(x) > 0, lambda: sg.cumsum(x), lambda: sg.exp(x))], [x])
+    for graph, is_call in ((calls, True), (branches, False)):
+        text = str(module.emit_module(program_of(graph), target_named("native")))
+        head = next(line for line in text.splitlines() if '@"step"(' in line)
+        assert ("optnone" in head) == is_call
+
+
 def test_a_long_step_computes_what_it_says():
     x, w, h = unrolled()
     step = compile([x, w], h)
