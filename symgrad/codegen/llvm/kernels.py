@@ -133,7 +133,7 @@ def _emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None
 
 def _emit_for(scope: KernelScope, loop: For) -> None:
     """Strip-mining by the vector width: emit whole vectors, then what is left over."""
-    if scope.vector.width > 1:
+    if scope.vector.width > 1 and loop.vector > 1:
         emit_squares(scope, loop)
         return
     start = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.schedule.reasons import schedule_reasons
@@ -128,3 +132,18 @@ def test_columns_are_made_of_rows_in_steps_of_a_power_of_two(width):
     columns = transposed(builder, function.args)
     assert len(columns) == width
     assert len(builder.block.instructions) == width * (width.bit_length() - 1)
+
+
+def test_a_loop_in_the_lanes_of_another_is_no_square():
+    inner = "for j in 0..5 { t: f32 = x[i + 8*j] y[i + 8*j] = t }"
+    loops = f"for i in 0..8 vector(4) {{ {inner} }}"
+    kernel = parse_kernel(f"kernel @k(in x: f32[40], out y: f32[40]) {{ {loops} }}")
+    verify_kernel(kernel)
+    module, target = ir.Module(), target_named("native")
+    emit_kernel(module, kernel, "k", target).linkage = ""
+    image = emit_object(optimize(str(module), target, 1), target, 1)
+    given, found = np.arange(40, dtype=np.float32), np.zeros(40, np.float32)
+    code = load_object(image, ["k"])
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address("k"))
+    call(given.ctypes.data, found.ctypes.data)
+    np.testing.assert_array_equal(found, given)
