@@ -1,6 +1,6 @@
 """Roofline microbenchmarks: loops that reach the peak rate of arithmetic and of memory traffic.
 
-flops(memory, vectors, times)     multiply-adds on registers alone
+flops(memory, vectors, times)     multiply-adds on registers alone, in as many chains as are counted
 stream(memory, vectors, times)    reads a piece of memory, changes it and writes it back
 """
 
@@ -52,7 +52,12 @@ def _emit_flops(
     vector = _vector(dtype, target)
     entry = builder.block
     loop, done = function.append_basic_block("loop"), function.append_basic_block("done")
-    factor = builder.load(memory, typ=vector, align=64)
+    # Each chain begins with a vector of its own: LLVM merges chains that must be equal.
+    begun = [
+        builder.load(builder.gep(memory, [index(i)], source_etype=vector), typ=vector, align=64)
+        for i in range(target.peak_chains)
+    ]
+    factor = begun[0]
     builder.branch(loop)
     builder.position_at_end(loop)
     turn = builder.phi(INDEX)
@@ -61,8 +66,8 @@ def _emit_flops(
     following = builder.add(turn, index(1))
     turn.add_incoming(index(0), entry)
     turn.add_incoming(following, loop)
-    for total, value in zip(totals, added, strict=True):
-        total.add_incoming(factor, entry)
+    for total, first, value in zip(totals, begun, added, strict=True):
+        total.add_incoming(first, entry)
         total.add_incoming(value, loop)
     builder.cbranch(builder.icmp_signed("<", following, times), loop, done)
     builder.position_at_end(done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -26,15 +27,18 @@ def test_the_code_does_the_arithmetic_that_is_counted(dtype: DType, name: str) -
     code = load_object(emit_object(module, target, 3), [FLOPS, STREAM])
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     lanes = target.lanes(dtype.itemsize)
-    memory = aligned_empty((8 * lanes,), dtype.numpy)
-    # Each of the chains starts at 1 and adds 1 * 1 in each turn; the sum of all is stored.
-    memory[...] = 1
+    chains = target.peak_chains
+    memory = aligned_empty((chains * lanes,), dtype.numpy)
+    # Chain i starts at i + 1 and adds 1 * 1 in each turn; the sum of all is stored.
+    memory[...] = np.repeat(np.arange(chains) + 1, lanes)
     kind(code.address(FLOPS))(memory.ctypes.data, 0, 10)
-    np.testing.assert_array_equal(memory[:lanes], target.peak_chains * (1 + 10))
+    np.testing.assert_array_equal(memory[:lanes], chains * (chains + 1) // 2 + chains * 10)
     assert flops_of(dtype, target, 10) == 2 * target.peak_chains * lanes * 10
+    # Chains that LLVM knows to be equal would be one chain, and its latency the limit.
+    assert len(re.findall(r"phi <\d+ x", str(module))) == chains
     # The first vector is added to every vector, itself included: twice, as it was at first.
     memory[...] = 1
-    kind(code.address(STREAM))(memory.ctypes.data, 8, 2)
+    kind(code.address(STREAM))(memory.ctypes.data, chains, 2)
     np.testing.assert_array_equal(memory, 3)
 
 
