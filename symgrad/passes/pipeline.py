@@ -2,7 +2,8 @@
 
 The rows `as built` run once for a program, before its sizes are known. Those that run `once` see
 graphs as these left them, before passes have changed what is nested in them; the `repeated` ones
-run until none has anything left to do. The last row goes on to groups of nodes, for codegen.
+run in turns until each has had its turn since anything was changed. The last row goes on to groups
+of nodes, for codegen.
 """
 
 from __future__ import annotations
@@ -224,7 +225,7 @@ class _Optimizing:
                 return graph
         graph = self._with_nested_optimized(graph)
         rewrites = self._runner.rewrites
-        idle = 0  # passes in a row that found nothing to do; one that did something leaves nothing
+        idle = 0  # turns since something was changed, that one included: no pass has two in a row
         for row in self._repeated * MAX_ROUNDS:
             before = rewrites.count
             graph = self._apply(row, graph, is_shown=is_shown)
