@@ -135,6 +135,13 @@ FEW_READS = 4
 LONG_SUM = 8
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.
 SHORT_BLOCK = 192
+# Steps of k that an iteration of a microkernel takes, if its loop has at least so many and at most
+# so many, and the product takes so many cycles: the exit of a short loop is mispredicted, that of a
+# long one costs little, and more code takes time to compile.
+UNROLLED_STEPS = 4
+LEAST_UNROLLED = 8
+SHORT_LOOP = 1024
+UNROLLED_CYCLES = 2**20
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.

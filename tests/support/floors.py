@@ -43,7 +43,7 @@ from tests.support.guard_pages import (
     temporaries_apart,
 )
 from tests.support.programs import program_of
-from tests.support.schedules import in_squares, interleaved, packed, tiled
+from tests.support.schedules import in_squares, interleaved, packed, tiled, unrolled
 
 Array = np.ndarray[Any, Any]
 
@@ -74,6 +74,7 @@ class Variant:
     packs: bool = False
     tiles: bool = False
     squares: bool = False
+    unrolls: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -263,7 +264,8 @@ def _floors(
     packing = packed() if variant.packs else nullcontext()
     squares = in_squares() if variant.squares else nullcontext()
     tiles = tiled() if variant.tiles else nullcontext()
-    with apart, interleaving, packing, squares, tiles:
+    unrolling = unrolled() if variant.unrolls else nullcontext()
+    with apart, interleaving, packing, squares, tiles, unrolling:
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

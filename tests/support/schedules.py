@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from symgrad.codegen.contract import variants
 from symgrad.codegen.schedule import interleave, register_tiles, tile_loops
 from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.passes.loops import prepack
@@ -57,4 +58,11 @@ def in_squares() -> Iterator[None]:
     """Transpose in registers whatever has as many rows as a vector has elements."""
     numbers: dict[str, Any] = {"SQUARES": (2, 4, 8, 16), "LEAST_IN_SQUARES": 1}
     with mock.patch.multiple(register_tiles, **numbers):
+        yield
+
+
+@contextmanager
+def unrolled() -> Iterator[None]:
+    """Unroll the loop of every microkernel that has registers left, however short it is."""
+    with mock.patch.multiple(variants, UNROLLED_CYCLES=0, LEAST_UNROLLED=2):
         yield

@@ -36,7 +36,8 @@ class Microkernel:
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
     flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
-    that are added up in turns, enough to keep the multiply-add units busy. Only `piece` steps of k
+    that are added up in turns, enough to keep the multiply-add units busy; an iteration of its loop
+    is `unrolled` steps of k, at least one of each chain. Only `piece` steps of k
     lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is.
@@ -54,6 +55,7 @@ class Microkernel:
     resumes: bool
     is_empty: bool
     chains: int
+    unrolled: int
     piece: int | None = None
     left_ahead: int = 0
     right_ahead: int = 0
@@ -172,13 +174,12 @@ def _emit_steps(
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Emit the loops over k and return the sums after them."""
-    first, chains = index(0), kernel.chains
-    if chains > 1:
+    first, steps = index(0), kernel.unrolled
+    if steps > 1:
         zero = ir.Constant(kernel.vector_type, None)
-        whole = builder.and_(k, index(-chains))
-        span = first, whole, chains
-        started = [*start, *[zero] * (len(start) * (chains - 1))]
-        several = _emit_loop(builder, kernel, (left, right), span, started)
+        whole = builder.and_(k, index(-steps))
+        started = [*start, *[zero] * (len(start) * (kernel.chains - 1))]
+        several = _emit_loop(builder, kernel, (left, right), (first, whole, steps), started)
         start = [_total(builder, kernel, several[at :: len(start)]) for at in range(len(start))]
         first = whole
     return _emit_loop(builder, kernel, (left, right), (first, k, 1), start)
@@ -191,8 +192,13 @@ def _emit_loop(
     span: tuple[ir.Value, ir.Value, int],
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Emit one loop over a span of k, of one step for each chain, and return the sums after it."""
-    first, stop, chains = span
+    """Emit one loop over a span of k, so many steps at a time, and return the sums after it.
+
+    `start` has the sums of each chain, and the chains take the steps in turns.
+    """
+    first, stop, steps = span
+    each = kernel.rows * kernel.vectors
+    chains = len(start) // each
     before = builder.block
     loop = builder.append_basic_block("k")
     after = builder.append_basic_block("done")
@@ -200,13 +206,12 @@ def _emit_loop(
     builder.position_at_end(loop)
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    each = len(start) // chains
-    added: list[ir.Value] = []
-    for chain in range(chains):
-        at = builder.add(step, index(chain))
-        chained = sums[chain * each : (chain + 1) * each]
-        added += _emit_step(builder, kernel, *operands, at, chained)
-    following = builder.add(step, index(chains), flags=("nuw", "nsw"))
+    added: list[ir.Value] = list(sums)
+    for number in range(steps):
+        at = builder.add(step, index(number))
+        chain = slice(number % chains * each, (number % chains + 1) * each)
+        added[chain] = _emit_step(builder, kernel, *operands, at, added[chain])
+    following = builder.add(step, index(steps), flags=("nuw", "nsw"))
     step.add_incoming(first, before)
     step.add_incoming(following, loop)
     for total, value, sum_ in zip(sums, start, added, strict=True):

@@ -17,6 +17,7 @@ from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
 from symgrad.codegen.contract.pack import PanelPacker, emit_packer
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.target import Target
+from symgrad.cost_model import LEAST_UNROLLED, SHORT_LOOP, UNROLLED_CYCLES, UNROLLED_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def _microkernel(
     if plan.pack_right != "none":
         right_k, columns = CountedAxis(whole, (), plan.k), whole
     sums = rows * whole // plan.lanes
+    chains = _chains(sums, plan.k_run, left.target)
     return Microkernel(
         rows=rows,
         columns=columns,
@@ -126,7 +128,8 @@ def _microkernel(
         tile_columns=plan.tile_columns,
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
-        chains=_chains(sums, plan.k_run, left.target),
+        chains=chains,
+        unrolled=chains if chains > 1 else _unrolled(plan, sums + whole // plan.lanes, left.target),
         piece=plan.k_piece if plan.has_pieces else None,
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
@@ -150,6 +153,20 @@ def _chains(sums: int, k: int, target: Target) -> int:
     while 2 * chains * sums <= target.adds_in_flight and 8 * chains <= k:
         chains *= 2
     return chains
+
+
+def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
+    """Return how many steps of k an iteration takes, of a microkernel that holds `registers`.
+
+    Four where its loop is short: the exit of such a loop is never predicted, and the multiply-add
+    units wait for what follows a tile or a piece. It pays where a product takes long, and where
+    registers are left for the elements that LLVM then loads ahead.
+    """
+    is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
+    steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
+    is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
+    is_room = registers + (4 if is_folded else 5) <= target.vector_registers
+    return UNROLLED_STEPS if is_short and is_room and plan.cycles >= UNROLLED_CYCLES else 1
 
 
 def _dot_kernel(
