@@ -22,6 +22,7 @@ from symgrad.nn.activations import softmin as softmin
 from symgrad.nn.activations import softplus as softplus
 from symgrad.nn.attention import multi_head_attention as multi_head_attention
 from symgrad.nn.attention import scaled_dot_product_attention as scaled_dot_product_attention
+from symgrad.nn.bags import embedding_bag as embedding_bag
 from symgrad.nn.batch_norm import batch_norm as batch_norm
 from symgrad.nn.class_losses import cross_entropy as cross_entropy
 from symgrad.nn.class_losses import multi_margin as multi_margin

@@ -10,6 +10,14 @@ from tests.nn.basic_layers import BASIC
 from tests.nn.layer import Layer
 from tests.nn.loss_layers import LOSSES
 from tests.nn.norm_layers import NORMS
+from tests.nn.place_layers import PLACE_LAYERS
 from tests.nn.spatial_layers import SPATIAL_LAYERS
 
-LAYERS: tuple[Layer, ...] = (*BASIC, *LOSSES, *NORMS, *ATTENTION, *SPATIAL_LAYERS)
+LAYERS: tuple[Layer, ...] = (
+    *BASIC,
+    *LOSSES,
+    *NORMS,
+    *ATTENTION,
+    *SPATIAL_LAYERS,
+    *PLACE_LAYERS,
+)

@@ -130,6 +130,9 @@ _RESAMPLING = (
          symbolic=False),
     _row("embedding", lambda i, t: sg.nn.embedding(i, t), lambda i, t: t[i],
          Whole((2, 3), 0, 4), Real((4, 2))),
+    _row("embedding_bag", lambda i, t, w: sg.nn.embedding_bag(i, t, weights=w, reduction="sum"),
+         lambda i, t, w: (t[i] * w[..., None]).sum(-2),
+         Whole((2, 3), 0, 4), Real((4, 2)), Real((2, 3))),
     _row("bilinear", sg.nn.bilinear, lambda x, y, w: np.einsum("ni,ijk,nj->nk", x, w, y),
          Real((2, 3)), Real((2, 4)), Real((3, 4, 2)), slack=16),
 )  # fmt: skip

@@ -1,0 +1,102 @@
+"""Write what PyTorch computes of layers that read at places to `tests/data/torch_places.npz`.
+
+Those are layers whose operands say which elements they take: bags of embeddings. Run it as
+`python -m tests.golden_torch.make_places` where PyTorch 2.13 is installed; the tests need it not.
+Values and gradients are float64, the gradients those of `sum(result * seed)`. Each configuration is
+the call of a function of `sg.nn`: its name, its arguments, and arrays for the others by keyword.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+TARGET = Path(__file__).parents[1] / "data" / "torch_places.npz"
+
+Array = np.ndarray[Any, Any]
+Rng = np.random.Generator
+
+
+@dataclass
+class Golden:
+    """A call of a layer: `peer` takes the same arrays, as tensors, and gives PyTorch's result."""
+
+    layer: str
+    arrays: dict[str, Array]
+    peer: Callable[..., torch.Tensor]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def embedding_bag(rng: Rng, number: int) -> Golden:
+    """Return bags of one length, or of lengths of which some are 0, with and without padding."""
+    rows, features = int(rng.integers(2, 7)), int(rng.integers(1, 5))
+    reduction = ("mean", "sum", "max")[number % 3]
+    has_offsets = bool(number // 3 % 2)
+    shape = (int(rng.integers(1, 9)),) if has_offsets else tuple(map(int, rng.integers(1, 5, 2)))
+    arrays = {
+        "indices": rng.integers(0, rows, shape),
+        "table": rng.normal(size=(rows, features)),
+    }
+    if has_offsets:
+        starts = rng.integers(0, shape[0] + 1, int(rng.integers(0, 5)))
+        arrays["offsets"] = np.sort(np.concatenate([[0], starts])).astype(np.int64)
+    if reduction == "sum" and rng.random() < 0.5:
+        arrays["weights"] = rng.normal(size=shape)
+    padding = int(rng.integers(0, rows)) if rng.random() < 0.5 else None
+
+    def peer(
+        indices: torch.Tensor, table: torch.Tensor, offsets: Any = None, weights: Any = None
+    ) -> torch.Tensor:
+        return functional.embedding_bag(
+            indices, table, offsets, mode=reduction, per_sample_weights=weights,
+            padding_idx=padding,
+        )  # fmt: skip
+
+    kwargs = {"reduction": reduction, "padding_index": padding}
+    return Golden("embedding_bag", arrays, peer, kwargs)
+
+
+KINDS: dict[Callable[[Rng, int], Golden], int] = {embedding_bag: 24}
+
+
+def measure(golden: Golden, rng: Rng) -> dict[str, Array]:
+    """Return operands, seed, result and gradients of a configuration."""
+    xs = {k: torch.tensor(a, requires_grad=a.dtype.kind == "f") for k, a in golden.arrays.items()}
+    result = golden.peer(**xs)
+    seed = torch.tensor(rng.normal(size=tuple(result.shape)))
+    smooth = {name: x for name, x in xs.items() if x.requires_grad}
+    grads = torch.autograd.grad((result * seed).sum(), list(smooth.values()))
+    found = {f"x.{name}": array for name, array in golden.arrays.items()}
+    found |= {"seed": seed.numpy(), "y": result.detach().numpy()}
+    return found | {f"d.{name}": g.numpy() for name, g in zip(smooth, grads, strict=True)}
+
+
+def write(target: Path, kinds: dict[Callable[[Rng, int], Golden], int]) -> None:
+    """Write so many configurations of each of `kinds`, of which none depends on another kind."""
+    arrays: dict[str, Array] = {}
+    rows = []
+    for make, count in kinds.items():
+        for number in range(count):
+            rng = np.random.default_rng([number, *make.__name__.encode()])
+            golden, name = make(rng, number), f"{make.__name__}-{number}"
+            rows.append({"name": name, "layer": golden.layer, "kwargs": golden.kwargs})
+            arrays |= {f"{name}/{key}": array for key, array in measure(golden, rng).items()}
+    text = json.dumps(rows)
+    np.savez_compressed(target, allow_pickle=False, configs=np.array(text), **arrays)
+
+
+def main() -> None:
+    """Write the file."""
+    assert torch.__version__.startswith("2.13"), torch.__version__
+    write(TARGET, KINDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Rows of the table of layers: those whose operands say which elements they take."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import symgrad as sg
+from tests.nn.layer import Layer
+from tests.support.case import Real, Whole
+
+_TABLE = Real((5, 4))
+_STARTS = [0, 2, 2]
+
+
+def _bags(reduction: Any, **arguments: Any) -> Any:
+    return partial(sg.nn.embedding_bag, reduction=reduction, **arguments)
+
+
+def _weighted_bags(indices: Any, table: Any, weights: Any) -> Any:
+    return sg.nn.embedding_bag(indices, table, _STARTS, reduction="sum", weights=weights)
+
+
+PLACE_LAYERS = (
+    Layer("embedding_bag", _bags("mean", padding_index=1), (Whole((3, 4), 0, 5), _TABLE)),
+    Layer("embedding_bag_of_maxima", _bags("max", padding_index=1), (Whole((3, 4), 0, 5), _TABLE)),
+    Layer("embedding_bag_with_offsets", _bags("mean", offsets=_STARTS),
+          (Whole((6,), 0, 5), _TABLE)),
+    Layer("embedding_bag_of_maxima_with_offsets", _bags("max", offsets=_STARTS, padding_index=1),
+          (Whole((6,), 0, 5), _TABLE)),
+    Layer("embedding_bag_weighted", _weighted_bags, (Whole((6,), 0, 5), _TABLE, Real((6,))),
+          (0, 2)),
+)  # fmt: skip
