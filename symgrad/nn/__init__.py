@@ -98,6 +98,7 @@ from symgrad.nn.row_losses import cosine_embedding as cosine_embedding
 from symgrad.nn.row_losses import cosine_similarity as cosine_similarity
 from symgrad.nn.row_losses import multilabel_soft_margin as multilabel_soft_margin
 from symgrad.nn.row_losses import pairwise_distance as pairwise_distance
+from symgrad.nn.row_losses import pdist as pdist
 from symgrad.nn.row_losses import triplet as triplet
 from symgrad.nn.smooth import celu as celu
 from symgrad.nn.smooth import log1mexp as log1mexp

@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import cast, promote_operands
+from symgrad.graph.operands import cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import (
     abs,
     add,
+    floor_divide,
     maximum,
     minimum,
     multiply,
@@ -22,13 +25,16 @@ from symgrad.graph.ops.arithmetic import (
     subtract,
 )
 from symgrad.graph.ops.comparison import greater, where
+from symgrad.graph.ops.counting import searchsorted
 from symgrad.graph.ops.elementwise import broadcast_together, float_operand, float_operands
+from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import accumulator_dtype
 from symgrad.graph.ops.transcendental import rsqrt
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim, divide
 from symgrad.nn.class_losses import along_classes, class_weights
 from symgrad.nn.losses import above_zero, binary_cross_entropy_with_logits
 from symgrad.nn.powers import check_power, power, root
@@ -162,6 +168,43 @@ def pairwise_distance(
         return cast(max_over(abs(apart), -1, keepdims=keepdims), x.dtype)
     powers = power(apart if exponent == 2 else abs(apart), exponent)
     return cast(root(sum_over(powers, -1, keepdims=keepdims), exponent), x.dtype)
+
+
+@public()
+def pdist(x: Any, p: float = 2.0) -> Tensor:
+    """Distances within a set: the Lp norm of the difference of each pair of the rows of `x`.
+
+    `x` is (*batch, n, features), the result (*batch, n * (n - 1) / 2): the distances from row 0 to
+    rows 1, 2, ..., then those from row 1 to rows 2, 3, ..., the upper triangle of their matrix.
+    Norm, dtype and gradient are those of `pairwise_distance` without its epsilon, so of rows that
+    are equal the gradient is 0. Of fewer than two rows there is no pair.
+
+    >>> sg.run(sg.nn.pdist([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    array([5.       , 1.       , 4.2426405], dtype=float32)
+
+    Raises `ShapeError` for what has no rows, `GraphError` for a `p` that is not positive,
+    `DTypeError` for one that is no number.
+    """
+    x = float_operand(x)
+    check_power("pdist", p)
+    if x.ndim < 2:
+        problem = f"x: {x.type} has no axes for rows and for features"
+        raise ShapeError("pdist", problem, source=user_source())
+    axis = x.ndim - 2
+    first, second = (gather(x, [place], axis) for place in _pairs(x.shape[axis]))
+    return pairwise_distance(first, second, p, epsilon=0.0)
+
+
+def _pairs(count: Dim) -> tuple[Tensor, Tensor]:
+    """Return the first and the second of each pair of `count` rows, in the order of the first."""
+    if isinstance(count, int):
+        first, second = np.triu_indices(count, 1)
+        return constant(first), constant(second)
+    # Before the pairs of row i are those of i rows, of which row r is the first of n - 1 - r.
+    row, pair = iota((count,), 0), iota((divide(count * (count - 1), 2),), 0)
+    before = subtract(multiply(row, count - 1), floor_divide(multiply(row, subtract(row, 1)), 2))
+    found = subtract(searchsorted(before, pair, side="right"), 1)
+    return found, add(subtract(pair, gather(before, [found], 0)), add(found, 1))
 
 
 @public()

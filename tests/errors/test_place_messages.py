@@ -45,6 +45,10 @@ _ROWS: list[tuple[Callable[[], Any], type[Exception], str]] = [
      "embedding_bag: offsets [1, 2] do not rise from 0"),
     (lambda: sg.nn.embedding_bag(N, X, [0, 6]), sg.ShapeError,
      "embedding_bag: offset 6 is beyond the 5 of indices: i64[5]"),
+    (lambda: sg.nn.pdist(X[0]), sg.ShapeError,
+     "pdist: x: f32[4] has no axes for rows and for features"),
+    (lambda: sg.nn.pdist(X, 0), sg.GraphError, "pdist: p is 0, it must be positive"),
+    (lambda: sg.nn.pdist(X, BAD), sg.DTypeError, "pdist: p is 'median', not a number"),
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Write what PyTorch computes of layers that read at places to `tests/data/torch_places.npz`.
 
-Those are layers whose operands say which elements they take: bags of embeddings. Run it as
-`python -m tests.golden_torch.make_places` where PyTorch 2.13 is installed; the tests need it not.
+Those are bags of embeddings and pairs of rows. Run it as `python -m tests.golden_torch.make_places`
+where PyTorch 2.13 is installed; the tests need it not.
 Values and gradients are float64, the gradients those of `sum(result * seed)`. Each configuration is
 the call of a function of `sg.nn`: its name, its arguments, and arrays for the others by keyword.
 """
@@ -63,7 +63,16 @@ def embedding_bag(rng: Rng, number: int) -> Golden:
     return Golden("embedding_bag", arrays, peer, kwargs)
 
 
-KINDS: dict[Callable[[Rng, int], Golden], int] = {embedding_bag: 24}
+def pdist(rng: Rng, number: int) -> Golden:
+    """Return distances within a set, some of whose rows or elements of rows are equal."""
+    p = (2.0, 1.0, 1.5, 3.0, 0.5, float("inf"))[number % 6]
+    x = rng.normal(size=tuple(map(int, rng.integers(1, (8, 6)))))
+    if p != float("inf") and len(x) > 2 and rng.random() < 0.5:
+        x[0], x[2, 0] = x[1], x[1, 0]
+    return Golden("pdist", {"x": x}, lambda x: functional.pdist(x, p), {"p": p})
+
+
+KINDS: dict[Callable[[Rng, int], Golden], int] = {embedding_bag: 24, pdist: 12}
 
 
 def measure(golden: Golden, rng: Rng) -> dict[str, Array]:

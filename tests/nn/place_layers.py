@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -30,4 +31,7 @@ PLACE_LAYERS = (
           (Whole((6,), 0, 5), _TABLE)),
     Layer("embedding_bag_weighted", _weighted_bags, (Whole((6,), 0, 5), _TABLE, Real((6,))),
           (0, 2)),
+    Layer("pdist", sg.nn.pdist, (Real((3, 4, 2)),)),
+    Layer("pdist_of_the_batch", partial(sg.nn.pdist, p=3), (Real((4, 3)),), slack=4),
+    Layer("pdist_infinite", partial(sg.nn.pdist, p=math.inf), (Real((3, 4, 2)),)),
 )  # fmt: skip

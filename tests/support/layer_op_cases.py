@@ -121,6 +121,11 @@ def _linear(x: Any) -> Any:
     return np.moveaxis(np.reshape(rows, (x.shape[0], x.shape[2], 5)), -1, 1)
 
 
+def _distances(x: Any) -> Any:
+    first, second = np.triu_indices(len(x), 1)
+    return np.sqrt(np.square(x[first] - x[second]).sum(-1))
+
+
 _RESAMPLING = (
     _row("interpolate_linear", lambda x: sg.nn.interpolate(x, 5, method="linear"), _linear,
          Real((2, 3, 2)), symbolic=False),
@@ -133,6 +138,7 @@ _RESAMPLING = (
     _row("embedding_bag", lambda i, t, w: sg.nn.embedding_bag(i, t, weights=w, reduction="sum"),
          lambda i, t, w: (t[i] * w[..., None]).sum(-2),
          Whole((2, 3), 0, 4), Real((4, 2)), Real((2, 3))),
+    _row("pdist", sg.nn.pdist, _distances, Real((3, 4)), slack=32),
     _row("bilinear", sg.nn.bilinear, lambda x, y, w: np.einsum("ni,ijk,nj->nk", x, w, y),
          Real((2, 3)), Real((2, 4)), Real((3, 4, 2)), slack=16),
 )  # fmt: skip
