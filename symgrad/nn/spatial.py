@@ -15,8 +15,9 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.unfolding import span_of
-from symgrad.graph.sizes import Dim, at_least, divide
+from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.structures import Number
+from symgrad.graph.types import Shape
 from symgrad.nn.layouts import Layout as Layout
 from symgrad.nn.layouts import spatial_axes
 
@@ -51,6 +52,15 @@ def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints
 
 def _is_list(given: Any) -> bool:
     return isinstance(given, list | tuple | np.ndarray)
+
+
+def sizes_of_space(op: str, size: Any, count: int) -> Shape:
+    """Return `size`, one or one for each of `count` axes, as one for each; a call may tell some."""
+    given = (size,) * count if isinstance(size, Size) else size
+    if not _is_list(given) or not any(isinstance(n, Size) for n in given):
+        return per_axis(op, "size", given, count)
+    known = per_axis(op, "size", [1 if isinstance(n, Size) else n for n in given], count)
+    return tuple(n if isinstance(n, Size) else m for n, m in zip(given, known, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,17 @@ from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import permute_dims
 from symgrad.graph.ops.unfolding import fold_axes, unfold_axes
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Shape
-from symgrad.nn.spatial import Layout, PaddedWindows, Padding, axes_of_space, per_axis, windows_of
+from symgrad.nn.spatial import (
+    Layout,
+    PaddedWindows,
+    Padding,
+    axes_of_space,
+    per_axis,
+    sizes_of_space,
+    windows_of,
+)
 
 
 def unfolded(x: Tensor, windows: PaddedWindows) -> Tensor:
@@ -95,7 +103,7 @@ def fold(
     if y.ndim % 2 or not 1 <= space <= 3:
         problem = f"y: {y.type} has not batch, channels, and windows of 1 to 3 axes of space"
         raise ShapeError("fold", problem, source=user_source())
-    like = filled(_folded_shape(y, _sizes(size, space), layout), 0, y.dtype)
+    like = filled(_folded_shape(y, sizes_of_space("fold", size, space), layout), 0, y.dtype)
     windows = windows_of(
         "fold",
         like,
@@ -115,14 +123,6 @@ def fold(
     for axis, (before, _) in zip(windows.axes, windows.pads, strict=True):
         start[axis] = before
     return slice_axes(summed, start, like.shape, [1] * like.ndim)
-
-
-def _sizes(size: Any, space: int) -> Shape:
-    """Return sizes of space, each of which may be one that only a call tells."""
-    given = (size,) * space if isinstance(size, int | np.integer | Size) else tuple(size)
-    if any(isinstance(n, Size) for n in given) and len(given) == space:
-        return tuple(n if isinstance(n, Size) else int(n) for n in given)
-    return per_axis("fold", "size", given, space)
 
 
 def _folded_shape(y: Tensor, sizes: Shape, layout: Layout) -> Shape:
