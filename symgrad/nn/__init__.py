@@ -42,6 +42,8 @@ from symgrad.nn.dropouts import dropout3d as dropout3d
 from symgrad.nn.dropouts import feature_alpha_dropout as feature_alpha_dropout
 from symgrad.nn.gating import glu as glu
 from symgrad.nn.gating import gumbel_softmax as gumbel_softmax
+from symgrad.nn.grids import affine_grid as affine_grid
+from symgrad.nn.grids import grid_sample as grid_sample
 from symgrad.nn.layers import bilinear as bilinear
 from symgrad.nn.layers import embedding as embedding
 from symgrad.nn.layers import linear as linear

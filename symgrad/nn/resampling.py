@@ -32,7 +32,7 @@ Method = Literal["nearest", "linear", "cubic"]
 _METHODS = ("nearest", "linear", "cubic")
 
 # Of the cubic convolution: -3/4, as most image libraries have it, and not Keys' own -1/2.
-_A = -0.75
+CUBIC = -0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ def _cubic_taps(centres: Array, n: int) -> Taps:
 
 def _cubic_kernel(d: Array) -> Array:
     """Return the weight of an element at the distance `d`, from 0 to 2."""
-    near = ((_A + 2) * d - (_A + 3)) * d * d + 1
-    far = ((d - 5) * d + 8) * d * _A - 4 * _A
+    near = ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * CUBIC - 4 * CUBIC
     return np.where(d <= 1, near, far)
 
 

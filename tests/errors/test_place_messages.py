@@ -13,6 +13,8 @@ from tests.support.refusals import assert_refused
 X = sg.placeholder((3, 4), name="x")
 I = sg.placeholder((2, 5), "int64", name="i")  # noqa: E741 - indices
 N = sg.placeholder((5,), "int64", name="n")
+IMAGES = sg.placeholder((2, 5, 6, 4), name="images")
+GRID = sg.placeholder((2, 3, 3, 2), name="grid")
 BAD: Any = "median"
 NO_INT: Any = 1.0
 
@@ -49,6 +51,33 @@ _ROWS: list[tuple[Callable[[], Any], type[Exception], str]] = [
      "pdist: x: f32[4] has no axes for rows and for features"),
     (lambda: sg.nn.pdist(X, 0), sg.GraphError, "pdist: p is 0, it must be positive"),
     (lambda: sg.nn.pdist(X, BAD), sg.DTypeError, "pdist: p is 'median', not a number"),
+    (lambda: sg.nn.affine_grid(X, 3), sg.ShapeError,
+     "affine_grid: theta: f32[3, 4] is not (n, space, space + 1) for 1 to 3 axes of space"),
+    (lambda: sg.nn.affine_grid(sg.ones((1, 4, 5)), 3), sg.ShapeError,
+     "affine_grid: theta: f32[1, 4, 5] is not (n, space, space + 1) for 1 to 3 axes of space"),
+    (lambda: sg.nn.affine_grid(sg.ones((1, 2, 3)), (3, 0)), sg.ShapeError,
+     "affine_grid: size (3, 0) is less than 1"),
+    (lambda: sg.nn.affine_grid(sg.ones((1, 2, 3)), (3, 3, 1)), sg.ShapeError,
+     "affine_grid: size (3, 3, 1) is no integer, nor one for each axis of space, 2"),
+    (lambda: sg.nn.grid_sample(X, GRID), sg.ShapeError,
+     "grid_sample: x: f32[3, 4] has not a batch, channels, and 1 to 3 axes of space"),
+    (lambda: sg.nn.grid_sample(IMAGES, GRID[..., :1]), sg.ShapeError,
+     "grid_sample: grid: f32[2, 3, 3, 1] is not (n, *out, 2), as x: f32[2, 5, 6, 4] has it"),
+    (lambda: sg.nn.grid_sample(IMAGES, GRID[0]), sg.ShapeError,
+     "grid_sample: grid: f32[3, 3, 2] is not (n, *out, 2), as x: f32[2, 5, 6, 4] has it"),
+    (lambda: sg.nn.grid_sample(IMAGES, sg.ones((3, 1, 1, 2))), sg.ShapeError,
+     "grid_sample: sizes differ: 3 in axis 0 of grid: f32[3, 1, 1, 2], "
+     "2 in axis 0 of points of x: f32[2, 1, 1, 2]"),
+    (lambda: sg.nn.grid_sample(IMAGES[:, :0], GRID), sg.ShapeError,
+     "grid_sample: axis 1 of x: f32[2, 0, 6, 4] is empty"),
+    (lambda: sg.nn.grid_sample(IMAGES, GRID, method=BAD), sg.GraphError,
+     "grid_sample: method 'median' is none of nearest, linear, cubic"),
+    (lambda: sg.nn.grid_sample(IMAGES, GRID, padding=BAD), sg.GraphError,
+     "grid_sample: padding 'median' is none of zeros, border, reflection"),
+    (lambda: sg.nn.grid_sample(IMAGES, GRID, layout=BAD), sg.GraphError,
+     "grid_sample: layout is 'median', neither 'NHWC' nor 'NCHW'"),
+    (lambda: sg.nn.grid_sample(IMAGES[:, None], GRID, method="cubic"), sg.ShapeError,
+     "grid_sample: the method cubic is for 2 axes of space at most, x: f32[2, 1, 5, 6, 4]"),
 ]  # fmt: skip
 
 

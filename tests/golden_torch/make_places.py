@@ -1,7 +1,7 @@
 """Write what PyTorch computes of layers that read at places to `tests/data/torch_places.npz`.
 
-Those are bags of embeddings and pairs of rows. Run it as `python -m tests.golden_torch.make_places`
-where PyTorch 2.13 is installed; the tests need it not.
+Those are bags of embeddings, pairs of rows, and images at the points of a grid. Run it as
+`python -m tests.golden_torch.make_places` where PyTorch 2.13 is installed; the tests need it not.
 Values and gradients are float64, the gradients those of `sum(result * seed)`. Each configuration is
 the call of a function of `sg.nn`: its name, its arguments, and arrays for the others by keyword.
 """
@@ -72,7 +72,49 @@ def pdist(rng: Rng, number: int) -> Golden:
     return Golden("pdist", {"x": x}, lambda x: functional.pdist(x, p), {"p": p})
 
 
-KINDS: dict[Callable[[Rng, int], Golden], int] = {embedding_bag: 24, pdist: 12}
+def affine_grid(rng: Rng, number: int) -> Golden:
+    """Return the grids of affine maps of two and of three axes, some of them of one pixel."""
+    space, aligned = 2 + number % 2, bool(number // 2 % 2)
+    size = [int(n) for n in rng.integers(1, 6, space)]
+    theta = rng.normal(size=(int(rng.integers(1, 4)), space, space + 1))
+
+    def peer(theta: torch.Tensor) -> torch.Tensor:
+        whole = [len(theta), 1, *size]
+        return functional.affine_grid(theta, whole, align_corners=aligned)
+
+    return Golden("affine_grid", {"theta": theta}, peer, {"size": size, "align_corners": aligned})
+
+
+def grid_sample(rng: Rng, number: int) -> Golden:
+    """Return images at points, of which some are outside, and some at borders and pixels."""
+    methods = ("linear", "nearest", "cubic", "linear of three axes", "nearest of three axes")
+    method, _, more = methods[number % 5].partition(" of ")
+    padding, aligned = str(rng.choice(["zeros", "border", "reflection"])), bool(rng.random() < 0.5)
+    layout, space = str(rng.choice(["NHWC", "NCHW"])), 3 if more else 2
+    batch, channels = map(int, rng.integers(1, 4, 2))
+    sizes, out = rng.integers(1, 6, space).tolist(), rng.integers(1, 5, space).tolist()
+    grid = rng.uniform(-3, 3, (batch, *out, space))
+    special = rng.choice([-1.0, 1.0, 0.0, -100.0, 77.7], grid.shape)
+    grid = np.where(rng.random(grid.shape) < 0.2, special, grid)
+    shape = (batch, *sizes, channels) if layout == "NHWC" else (batch, channels, *sizes)
+    theirs = {"linear": "bilinear", "cubic": "bicubic"}.get(method, method)
+
+    def peer(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        first = x if layout == "NCHW" else x.movedim(-1, 1)
+        y = functional.grid_sample(first, grid, theirs, padding, align_corners=aligned)
+        return y if layout == "NCHW" else y.movedim(1, -1)
+
+    arrays = {"x": rng.normal(size=shape), "grid": grid}
+    kwargs = {"method": method, "padding": padding, "align_corners": aligned, "layout": layout}
+    return Golden("grid_sample", arrays, peer, kwargs)
+
+
+KINDS: dict[Callable[[Rng, int], Golden], int] = {
+    embedding_bag: 24,
+    pdist: 12,
+    affine_grid: 8,
+    grid_sample: 40,
+}
 
 
 def measure(golden: Golden, rng: Rng) -> dict[str, Array]:

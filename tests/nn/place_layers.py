@@ -12,6 +12,7 @@ from tests.support.case import Real, Whole
 
 _TABLE = Real((5, 4))
 _STARTS = [0, 2, 2]
+_IMAGES, _GRID = Real((2, 5, 4, 3)), Real((2, 3, 4, 2), -1.5, 1.5)
 
 
 def _bags(reduction: Any, **arguments: Any) -> Any:
@@ -33,5 +34,16 @@ PLACE_LAYERS = (
           (0, 2)),
     Layer("pdist", sg.nn.pdist, (Real((3, 4, 2)),)),
     Layer("pdist_of_the_batch", partial(sg.nn.pdist, p=3), (Real((4, 3)),), slack=4),
+    Layer("affine_grid", lambda t: sg.nn.affine_grid(t, (3, 2)), (Real((2, 2, 3)),)),
+    Layer("grid_sample", sg.nn.grid_sample, (_IMAGES, _GRID), (0, 1), slack=8),
+    Layer("grid_sample_cubic",
+          lambda x, grid: sg.nn.grid_sample(x, grid, method="cubic", padding="reflection"),
+          (_IMAGES, _GRID), (0, 1), slack=16),
+    Layer("grid_sample_nearest_channels_first",
+          lambda x, grid: sg.nn.grid_sample(x, grid, method="nearest", layout="NCHW"),
+          (_IMAGES, _GRID), (0, 1)),
+    Layer("grid_sample_of_volumes",
+          lambda x, grid: sg.nn.grid_sample(x, grid, padding="border", align_corners=True),
+          (Real((2, 3, 4, 2, 2)), Real((2, 2, 1, 3, 3), -1.5, 1.5)), (0, 1), slack=8),
     Layer("pdist_infinite", partial(sg.nn.pdist, p=math.inf), (Real((3, 4, 2)),)),
 )  # fmt: skip

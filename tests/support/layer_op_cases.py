@@ -126,6 +126,17 @@ def _distances(x: Any) -> Any:
     return np.sqrt(np.square(x[first] - x[second]).sum(-1))
 
 
+def _affine(theta: Any) -> Any:
+    y, x = np.meshgrid([-2 / 3, 0, 2 / 3], [-0.5, 0.5], indexing="ij")
+    return np.einsum("nij,hwj->nhwi", theta, np.stack([x, y, np.ones((3, 2))], -1))
+
+
+def _read_at(x: Any, grid: Any) -> Any:
+    place = ((grid[..., 0] + 1) * x.shape[1] - 1) / 2
+    weights = np.maximum(1 - np.abs(place[..., None] - np.arange(x.shape[1])), 0)
+    return weights @ x
+
+
 _RESAMPLING = (
     _row("interpolate_linear", lambda x: sg.nn.interpolate(x, 5, method="linear"), _linear,
          Real((2, 3, 2)), symbolic=False),
@@ -139,6 +150,10 @@ _RESAMPLING = (
          lambda i, t, w: (t[i] * w[..., None]).sum(-2),
          Whole((2, 3), 0, 4), Real((4, 2)), Real((2, 3))),
     _row("pdist", sg.nn.pdist, _distances, Real((3, 4)), slack=32),
+    _row("affine_grid", lambda t: sg.nn.affine_grid(t, (3, 2)), _affine, Real((2, 2, 3)),
+         symbolic=False),
+    _row("grid_sample", sg.nn.grid_sample, _read_at, Real((1, 3, 2)), Real((1, 4, 1)),
+         symbolic=False),
     _row("bilinear", sg.nn.bilinear, lambda x, y, w: np.einsum("ni,ijk,nj->nk", x, w, y),
          Real((2, 3)), Real((2, 4)), Real((3, 4, 2)), slack=16),
 )  # fmt: skip
