@@ -86,6 +86,7 @@ from symgrad.nn.pooling import adaptive_max_pool as adaptive_max_pool
 from symgrad.nn.pooling import avg_pool as avg_pool
 from symgrad.nn.pooling import lp_pool as lp_pool
 from symgrad.nn.pooling import max_pool as max_pool
+from symgrad.nn.pooling import max_pool_with_indices as max_pool_with_indices
 from symgrad.nn.recurrent import gru as gru
 from symgrad.nn.recurrent import gru_cell as gru_cell
 from symgrad.nn.recurrent import lstm as lstm
@@ -109,5 +110,6 @@ from symgrad.nn.smooth import softsign as softsign
 from symgrad.nn.smooth import squareplus as squareplus
 from symgrad.nn.unfolding import fold as fold
 from symgrad.nn.unfolding import unfold as unfold
+from symgrad.nn.unpooling import max_unpool as max_unpool
 
 __all__ = sorted([*_publish(globals()), "init"])

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
@@ -21,13 +23,22 @@ from symgrad.graph.ops.arithmetic import (
     multiply,
     subtract,
 )
-from symgrad.graph.ops.comparison import greater_equal, less, logical_and
+from symgrad.graph.ops.comparison import (
+    equal,
+    greater_equal,
+    isnan,
+    less,
+    logical_and,
+    logical_or,
+    where,
+)
 from symgrad.graph.ops.contraction import LABELS, contract
 from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import LEAST
+from symgrad.graph.ops.reduction import min as min_over
 from symgrad.graph.ops.reduction import sum as sum_over
-from symgrad.graph.ops.structure import Axes, accumulator_dtype, reduce_sum, reshape
+from symgrad.graph.ops.structure import Axes, accumulator_dtype, expand_dims, reduce_sum, reshape
 from symgrad.graph.ops.window_maxima import first_max
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
@@ -68,6 +79,51 @@ def max_pool(
     least = LEAST.get(x.dtype.name, LEAST["any"])
     windows = _pooled("max_pool", x, window, strides, padding, dilation, layout)
     return first_max(unfolded(windows.padded(x, least), windows), _last(windows, x.ndim))
+
+
+@public()
+def max_pool_with_indices(
+    x: Any,
+    window: Any,
+    *,
+    strides: Any = None,
+    padding: Padding = "VALID",
+    dilation: Any = 1,
+    layout: Layout = "NHWC",
+) -> tuple[Tensor, Tensor]:
+    """Max pooling, and where in `x` each maximum is: what `max_unpool` takes.
+
+    Arguments and the first result are those of `max_pool`. The second has its shape and is int64:
+    row-major positions in the axes of space of `x`, without padding, each in its own image and
+    channel. Of equals it is the first, as it is for the gradient, and of nan the first too, where
+    PyTorch has the last.
+
+        >>> x = sg.constant([[[1.0], [3.0], [5.0], [2.0]]])
+        >>> y, indices = sg.nn.max_pool_with_indices(x, 2)
+        >>> sg.run(indices)[0, :, 0]
+        array([1, 2])
+
+    Raises what `max_pool` does.
+    """
+    op = "max_pool_with_indices"
+    x = _numbers(op, x)
+    least = LEAST.get(x.dtype.name, LEAST["any"])
+    windows = _pooled(op, x, window, strides, padding, dilation, layout)
+    inside = _last(windows, x.ndim)
+    seen = unfolded(windows.padded(x, least), windows)
+    greatest = first_max(seen, inside)
+    holds = logical_or(equal(seen, expand_dims(greatest, axis=inside)), isnan(seen))
+    # Padding is behind every element: it counts in no window, each of which has an element.
+    behind = int(np.iinfo(np.int64).max)
+    place = unfolded(windows.padded(_positions(x, windows.axes), behind), windows)
+    return greatest, min_over(where(holds, place, behind), inside)
+
+
+def _positions(x: Tensor, axes: Axes) -> Tensor:
+    """Return the row-major position of each element of `x` in `axes`, with the others of size 1."""
+    sizes = tuple(x.shape[axis] for axis in axes)
+    flat = iota((x.type.with_shape(sizes).size,), 0)
+    return reshape(flat, tuple(n if axis in axes else 1 for axis, n in enumerate(x.shape)))
 
 
 @public()

@@ -78,6 +78,23 @@ _ROWS: list[tuple[Callable[[], Any], type[Exception], str]] = [
      "grid_sample: layout is 'median', neither 'NHWC' nor 'NCHW'"),
     (lambda: sg.nn.grid_sample(IMAGES[:, None], GRID, method="cubic"), sg.ShapeError,
      "grid_sample: the method cubic is for 2 axes of space at most, x: f32[2, 1, 5, 6, 4]"),
+    (lambda: sg.nn.max_pool_with_indices(X > 0, 2), sg.DTypeError,
+     "max_pool_with_indices: x: bool[3, 4] is no number"),
+    (lambda: sg.nn.max_pool_with_indices(IMAGES, 6), sg.ShapeError,
+     "max_pool_with_indices: a window reaches over 6 elements, and there are 5 in axis 1 of x: "
+     "f32[2, 5, 6, 4]"),
+    (lambda: sg.nn.max_unpool(IMAGES, IMAGES, 8), sg.DTypeError,
+     "max_unpool: indices: f32[2, 5, 6, 4] are of no integer dtype"),
+    (lambda: sg.nn.max_unpool(IMAGES, I, 8), sg.ShapeError,
+     "max_unpool: ranks differ: 2 of indices: i64[2, 5], 4 of x: i64[2, 5, 6, 4]"),
+    (lambda: sg.nn.max_unpool(IMAGES, sg.zeros(IMAGES.shape, "int64"), 0), sg.ShapeError,
+     "max_unpool: size 0 is less than 1"),
+    (lambda: sg.nn.max_unpool(IMAGES, sg.zeros(IMAGES.shape, "int64"), (3, 4, 5)), sg.ShapeError,
+     "max_unpool: size (3, 4, 5) is no integer, nor one for each axis of space, 2"),
+    (lambda: sg.nn.max_unpool(X, I, 8), sg.ShapeError,
+     "max_unpool: x: f32[3, 4] has not a batch, channels, and 1 to 3 axes of space"),
+    (lambda: sg.nn.max_unpool(sg.ones((1, 1, 1)), [[[4]]], 4), sg.IndexOutOfRangeError,
+     "max_unpool: index 4 is outside of axis 1 of size 4"),
 ]  # fmt: skip
 
 

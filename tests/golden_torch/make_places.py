@@ -1,7 +1,8 @@
 """Write what PyTorch computes of layers that read at places to `tests/data/torch_places.npz`.
 
-Those are bags of embeddings, pairs of rows, and images at the points of a grid. Run it as
-`python -m tests.golden_torch.make_places` where PyTorch 2.13 is installed; the tests need it not.
+Those are bags of embeddings, pairs of rows, images at the points of a grid, and maxima where they
+were. Run it as `python -m tests.golden_torch.make_places` where PyTorch 2.13 is installed; the
+tests need it not.
 Values and gradients are float64, the gradients those of `sum(result * seed)`. Each configuration is
 the call of a function of `sg.nn`: its name, its arguments, and arrays for the others by keyword.
 """
@@ -26,11 +27,14 @@ Rng = np.random.Generator
 
 @dataclass
 class Golden:
-    """A call of a layer: `peer` takes the same arrays, as tensors, and gives PyTorch's result."""
+    """A call of a layer: `peer` takes the same arrays, as tensors, and gives PyTorch's result.
+
+    That is one tensor, or several of which the first has a gradient.
+    """
 
     layer: str
     arrays: dict[str, Array]
-    peer: Callable[..., torch.Tensor]
+    peer: Callable[..., Any]
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
@@ -85,6 +89,14 @@ def affine_grid(rng: Rng, number: int) -> Golden:
     return Golden("affine_grid", {"theta": theta}, peer, {"size": size, "align_corners": aligned})
 
 
+def _channels_first(x: torch.Tensor, layout: str) -> torch.Tensor:
+    return x if layout == "NCHW" else x.movedim(-1, 1)
+
+
+def _as_given(y: torch.Tensor, layout: str) -> torch.Tensor:
+    return y if layout == "NCHW" else y.movedim(1, -1)
+
+
 def grid_sample(rng: Rng, number: int) -> Golden:
     """Return images at points, of which some are outside, and some at borders and pixels."""
     methods = ("linear", "nearest", "cubic", "linear of three axes", "nearest of three axes")
@@ -100,13 +112,60 @@ def grid_sample(rng: Rng, number: int) -> Golden:
     theirs = {"linear": "bilinear", "cubic": "bicubic"}.get(method, method)
 
     def peer(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
-        first = x if layout == "NCHW" else x.movedim(-1, 1)
+        first = _channels_first(x, layout)
         y = functional.grid_sample(first, grid, theirs, padding, align_corners=aligned)
-        return y if layout == "NCHW" else y.movedim(1, -1)
+        return _as_given(y, layout)
 
     arrays = {"x": rng.normal(size=shape), "grid": grid}
     kwargs = {"method": method, "padding": padding, "align_corners": aligned, "layout": layout}
     return Golden("grid_sample", arrays, peer, kwargs)
+
+
+def _images(rng: Rng, space: int, layout: str, least: int) -> Array:
+    """Return images of so many axes of space, each of `least` elements or more, some equal."""
+    sizes = rng.integers(least, 7 - space + least, space).tolist()
+    batch, channels = map(int, rng.integers(1, 4, 2))
+    shape = (batch, *sizes, channels) if layout == "NHWC" else (batch, channels, *sizes)
+    return np.asarray(rng.normal(size=shape).round(1))
+
+
+def max_pool_with_indices(rng: Rng, number: int) -> Golden:
+    """Return maxima and where they are, in windows that meet, with gaps and padding."""
+    layout, space = str(rng.choice(["NHWC", "NCHW"])), number % 3 + 1
+    window, strides = rng.integers(1, 4, space).tolist(), rng.integers(1, 4, space).tolist()
+    dilation = rng.integers(1, 3, space).tolist()
+    pads = [int(rng.integers(0, n // 2 + 1)) for n in window]
+    x = _images(rng, space, layout, 5)
+
+    def peer(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        pool = getattr(functional, f"max_pool{space}d")
+        first = _channels_first(x, layout)
+        found = pool(first, window, strides, pads, dilation, return_indices=True)
+        return tuple(_as_given(y, layout) for y in found)
+
+    kwargs = {"window": window, "strides": strides, "dilation": dilation, "layout": layout}
+    kwargs["padding"] = [(n, n) for n in pads]
+    return Golden("max_pool_with_indices", {"x": x}, peer, kwargs)
+
+
+def max_unpool(rng: Rng, number: int) -> Golden:
+    """Return maxima put where they were, in windows that do not meet."""
+    layout, space = str(rng.choice(["NHWC", "NCHW"])), number % 3 + 1
+    window = rng.integers(1, 4, space).tolist()
+    more = rng.integers(0, 2, space).tolist()
+    strides = [n + m for n, m in zip(window, more, strict=True)]
+    x = torch.tensor(_images(rng, space, layout, 4))
+    pool, unpool = (getattr(functional, f"max_{name}{space}d") for name in ("pool", "unpool"))
+    first = _channels_first(x, layout)
+    pooled, indices = pool(first, window, strides, return_indices=True)
+    size = list(first.shape[2:])
+
+    def peer(x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        given = (_channels_first(t, layout) for t in (x, indices))
+        return _as_given(unpool(*given, window, strides, output_size=size), layout)
+
+    arrays = {"x": _as_given(pooled, layout).numpy(), "indices": _as_given(indices, layout).numpy()}
+    return Golden("max_unpool", arrays, peer, {"size": size, "layout": layout})
 
 
 KINDS: dict[Callable[[Rng, int], Golden], int] = {
@@ -114,19 +173,23 @@ KINDS: dict[Callable[[Rng, int], Golden], int] = {
     pdist: 12,
     affine_grid: 8,
     grid_sample: 40,
+    max_pool_with_indices: 12,
+    max_unpool: 9,
 }
 
 
 def measure(golden: Golden, rng: Rng) -> dict[str, Array]:
     """Return operands, seed, result and gradients of a configuration."""
     xs = {k: torch.tensor(a, requires_grad=a.dtype.kind == "f") for k, a in golden.arrays.items()}
-    result = golden.peer(**xs)
+    found = golden.peer(**xs)
+    result, *others = found if isinstance(found, tuple) else (found,)
     seed = torch.tensor(rng.normal(size=tuple(result.shape)))
     smooth = {name: x for name, x in xs.items() if x.requires_grad}
     grads = torch.autograd.grad((result * seed).sum(), list(smooth.values()))
-    found = {f"x.{name}": array for name, array in golden.arrays.items()}
-    found |= {"seed": seed.numpy(), "y": result.detach().numpy()}
-    return found | {f"d.{name}": g.numpy() for name, g in zip(smooth, grads, strict=True)}
+    kept = {f"x.{name}": array for name, array in golden.arrays.items()}
+    kept |= {"seed": seed.numpy(), "y.0": result.detach().numpy()}
+    kept |= {f"y.{place}": y.numpy() for place, y in enumerate(others, 1)}
+    return kept | {f"d.{name}": g.numpy() for name, g in zip(smooth, grads, strict=True)}
 
 
 def write(target: Path, kinds: dict[Callable[[Rng, int], Golden], int]) -> None:

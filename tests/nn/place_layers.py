@@ -23,6 +23,12 @@ def _weighted_bags(indices: Any, table: Any, weights: Any) -> Any:
     return sg.nn.embedding_bag(indices, table, _STARTS, reduction="sum", weights=weights)
 
 
+def _unpooled(x: Any) -> Any:
+    arguments: Any = {"layout": "NCHW", "padding": [(1, 0), (0, 1)]}
+    y, indices = sg.nn.max_pool_with_indices(x, 2, **arguments)
+    return sg.nn.max_unpool(y, indices, (4, 4), layout="NCHW")
+
+
 PLACE_LAYERS = (
     Layer("embedding_bag", _bags("mean", padding_index=1), (Whole((3, 4), 0, 5), _TABLE)),
     Layer("embedding_bag_of_maxima", _bags("max", padding_index=1), (Whole((3, 4), 0, 5), _TABLE)),
@@ -45,5 +51,9 @@ PLACE_LAYERS = (
     Layer("grid_sample_of_volumes",
           lambda x, grid: sg.nn.grid_sample(x, grid, padding="border", align_corners=True),
           (Real((2, 3, 4, 2, 2)), Real((2, 2, 1, 3, 3), -1.5, 1.5)), (0, 1), slack=8),
+    Layer("max_unpool", _unpooled, (_IMAGES,)),
+    Layer("max_unpool_where_windows_meet",
+          lambda x: sg.nn.max_unpool(*sg.nn.max_pool_with_indices(x, 3, strides=1), (5, 4)),
+          (_IMAGES,)),
     Layer("pdist_infinite", partial(sg.nn.pdist, p=math.inf), (Real((3, 4, 2)),)),
 )  # fmt: skip
