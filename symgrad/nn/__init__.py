@@ -40,6 +40,7 @@ from symgrad.nn.dropouts import dropout1d as dropout1d
 from symgrad.nn.dropouts import dropout2d as dropout2d
 from symgrad.nn.dropouts import dropout3d as dropout3d
 from symgrad.nn.dropouts import feature_alpha_dropout as feature_alpha_dropout
+from symgrad.nn.fractional_pooling import fractional_max_pool as fractional_max_pool
 from symgrad.nn.gating import glu as glu
 from symgrad.nn.gating import gumbel_softmax as gumbel_softmax
 from symgrad.nn.grids import affine_grid as affine_grid

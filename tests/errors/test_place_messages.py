@@ -15,6 +15,8 @@ I = sg.placeholder((2, 5), "int64", name="i")  # noqa: E741 - indices
 N = sg.placeholder((5,), "int64", name="n")
 IMAGES = sg.placeholder((2, 5, 6, 4), name="images")
 GRID = sg.placeholder((2, 3, 3, 2), name="grid")
+UNKNOWN = sg.placeholder((2, "m", 3), name="unknown")
+KEY = sg.random.key(0)
 BAD: Any = "median"
 NO_INT: Any = 1.0
 
@@ -95,6 +97,24 @@ _ROWS: list[tuple[Callable[[], Any], type[Exception], str]] = [
      "max_unpool: x: f32[3, 4] has not a batch, channels, and 1 to 3 axes of space"),
     (lambda: sg.nn.max_unpool(sg.ones((1, 1, 1)), [[[4]]], 4), sg.IndexOutOfRangeError,
      "max_unpool: index 4 is outside of axis 1 of size 4"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 3, 4, KEY), sg.ShapeError,
+     "fractional_max_pool: 4 windows of 3 need 6 elements, and there are 5 in axis 1 of x: "
+     "f32[2, 5, 6, 4]"),
+    (lambda: sg.nn.fractional_max_pool(UNKNOWN, 1, 1, KEY), sg.ShapeError,
+     "fractional_max_pool: axis 1 of x: f32[2, m, 3] is of unknown size"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 0, 1, KEY), sg.ShapeError,
+     "fractional_max_pool: window 0 is less than 1"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 2, 1.5, KEY), sg.ShapeError,
+     "fractional_max_pool: size 1.5 is no integer, nor one for each axis of space, 2"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 2, 3), sg.GraphError,
+     "fractional_max_pool: there are neither a generator nor samples"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 2, 3, KEY, samples=X), sg.GraphError,
+     "fractional_max_pool: there are both a generator and samples"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 2, 3, samples=sg.zeros((2, 4, 1))), sg.ShapeError,
+     "fractional_max_pool: sizes differ: 1 in axis 2 of samples: f32[2, 4, 1], "
+     "2 in axis 2 of channels and axes of x: f32[2, 4, 2]"),
+    (lambda: sg.nn.fractional_max_pool(IMAGES, 2, 3, X), sg.DTypeError,
+     "fractional_max_pool: key: f32[3, 4] is no key, a uint64 scalar"),
 ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Write what PyTorch computes of layers that read at places to `tests/data/torch_places.npz`.
 
-Those are bags of embeddings, pairs of rows, images at the points of a grid, and maxima where they
-were. Run it as `python -m tests.golden_torch.make_places` where PyTorch 2.13 is installed; the
-tests need it not.
+Those are bags of embeddings, pairs of rows, images at the points of a grid, maxima where they were,
+and those of windows at random. Run it as `python -m tests.golden_torch.make_places` where PyTorch
+2.13 is installed; the tests need it not.
 Values and gradients are float64, the gradients those of `sum(result * seed)`. Each configuration is
 the call of a function of `sg.nn`: its name, its arguments, and arrays for the others by keyword.
 """
@@ -168,6 +168,30 @@ def max_unpool(rng: Rng, number: int) -> Golden:
     return Golden("max_unpool", arrays, peer, {"size": size, "layout": layout})
 
 
+def fractional_max_pool(rng: Rng, number: int) -> Golden:
+    """Return maxima of windows at places that samples give, of two and of three axes."""
+    layout, space = str(rng.choice(["NHWC", "NCHW"])), number % 2 + 2
+    x = _images(rng, space, layout, 5)
+    sizes = x.shape[1:-1] if layout == "NHWC" else x.shape[2:]
+    window = rng.integers(1, 4, space).tolist()
+    # Of three axes PyTorch takes only less windows than there is room for.
+    most = [n - k + (1 if space == 2 else 0) for n, k in zip(sizes, window, strict=True)]
+    size = [int(rng.integers(1, m + 1)) for m in most]
+    channels = x.shape[-1 if layout == "NHWC" else 1]
+    samples = rng.uniform(size=(len(x), channels, space))
+    samples[rng.random(samples.shape) < 0.1] = 0.0
+
+    def peer(x: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+        pool = getattr(functional, f"fractional_max_pool{space}d")
+        # Of two axes the first sample is that of the last axis.
+        theirs = (samples.flip(-1) if space == 2 else samples).detach()
+        y = pool(_channels_first(x, layout), window, size, _random_samples=theirs)
+        return _as_given(y, layout)
+
+    kwargs = {"window": window, "size": size, "layout": layout}
+    return Golden("fractional_max_pool", {"x": x, "samples": samples}, peer, kwargs)
+
+
 KINDS: dict[Callable[[Rng, int], Golden], int] = {
     embedding_bag: 24,
     pdist: 12,
@@ -175,6 +199,7 @@ KINDS: dict[Callable[[Rng, int], Golden], int] = {
     grid_sample: 40,
     max_pool_with_indices: 12,
     max_unpool: 9,
+    fractional_max_pool: 10,
 }
 
 
@@ -185,7 +210,9 @@ def measure(golden: Golden, rng: Rng) -> dict[str, Array]:
     result, *others = found if isinstance(found, tuple) else (found,)
     seed = torch.tensor(rng.normal(size=tuple(result.shape)))
     smooth = {name: x for name, x in xs.items() if x.requires_grad}
-    grads = torch.autograd.grad((result * seed).sum(), list(smooth.values()))
+    grads = torch.autograd.grad(
+        (result * seed).sum(), list(smooth.values()), allow_unused=True, materialize_grads=True
+    )
     kept = {f"x.{name}": array for name, array in golden.arrays.items()}
     kept |= {"seed": seed.numpy(), "y.0": result.detach().numpy()}
     kept |= {f"y.{place}": y.numpy() for place, y in enumerate(others, 1)}

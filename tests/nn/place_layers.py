@@ -55,5 +55,11 @@ PLACE_LAYERS = (
     Layer("max_unpool_where_windows_meet",
           lambda x: sg.nn.max_unpool(*sg.nn.max_pool_with_indices(x, 3, strides=1), (5, 4)),
           (_IMAGES,)),
+    Layer("fractional_max_pool",
+          lambda x, samples: sg.nn.fractional_max_pool(x, 2, (3, 2), samples=samples),
+          (_IMAGES, Real((2, 3, 2), 0.0, 0.9)), (0, 1)),
+    Layer("fractional_max_pool_channels_first",
+          lambda x: sg.nn.fractional_max_pool(x, (2, 1), 3, sg.random.key(0), layout="NCHW"),
+          (Real((2, 3, 5, 4)),)),
     Layer("pdist_infinite", partial(sg.nn.pdist, p=math.inf), (Real((3, 4, 2)),)),
 )  # fmt: skip

@@ -65,7 +65,7 @@ def _check(configs: Sequence[dict[str, Any]], evaluator: Evaluator) -> None:
 def test_every_layer_has_as_many_configurations_as_it_should_have() -> None:
     wanted = {
         **{"embedding_bag": 24, "pdist": 12, "affine_grid": 8, "grid_sample": 40},
-        **{"max_pool_with_indices": 12, "max_unpool": 9},
+        **{"max_pool_with_indices": 12, "max_unpool": 9, "fractional_max_pool": 10},
     }
     assert Counter(config["layer"] for config in _CONFIGS) == wanted
 

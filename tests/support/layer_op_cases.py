@@ -154,6 +154,12 @@ _RESAMPLING = (
          symbolic=False),
     _row("grid_sample", sg.nn.grid_sample, _read_at, Real((1, 3, 2)), Real((1, 4, 1)),
          symbolic=False),
+    _row("max_unpool", lambda x: sg.nn.max_unpool(*sg.nn.max_pool_with_indices(x, 2), 4),
+         lambda x: x * (x == np.repeat(np.maximum(x[:, ::2], x[:, 1::2]), 2, 1)),
+         Real((2, 4, 3)), symbolic=False),
+    _row("fractional_max_pool",
+         lambda x: sg.nn.fractional_max_pool(x, 2, 3, samples=sg.zeros((2, 3, 1))),
+         lambda x: np.maximum(x[:, [0, 1, 3]], x[:, [1, 2, 4]]), Real((2, 5, 3)), symbolic=False),
     _row("bilinear", sg.nn.bilinear, lambda x, y, w: np.einsum("ni,ijk,nj->nk", x, w, y),
          Real((2, 3)), Real((2, 4)), Real((3, 4, 2)), slack=16),
 )  # fmt: skip
