@@ -23,6 +23,7 @@ from symgrad.graph.ops.indexing import index_tensor
 from symgrad.graph.ops.reduction import LEAST
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.segments import segment_max, segment_sum
+from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.structure import accumulator_dtype, expand_dims
 from symgrad.graph.ops.window_maxima import first_max
 from symgrad.graph.public_ops import public
@@ -53,9 +54,10 @@ def embedding_bag(
     indices count from the end.
 
     The result has the dtype of `table`, or what it and `weights` promote to; integers become
-    float32, and 16-bit floats are rounded once. The gradient to `table` is a scatter of rows: each
-    index has that of its bag, times its weight or divided by their number; of equal maxima the
-    first has it. That to a weight is the product of its row with that of its bag.
+    float32, and 16-bit floats are rounded once. The gradient to `table` is a scatter of rows, of
+    which no dense array is made where an optimizer moves single rows: each index has that of its
+    bag, times its weight or divided by their number; of equal maxima the first has it. That to a
+    weight is the product of its row with that of its bag.
 
     >>> table = sg.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     >>> sg.run(sg.nn.embedding_bag([2, 0, 1], table, [0, 2]))
@@ -67,14 +69,14 @@ def embedding_bag(
     for weights of what is no sum, `IndexOutOfRangeError` for an index, or a padding index, outside
     of the table.
     """
-    place, rows, dtype = _looked_up(indices, table, reduction, weights)
-    is_kept = _is_kept(place, as_tensor(table).shape[0], padding_index)
+    index, rows, dtype = _looked_up(indices, table, reduction, weights)
+    is_kept = _is_kept(index, as_tensor(table).shape[0], padding_index)
     if weights is not None:
-        given = shaped(_OP, "weights", as_tensor(weights), "indices", place.shape)
+        given = shaped(_OP, "weights", as_tensor(weights), "indices", index.shape)
         rows = multiply(rows, expand_dims(cast(given, rows.dtype), axis=-1))
     if offsets is None:
         return cast(_of_last_axis(rows, is_kept, reduction), dtype)
-    return cast(_of_segments(rows, is_kept, _starts(offsets, place), reduction), dtype)
+    return cast(_of_segments(rows, is_kept, _starts(offsets, index), reduction), dtype)
 
 
 def _looked_up(
@@ -97,8 +99,8 @@ def _looked_up(
         raise GraphError(_OP, problem, source=user_source())
     table = float_operand(table)
     dtype = table.dtype if weights is None else _promoted(table, weights)
-    place = index_tensor(_OP, indices, table.shape[0], 0)
-    return place, cast(gather(table, [place], 0), accumulator_dtype(dtype)), dtype
+    index = index_tensor(_OP, indices, table.shape[0], 0)
+    return index, cast(gather(table, [index], 0), accumulator_dtype(dtype)), dtype
 
 
 def _promoted(table: Tensor, weights: Any) -> DType:
@@ -106,7 +108,7 @@ def _promoted(table: Tensor, weights: Any) -> DType:
     return given.dtype
 
 
-def _is_kept(place: Tensor, rows: Any, padding_index: Any) -> Tensor | None:
+def _is_kept(index: Tensor, rows: Any, padding_index: Any) -> Tensor | None:
     """Return which indices are in a bag, None if all of them are."""
     if padding_index is None:
         return None
@@ -114,7 +116,7 @@ def _is_kept(place: Tensor, rows: Any, padding_index: Any) -> Tensor | None:
         problem = f"padding_index is {padding_index!r}, not an int"
         raise DTypeError(_OP, problem, source=user_source())
     padding = index_tensor(_OP, int(padding_index), rows, 0)
-    counted = [where(less(index, 0), add(index, rows), index) for index in (place, padding)]
+    counted = [where(less(given, 0), add(given, rows), given) for given in (index, padding)]
     return not_equal(*counted)
 
 
@@ -123,25 +125,41 @@ def _of_last_axis(rows: Tensor, is_kept: Tensor | None, reduction: BagReduction)
     axis = rows.ndim - 2
     if rows.shape[axis] == 0:
         return filled((*rows.shape[:axis], rows.shape[-1]), 0, rows.dtype)
+    if reduction == "max":
+        return _maxima(rows, is_kept)
     if is_kept is None:
-        if reduction == "max":
-            return first_max(rows, (axis,))
         total = sum_over(rows, axis)
         return divide(total, maximum(rows.shape[axis], 1)) if reduction == "mean" else total
-    of_rows = expand_dims(is_kept, axis=-1)
-    count = expand_dims(sum_over(cast(is_kept, dtypes.int64), -1), axis=-1)
-    if reduction == "max":
-        least = LEAST.get(rows.dtype.name, LEAST["any"])
-        return where(equal(count, 0), 0, first_max(where(of_rows, rows, least), (axis,)))
-    total = sum_over(where(of_rows, rows, 0), axis)
-    return divide(total, _divisor(count, rows)) if reduction == "mean" else total
+    total = sum_over(where(expand_dims(is_kept, axis=-1), rows, 0), axis)
+    return divide(total, _divisor(_count(is_kept), rows)) if reduction == "mean" else total
 
 
-def _starts(offsets: Any, place: Tensor) -> Tensor:
+def _maxima(rows: Tensor, is_kept: Tensor | None) -> Tensor:
+    """Return the maxima of bags that are the last axis but one of `rows`, 0 for one of none."""
+    axis = rows.ndim - 2
+    length = rows.shape[axis]
+    if is_kept is None and isinstance(length, int):
+        return first_max(rows, (axis,))
+    least = LEAST["any"]
+    if is_kept is not None:
+        rows = where(expand_dims(is_kept, axis=-1), rows, least)
+    if not isinstance(length, int):
+        # There is a maximum of no rows too, if one more comes after them.
+        longer = tuple(n + 1 if a == axis else n for a, n in enumerate(rows.shape))
+        rows = place(rows, longer, (0,) * rows.ndim, (1,) * rows.ndim, least)
+    has_none = equal(length if is_kept is None else _count(is_kept), 0)
+    return where(has_none, 0, first_max(rows, (axis,)))
+
+
+def _count(is_kept: Tensor) -> Tensor:
+    return expand_dims(sum_over(cast(is_kept, dtypes.int64), -1), axis=-1)
+
+
+def _starts(offsets: Any, index: Tensor) -> Tensor:
     """Return where bags begin, as an int64 vector; what is known now is checked now."""
     given = as_tensor(np.asarray(offsets) if isinstance(offsets, list | tuple) else offsets)
-    if given.ndim != 1 or place.ndim != 1:
-        problem = f"offsets: {given.type} and indices: {place.type} are not two vectors"
+    if given.ndim != 1 or index.ndim != 1:
+        problem = f"offsets: {given.type} and indices: {index.type} are not two vectors"
         raise ShapeError(_OP, problem, source=user_source())
     if not given.dtype.is_integer and given.size != 0:
         problem = f"offsets: {given.type} are of no integer dtype"
@@ -151,9 +169,9 @@ def _starts(offsets: Any, place: Tensor) -> Tensor:
         if known.size and (known[0] != 0 or (np.diff(known) < 0).any()):
             problem = f"offsets {known.tolist()} do not rise from 0"
             raise ShapeError(_OP, problem, source=user_source())
-        count = place.shape[0]
+        count = index.shape[0]
         if known.size and isinstance(count, int) and known[-1] > count:
-            problem = f"offset {known[-1]} is beyond the {count} of indices: {place.type}"
+            problem = f"offset {known[-1]} is beyond the {count} of indices: {index.type}"
             raise ShapeError(_OP, problem, source=user_source())
     return cast(given, dtypes.int64)
 

@@ -114,6 +114,29 @@ def test_indices_offsets_and_sizes_may_be_known_only_when_called() -> None:
         step(np.array([3]), _TABLE, np.array([0], np.int32))
 
 
+@pytest.mark.parametrize("padding", [None, 2])
+def test_bags_of_a_length_that_only_a_call_tells_may_be_empty(padding: Any) -> None:
+    indices = sg.placeholder((2, "length"), "int64")
+    ys = [
+        sg.nn.embedding_bag(indices, _TABLE, reduction=reduction, padding_index=padding)
+        for reduction in _REDUCTIONS
+    ]
+    step = sg.compile([indices], ys)
+    for found in step(np.zeros((2, 0), np.int64)):
+        np.testing.assert_array_equal(found, np.zeros((2, 2)))
+    for found, reduction in zip(step(np.array([[0], [1]])), _REDUCTIONS, strict=True):
+        np.testing.assert_array_equal(found, [_bag([0], reduction), _bag([1], reduction)])
+
+
+@pytest.mark.parametrize("offsets", [None, [0, 2, 4, 6]])
+def test_an_optimizer_moves_single_rows(offsets: Any) -> None:
+    table = sg.variable(np.ones((1000, 16), np.float32))
+    indices = sg.placeholder((4, 2) if offsets is None else (8,), "int64")
+    loss = sg.sum(sg.square(sg.nn.embedding_bag(indices, table, offsets)))
+    step = sg.compile([indices], loss, sg.optim.SGD(0.1).minimize(loss))
+    assert step.memory.arena_bytes < 1000 * 16 * 4 / 10
+
+
 def test_a_sum_of_a_bag_keeps_no_rows_in_memory() -> None:
     indices, table = sg.placeholder((64, 50), "int64"), sg.placeholder((1000, 16))
     step = sg.compile([indices, table], sg.nn.embedding_bag(indices, table))
