@@ -7,6 +7,7 @@ temporary2: f32[64]                      temporary2: f32[64] at 0 alive 2..3
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from symgrad.codegen.program.language import (
     Program,
     Routine,
     ScanInstr,
+    Slice,
     SwitchInstr,
     WhileInstr,
     root,
@@ -86,6 +88,7 @@ class _Lifetimes:
 
     def __init__(self, scratch: Collection[Buffer]) -> None:
         self._scratch = scratch
+        self._stacks: dict[int, dict[Buffer, None]] = defaultdict(dict)  # by the loop's number
         self.of: Lifetimes = {}
         self._now = -1
 
@@ -114,7 +117,7 @@ class _Lifetimes:
         self._touch(loop.test)
         self.visit(loop.body)
         self._now += 1
-        self._extend(start)
+        self._extend(start, loop.number)
         self._touch(loop.count)
 
     def _scan(self, scan: ScanInstr) -> None:
@@ -122,7 +125,7 @@ class _Lifetimes:
         self._touch(scan.trips)
         self.visit(scan.body)
         self._now += 1
-        self._extend(start)
+        self._extend(start, scan.number)
 
     def _call(self, call: CallInstr) -> None:
         for argument in (*call.inputs, *call.outputs):
@@ -131,13 +134,19 @@ class _Lifetimes:
             if routine.scratch in self._scratch:
                 self._touch(routine.scratch)
 
-    def _extend(self, start: int) -> None:
+    def _extend(self, start: int, loop: int) -> None:
         for buffer, (first, last) in self.of.items():
             if first < start < last:
                 self.of[buffer] = (first, self._now)
+        # A slice that an iteration has written stays there while the others run.
+        for buffer in self._stacks.pop(loop, ()):
+            self.of[buffer] = (min(start, self.of[buffer][0]), self._now)
 
     def _touch(self, argument: Argument) -> None:
         buffer = root(argument)
         if buffer.place == "temporary":
             first, _ = self.of.get(buffer, (self._now, self._now))
             self.of[buffer] = (first, self._now)
+            while isinstance(argument, Slice):
+                self._stacks[argument.loop][buffer] = None
+                argument = argument.stack

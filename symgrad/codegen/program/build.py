@@ -41,6 +41,7 @@ from symgrad.graph.structures import Call, KernelSpec, Nested, Scan, Switch, Whi
 from symgrad.graph.types import ArrayLiteral, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.loops.extend_loop import trips_of
 from symgrad.passes.pipeline import FUSE, Nesting
 from symgrad.passes.table import PassRunner
 
@@ -307,12 +308,14 @@ class _GraphInstrs:
         written = _slices(stacks, anchor.outputs[scan.carried :], number)
         body = self._body(scan.body, inputs, state, written)
         instr = ScanInstr(number, trips, body, scan.capacity, scan.reverse, _tapes(written))
-        return [*self._before(operands, state, stacks), instr, *copies]
+        # Each iteration writes its slices: what as many of them as there are write needs no zeros.
+        is_filled = trips_of(anchor) is not None
+        return [*self._before(operands, state, [] if is_filled else stacks), instr, *copies]
 
     def _before(
         self, operands: Sequence[Argument], state: Sequence[Buffer], stacks: Sequence[Buffer]
     ) -> list[Instr]:
-        """Fill the buffers of the results: they hold the loop variables while the loop runs."""
+        """Fill the buffers of loop variables, and of stacks of which slices may stay unwritten."""
         builder = self._builder
         first = [
             builder.copy(given, own, "first loop variable")
