@@ -19,7 +19,7 @@ from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
 
-# prefetch(builder, row, column): ask for the line of each buffer that the epilogue reads there.
+# prefetch(builder, row, column): ask for the line of each buffer that the epilogue meets there.
 Prefetch = Callable[[ir.IRBuilder, ir.Value, ir.Value], None]
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.
@@ -42,7 +42,7 @@ def emit_contract(
     The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
     only that part of the result is computed, by the same operations in the same order. With
-    `prefetch`, what the epilogue reads for a tile is asked for while the tile before is computed.
+    `prefetch`, what the epilogue meets for a tile is asked for while the tile before is computed.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -184,7 +184,7 @@ class _LoopNest:
                 self._epilogue.emit(sums, row, column, rows, is_edge)
 
     def _emit_prefetching(self, row: ir.Value, column: ir.Value, rows: ir.Value) -> None:
-        """Ask for what the epilogue reads for the next tile.
+        """Ask for what the epilogue reads and writes for the next tile.
 
         A processor follows a few long walks through memory by itself. These are many short ones.
         """

@@ -1,4 +1,4 @@
-"""GEMM plan of a product, and the loads of its epilogue that want a software prefetch.
+"""GEMM plan of a product, and the places of its epilogue that want a software prefetch.
 
 Shapes and strides decide on the plan.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.loops.blocking import Blocking
-from symgrad.codegen.loops.language import Let, Load, Product, Store, StridedOperand
+from symgrad.codegen.loops.language import Index, Let, Load, Product, Store, StridedOperand
 from symgrad.codegen.target import Target
 
 
@@ -50,13 +50,18 @@ def loads_by_element(product: Product) -> list[Load]:
     return [load for load in loads if all(map(load.index.coefficient, axes))]
 
 
-def loads_to_prefetch(product: Product, plan: ContractPlan, target: Target) -> list[Load]:
-    """Return the loads of the epilogue that find memory and no cache, along the plan's lanes."""
+def places_to_prefetch(
+    product: Product, plan: ContractPlan, target: Target
+) -> list[tuple[str, Index]]:
+    """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes."""
     along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
     # A buffer of an epilogue is in no near cache if it is larger by far.
-    if plan.rows * plan.columns * plan.compute.itemsize < 2 * target.memory.l2_bytes:
+    if plan.rows * plan.columns * plan.compute.itemsize <= 2 * target.memory.l2_bytes:
         return []
-    return [load for load in loads_by_element(product) if load.index.coefficient(along) == 1]
+    stores = [s for s in product.body if isinstance(s, Store)]
+    places = [(load.buffer, load.index) for load in loads_by_element(product)]
+    places += [(store.buffer, store.index) for store in stores]
+    return [(b, index) for b, index in dict.fromkeys(places) if index.coefficient(along) == 1]
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:

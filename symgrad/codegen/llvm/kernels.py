@@ -15,7 +15,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop, prefetch
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.products import loads_to_prefetch, product_plan
+from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
@@ -378,12 +378,13 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         values = {**scope.values, product.name: (value, width)}
         emit_body(replace(at(builder, row, column), vector=lanes, values=values), product.body)
 
-    loads = loads_to_prefetch(product, plan, scope.target)
+    places = places_to_prefetch(product, plan, scope.target)
 
     def ask(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> None:
         inside = at(builder, row, column)
-        for load in loads:
-            prefetch(builder, emit_pointer(inside, load.buffer, load.index), is_write=True)
+        for buffer, index in places:
+            # Not to the first-level cache: rows of a tile often meet in few of its sets.
+            prefetch(builder, emit_pointer(inside, buffer, index), is_write=False, is_near=False)
 
     builder = scope.builder
     scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
@@ -393,5 +394,5 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         region = part_region(builder, plan, share.axis, share.tiles, scope.part)
     lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
     rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)
-    ahead = ask if loads else None
+    ahead = ask if places else None
     emit_contract(builder, plan, lhs, rhs, scratch, scope.target, epilogue, region, ahead)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract.products import loads_to_prefetch, product_plan
-from symgrad.codegen.loops.language import Product
+from symgrad.codegen.contract.products import places_to_prefetch, product_plan
+from symgrad.codegen.loops.language import Product, Store
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph, Update
 from symgrad.optim import Adam
@@ -31,27 +31,33 @@ def product_of(graph: Graph) -> Product:
     return product
 
 
-def test_what_a_large_update_reads_is_asked_for_ahead():
+def test_what_a_large_update_reads_and_writes_is_asked_for_ahead_once():
     product = product_of(training(1024, 768))
-    loads = loads_to_prefetch(product, product_plan(product, TARGET), TARGET)
-    assert len({load.buffer for load in loads}) == 3  # m, v and w; the two corrections are scalars
+    places = places_to_prefetch(product, product_plan(product, TARGET), TARGET)
+    buffers = [buffer for buffer, _ in places]
+    assert len(buffers) == 3  # m, v and w, each in its place; the two corrections are scalars
+    assert len(set(buffers)) == 3
 
 
 def test_what_the_second_cache_holds_is_not_asked_for():
     product = product_of(training(1024, 768))
     large = replace(TARGET, memory=replace(TARGET.memory, l2_bytes=2 << 20))
-    assert loads_to_prefetch(product, product_plan(product, large), large) == []
+    assert places_to_prefetch(product, product_plan(product, large), large) == []
 
 
 def test_what_lies_in_cache_is_not_asked_for():
     product = product_of(training(64, 64))
-    assert loads_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
+    assert places_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
 
 
-def test_a_product_that_reads_nothing_of_its_size_asks_for_nothing():
+def test_a_product_that_reads_nothing_of_its_size_asks_for_its_results():
     a, b = sg.placeholder((8, 1024)), sg.placeholder((8, 768))
-    product = product_of(Graph([sg.matmul(a, b, transpose_a=True) + sg.placeholder((768,))]))
-    assert loads_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
+    y = sg.matmul(a, b, transpose_a=True) + sg.placeholder((768,))
+    product = product_of(Graph([y, sg.exp(y)]))
+    places = places_to_prefetch(product, product_plan(product, TARGET), TARGET)
+    stored = {s.buffer for s in product.body if isinstance(s, Store)}
+    assert len(stored) == 2
+    assert {buffer for buffer, _ in places} == stored
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(1024, True), (64, False)])
