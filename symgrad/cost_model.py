@@ -73,7 +73,8 @@ VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
 
-# Channels and filters from which a convolution transposes operands whose channels come first.
+# Channels and filters from which a convolution transposes operands whose channels come first; with
+# fewer filters than that, positions are side by side, half of that or more of them.
 LEAST_CHANNELS_LAST = 16
 # A transpose is done in tiles: so many elements across the rows of a buffer, a vector, since rows
 # of a power of two share few sets of the L1 cache, and so many of the other axis.

@@ -70,6 +70,8 @@ def gradient(y: Tensor, x: Tensor, g: Tensor | None = None) -> Tensor:
 
 
 LAYERS = {
+    "few filters": Layer((2, 9, 21, 3), (3, 3, 3, 4), padding=1),
+    "few channels, strided": Layer((2, 17, 40, 3), (5, 4, 3, 20), stride=2, padding=2),
     "rows in runs": Layer((2, 9, 23, 20), (3, 3, 20, 36), padding=1),
     "long sums": Layer((1, 5, 9, 192), (3, 3, 192, 18), padding=1),
     "wide": Layer((1, 4, 5, 33), (2, 2, 33, 150)),
@@ -178,6 +180,23 @@ def test_no_array_of_windows_is_in_memory(name, product):
 def test_the_gradient_to_a_padded_input_computes_no_padding():
     (product,) = products_of(LAYERS["rows in runs"].graph("input"))
     assert (product.rows[1], product.columns[1]) == (2 * 9 * 23, 20)
+
+
+def test_positions_are_in_the_lanes_where_filters_are_few():
+    target = target_named("x86-64-v3")
+    few, many = LAYERS["few filters"], LAYERS["rows in runs"]
+    for layer, product, axis in (
+        (few, "forward", "m"),
+        (few, "input", "m"),
+        (many, "forward", "n"),
+    ):
+        (found,) = products_of(layer.graph(product), "x86-64-v3")
+        plan = product_plan(found, target)
+        assert (plan.vector_axis, plan.pack_left, plan.pack_right) == (axis, "none", "none")
+    # Residues of a stride compute what is taken of them: 9 or 8 of 17 lines, 20 of 40 places.
+    products = products_of(LAYERS["few channels, strided"].graph("input"))
+    assert {p.columns[1] for p in products} == {3}
+    assert {p.rows[1] for p in products} == {9 * 20, 2 * 8 * 20}
 
 
 def test_rows_and_terms_are_counted_in_digits():
