@@ -1,0 +1,98 @@
+"""Bundle adjustment, for `benchmarks/workloads.py`: how far points are from where cameras see them.
+
+As in the benchmark BA of ADBench and GradBench, in the size of its first problem: 49 cameras of 11
+numbers (an axis of rotation, a centre, a focal length, a principal point, radial distortion), 7,776
+points, 31,843 observations with a weight each; float64. Once the gradient of half the sum of
+squares of all residuals, once the product of the residuals' Jacobian, and of that one's transpose,
+with a vector.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from benchmarks.network_peers import Arrays
+from benchmarks.timing import optional
+from benchmarks.workload_peers import Function, Workload
+from benchmarks.workload_tasks import GAUSS_NEWTON_PRODUCT, GRADIENT
+
+CAMERAS, POINTS, OBSERVATIONS = 49, 7776, 31843
+USUAL_CAMERA = np.array([0.0, 0, 0, 0, 0, -5, 1, 0, 0, 0, 0])
+
+
+def _make(quick: bool) -> tuple[Arrays, Arrays]:
+    cameras, points, count = (2, 5, 8) if quick else (CAMERAS, POINTS, OBSERVATIONS)
+    random = np.random.default_rng(0)
+    weights = {
+        "cameras": USUAL_CAMERA + 0.1 * random.normal(size=(cameras, 11)),
+        "points": random.normal(size=(points, 3)),
+        "weights": random.random(count),
+    }
+    given = {
+        "seen": random.normal(size=(count, 2)),
+        "camera": random.integers(0, cameras, count),
+        "point": random.integers(0, points, count),
+    }
+    return weights, given
+
+
+def _rotated(library: Any, cross: Any, axes: Any, x: Any) -> Any:
+    """Return vectors, turned about axes by as much as these are long: Rodrigues' formula."""
+    angle = library.sqrt((axes * axes).sum(1))[:, None]
+    unit = axes / angle
+    cosine, sine = library.cos(angle), library.sin(angle)
+    along = (unit * x).sum(1)[:, None] * (1 - cosine)
+    return x * cosine + cross(unit, x) * sine + unit * along
+
+
+def _residuals(library: Any, cross: Any, take: Any, w: Any, given: Any) -> Any:
+    """Return by how much each point is seen elsewhere than it is projected, weighted."""
+    camera, point = take(w["cameras"], given["camera"]), take(w["points"], given["point"])
+    x = _rotated(library, cross, camera[:, :3], point - camera[:, 3:6])
+    projected = x[:, :2] / x[:, 2:]
+    square = (projected * projected).sum(1)[:, None]
+    distortion = 1 + camera[:, 9:10] * square + camera[:, 10:] * square * square
+    places = projected * distortion * camera[:, 6:7] + camera[:, 7:9]
+    return w["weights"][:, None] * (places - given["seen"])
+
+
+def _symgrad(w: Any, given: Any) -> Any:
+    return _residuals(sg, sg.cross, lambda x, rows: sg.take(x, rows, axis=0), w, given)
+
+
+def _jax(w: Any, given: Any) -> Any:
+    jnp = optional("jax").numpy
+
+    def take(x: Any, rows: Any) -> Any:
+        return x.at[rows].get(mode="promise_in_bounds")
+
+    return _residuals(jnp, jnp.cross, take, w, given)
+
+
+def _torch(w: Any, given: Any) -> Any:
+    torch = optional("torch")
+    return _residuals(torch, torch.linalg.cross, lambda x, rows: x.index_select(0, rows), w, given)
+
+
+def _half_squares(residuals: Function, w: Any, given: Any) -> Any:
+    """Return half the sum of squares of all residuals, also of those of the weights."""
+    found, of_weights = residuals(w, given), 1 - w["weights"] * w["weights"]
+    return 0.5 * (found * found).sum() + 0.5 * (of_weights * of_weights).sum()
+
+
+RESIDUALS = (_symgrad, _jax, _torch)
+OBJECTIVES = (
+    partial(_half_squares, _symgrad),
+    partial(_half_squares, _jax),
+    partial(_half_squares, _torch),
+)
+BUNDLES = (
+    Workload("bundle adjustment, gradient", (4, 4), GRADIENT, _make, OBJECTIVES, 1e-8),
+    Workload(
+        "bundle adjustment, Jacobian products", (4, 4), GAUSS_NEWTON_PRODUCT, _make, RESIDUALS, 1e-8
+    ),
+)

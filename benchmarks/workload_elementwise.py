@@ -1,0 +1,52 @@
+"""Elementwise ops one after another with their gradient, for `benchmarks/workloads.py`, float32.
+
+20 ops on 4 million elements are bound by arithmetic and memory; what 100 and 1,000 ops on vectors
+of 256 take is also what starting a step takes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.network_peers import Arrays
+from benchmarks.workload_peers import Workload, alike
+from benchmarks.workload_tasks import GRADIENT
+
+LARGE, SMALL = 1 << 22, 256
+
+
+def _make_large(quick: bool) -> tuple[Arrays, Arrays]:
+    count = 64 if quick else LARGE
+    return {"x": np.random.default_rng(0).normal(size=count).astype(np.float32)}, {}
+
+
+def _twenty(library: Any, w: Any, _given: Any) -> Any:
+    x = w["x"]
+    h = 0.5 * x
+    for _ in range(3):
+        h = library.sin(h / library.sqrt(h * h + 1)) + x
+    return library.tanh(h).mean()
+
+
+def _make_chain(quick: bool) -> tuple[Arrays, Arrays]:
+    random, count = np.random.default_rng(0), 8 if quick else SMALL
+    vectors = {"x": (-1, 1), "scale": (0.9, 1.1), "bias": (-0.1, 0.1)}
+    drawn = {name: random.uniform(*ends, count) for name, ends in vectors.items()}
+    return {name: array.astype(np.float32) for name, array in drawn.items()}, {}
+
+
+def _chain(ops: int, library: Any, w: Any, _given: Any) -> Any:
+    h = w["x"]
+    for _ in range(ops // 3):
+        h = library.tanh(h * w["scale"] + w["bias"])
+    return h.sum()
+
+
+ELEMENTWISE = (
+    Workload("20 ops on 4M elements", (1.5, 1.8), GRADIENT, _make_large, alike(_twenty)),
+    Workload("chain of 100 ops", (4, 2), GRADIENT, _make_chain, alike(partial(_chain, 100))),
+    Workload("chain of 1,000 ops", (4, 2), GRADIENT, _make_chain, alike(partial(_chain, 1000))),
+)

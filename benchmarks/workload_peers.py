@@ -1,0 +1,105 @@
+"""A workload in symgrad, JAX and PyTorch: a function of weights, and what a step makes of it.
+
+What is made of it is a task of `benchmarks/workload_tasks.py`. Here is what times, compares and
+shows none of it: which libraries there are, and what each of them is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from benchmarks.network_peers import Arrays
+from benchmarks.timing import Contestant, optional
+from symgrad.graph.types import Array
+
+# From weights and what else is given to a loss, or to residuals.
+Function = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A step to time, and what it computes, made by the first calls of it."""
+
+    step: Contestant
+    results: Callable[[], list[Array]]
+
+
+# Of a function, its weights, what else it is given, and a number of threads.
+Maker = Callable[[Function, Arrays, Arrays, int], Contender]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a step makes of a function, in each library."""
+
+    symgrad: Maker
+    jax: Maker
+    torch: Maker
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A step to measure: how it is made, and how many times as fast as the best other it must be.
+
+    `make` returns the weights and what else is given, small ones if it is asked to. The functions,
+    one a library in the order of `LIBRARIES`, map dicts of tensors, both of these, to a scalar or
+    to residuals. There is a goal for one thread and one for two. Results may differ by `tolerance`
+    of their norm.
+    """
+
+    name: str
+    goals: tuple[float, float]
+    task: Task
+    make: Callable[[bool], tuple[Arrays, Arrays]]
+    functions: tuple[Function, Function, Function]
+    tolerance: float = 2e-3
+
+
+def symgrad_contender(workload: Workload, arrays: tuple[Arrays, Arrays], threads: int) -> Contender:
+    """Return the step of symgrad."""
+    return workload.task.symgrad(workload.functions[0], *arrays, threads)
+
+
+def jax_contender(
+    workload: Workload, arrays: tuple[Arrays, Arrays], threads: int
+) -> Contender | None:
+    """Return the step of JAX, whose threads are as many as the cores it was given; None without."""
+    jax = optional("jax")
+    if jax is None:
+        return None
+    has_doubles = any(array.dtype == np.float64 for array in arrays[0].values())
+    jax.config.update("jax_enable_x64", has_doubles)
+    return workload.task.jax(workload.functions[1], *arrays, threads)
+
+
+def torch_contender(
+    workload: Workload, arrays: tuple[Arrays, Arrays], threads: int
+) -> Contender | None:
+    """Return the step of PyTorch; None without it."""
+    torch = optional("torch")
+    if torch is None:
+        return None
+    torch.set_num_threads(threads)
+    return workload.task.torch(workload.functions[2], *arrays, threads)
+
+
+LIBRARIES: dict[str, Callable[..., Contender | None]] = {
+    "symgrad": symgrad_contender,
+    "JAX": jax_contender,
+    "PyTorch": torch_contender,
+}
+
+
+def alike(function: Callable[[Any, Any, Any], Any]) -> tuple[Function, Function, Function]:
+    """Return a function that is written alike in all libraries, whose module it is given first."""
+    return (
+        partial(function, sg),
+        lambda weights, given: function(optional("jax").numpy, weights, given),
+        lambda weights, given: function(optional("torch"), weights, given),
+    )
