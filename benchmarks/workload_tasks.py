@@ -100,7 +100,7 @@ def _torch_training(optimizer: Callable[[Any, Any], Any]) -> Maker:
             loss = function(w, inputs)
             loss.backward()
             rule.step()
-            return loss
+            return loss.detach()
 
         return Contender(
             step, lambda: _trained(step, lambda: [t.detach().numpy().copy() for t in w.values()])
@@ -146,8 +146,9 @@ TRAIN_ADAMW = Task(
 
 # ----------------------------------------------------------------------------------- derivatives
 
-# Of a function, tensors of its weights, what else it is given, and vectors to multiply with.
-Derive = Callable[[Function, dict[str, Any], dict[str, Any], list[Any]], list[Any]]
+# Of a function, tensors of its weights, what else it is given, and vectors to multiply with: in JAX,
+# which keeps dicts in an order of its own, those and what is found are in dicts.
+Derive = Callable[[Function, dict[str, Any], dict[str, Any], Any], list[Any]]
 
 
 def _derivative(has_vectors: bool, symgrad: Derive, jax: Derive, torch: Derive) -> Task:
@@ -186,13 +187,18 @@ def _jax_derivative(derive: Derive, vectors_of: Callable[[Arrays], list[Array]])
     def make(function: Function, weights: Arrays, given: Arrays, _threads: int) -> Contender:
         jax = optional("jax")
         compiled = jax.jit(lambda w, inputs, along: derive(function, w, inputs, along))
-        nests = dict(weights), dict(given), vectors_of(weights)
+        vectors = dict(zip(weights, vectors_of(weights), strict=False))
+        nests = dict(weights), dict(given), vectors
         arrays = jax.tree_util.tree_map(jax.numpy.asarray, nests)
 
         def step() -> Any:
             return jax.block_until_ready(compiled(*arrays))
 
-        return Contender(step, lambda: [np.array(found) for found in step()])
+        def results() -> list[Array]:
+            value, found = step()  # whose names are in another order
+            return [np.array(value), *(np.array(found[name]) for name in weights)]
+
+        return Contender(step, results)
 
     return make
 
@@ -218,8 +224,7 @@ def _symgrad_gradient(function: Function, w: Any, given: Any, _along: Any) -> li
 
 
 def _jax_gradient(function: Function, w: Any, given: Any, _along: Any) -> list[Any]:
-    loss, found = optional("jax").value_and_grad(function)(w, given)
-    return [loss, *(found[name] for name in w)]
+    return list(optional("jax").value_and_grad(function)(w, given))
 
 
 def _torch_gradient(function: Function, w: Any, given: Any, _along: Any) -> list[Any]:
@@ -238,8 +243,8 @@ def _symgrad_hessian_product(function: Function, w: Any, given: Any, along: Any)
 def _jax_hessian_product(function: Function, w: Any, given: Any, along: Any) -> list[Any]:
     jax = optional("jax")
     derive = jax.value_and_grad(lambda w: function(w, given))
-    (loss, _), (_, found) = jax.jvp(derive, (w,), (dict(zip(w, along, strict=True)),))
-    return [loss, *(found[name] for name in w)]
+    (loss, _), (_, found) = jax.jvp(derive, (w,), (along,))
+    return [loss, found]
 
 
 def _torch_hessian_product(function: Function, w: Any, given: Any, along: Any) -> list[Any]:
@@ -265,10 +270,8 @@ def _symgrad_normal_product(function: Function, w: Any, given: Any, along: Any) 
 def _jax_normal_product(function: Function, w: Any, given: Any, along: Any) -> list[Any]:
     jax = optional("jax")
     residuals, pull = jax.vjp(lambda w: function(w, given), w)
-    tangents = dict(zip(w, along, strict=True))
-    _, change = jax.jvp(lambda w: function(w, given), (w,), (tangents,))
-    (found,) = pull(change)
-    return [residuals, *(found[name] for name in w)]
+    _, change = jax.jvp(lambda w: function(w, given), (w,), (along,))
+    return [residuals, *pull(change)]
 
 
 def _torch_normal_product(function: Function, w: Any, given: Any, along: Any) -> list[Any]:
