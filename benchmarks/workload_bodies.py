@@ -1,4 +1,4 @@
-"""Bodies that attract one another and a gradient through their motion, for `benchmarks/workloads.py`.
+"""Bodies that attract one another, for `benchmarks/workloads.py`: a gradient through their motion.
 
 256 bodies, 50 steps of leapfrog, softened forces from all pairwise differences, float32: how far
 the bodies end from where they should, differentiated by where and how fast they begin.
@@ -6,6 +6,7 @@ the bodies end from where they should, differentiated by where and how fast they
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
-from benchmarks.workload_peers import Workload
+from benchmarks.workload_peers import Function, Workload, torch_compiled
 from benchmarks.workload_tasks import GRADIENT
 
 BODIES, STEPS, QUICK_STEPS = 256, 50, 2
@@ -55,7 +56,7 @@ def _distance(x: Any, given: Any) -> Any:
 def _symgrad(w: Any, given: Any) -> Any:
     start = (w["places"], w["velocities"])
     x, _ = sg.fori_loop(
-        0, _steps(w["places"]), lambda _, state: _leap(*state, given["masses"]), start
+        0, _steps(w["places"]), lambda _, state: _leap(state[0], state[1], given["masses"]), start
     )
     return _distance(x, given)
 
@@ -63,18 +64,24 @@ def _symgrad(w: Any, given: Any) -> Any:
 def _jax(w: Any, given: Any) -> Any:
     start = (w["places"], w["velocities"])
     (x, _), _ = optional("jax").lax.scan(
-        lambda state, _: (_leap(*state, given["masses"]), None),
+        lambda state, _: (_leap(state[0], state[1], given["masses"]), None),
         start,
         length=_steps(w["places"]),
     )
     return _distance(x, given)
 
 
-def _torch(w: Any, given: Any) -> Any:
+def _torch(leap: Any, w: Any, given: Any) -> Any:
     x, v = w["places"], w["velocities"]
     for _ in range(_steps(x)):
-        x, v = _leap(x, v, given["masses"])
+        x, v = leap(x, v, given["masses"])
     return _distance(x, given)
 
 
-N_BODY = Workload("n-body", (4.5, 5), GRADIENT, _make, (_symgrad, _jax, _torch))
+def _compiled() -> Function:
+    """Return what PyTorch compiles once for all steps."""
+    return partial(_torch, torch_compiled(_leap))
+
+
+FUNCTIONS = (_symgrad, _jax, partial(_torch, _leap))
+N_BODY = Workload("n-body", (4.5, 5), GRADIENT, _make, FUNCTIONS, compile=_compiled)

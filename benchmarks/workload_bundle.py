@@ -17,7 +17,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
-from benchmarks.workload_peers import Function, Workload
+from benchmarks.workload_peers import Function, Workload, torch_compiled
 from benchmarks.workload_tasks import GAUSS_NEWTON_PRODUCT, GRADIENT
 
 CAMERAS, POINTS, OBSERVATIONS = 49, 7776, 31843
@@ -91,7 +91,15 @@ OBJECTIVES = (
     partial(_half_squares, _torch),
 )
 BUNDLES = (
-    Workload("bundle adjustment, gradient", (4, 4), GRADIENT, _make, OBJECTIVES, 1e-8),
+    Workload(
+        "bundle adjustment, gradient",
+        (4, 4),
+        GRADIENT,
+        _make,
+        OBJECTIVES,
+        1e-8,
+        partial(torch_compiled, OBJECTIVES[2]),
+    ),
     Workload(
         "bundle adjustment, Jacobian products", (4, 4), GAUSS_NEWTON_PRODUCT, _make, RESIDUALS, 1e-8
     ),

@@ -16,7 +16,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
-from benchmarks.workload_peers import Workload
+from benchmarks.workload_peers import Workload, torch_compiled
 from benchmarks.workload_tasks import GRADIENT
 
 DIMENSIONS, COMPONENTS = 10, 25
@@ -83,8 +83,16 @@ def _torch(w: Any, given: Any) -> Any:
     return _likelihood(torch, torch.logsumexp, take, w, given)
 
 
+FUNCTIONS = (_symgrad, _jax, _torch)
 MIXTURES = tuple(
-    Workload(f"Gaussian mixture, {points:,} points", (2.5, 2.8), GRADIENT,
-             partial(_make, points), (_symgrad, _jax, _torch), tolerance=1e-8)
+    Workload(
+        f"Gaussian mixture, {points:,} points",
+        (2.5, 2.8),
+        GRADIENT,
+        partial(_make, points),
+        FUNCTIONS,
+        1e-8,
+        partial(torch_compiled, _torch),
+    )
     for points in (1000, 10_000)
-)  # fmt: skip
+)

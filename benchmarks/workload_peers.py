@@ -6,6 +6,7 @@ shows none of it: which libraries there are, and what each of them is given.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,8 @@ import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import Contestant, optional
 from symgrad.graph.types import Array
+
+COMPILED = "PyTorch, compiled"
 
 # From weights and what else is given to a loss, or to residuals.
 Function = Callable[[Any, Any], Any]
@@ -48,9 +51,9 @@ class Workload:
     """A step to measure: how it is made, and how many times as fast as the best other it must be.
 
     `make` returns the weights and what else is given, small ones if it is asked to. The functions,
-    one a library in the order of `LIBRARIES`, map dicts of tensors, both of these, to a scalar or
-    to residuals. There is a goal for one thread and one for two. Results may differ by `tolerance`
-    of their norm.
+    of symgrad, JAX and PyTorch, map dicts of tensors, both of these, to a scalar or to residuals.
+    There is a goal for one thread and one for two. Results may differ by `tolerance` of their norm.
+    `compile` makes what `torch.compile` makes of PyTorch's function, where that is known to pay.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Workload:
     make: Callable[[bool], tuple[Arrays, Arrays]]
     functions: tuple[Function, Function, Function]
     tolerance: float = 2e-3
+    compile: Callable[[], Function] | None = None
 
 
 def symgrad_contender(workload: Workload, arrays: tuple[Arrays, Arrays], threads: int) -> Contender:
@@ -89,10 +93,28 @@ def torch_contender(
     return workload.task.torch(workload.functions[2], *arrays, threads)
 
 
+def compiled_contender(
+    workload: Workload, arrays: tuple[Arrays, Arrays], threads: int
+) -> Contender | None:
+    """Return the compiled step of PyTorch; None if there is none, or nothing to compile it with."""
+    torch = optional("torch")
+    if torch is None or workload.compile is None or shutil.which("c++") is None:
+        return None
+    torch.set_num_threads(threads)
+    return workload.task.torch(workload.compile(), *arrays, threads)
+
+
+def torch_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as PyTorch compiles it."""
+    compiled: Callable[..., Any] = optional("torch").compile(function)
+    return compiled
+
+
 LIBRARIES: dict[str, Callable[..., Contender | None]] = {
     "symgrad": symgrad_contender,
     "JAX": jax_contender,
     "PyTorch": torch_contender,
+    COMPILED: compiled_contender,
 }
 
 

@@ -42,9 +42,8 @@ def _symgrad_training(optimizer: Callable[[], Any]) -> Maker:
         inputs = {n: sg.placeholder(a.shape, str(a.dtype), name=n) for n, a in given.items()}
         loss = function(w, inputs)
         updates = optimizer().minimize(loss)
-        compiled, arrays = sg.compile([*inputs.values()], loss, updates, threads=threads), (
-            *given.values(),
-        )
+        compiled = sg.compile([*inputs.values()], loss, updates, threads=threads)
+        arrays = [*given.values()]
 
         def step() -> Any:
             return compiled(*arrays)
@@ -64,7 +63,9 @@ def _jax_training(slots: int, move: Callable[..., Any]) -> Maker:
         def update(state: Any, t: Any, given: Any) -> Any:
             w = {name: entry[0] for name, entry in state.items()}
             loss, gradient = jax.value_and_grad(function)(w, given)
-            moved = {n: move(jnp, entry[0], gradient[n], t, *entry[1:]) for n, entry in state.items()}
+            moved = {
+                n: move(jnp, entry[0], gradient[n], t, *entry[1:]) for n, entry in state.items()
+            }
             return moved, t + 1, loss
 
         compiled = jax.jit(update, donate_argnums=(0, 1))
@@ -146,8 +147,8 @@ TRAIN_ADAMW = Task(
 
 # ----------------------------------------------------------------------------------- derivatives
 
-# Of a function, tensors of its weights, what else it is given, and vectors to multiply with: in JAX,
-# which keeps dicts in an order of its own, those and what is found are in dicts.
+# Of a function, tensors of its weights, what else it is given, and vectors to multiply with. In JAX,
+# which keeps dicts in an order of its own, these and what is found are dicts.
 Derive = Callable[[Function, dict[str, Any], dict[str, Any], Any], list[Any]]
 
 

@@ -25,7 +25,7 @@ from benchmarks.workload_dense import DENSE
 from benchmarks.workload_elementwise import ELEMENTWISE
 from benchmarks.workload_gru import GRU
 from benchmarks.workload_mixture import MIXTURES
-from benchmarks.workload_peers import LIBRARIES, Contender, Workload
+from benchmarks.workload_peers import COMPILED, LIBRARIES, Contender, Workload
 from symgrad.graph.types import Array
 
 WORKLOADS = (*DENSE, CONVNET, GRU, *ELEMENTWISE, *MIXTURES, *BUNDLES, N_BODY)
@@ -37,7 +37,7 @@ Table = dict[str, dict[str, Times]]
 
 
 def measure(quick: bool = False) -> Report:
-    """Return a row for each workload, number of threads and library."""
+    """Return a row for each workload, number of threads and library; if quick, on one thread."""
     columns = (
         "workload",
         "threads",
@@ -48,11 +48,11 @@ def measure(quick: bool = False) -> Report:
         "best times",
     )
     report = Report("workloads", columns)
-    for position, threads in enumerate(THREADS):
+    for position, threads in enumerate(THREADS[:1] if quick else THREADS):
         table = times_of(threads, quick=True) if quick else _times_apart(threads)
         for workload in WORKLOADS:
             _report_row(report, workload, position, table[workload.name])
-    missing = LIBRARIES.keys() - {row[2] for row in report.rows}
+    missing = LIBRARIES.keys() - {COMPILED} - {row[2] for row in report.rows}
     report.notes += [f"{name} is not installed." for name in sorted(missing)]
     if report.bars:
         mean = geometric_mean([bar.measured for bar in report.bars])
@@ -100,7 +100,9 @@ def times_of(threads: int, quick: bool = False) -> Table:
 
 def _times(workload: Workload, threads: int, quick: bool) -> dict[str, Times]:
     """Return the times of the libraries that are installed, whose results agree."""
-    made = {n: make(workload, workload.make(quick), threads) for n, make in LIBRARIES.items()}
+    # Compiling with PyTorch takes seconds.
+    makers = {name: make for name, make in LIBRARIES.items() if name != COMPILED or not quick}
+    made = {n: make(workload, workload.make(quick), threads) for n, make in makers.items()}
     contenders = {name: contender for name, contender in made.items() if contender is not None}
     _check_results(workload, contenders)
     steps = {name: contender.step for name, contender in contenders.items()}
