@@ -23,6 +23,7 @@ from benchmarks import (
     threads,
     train_step,
     update_rules,
+    workloads,
 )
 from benchmarks.report import options, write_json
 
@@ -31,6 +32,7 @@ from benchmarks.report import options, write_json
 BENCHMARKS = (
     threads,
     networks,
+    workloads,
     convolution,
     overhead,
     functional_calls,

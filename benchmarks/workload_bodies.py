@@ -6,7 +6,6 @@ the bodies end from where they should, differentiated by where and how fast they
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
-from benchmarks.workload_peers import Function, Workload, torch_compiled
+from benchmarks.workload_peers import Workload
 from benchmarks.workload_tasks import GRADIENT
 
 BODIES, STEPS, QUICK_STEPS = 256, 50, 2
@@ -71,17 +70,11 @@ def _jax(w: Any, given: Any) -> Any:
     return _distance(x, given)
 
 
-def _torch(leap: Any, w: Any, given: Any) -> Any:
+def _torch(w: Any, given: Any) -> Any:
     x, v = w["places"], w["velocities"]
     for _ in range(_steps(x)):
-        x, v = leap(x, v, given["masses"])
+        x, v = _leap(x, v, given["masses"])
     return _distance(x, given)
 
 
-def _compiled() -> Function:
-    """Return what PyTorch compiles once for all steps."""
-    return partial(_torch, torch_compiled(_leap))
-
-
-FUNCTIONS = (_symgrad, _jax, partial(_torch, _leap))
-N_BODY = Workload("n-body", (4.5, 5), GRADIENT, _make, FUNCTIONS, compile=_compiled)
+N_BODY = Workload("n-body", (4.5, 5), GRADIENT, _make, (_symgrad, _jax, _torch))

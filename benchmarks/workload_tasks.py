@@ -147,8 +147,8 @@ TRAIN_ADAMW = Task(
 
 # ----------------------------------------------------------------------------------- derivatives
 
-# Of a function, tensors of its weights, what else it is given, and vectors to multiply with. In JAX,
-# which keeps dicts in an order of its own, these and what is found are dicts.
+# Of a function, tensors of its weights, what else it is given, and vectors to multiply with. In
+# JAX, which keeps dicts in an order of its own, these and what is found are dicts.
 Derive = Callable[[Function, dict[str, Any], dict[str, Any], Any], list[Any]]
 
 

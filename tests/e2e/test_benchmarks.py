@@ -15,6 +15,7 @@ from benchmarks.networks import NETWORKS
 from benchmarks.report import Bar, Report
 from benchmarks.scaling import FAMILIES, exponent
 from benchmarks.timing import Times, interleave
+from benchmarks.workloads import THREADS, WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -179,6 +180,14 @@ def test_every_network_is_measured_on_one_thread_and_on_two(long_reports):
         (network.name, threads) for network in NETWORKS for threads in (1, 2)
     }
     assert all(row["ms a step"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_every_workload_is_measured_and_has_a_goal_for_each_number_of_threads(long_reports):
+    rows = [row for row in long_reports["workloads"]["rows"] if row["library"] == "symgrad"]
+    assert [row["workload"] for row in rows] == [workload.name for workload in WORKLOADS]
+    assert all(len(workload.goals) == len(THREADS) for workload in WORKLOADS)
+    assert all(row["times symgrad"] == 1 for row in rows)
 
 
 @pytest.mark.slow
