@@ -1,11 +1,12 @@
 """A workload in symgrad, JAX and PyTorch: a function of weights, and what a step makes of it.
 
-What is made of it is a task of `benchmarks/workload_tasks.py`. Here is what times, compares and
-shows none of it: which libraries there are, and what each of them is given.
+Here is which libraries there are and what each of them is given. What a step makes of the function
+is a task of `benchmarks/workload_tasks.py`; `benchmarks/workloads.py` compares results and times.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,6 +107,8 @@ def compiled_contender(
 
 def torch_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function as PyTorch compiles it."""
+    # In processes of its own, which are left over, it would disturb what is timed.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     compiled: Callable[..., Any] = optional("torch").compile(function)
     return compiled
 
