@@ -69,6 +69,16 @@ def _attention(net: Network, x: sg.Tensor) -> sg.Tensor:
     return sg.matmul(sg.nn.softmax(scores), x)
 
 
+def _looked_up(net: Network, x: sg.Tensor) -> sg.Tensor:
+    """Add elements of a weight to a dense layer, at indices that are data."""
+    y = _dense(net, x)
+    axis = int(net.rng.integers(0, y.ndim))
+    extent = y.type.static_shape[axis]
+    rows = net.rng.integers(-extent, extent, y.type.static_shape)
+    picks = sg.variable(rows, name=f"picks{len(net.weights)}")
+    return y + sg.take_along_axis(net.weight(*y.type.static_shape), picks, axis=axis)
+
+
 def _residual(net: Network, x: sg.Tensor) -> sg.Tensor:
     size = x.type.static_shape[-1]
     return x + sg.tanh(x @ net.weight(size, size))
@@ -89,6 +99,7 @@ def _heads(net: Network, x: sg.Tensor) -> sg.Tensor:
 
 _LAYERS: tuple[Callable[[Network, sg.Tensor], sg.Tensor], ...] = (
     _dense, _dense, _activation, _normalized, _softmax, _attention, _residual, _joined, _heads,
+    _looked_up,
 )  # fmt: skip
 
 

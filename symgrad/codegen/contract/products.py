@@ -5,9 +5,21 @@ Shapes and strides decide on the plan.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
-from symgrad.codegen.loops.language import Index, Let, Load, Product, Store, StridedOperand
+from symgrad.codegen.loops.language import (
+    Check,
+    Index,
+    Let,
+    Load,
+    Product,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.target import Target
 
 
@@ -20,7 +32,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         store.index.coefficient(product.columns[0]),
         store.value.dtype.itemsize,
     )
-    return plan_contract(
+    plan = plan_contract(
         product.rows[1],
         product.columns[1],
         product.inner[1],
@@ -31,6 +43,14 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         target,
         streams=_streams(product),
     )
+    # An index that is data is checked one by one: the epilogue then gets single elements.
+    is_single = checks_differ(product, _along(product, plan))
+    return replace(plan, vector_width=1) if is_single else plan
+
+
+def _along(product: Product, plan: ContractPlan) -> str:
+    """Return the axis that vectors of the epilogue lie along."""
+    return (product.columns if plan.vector_axis == "n" else product.rows)[0]
 
 
 def _operand(operand: StridedOperand, align: int) -> Operand:
@@ -54,14 +74,19 @@ def places_to_prefetch(
     product: Product, plan: ContractPlan, target: Target
 ) -> list[tuple[str, Index]]:
     """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes."""
-    along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
+    along = _along(product, plan)
     # A buffer of an epilogue is in no near cache if it is larger by far.
     if plan.rows * plan.columns * plan.compute.itemsize <= 2 * target.memory.l2_bytes:
         return []
     stores = [s for s in product.body if isinstance(s, Store)]
     places = [(load.buffer, load.index) for load in loads_by_element(product)]
     places += [(store.buffer, store.index) for store in stores]
-    return [(b, index) for b, index in dict.fromkeys(places) if index.coefficient(along) == 1]
+    checked = {s.name for s in product.body if isinstance(s, Check)}  # known in the epilogue only
+    return [
+        (buffer, index)
+        for buffer, index in dict.fromkeys(places)
+        if index.coefficient(along) == 1 and checked.isdisjoint(index_names(index))
+    ]
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:

@@ -28,7 +28,13 @@ from symgrad.codegen.loops.language import (
     Store,
     inside,
 )
-from symgrad.codegen.loops.rewrite import arguments, index_names, mentions, substitute_variable
+from symgrad.codegen.loops.rewrite import (
+    arguments,
+    index_names,
+    mentions,
+    statements,
+    substitute_variable,
+)
 from symgrad.cost_model import (
     DIVIDED_ACCESS,
     EVEN_ACCESS,
@@ -101,6 +107,16 @@ def dependents(body: Sequence[Stmt], variable: str) -> set[str]:
     found = {variable}
     _spread(body, found)
     return found
+
+
+def checks_differ(product: Product, along: str) -> bool:
+    """Return whether an index that is data differs along an axis of a product.
+
+    What is done to each element is then done to one after another, and not in vectors.
+    """
+    differing = dependents(product.body, along) | dependents(product.body, product.name)
+    checks = (s.value for s in statements(product.body) if isinstance(s, Check))
+    return any(isinstance(value, Ref) and value.name in differing for value in checks)
 
 
 def _spread(body: Sequence[Stmt], found: set[str]) -> None:

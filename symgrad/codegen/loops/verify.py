@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
+from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.facts import (
     stores_to,
     vars_of,
@@ -352,9 +353,9 @@ class _Verifier:
             inside = self._part(scope, scope, product.parts)
         self._scratch(product, product.blocking.scratch, inside.parts or 1)
         for axis, (var, size) in zip("mn", axes, strict=False):
-            in_lanes = axis == product.blocking.along
+            in_lanes = axis == product.blocking.along and not checks_differ(product, var)
             inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
-        self._bind(product.name, product.dtype, inside, varies=True)
+        self._bind(product.name, product.dtype, inside, varies=inside.lane is not None)
         for buffer in (product.lhs.buffer, product.rhs.buffer):
             assert not stores_to(buffer, product.body), f"{buffer} is an operand and stored to"
         self._body(product.body, inside)

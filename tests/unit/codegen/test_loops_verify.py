@@ -579,18 +579,6 @@ RULES = [
         "u is an operand and stored to",
     ),
     (
-        "a check in a product is the same along its vectors",
-        _product(along="m", body="v: i64 = index(n) check r = v in 8 else 1"),
-        _product(along="n", body="v: i64 = index(n) check r = v in 8 else 1"),
-        "r differs between the lanes of n",
-    ),
-    (
-        "the sum of a product varies along its vectors",
-        _product(body="v: i64 = index(m) check r = v in 8 else 1"),
-        _product(body="v: i64 = i64(s) check r = v in 8 else 1"),
-        "r differs between the lanes of n",
-    ),
-    (
         "the axes of a product have names of their own",
         _product(),
         _product().replace("(k in", "(m in"),
