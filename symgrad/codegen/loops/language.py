@@ -281,9 +281,9 @@ class Product:
         }
 
     The body is run for vectors of elements, or for one after another if an index in it is data that
-    differs along them. The sums are taken in `dtype` over elements of `element`; `scratch` is the buffer the product
-    works in, if it needs one. Parts of the product, or of a loop around it, are the work of a
-    thread each, and each has its own part of `scratch`.
+    differs along them. The sums are taken in `dtype` over elements of `element`; `scratch` is the
+    buffer the product works in, if it needs one. Parts of the product, or of a loop around it, are
+    the work of a thread each, and each has its own part of `scratch`.
     """
 
     name: str
