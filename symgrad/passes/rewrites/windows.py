@@ -63,9 +63,8 @@ def _slice_of_convolution(node: Node) -> Tensor | None:
 
 
 @structural(
-    "slice(permute(convolution(x, y))) -> permute(convolution(slice(x), y))",
+    "slice(permute(convolution(x, y))) -> permute(slice(convolution(x, y)))",
     slice_op,
-    holds=Holds.CLOSE,
     needs_sole_use=True,
     examples=(
         lambda x, y: slice_axes(
@@ -76,17 +75,16 @@ def _slice_of_convolution(node: Node) -> Tensor | None:
 )  # fmt: skip
 def _slice_of_moved_convolution(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    start = ints(node, "start")
-    if inner.definition is not permute_dims_op or start is None or not _has_step_1(node):
+    start, step = ints(node, "start"), ints(node, "step")
+    if inner.definition is not permute_dims_op or start is None or step is None:
         return None
-    convolution = inner.inputs[0].node
-    axes = ints(inner, "axes")
-    if convolution.definition is not convolution_op or axes is None:
+    (convolution,), axes = inner.inputs, ints(inner, "axes")
+    if convolution.node.definition is not convolution_op or axes is None:
         return None
     back = [axes.index(a) for a in range(len(axes))]
-    shape = tuple(node.output.shape[a] for a in back)
-    found = slice_of_convolution(convolution, tuple(start[a] for a in back), shape)
-    return None if found is None else permute_dims(found, axes)
+    shape = [node.output.shape[a] for a in back]
+    part = slice_axes(convolution, [start[a] for a in back], shape, [step[a] for a in back])
+    return permute_dims(part, axes)
 
 
 def _has_step_1(node: Node) -> bool:
