@@ -88,6 +88,13 @@ LEAST_IN_SQUARES = 1024  # elements: fewer take no time
 FEW_SETS = 4  # one set in so many: lines that share them push each other out
 LEAST_TRANSPOSED = 48  # elements across rows: fewer stay in the second-level cache
 
+# The gradient to the kernel of a convolution that is no product adds up in memory from so many
+# channels on: of fewer, all are in registers at once. What is summed in registers in between walks
+# through at most so many bytes, and at most so many parts of a batch have sums of their own.
+LEAST_SUMS_IN_MEMORY = 48
+BYTES_IN_REGISTERS = 1 << 18
+PARTS_OF_SUMS = 8
+
 # --------------------------------------------------------------------------------- size of code
 
 MOST_INTERLEAVED_FLOPS = 4096  # of all vectors together
@@ -96,6 +103,7 @@ MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the c
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and far less code
 MAX_TAPS = 32  # places in a window that are written out: more than 5 by 5, and 3 by 3 by 3
+MAX_TAPS_OF_PIECES = 96  # of all pieces that borders cut a result into: 3 by 3 padded on all sides
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
 SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
 FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program

@@ -43,7 +43,14 @@ from tests.support.guard_pages import (
     temporaries_apart,
 )
 from tests.support.programs import program_of
-from tests.support.schedules import in_squares, interleaved, packed, tiled, unrolled
+from tests.support.schedules import (
+    in_squares,
+    interleaved,
+    packed,
+    summed_in_memory,
+    tiled,
+    unrolled,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -75,6 +82,7 @@ class Variant:
     tiles: bool = False
     squares: bool = False
     unrolls: bool = False
+    sums: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -265,7 +273,8 @@ def _floors(
     squares = in_squares() if variant.squares else nullcontext()
     tiles = tiled() if variant.tiles else nullcontext()
     unrolling = unrolled() if variant.unrolls else nullcontext()
-    with apart, interleaving, packing, squares, tiles, unrolling:
+    summing = summed_in_memory() if variant.sums else nullcontext()
+    with apart, interleaving, packing, squares, tiles, unrolling, summing:
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

@@ -100,7 +100,7 @@ def _convolution(net: _Net, x: Tensor) -> Tensor:
     x, layout = _in_a_layout(net, x)
     windows = _Windows(net, x, layout)
     channels = _sizes(x)[-1 if layout == "NHWC" else 1]
-    groups = _divisor(net, channels) if net.chance(3) else 1
+    groups = _divisor(net, channels) if net.chance(3) else channels if net.chance(4) else 1
     area = math.prod(windows.window)
     most = max(1, _MAX_WORK // (math.prod(_sizes(x)) * area))
     filters = groups * max(1, net.size(min(40, most)) // groups)

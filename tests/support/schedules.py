@@ -10,6 +10,7 @@ from unittest import mock
 from symgrad.codegen.contract import variants
 from symgrad.codegen.schedule import interleave, register_tiles, tile_loops
 from symgrad.cost_model import VECTORS_IN_FLIGHT
+from symgrad.passes.fusion import windows
 from symgrad.passes.loops import prepack
 
 
@@ -65,4 +66,11 @@ def in_squares() -> Iterator[None]:
 def unrolled() -> Iterator[None]:
     """Unroll the loop of every microkernel that has registers left, however short it is."""
     with mock.patch.multiple(variants, UNROLLED_CYCLES=0, LEAST_UNROLLED=2):
+        yield
+
+
+@contextmanager
+def summed_in_memory() -> Iterator[None]:
+    """Add up the gradients to depthwise kernels in memory, of however few channels."""
+    with mock.patch.multiple(windows, LEAST_SUMS_IN_MEMORY=1, BYTES_IN_REGISTERS=0):
         yield

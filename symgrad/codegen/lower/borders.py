@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Place
+from symgrad.passes.fusion.windows import is_dense
 
 # Where a box of a tensor begins along each axis, and its sizes.
 Border = tuple[Sequence[int], Sequence[int]]
@@ -24,8 +25,7 @@ def around(spec: Place, anchor: Node) -> list[Border]:
         return [whole]
     (maps,), (operand,) = spec.operands, anchor.inputs
     sizes = operand.type.static_shape
-    is_dense = all(m.terms == ((axis, 1),) for axis, m in enumerate(maps))
-    if not is_dense or 2 * math.prod(sizes) < math.prod(shape):
+    if not is_dense(maps) or 2 * math.prod(sizes) < math.prod(shape):
         return [whole]
     return list(_borders([m.offset for m in maps], sizes, shape))
 

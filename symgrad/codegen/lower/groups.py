@@ -202,8 +202,9 @@ class _Lowering:
         if product is not None:
             return product
         if isinstance(spec, Contract) and spec.windows is not None:
-            return WindowFolds(self.values, self.names, anchor, spec).lower(
-                self.nest, self._store_outputs
+            pad = self._pad_of(anchor)
+            return WindowFolds(self.values, self.names, anchor, spec, pad).lower(
+                self._store_outputs
             )
         shape = anchor.output.type.static_shape
 
@@ -217,6 +218,12 @@ class _Lowering:
             self._store_outputs(shape, scope, index)
 
         return self.nest(shape, write)
+
+    def _pad_of(self, anchor: Node) -> Place | None:
+        """Return the pad that windows of `anchor` are read through, if its group has one."""
+        padded = anchor.inputs[0].node
+        spec = self.partition.specs[padded] if padded in self.group.nodes else None
+        return spec if isinstance(spec, Place) else None
 
     def _reduce(self, scope: Scope, anchor: Node, spec: Reduce, index: tuple[Index, ...]) -> Atom:
         (operand,) = anchor.inputs

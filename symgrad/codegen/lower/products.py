@@ -17,9 +17,10 @@ from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOpe
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import MIN_PRODUCTS, WIDE_COLUMNS
+from symgrad.cost_model import WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract
+from symgrad.passes.fusion.windows import multiplies_matrices
 
 Axis = tuple[str, int]  # a loop variable and its extent
 
@@ -46,9 +47,7 @@ def plan_product(
     """Return the loop of each label and the operands, or None if a fold should be used."""
     lhs, rhs = anchor.inputs
     sizes = spec.sizes(lhs.type.static_shape, rhs.type.static_shape)
-    rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
-    columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
-    if rows < 2 or columns < 2 or math.prod(sizes.values()) < MIN_PRODUCTS:
+    if not multiplies_matrices(anchor, spec):
         return None
     loops = {label: (values.loop(n), n) for label, n in sizes.items()}
     of_lhs, of_rhs = (

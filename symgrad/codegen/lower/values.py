@@ -31,6 +31,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.lower.scope import Names, Scope, ValueKey, constant
+from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
     AtIndices,
@@ -71,6 +72,7 @@ class GroupValues:
         self._computed = set(group.nodes)
         self._names = names
         self._parameter: dict[Buffer, str] = {}
+        self._scratch: list[Param] = []
         self.extents: dict[str, int] = {}
 
     # ------------------------------------------------------------------- loops and indices
@@ -134,8 +136,13 @@ class GroupValues:
     def _name(self, buffer: Buffer) -> str:
         return self._parameter.setdefault(buffer, f"b{len(self._parameter)}")
 
+    def scratch(self, dtype: DType, count: int) -> str:
+        """Return a new parameter for memory that only this kernel uses."""
+        self._scratch.append(Param(f"s{len(self._scratch)}", dtype, count, "scratch"))
+        return self._scratch[-1].name
+
     def params(self, body: tuple[Stmt, ...]) -> tuple[tuple[Param, ...], tuple[Buffer, ...]]:
-        """Return the parameters that `body` uses, and the buffers they stand for."""
+        """Return the parameters that `body` uses, and the buffers all but the scratch stand for."""
         loaded, stored = buffers_used(body)
         params, arguments = [], []
         for buffer, name in self._parameter.items():
@@ -144,7 +151,7 @@ class GroupValues:
             mode: Mode = "in" if name not in stored else "inout" if name in loaded else "out"
             params.append(Param(name, buffer.type.dtype, buffer.type.count, mode))
             arguments.append(buffer)
-        return tuple(params), tuple(arguments)
+        return (*params, *self._scratch), tuple(arguments)
 
     # ------------------------------------------------------------------------------ values
 
@@ -191,7 +198,9 @@ class GroupValues:
                 return [(t, rows) for t in indices if self._affine(t, rows) is None]
             case Search():
                 return [(node.inputs[1], index)]
-            case None | Iota() | Place() | Reduce() | PrefixScan() | Contract() | Scatter():
+            case Place():
+                return self._placed(node, spec, index)
+            case None | Iota() | Reduce() | PrefixScan() | Contract() | Scatter():
                 return []
             case Sort() | Switch() | While() | Scan() | Call():
                 return []
@@ -217,12 +226,25 @@ class GroupValues:
                 return self._element(scope, tensor, index)
             case Reduce() | PrefixScan() | Contract():
                 raise AssertionError(f"{tensor!r}: the loops of its group remember its value")
-            case Place() | Scatter() | Sort():
-                raise AssertionError(f"{tensor!r} is read while its group still makes it")
-            case Switch() | While() | Scan() | Call():
+            case Place(fill=fill):
+                assert fill is not None, "a pad that a convolution reads through has a fill"
+                return operands[0] if operands else constant(fill, tensor.dtype)
+            case Scatter() | Sort() | Switch() | While() | Scan() | Call():
                 raise AssertionError(f"{tensor!r} is read while its group still makes it")
             case _:
                 assert_never(spec)
+
+    def _placed(self, node: Node, spec: Place, index: tuple[Index, ...]) -> list[ValueKey]:
+        """Return the element of the operand of a pad that is at `index`, none on its border."""
+        (maps,), (operand,) = spec.operands, node.inputs
+        sizes = operand.type.static_shape
+        moved = tuple(scaled_sum([(i, 1)], -m.offset) for i, m in zip(index, maps, strict=True))
+        ranges = [bounds(i, self.extents) for i in moved]
+        if all(low >= 0 and high < n for (low, high), n in zip(ranges, sizes, strict=True)):
+            return [(operand, moved)]
+        is_outside = any(high < 0 or low >= n for (low, high), n in zip(ranges, sizes, strict=True))
+        assert is_outside, f"{node!r} is read within its operand and on its border at once"
+        return []
 
     def _element(self, scope: Scope, tensor: Tensor, index: Sequence[Index]) -> Atom:
         """Load from memory; a constant of one element is written out."""

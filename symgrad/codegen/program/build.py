@@ -222,7 +222,7 @@ class _GraphInstrs:
     def _launch(self, group: FusionGroup) -> Launch:
         shared, places = self._lowered(group)
         arguments = [self._argument(b) for b in places]
-        starts = list(shared.starts)
+        starts = list(shared.starts[: len(arguments)])
         for param in shared.kernel.params[len(arguments) :]:
             scratch = TensorType(param.dtype, (param.count,))
             arguments.append(self._builder.temporary(scratch))

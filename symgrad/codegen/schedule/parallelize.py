@@ -31,7 +31,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
 from symgrad.codegen.schedule.licm import hoist_uniform
-from symgrad.codegen.schedule.vectorize import checks_depend, nested, perfect_nest
+from symgrad.codegen.schedule.vectorize import checks_depend, has_nests, nested, perfect_nest
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES, UNCUT
@@ -93,11 +93,13 @@ class _WorkSharing:
             return self._sort(statement)
         loops, body = perfect_nest(statement)
         speed_up, shared = self._loops(loops, body)
-        if speed_up >= EVEN * self._threads.count or not isinstance(body[0], Generated):
+        is_inside = has_nests(body) or isinstance(body[0], Generated)
+        if speed_up >= EVEN * self._threads.count or not is_inside:
             return shared if speed_up >= LEAST_SPEED_UP else statement
-        # Few and large products or sorts: threads share each, rather than take some each.
-        inside = self.share(body[0])
-        return shared if inside is body[0] else nested(loops, (inside,))
+        # Few and large products, sorts or nests: threads share each, rather than take some each.
+        within = tuple(map(self.share, body))
+        is_shared = any(new is not old for new, old in zip(within, body, strict=True))
+        return nested(loops, within) if is_shared else shared
 
     def _product(self, product: Product) -> Product:
         plan = product_plan(product, self._target)

@@ -52,6 +52,8 @@ def _coalesced(statement: Stmt) -> Stmt:
     if not isinstance(statement, For):
         return statement
     loops, body = perfect_nest(merge_loops(statement))
+    if has_nests(body):
+        return nested(loops, tuple(map(_coalesced, body)))
     return nested(loops, tuple(merge_folds(s) if isinstance(s, Fold) else s for s in body))
 
 
@@ -65,7 +67,10 @@ def _vectorized(statement: Stmt, vector_bytes: int) -> Stmt:
         return _in_lanes(statement)
     if not isinstance(statement, For):
         return statement
-    return _vectorized_nest(*perfect_nest(statement), vector_bytes)
+    loops, body = perfect_nest(statement)
+    if has_nests(body):
+        return nested(loops, tuple(_vectorized(s, vector_bytes) for s in body))
+    return _vectorized_nest(loops, body, vector_bytes)
 
 
 # ---------------------------------------------------------------------- loops of extent 0 and 1
@@ -104,6 +109,11 @@ def perfect_nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:
     while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], For):
         loops.append(loops[-1].body[0])
     return loops, loops[-1].body
+
+
+def has_nests(body: Sequence[Stmt]) -> bool:
+    """Return whether a body is several nests of loops, one after another."""
+    return len(body) > 1 and all(isinstance(statement, For) for statement in body)
 
 
 def merge_loops(loop: For) -> For:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from symgrad.cost_model import CHEAP_FLOPS, MAX_NODES
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import View, checked_axes
+from symgrad.graph.structures import Contract, Place, View, checked_axes
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.draft import Draft, Drafts, only_adds_ones, only_splits
@@ -27,6 +27,9 @@ from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.recompute import cheap_again
+from symgrad.passes.fusion.windows import is_read_through
+
+READ_BY_PRODUCT = "a product reads it many times"
 
 
 def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:
@@ -66,7 +69,24 @@ def _assign_from_users(drafts: Drafts) -> None:
             case "users":
                 _assign_inline(drafts, node)
             case "kernel" | "program":
-                _join(drafts, node, drafts.open(node, anchor=node))
+                _assign_anchor(drafts, node)
+
+
+def _assign_anchor(drafts: Drafts, node: Node) -> None:
+    """Open a group around `node`, unless it is a pad that convolutions can read through."""
+    users = [draft.anchor for draft in drafts.wanted.get(node.outputs[0], {}).values()]
+    specs = {user: drafts.specs[user] for user in users if user is not None}
+    contracts = {user: spec for user, spec in specs.items() if isinstance(spec, Contract)}
+    if len(contracts) == len(users) and node.outputs[0] not in drafts.in_memory:
+        if is_read_through(node, drafts.specs[node], contracts):
+            (operand,) = node.inputs
+            for draft in drafts.wanted[node.output].values():
+                _join(drafts, node, draft)
+            _require_strided(drafts, operand, "a convolution reads it many times")
+            return
+        for output in node.outputs if contracts else ():
+            drafts.require_memory(output, READ_BY_PRODUCT)
+    _join(drafts, node, drafts.open(node, anchor=node))
 
 
 def _assign_reshape(drafts: Drafts, node: Node) -> None:
@@ -130,24 +150,31 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
     draft.nodes.add(node)
     for operand in node.inputs:
         drafts.wanted.setdefault(operand, {})[id(draft)] = draft
+    _require_operands(drafts, node)
     traits = drafts.traits(node)
-    match traits.operands:
+    if traits.writes_rows and _may_be_in_place(drafts, node):
+        _compute_before_rows(drafts, node)
+    is_repeat = traits.reads == "one" and node.inputs[0].type.count < node.output.type.count
+    if is_repeat or (traits.is_one_to_one and node.outputs[0] in drafts.repeated):
+        drafts.repeated.update(node.inputs)
+
+
+def _require_operands(drafts: Drafts, node: Node) -> None:
+    """Require that the operands of `node` are in memory, if its structure reads them there."""
+    match drafts.traits(node).operands:
         case "values":
             pass
         case "all":
             for operand in node.inputs:
-                _require_strided(drafts, operand, "a product reads it many times")
+                # A pad may be computed by the convolutions that read it, see `_assign_anchor`.
+                if not isinstance(drafts.specs[operand.node], Place):
+                    _require_strided(drafts, operand, READ_BY_PRODUCT)
         case "first":
             reason = "a gather reads it at indices that are data"
             _require_strided(drafts, node.inputs[0], reason)
         case "whole":
             for operand in node.inputs:
                 drafts.require_memory(operand, f"the graphs of a {node.op} read it")
-    if traits.writes_rows and _may_be_in_place(drafts, node):
-        _compute_before_rows(drafts, node)
-    is_repeat = traits.reads == "one" and node.inputs[0].type.count < node.output.type.count
-    if is_repeat or (traits.is_one_to_one and node.outputs[0] in drafts.repeated):
-        drafts.repeated.update(node.inputs)
 
 
 def _compute_before_rows(drafts: Drafts, scatter: Node) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Contract, Place
 from symgrad.graph.types import State
 from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
 from symgrad.passes.fusion.partition import FusionGroup, Partition
@@ -87,6 +88,7 @@ def _verify_group(
     leaves = [n for n in group.nodes if partition.traits(n).home == "memory"]
     assert not leaves, f"{where}: it computes the leaf {leaves[:1]}"
     anchors = [n for n in group.nodes if partition.traits(n).is_anchor]
+    anchors = [n for n in anchors if not _is_read_as_windows(partition, group, n)]
     anchor = [] if group.anchor is None else [group.anchor]
     assert anchors == anchor, f"{where}: its anchors are {anchors}, not {anchor}"
     is_nested = any(partition.traits(n).is_nested for n in anchors)
@@ -94,6 +96,17 @@ def _verify_group(
     assert is_nested or len(sizes) <= 1, (
         f"{where}: its results have different numbers of elements {sizes}"
     )
+
+
+def _is_read_as_windows(partition: Partition, group: FusionGroup, pad: Node) -> bool:
+    """Return whether only the anchor, a convolution, reads `pad`: it knows where the border is."""
+    spec = partition.specs[pad]
+    readers = [n for n in group.nodes for t in n.inputs if t.node is pad]
+    if not isinstance(spec, Place) or group.anchor is None or readers != [group.anchor]:
+        return False
+    contract = partition.specs[group.anchor]
+    is_left = group.anchor.inputs[0].node is pad and pad not in {t.node for t in group.outputs}
+    return is_left and isinstance(contract, Contract) and contract.windows is not None
 
 
 def _verify_order(partition: Partition) -> None:

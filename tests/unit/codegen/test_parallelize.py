@@ -8,7 +8,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.kernel_costs import kernel_parts, statement_cycles
 from symgrad.codegen.loops.blocking import Share
-from symgrad.codegen.loops.language import Kernel, Product
+from symgrad.codegen.loops.language import Kernel, Product, SortRows
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
@@ -185,6 +185,20 @@ def test_many_products_are_shared_among_threads_and_few_are_shared_each():
     few = of(sg.placeholder((3, 400, 400)) @ sg.placeholder((3, 400, 400)))
     assert heads(few)[0] == "for i0 in 0..3 {"
     assert product_of(few).parallel is not None
+
+
+def test_each_of_several_sorts_is_shared():
+    x = sg.placeholder((3, 500, 400))
+    result = sg.sort(x, axis=1)
+    sorts = [s for s in statements(of(result, result).body) if isinstance(s, SortRows)]
+    assert [sort.parallel for sort in sorts] == [200, 200]
+    assert len({sort.result.buffer for sort in sorts}) == 2
+
+
+def test_few_nests_are_shared_each():
+    nests = " ".join(f"for j in 0..64 {{ {name}[64*i + j] = 0.0 }}" for name in "yz")
+    text = f"kernel @k(out y: f32[192], out z: f32[192]) {{ for i in 0..3 {{ {nests} }} }}"
+    assert heads(shared(text)) == ["for i in 0..3 {", *["for j in 0..64 parallel(32) {"] * 2]
 
 
 def test_products_in_parts_have_scratch_each():

@@ -1,0 +1,155 @@
+"""Convolutions that are no matrix products, such as depthwise ones: how their loops are fused.
+
+The places in a small window are written out, so what is outside of a padded operand is known where
+a place is written: a pad is computed by the convolutions that read it, and takes no memory. The
+gradient to the kernel adds up rows of windows in memory, so that it walks through its operands
+once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+from symgrad.cost_model import (
+    BYTES_IN_REGISTERS,
+    LEAST_SUMS_IN_MEMORY,
+    MAX_TAPS,
+    MAX_TAPS_OF_PIECES,
+    MIN_PRODUCTS,
+)
+from symgrad.graph.node import Node
+from symgrad.graph.structures import AxisMap, Contract, KernelSpec, Place
+
+# What is inside of a padded tensor along each label of its windows: [start, stop), one after
+# another, such that a place in the window is within the operand for all of a piece or for none.
+Pieces = dict[str, list[tuple[int, int]]]
+
+
+def multiplies_matrices(anchor: Node, spec: Contract) -> bool:
+    """Return whether a contraction has enough of rows and columns to be a matrix product."""
+    sizes = sizes_of(anchor, spec)
+    rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
+    columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
+    return rows >= 2 and columns >= 2 and math.prod(sizes.values()) >= MIN_PRODUCTS
+
+
+def sizes_of(anchor: Node, spec: Contract) -> dict[str, int]:
+    """Return the size of each label of a contraction."""
+    lhs, rhs = (t.type.static_shape for t in anchor.inputs)
+    return spec.sizes(lhs, rhs)
+
+
+def written_out(anchor: Node, spec: Contract) -> list[str]:
+    """Return the labels within windows, if their places are few enough to be written out."""
+    assert spec.windows is not None, "the left operand has windows"
+    sizes = sizes_of(anchor, spec)
+    pairs = [m.terms for m in spec.windows.index if len(m.terms) == 2]
+    inner = [spec.lhs[second[0]] for _, second in pairs]
+    return inner if 0 < math.prod(sizes[k] for k in inner) <= MAX_TAPS else []
+
+
+def pieces_of(
+    anchor: Node, spec: Contract, taps: Sequence[str], pad: Place | None, inside: Sequence[int]
+) -> Pieces:
+    """Return the pieces of each label but `taps`, for a left operand of shape `inside` in a `pad`.
+
+    Without a pad each label is one piece.
+    """
+    assert spec.windows is not None, "the left operand has windows"
+    sizes = sizes_of(anchor, spec)
+    cuts = {label: {0, n} for label, n in sizes.items() if label not in taps}
+    for axis, index in enumerate(spec.windows.index if pad is not None else ()):
+        assert pad is not None, "there are borders of a pad only"
+        low = pad.operands[0][axis].offset
+        for label, begin, end in _insides(spec, sizes, taps, index, low, inside[axis]):
+            cuts[label] |= {min(max(at, 0), sizes[label]) for at in (begin, end)}
+    ends = {label: sorted(at) for label, at in cuts.items()}
+    # A label without elements is one piece, too.
+    return {label: list(itertools.pairwise(at)) or [(0, 0)] for label, at in ends.items()}
+
+
+def _insides(
+    spec: Contract, sizes: Mapping[str, int], taps: Sequence[str], index: AxisMap, low: int, n: int
+) -> list[tuple[str, int, int]]:
+    """Return, for each place in a window, where along its other label it is in [low, low + n)."""
+    moving = [(spec.lhs[axis], step) for axis, step in index.terms]
+    walked = [(label, step) for label, step in moving if label not in taps]
+    if len(walked) != 1:
+        return []
+    ((label, step),) = walked
+    places = [0]
+    for inner, apart in moving:
+        if inner in taps:
+            places = [place + apart * i for place in places for i in range(sizes[inner])]
+    starts = [low - index.offset - place for place in places]
+    return [(label, -(-start // step), -(-(start + n) // step)) for start in starts]
+
+
+def is_read_through(pad: Node, place: KernelSpec | None, users: Mapping[Node, Contract]) -> bool:
+    """Return whether the contractions `users`, with their structures, compute `pad` themselves.
+
+    So they do if all of them write out the windows they read it in, have channels side by side,
+    and no border makes more of their code than it saves.
+    """
+    if not isinstance(place, Place) or place.adds or place.fill is None or not users:
+        return False
+    if len(place.operands) != 1 or not is_dense(place.operands[0]):
+        return False
+    return all(_writes_out_border(pad, place, user, spec) for user, spec in users.items())
+
+
+def is_dense(maps: Sequence[AxisMap]) -> bool:
+    """Return whether the operand of a Place lies in its result as it is, only further on."""
+    return all(m.terms == ((axis, 1),) for axis, m in enumerate(maps))
+
+
+def _writes_out_border(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
+    lhs, rhs = user.inputs
+    if lhs is not pad.output or rhs is pad.output or spec.windows is None:
+        return False
+    if not writes_windows_out(user, spec) or any(
+        step < 1 for m in spec.windows.index for _, step in m.terms
+    ):
+        return False
+    taps = written_out(user, spec)
+    inside = pad.inputs[0].type.static_shape
+    pieces = pieces_of(user, spec, taps, place, inside)
+    sizes = sizes_of(user, spec)
+    code = math.prod(map(len, pieces.values())) * math.prod(sizes[k] for k in taps)
+    # Neither the batch nor the channels, which lie side by side, are padded.
+    walked = {spec.lhs[m.terms[0][0]] for m in spec.windows.index if len(m.terms) == 2}
+    is_across = all(len(pieces[k]) == 1 for k in pieces if k not in walked or k == spec.out[-1])
+    return bool(taps) and is_across and code <= MAX_TAPS_OF_PIECES and 0 not in inside
+
+
+def writes_windows_out(anchor: Node, spec: KernelSpec | None) -> bool:
+    """Return whether `anchor` is a convolution whose windows are written out."""
+    if not isinstance(spec, Contract) or spec.windows is None:
+        return False
+    return not multiplies_matrices(anchor, spec) and bool(written_out(anchor, spec))
+
+
+def summed_in_memory(anchor: Node, spec: Contract) -> list[str]:
+    """Return the labels over which `anchor` adds up in memory, the outermost first.
+
+    There are some for the gradient to a kernel of many channels: with all sums of one channel in
+    registers, its operands would be walked through once for each vector of channels, most of each
+    line unread. Over the labels left, few enough, sums are in registers.
+    """
+    taps, sizes = written_out(anchor, spec), sizes_of(anchor, spec)
+    outside = [k for k in spec.out if k not in taps]
+    summed = [k for k in sizes if k not in spec.out and k not in taps]
+    if len(summed) < 2 or not outside or not any(k in spec.out for k in taps):
+        return []
+    channels = sizes[outside[-1]]
+    is_beside = all(labels[-1] == outside[-1] for labels in (spec.lhs, spec.rhs, spec.out))
+    if not is_beside or channels < LEAST_SUMS_IN_MEMORY:
+        return []
+    count = len(summed) - 1
+    walked = sum(t.dtype.itemsize for t in anchor.inputs) * channels * sizes[summed[count]]
+    while count > 1 and walked * sizes[summed[count - 1]] <= BYTES_IN_REGISTERS:
+        count -= 1
+        walked *= sizes[summed[count]]
+    return summed[:count]
