@@ -45,6 +45,13 @@ def shuffled(builder: ir.IRBuilder, vectors: Sequence[ir.Value], lanes: Sequence
     return builder.shuffle_vector(first, other, _order(tuple(lanes)))
 
 
+def part_of(builder: ir.IRBuilder, vector: ir.Value, start: int, width: int) -> ir.Value:
+    """Return lanes of a vector that lie beside each other, from `start` on."""
+    if width == 1:
+        return builder.extract_element(vector, _I32(start))
+    return shuffled(builder, [vector], range(start, start + width))
+
+
 def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
     """Return the columns of a square of vectors, as many as each has lanes, a power of two.
 

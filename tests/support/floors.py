@@ -47,6 +47,7 @@ from tests.support.schedules import (
     in_squares,
     interleaved,
     packed,
+    rows_written_out,
     summed_in_memory,
     tiled,
     unrolled,
@@ -83,6 +84,7 @@ class Variant:
     squares: bool = False
     unrolls: bool = False
     sums: bool = False
+    rows: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -274,7 +276,8 @@ def _floors(
     tiles = tiled() if variant.tiles else nullcontext()
     unrolling = unrolled() if variant.unrolls else nullcontext()
     summing = summed_in_memory() if variant.sums else nullcontext()
-    with apart, interleaving, packing, squares, tiles, unrolling, summing:
+    rows = rows_written_out() if variant.rows else nullcontext()
+    with apart, interleaving, packing, squares, tiles, unrolling, summing, rows:
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

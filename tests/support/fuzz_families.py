@@ -140,9 +140,9 @@ def variants(seed: int) -> list[Variant]:
     """Return how the machine code of a program is made: for each target, and in turns the rest.
 
     What is small is shared among threads too, and every other time interleaved, in tiles,
-    with unrolled products, sums in memory or with the weights of its loops packed. Guard pages are
-    behind all memory, of one seed in four before it; temporaries have pages of their own for the
-    target whose turn it is.
+    with unrolled products, sums in memory, short rows or with the weights of its loops packed.
+    Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
+    their own for the target whose turn it is.
     """
     # Digits of the seed: the turns of one thing go through all turns of the others.
     threads, apart, _, level, side = (seed // 3**digit for digit in range(5))
@@ -159,6 +159,7 @@ def variants(seed: int) -> list[Variant]:
             squares=(level + number) % 2 == 1,
             unrolls=(threads + number) % 2 == 0,
             sums=(level + threads + number) % 2 == 0,
+            rows=(level + apart + number) % 2 == 1,
         )
         for number, target in enumerate(TARGETS)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from symgrad.codegen.contract import variants
+from symgrad.codegen.lower import places, short_rows
 from symgrad.codegen.schedule import interleave, register_tiles, tile_loops
 from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.passes.fusion import windows
@@ -73,4 +74,14 @@ def unrolled() -> Iterator[None]:
 def summed_in_memory() -> Iterator[None]:
     """Add up the gradients to depthwise kernels in memory, of however few channels."""
     with mock.patch.multiple(windows, LEAST_SUMS_IN_MEMORY=1, BYTES_IN_REGISTERS=0):
+        yield
+
+
+@contextmanager
+def rows_written_out() -> Iterator[None]:
+    """Write short rows out of however few there are."""
+    with (
+        mock.patch.multiple(short_rows, LEAST_ROWS=1),
+        mock.patch.multiple(places, LEAST_ROWS=1),
+    ):
         yield

@@ -21,6 +21,7 @@ from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
+from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.squares import emit_squares
 from symgrad.codegen.loops.language import (
@@ -40,7 +41,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import shuffled
+from symgrad.codegen.vectors import part_of, shuffled
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -68,8 +69,12 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
 def emit_body(scope: KernelScope, body: Sequence[Stmt]) -> KernelScope:
     """Emit statements in a scope of their own, which is returned: it has what they bound."""
     own = scope.inner()
+    rows, together = rows_in(own, body)
     for statement in body:
-        _emit_statement(own, statement)
+        if id(statement) in rows:
+            emit_row(own, rows[id(statement)])
+        elif id(statement) not in together:
+            _emit_statement(own, statement)
     return own
 
 
@@ -287,16 +292,10 @@ def _fold_in_lanes(scope: KernelScope, fold: Fold, whole: int) -> list[ir.Value]
     totals = list(emit_carrying(side_by_side, fold.var, (0, whole, width), initial, step))
     while width > 1:
         width //= 2
-        low = [_part_of(scope.builder, t, 0, width) for t in totals]
-        high = [_part_of(scope.builder, t, width, width) for t in totals]
+        low = [part_of(scope.builder, t, 0, width) for t in totals]
+        high = [part_of(scope.builder, t, width, width) for t in totals]
         totals = _combine(scope, fold, low, high, width)
     return totals
-
-
-def _part_of(builder: ir.IRBuilder, vector: ir.Value, start: int, width: int) -> ir.Value:
-    if width == 1:
-        return builder.extract_element(vector, _I32(start))
-    return shuffled(builder, [vector], range(start, start + width))
 
 
 # ------------------------------------------------------------------------------------ prefix scans
@@ -309,7 +308,7 @@ def _emit_prefix(scope: KernelScope, prefix: Prefix) -> None:
     totals = _identities(scope, prefix, max(around, prefix.lanes))
     for start, stop, size in blocks:
         if prefix.lanes > 1:
-            totals = [_part_of(scope.builder, total, 0, size) for total in totals]
+            totals = [part_of(scope.builder, total, 0, size) for total in totals]
         inside = replace(scope, vector=Vector(prefix.var, size)) if size > 1 else scope
         step = partial(_prefix_step, prefix)
         totals = list(emit_carrying(inside, prefix.var, (start, stop, size), totals, step))

@@ -35,11 +35,14 @@ from symgrad.codegen.loops.rewrite import (
     statements,
     substitute_variable,
 )
+from symgrad.codegen.loops.short_rows import RowAccess, row_accesses
 from symgrad.cost_model import (
     DIVIDED_ACCESS,
     EVEN_ACCESS,
     LANE_ACCESS,
+    LONGEST_ROW,
     REVERSED_ACCESS,
+    ROW_SHUFFLE,
     SEARCH_STEP,
     UNIFORM_ACCESS,
 )
@@ -50,11 +53,13 @@ class Accesses:
 
     def __init__(self, body: Sequence[Stmt]) -> None:
         self._indices: list[Index] = []
+        self._bodies: list[Sequence[Stmt]] = []
         self._operations = 0
         self._sizes: set[int] = set()
         self._collect(body)
 
     def _collect(self, body: Sequence[Stmt]) -> None:
+        self._bodies.append(body)
         for statement in body:
             match statement:
                 case Let(_, Load() as load):
@@ -89,7 +94,18 @@ class Accesses:
         """Return what one iteration over `width` values of `variable` side by side costs."""
         if variable is None:
             return float(self._operations + len(self._indices))
-        return self._operations + sum(_cost(i, variable, width) for i in self._indices)
+        total = self._operations + sum(_cost(i, variable, width) for i in self._indices)
+        if any(2 <= index.coefficient(variable) <= LONGEST_ROW for index in self._indices):
+            rows = (row for body in self._bodies for row in row_accesses(body, variable))
+            total += sum(_saved(row, variable, width) for row in rows)
+        return total
+
+
+def _saved(row: RowAccess, variable: str, width: int) -> float:
+    """Return by how much rows of memory cost less than their elements one by one, below 0."""
+    count = len(row.members)
+    together = count * (EVEN_ACCESS + (count - 1) * ROW_SHUFFLE)
+    return together - sum(_cost(row.start, variable, width) for _ in row)
 
 
 def _cost(index: Index, variable: str, width: int) -> float:

@@ -260,3 +260,23 @@ def is_free_of(body: Sequence[Stmt], of: Any) -> bool:
     return not any(
         isinstance(s, of) or (isinstance(s, Loop) and not is_free_of(inside(s), of)) for s in body
     )
+
+
+def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
+    """Return the names of the buffers that statements load from and store to."""
+    loaded: set[str] = set()
+    stored: set[str] = set()
+    for statement in statements(body):
+        match statement:
+            case Let(_, Load(buffer=buffer) | BinarySearch(buffer=buffer)):
+                loaded.add(buffer)
+            case Store(buffer, _, _):
+                stored.add(buffer)
+            case Product():
+                loaded |= {statement.lhs.buffer, statement.rhs.buffer}
+            case SortRows():
+                loaded.add(statement.source.buffer)
+                stored.add(statement.result.buffer)
+            case Let() | Check() | For() | Fold() | Prefix():
+                pass
+    return loaded, stored

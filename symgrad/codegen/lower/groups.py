@@ -13,10 +13,6 @@ from typing import assert_never
 
 from symgrad.codegen.loops.blocking import PLAIN
 from symgrad.codegen.loops.language import (
-    Accumulator,
-    Atom,
-    Const,
-    Fold,
     For,
     Index,
     Kernel,
@@ -27,10 +23,12 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
-from symgrad.codegen.lower.folding import lower_combination, lower_prefix
+from symgrad.codegen.lower.folding import lower_prefix
+from symgrad.codegen.lower.folds import Folds
 from symgrad.codegen.lower.places import load_anew, lower_place
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
+from symgrad.codegen.lower.short_rows import NO_ROWS, ShortRows, short_rows
 from symgrad.codegen.lower.sorts import lower_sort
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.codegen.lower.windows import WindowFolds
@@ -73,6 +71,10 @@ def lower_group(
     """Lower `group` to a kernel called `name`."""
     lowering = _Lowering(partition, buffers, group)
     body = lowering.body()
+    rows = short_rows(group, partition.specs, body)
+    if rows.are_any:
+        lowering = _Lowering(partition, buffers, group, rows)
+        body = lowering.body()
     params, arguments = lowering.values.params(body)
     return LoweredKernel(Kernel(name, params, body), arguments, group)
 
@@ -95,7 +97,10 @@ def lower_zeros(type_: TensorType, name: str) -> Kernel:
 
 
 class _Lowering:
-    def __init__(self, partition: Partition, buffers: Buffers, group: FusionGroup) -> None:
+    def __init__(
+        self, partition: Partition, buffers: Buffers, group: FusionGroup, rows: ShortRows = NO_ROWS
+    ) -> None:
+        self.rows = rows
         self.partition = partition
         self.group = group
         self.names = Names()
@@ -129,24 +134,33 @@ class _Lowering:
 
     def _map_group(self) -> tuple[Stmt, ...]:
         shape = self.group.outputs[0].type.static_shape
-        return self.nest(shape, partial(self._store_outputs, shape))
+        outside, inside = self.rows.split(shape)
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            self._store_outputs(shape, scope, *((*index, *place) for place in inside))
+
+        return self.nest(outside, write)
 
     def _store_outputs(
-        self, shape: tuple[int, ...], scope: Scope, index: tuple[Index, ...]
+        self, shape: tuple[int, ...], scope: Scope, *elements: tuple[Index, ...]
     ) -> None:
-        """Compute every result of the group at `index` of `shape` and store it.
+        """Compute every result of the group at `elements` of `shape` and store it.
 
         A result of another shape has the same elements in the same order.
         """
-        places = {
-            t: index
-            if t.shape == shape
-            else self.values.reshaped(index, shape, t.type.static_shape)
+        places = [
+            (
+                t,
+                index
+                if t.shape == shape
+                else self.values.reshaped(index, shape, t.type.static_shape),
+            )
+            for index in elements
             for t in self.group.outputs
-        }
-        results = [(t, self.values.value(scope, t, place)) for t, place in places.items()]
-        for tensor, value in results:
-            self.values.store(scope, tensor, places[tensor], value)
+        ]
+        results = [(t, place, self.values.value(scope, t, place)) for t, place in places]
+        for tensor, place, value in results:
+            self.values.store(scope, tensor, place, value)
 
     def nest(
         self,
@@ -207,103 +221,27 @@ class _Lowering:
                 self._store_outputs
             )
         shape = anchor.output.type.static_shape
+        outside, inside = self.rows.split(shape)
+        folds = Folds(self.values, self.names, anchor, self.rows)
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
-            value = (
-                self._reduce(scope, anchor, spec, index)
+            elements = [(*index, *place) for place in inside]
+            totals = (
+                folds.reduce(scope, spec, elements)
                 if isinstance(spec, Reduce)
-                else self._contract(scope, anchor, spec, index)
+                else folds.contract(scope, spec, elements)
             )
-            scope.remember((anchor.output, index), value)
-            self._store_outputs(shape, scope, index)
+            for element, value in zip(elements, totals, strict=True):
+                scope.remember((anchor.output, element), value)
+            self._store_outputs(shape, scope, *elements)
 
-        return self.nest(shape, write)
+        return self.nest(outside, write)
 
     def _pad_of(self, anchor: Node) -> Place | None:
         """Return the pad that windows of `anchor` are read through, if its group has one."""
         padded = anchor.inputs[0].node
         spec = self.partition.specs[padded] if padded in self.group.nodes else None
         return spec if isinstance(spec, Place) else None
-
-    def _reduce(self, scope: Scope, anchor: Node, spec: Reduce, index: tuple[Index, ...]) -> Atom:
-        (operand,) = anchor.inputs
-        shape = operand.type.static_shape
-        loops = {axis: self.values.loop(shape[axis]) for axis in spec.axes}
-        outer = iter(index)
-        full = tuple(_of(loops[a]) if a in loops else next(outer) for a in range(len(shape)))
-
-        def item(inner: Scope) -> tuple[Atom, ...]:
-            element = self.values.value(inner, operand, full)
-            position = self.values.linear(
-                [_of(loops[a]) for a in spec.axes], [shape[a] for a in spec.axes]
-            )
-            return spec.item(inner, element, inner.index_value(position))
-
-        identity = tuple(constant(v, d) for v, d in zip(spec.identity, spec.dtypes, strict=True))
-        variables = [(loops[a], shape[a]) for a in spec.axes]
-        totals = self._fold(scope, variables, identity, item, spec.combine)
-        result: Atom = spec.finish(scope, totals)
-        return result
-
-    def _contract(
-        self, scope: Scope, anchor: Node, spec: Contract, index: tuple[Index, ...]
-    ) -> Atom:
-        lhs, rhs = anchor.inputs
-        sizes = spec.sizes(lhs.type.static_shape, rhs.type.static_shape)
-        summed = [label for label in sizes if label not in spec.out]
-        loops = {label: self.values.loop(sizes[label]) for label in summed}
-        places = dict(zip(spec.out, index, strict=True)) | {k: _of(v) for k, v in loops.items()}
-        wide = spec.accumulate
-        left = self.values.windowed(spec, tuple(places[k] for k in spec.lhs))
-
-        def item(inner: Scope) -> tuple[Atom, ...]:
-            a = self.values.value(inner, lhs, left)
-            b = self.values.value(inner, rhs, tuple(places[k] for k in spec.rhs))
-            return (inner.call("mul", inner.cast(a, wide), inner.cast(b, wide)),)
-
-        def combine(s: Scope, a: tuple[Atom, ...], b: tuple[Atom, ...]) -> tuple[Atom, ...]:
-            return (s.call("add", a[0], b[0]),)
-
-        variables = [(loops[label], sizes[label]) for label in summed]
-        zero = constant(0, wide)
-        (total,) = self._fold(scope, variables, (zero,), item, combine)
-        return scope.cast(total, anchor.output.dtype)
-
-    def _fold(
-        self,
-        scope: Scope,
-        variables: list[tuple[str, int]],
-        identity: tuple[Const, ...],
-        item: Callable[[Scope], tuple[Atom, ...]],
-        combine: Callable[..., tuple[Atom, ...]],
-    ) -> tuple[Atom, ...]:
-        """Write nested folds, the last variable innermost; without variables, the one item."""
-        if not variables:
-            return item(scope)
-        inner = scope.inner()
-        scopes = [inner.inner() for _ in variables]
-        items = item(scopes[-1])
-        body = tuple(scopes[-1].statements)
-        results: tuple[Ref, ...] = ()
-        for variable, extent in reversed(variables):
-            fold = self._one_fold(variable, extent, identity, body, items, combine)
-            results = tuple(Ref(a.name, a.identity.dtype) for a in fold.accumulators)
-            body, items = (fold,), results
-        scope.statements.extend(body)
-        return results
-
-    def _one_fold(
-        self,
-        variable: str,
-        extent: int,
-        identity: tuple[Const, ...],
-        body: tuple[Stmt, ...],
-        items: tuple[Atom, ...],
-        combine: Callable[..., tuple[Atom, ...]],
-    ) -> Fold:
-        accumulators = tuple(Accumulator(self.names.value(), c) for c in identity)
-        combination = lower_combination(self.names, identity, combine)
-        return Fold(accumulators, variable, extent, 1, body, items, *combination)
 
     # ------------------------------------------------------------------------ Scatter
 

@@ -10,14 +10,17 @@ What lies side by side in the result is free to be a vector, see `_passes`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from symgrad.codegen.loops.index_arithmetic import scaled_sum
-from symgrad.codegen.loops.language import For, Index, Let, Load, Ref, Stmt, Store
+from symgrad.codegen.loops.language import Atom, For, Index, Let, Load, Ref, Stmt, Store, has_check
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.lower.borders import around
 from symgrad.codegen.lower.scope import Names, Scope
 from symgrad.codegen.lower.values import GroupValues
+from symgrad.cost_model import LEAST_ROWS, LONGEST_STACKED, MOST_WRITTEN_OUT
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import AxisMap, Number, Place
@@ -31,6 +34,11 @@ def lower_place(
     values: GroupValues, names: Names, nest: Nest, anchor: Node, spec: Place
 ) -> tuple[Stmt, ...]:
     """Return the loops of a Place; `nest` makes loops over a shape around what is written."""
+    if _has_short_rows(anchor, spec):
+        rows = _lower_rows(values, nest, anchor, spec)
+        # An index that is data would take all of it out of vectors.
+        if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
+            return rows
     body: list[Stmt] = []
     output = anchor.output
     if spec.fill is not None:
@@ -52,6 +60,46 @@ def lower_place(
 
         body += nest(operand.type.static_shape, write)
     return tuple(body)
+
+
+def _has_short_rows(anchor: Node, spec: Place) -> bool:
+    """Return whether short rows are put beside each other, as those of stacked coordinates are."""
+    *outside, row = anchor.output.type.static_shape or (0,)
+    axes = range(len(outside))
+    return (
+        not spec.adds
+        and spec.fill is None
+        and 2 <= row <= LONGEST_STACKED
+        and math.prod(outside) >= LEAST_ROWS
+        and all(
+            m.terms == ((axis, 1),) and not m.offset
+            for maps in spec.operands
+            for axis, m in zip(axes, maps, strict=False)
+        )
+        and all(t.ndim == anchor.output.ndim for t in anchor.inputs)
+        and all(maps[-1].terms in (((len(outside), 1),), ()) for maps in spec.operands)
+    )
+
+
+def _lower_rows(values: GroupValues, nest: Nest, anchor: Node, spec: Place) -> tuple[Stmt, ...]:
+    """Return loops over rows in which each element is written out: what they share is once there.
+
+    for i in 0..4096 { y[2*i] = cos(x[i]) }  for i in 0..4096 { y[2*i + 1] = sin(x[i]) }
+        ->  for i in 0..4096 { y[2*i] = cos(x[i])  y[2*i + 1] = sin(x[i]) }
+    """
+    *outside, _ = anchor.output.type.static_shape
+
+    def write(scope: Scope, index: tuple[Index, ...]) -> None:
+        found: list[tuple[tuple[Index, ...], Atom]] = []
+        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+            for number in range(operand.type.static_shape[-1]):
+                element = (*index, Index(number))
+                place = values.mapped(maps, element)
+                found.append((place, values.value(scope, operand, element)))
+        for place, value in found:
+            values.store(scope, anchor.output, place, value)
+
+    return nest(outside, write)
 
 
 def _fill(

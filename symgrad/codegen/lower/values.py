@@ -14,22 +14,14 @@ from symgrad.codegen.loops.index_arithmetic import bounds, modulus, quotient, sc
 from symgrad.codegen.loops.language import (
     Atom,
     BinarySearch,
-    Check,
     Const,
-    Fold,
-    For,
     Index,
-    Let,
-    Load,
     Mode,
     Param,
-    Prefix,
-    Product,
-    SortRows,
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.rewrite import buffers_used
 from symgrad.codegen.lower.scope import Names, Scope, ValueKey, constant
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
@@ -369,23 +361,3 @@ class GroupValues:
         while traits_of(spec := self._spec(tensor)).only_moves:
             ((tensor, index),) = self._needed((tensor, index))
         return index[spec.axis] if isinstance(spec, Iota) else None
-
-
-def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
-    """Return the names of the buffers that statements load from and store to."""
-    loaded: set[str] = set()
-    stored: set[str] = set()
-    for statement in statements(body):
-        match statement:
-            case Let(_, Load(buffer=buffer) | BinarySearch(buffer=buffer)):
-                loaded.add(buffer)
-            case Store(buffer, _, _):
-                stored.add(buffer)
-            case Product():
-                loaded |= {statement.lhs.buffer, statement.rhs.buffer}
-            case SortRows():
-                loaded.add(statement.source.buffer)
-                stored.add(statement.result.buffer)
-            case Let() | Check() | For() | Fold() | Prefix():
-                pass
-    return loaded, stored

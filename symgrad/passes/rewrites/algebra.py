@@ -132,9 +132,9 @@ CONSTANTS = (
     rule(lambda x, c, d: (add(add(x, c), d), add(x, add(c, d))), INTEGERS),
 )
 
-# A power of a half is a root, which is nan of -inf, where the power is that of inf; and of -0 the root
-# is -0, where the power is 0 or inf. A power takes five to ten times as long as a root or a quotient.
-# Factors are such that none of them over- or underflows where the power does not.
+# A power of a half is a root, which is nan of -inf, where the power is that of inf; and of -0 the
+# root is -0, where the power is 0 or inf. A power takes five to ten times as long as a root or a
+# quotient. Factors are such that none of them over- or underflows where the power does not.
 POWERS = (
     rule(lambda x: (pow(x, 0), _one(x)), BITWISE),  # of nan too
     rule(lambda x: (pow(x, 1), x), BITWISE),

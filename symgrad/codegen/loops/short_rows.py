@@ -1,0 +1,84 @@
+"""Interleaved accesses: elements of short rows, such as coordinates, that vectors of a loop reach.
+
+    for i in 0..4096 vector(16) {
+      x: f32 = p[3*i]
+      y: f32 = p[3*i + 1]
+      z: f32 = p[3*i + 2]
+
+The three loads together read memory without a gap: three vectors, of which shuffles make those of
+x, of y and of z. Stores are the same the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.loops.language import (
+    Index,
+    Let,
+    Load,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.loops.rewrite import buffers_used, mentions, statements
+from symgrad.cost_model import LONGEST_ROW
+
+
+@dataclass(frozen=True, slots=True)
+class RowAccess:
+    """The loads, or the stores, of all elements of a row: `members[j]` are those of element j.
+
+    `start` is the index of the first element.
+    """
+
+    start: Index
+    members: tuple[tuple[Let | Store, ...], ...]
+
+    def __iter__(self) -> Iterator[Let | Store]:
+        """Yield every statement of the group."""
+        return (statement for members in self.members for statement in members)
+
+
+def row_accesses(body: Sequence[Stmt], variable: str) -> list[RowAccess]:
+    """Return the groups of accesses in `body` that reach all elements of rows along a loop.
+
+    What is loaded is not stored to in the body, and no element is stored to twice: so all loads of
+    a group can be where the first one is, and all stores where the last one is.
+    """
+    loaded, stored = buffers_used(body)
+    both = loaded & stored
+    stores = [s for s in statements(body) if isinstance(s, Store)]
+    found: dict[tuple[bool, str, Index], dict[int, list[Let | Store]]] = {}
+    for statement, buffer, index in _accesses(body):
+        step = index.coefficient(variable)
+        rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
+        if 2 <= step <= LONGEST_ROW and buffer not in both and not mentions(rest, variable):
+            key = isinstance(statement, Store), buffer, Index(0, index.terms)
+            found.setdefault(key, {}).setdefault(index.const, []).append(statement)
+    groups: list[RowAccess] = []
+    for (is_store, buffer, terms), places in found.items():
+        if not is_store or len(places) == sum(s.buffer == buffer for s in stores):
+            groups += _rows(terms, terms.coefficient(variable), places)
+    return groups
+
+
+def _accesses(body: Sequence[Stmt]) -> Iterator[tuple[Let | Store, str, Index]]:
+    """Yield the loads and the stores of a body, but for those in loops inside of it."""
+    for statement in body:
+        if isinstance(statement, Let) and isinstance(statement.value, Load):
+            yield statement, statement.value.buffer, statement.value.index
+        elif isinstance(statement, Store):
+            yield statement, statement.buffer, statement.index
+
+
+def _rows(terms: Index, step: int, places: dict[int, list[Let | Store]]) -> Iterator[RowAccess]:
+    """Yield rows of `step` elements side by side, of which all are there."""
+    left = sorted(places)
+    while len(left) >= step:
+        row = left[:step]
+        if row[-1] - row[0] == step - 1:
+            yield RowAccess(Index(row[0], terms.terms), tuple(tuple(places[c]) for c in row))
+            left = left[step:]
+        else:
+            left = left[1:]

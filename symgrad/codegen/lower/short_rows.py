@@ -1,0 +1,120 @@
+"""Unrolling of short axes: coordinates, quaternions and the like are written out, as short rows.
+
+    for i in 0..256 { for j in 0..256 { for c in 0..3 { d[i, j, c] = x[j, c] - x[i, c] } } }
+        ->  for i in 0..256 { for j in 0..256 {
+              d[i, j, 0] = x[j, 0] - x[i, 0]   d[i, j, 1] = ...   d[i, j, 2] = ...
+            } }
+
+The elements of a row are then values beside each other and the longer axis has the vectors, of
+which `loops/short_rows.py` says how they are loaded and stored. What all elements of a row share is
+computed once. A row is left a loop where it makes one axis with the one before it: then vectors lie
+along both, whatever their lengths.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from symgrad.codegen.loops.access import walks_on
+from symgrad.codegen.loops.language import (
+    For,
+    Generated,
+    Index,
+    Let,
+    Load,
+    Prefix,
+    Stmt,
+    has_check,
+)
+from symgrad.codegen.loops.rewrite import indices, is_free_of, statements
+from symgrad.cost_model import LEAST_ROWS, LONGEST_ROW, MOST_WRITTEN_OUT
+from symgrad.graph.node import Node
+from symgrad.graph.structures import Contract, Reduce
+from symgrad.passes.fusion.partition import FusionGroup, Specs
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRows:
+    """What of a kernel is written out: the last axis of its results, and what folds fold over."""
+
+    has_short_results: bool = False
+    has_short_folds: bool = False
+
+    @property
+    def are_any(self) -> bool:
+        """Whether anything is written out."""
+        return self.has_short_results or self.has_short_folds
+
+    def split(self, shape: Sequence[int]) -> tuple[Sequence[int], list[tuple[Index, ...]]]:
+        """Return the axes that loops are over, and the places in what is written out."""
+        if not self.has_short_results:
+            return shape, [()]
+        return shape[:-1], [(Index(place),) for place in range(shape[-1])]
+
+
+NO_ROWS = ShortRows()
+
+
+def places_within(axes: Sequence[tuple[int | str, int]]) -> Iterator[dict[int | str, Index]]:
+    """Yield every place along axes that are written out, in row-major order."""
+    for place in itertools.product(*(range(extent) for _, extent in axes)):
+        yield {key: Index(at) for (key, _), at in zip(axes, place, strict=True)}
+
+
+def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortRows:
+    """Return what to write out of the kernel of `group`, which is `body` with plain loops."""
+    anchor = group.anchor
+    spec = None if anchor is None else specs[anchor]
+    is_fold = isinstance(spec, Reduce) or (isinstance(spec, Contract) and spec.windows is None)
+    is_plain = (
+        is_free_of(body, Prefix) and is_free_of(body, Generated) and not has_check(tuple(body))
+    )
+    if not (anchor is None or is_fold) or not is_plain or len(body) != 1:
+        return NO_ROWS
+    shape = (
+        group.outputs[0].type.static_shape if anchor is None else anchor.output.type.static_shape
+    )
+    code = len(list(statements(body)))
+    folded = 1 if anchor is None else _count_folded(anchor, spec)
+    are_folds_short = 2 <= folded <= LONGEST_ROW and code * folded <= MOST_WRITTEN_OUT
+    row = shape[-1] if shape else 0
+    written = row * (folded if are_folds_short else 1)
+    are_results_short = (
+        2 <= row <= LONGEST_ROW
+        and code * written <= MOST_WRITTEN_OUT
+        and not _has_longer_axis(body[0], folded)
+    )
+    count = math.prod(shape[:-1]) * (1 if are_folds_short else folded)
+    if (count if are_results_short else math.prod(shape)) < LEAST_ROWS:
+        return NO_ROWS
+    return ShortRows(are_results_short, are_folds_short)
+
+
+def _count_folded(anchor: Node, spec: object) -> int:
+    """Return how many elements each element of the result of a fold is made of."""
+    if isinstance(spec, Reduce):
+        shape = anchor.inputs[0].type.static_shape
+        return math.prod(shape[axis] for axis in spec.axes)
+    assert isinstance(spec, Contract), "a fold is a Reduce or a Contract"
+    sizes = spec.sizes(*(t.type.static_shape for t in anchor.inputs))
+    return math.prod(n for label, n in sizes.items() if label not in spec.out)
+
+
+def _has_longer_axis(statement: Stmt, folded: int) -> bool:
+    """Return whether vectors lie along rows: these are no rows, or go on where others end."""
+    loops: list[For] = []
+    body: tuple[Stmt, ...] = (statement,)
+    while len(body) == 1 and isinstance(body[0], For):
+        loops.append(body[0])
+        body = body[0].body
+    longer = [loop for loop in loops if loop.extent != 1]
+    loads = [s.value for s in statements(body) if isinstance(s, Let) and isinstance(s.value, Load)]
+    if longer and any(load.index.coefficient(longer[-1].var) not in (0, 1) for load in loads):
+        return True
+    if len(longer) < 2:
+        return folded == 1
+    *_, outer, inner = longer
+    return walks_on(indices(body), outer.var, inner.var, inner.extent)

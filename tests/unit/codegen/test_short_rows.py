@@ -1,0 +1,218 @@
+"""Short rows written out: which accesses make rows, what is shared, and that all of it is right."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.loops.access import Accesses
+from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Op
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.short_rows import RowAccess, row_accesses
+from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.target import target_named
+from symgrad.graph.graph import Graph
+from tests.support.floors import Memory, Variant, program_for, run_variants
+from tests.support.programs import kernel_from, program_from
+
+TARGETS = ["native", "x86-64-v3", "x86-64"]
+N = 100
+
+
+# ----------------------------------------------------------------------------- which are rows
+
+
+def rows_of(statements_: str, params: str = "in p: f32[400], out q: f32[400]") -> list[RowAccess]:
+    kernel = parse_kernel(f"kernel @k({params}) {{ for i in 0..100 {{ {statements_} }} }}")
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    return row_accesses(loop.body, "i")
+
+
+def test_loads_of_all_elements_of_a_row_are_a_group():
+    text = "a: f32 = p[3*i + 1] b: f32 = p[3*i + 3] c: f32 = p[3*i + 2] d: f32 = p[3*i + 2]"
+    (row,) = rows_of(text)
+    assert row.start.const == 1
+    names = [[s.name for s in members if isinstance(s, Let)] for members in row.members]
+    assert names == [["a"], ["c", "d"], ["b"]]
+
+
+def test_stores_of_all_elements_of_a_row_are_a_group():
+    assert len(rows_of("q[2*i + 1] = 1.0 q[2*i] = 0.0")) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: f32 = p[3*i] b: f32 = p[3*i + 1]",  # an element is missing
+        "a: f32 = p[3*i] b: f32 = p[3*i + 1] c: f32 = p[3*i + 3]",
+        "a: f32 = p[i] b: f32 = p[i + 1]",  # no rows
+        "a: f32 = p[5*i] b: f32 = p[5*i+1] c: f32 = p[5*i+2] d: f32 = p[5*i+3] e: f32 = p[5*i+4]",
+        "q[2*i] = 0.0 q[2*i + 1] = 1.0 q[2*i] = 2.0",  # one is stored to twice
+        "q[2*i] = 0.0 q[2*i + 1] = 1.0 q[i] = 2.0",
+    ],
+)
+def test_what_is_no_row(text):
+    assert rows_of(text) == []
+
+
+def test_what_is_read_and_written_is_no_row():
+    text = "a: f32 = p[2*i] b: f32 = p[2*i + 1] p[2*i] = b p[2*i + 1] = a"
+    assert rows_of(text, "inout p: f32[200]") == []
+
+
+def test_a_row_costs_less_than_its_elements_one_by_one():
+    body = parse_kernel(
+        "kernel @k(in p: f32[300]) { for i in 0..100 { a: f32 = p[3*i] b: f32 = p[3*i + 1] } }"
+    ).body[0]
+    assert isinstance(body, For)
+    (whole,) = parse_kernel(
+        "kernel @k(in p: f32[300]) { for i in 0..100 { "
+        "a: f32 = p[3*i] b: f32 = p[3*i + 1] c: f32 = p[3*i + 2] } }"
+    ).body
+    assert isinstance(whole, For)
+    assert Accesses(whole.body).cost("i", 16) < Accesses(body.body).cost("i", 16)
+
+
+# ------------------------------------------------------------------------- what is written out
+
+
+def loops_of(kernel: Kernel) -> list[For]:
+    return [s for s in statements(kernel.body) if isinstance(s, For)]
+
+
+def count(kernel: Kernel, name: str) -> int:
+    values = [s.value for s in statements(kernel.body) if isinstance(s, Let)]
+    return sum(isinstance(value, Op) and value.name == name for value in values)
+
+
+def scheduled(*outputs: sg.Tensor) -> Kernel:
+    (kernel,) = program_for(Graph(list(outputs))).kernels
+    return kernel
+
+
+def test_differences_of_all_pairs_have_vectors_along_the_longer_axis():
+    x = sg.placeholder((64, 3))
+    kernel = scheduled(x[None] - x[:, None])
+    assert [(loop.extent, loop.vector) for loop in loops_of(kernel)] == [(64, 1), (64, 16)]
+
+
+def test_what_elements_of_a_row_share_is_computed_once():
+    x, w = sg.placeholder((64, 3)), sg.placeholder((64,))
+    kernel = scheduled(x * sg.sqrt(w)[:, None])
+    assert count(kernel, "sqrt") == 1
+    assert count(kernel, "mul") == 3
+
+
+def test_rows_that_make_one_axis_with_others_stay_loops():
+    x, y = sg.placeholder((64, 3)), sg.placeholder((64, 3))
+    assert [loop.extent for loop in loops_of(scheduled(x * y + 1))] == [192]
+
+
+def test_rows_that_are_far_apart_are_folded_one_by_one():
+    folds = [s for s in statements(kernel_from(sg.sum(sg.placeholder((3, 90)), 1)).body)]
+    (fold,) = (s for s in folds if isinstance(s, Fold))
+    assert len(fold.accumulators) == 1
+
+
+def test_sums_of_columns_are_accumulators_of_one_fold():
+    kernel = kernel_from(sg.sum(sg.placeholder((90, 3)), axis=0))
+    (fold,) = (s for s in statements(kernel.body) if isinstance(s, Fold))
+    assert len(fold.accumulators) == 3
+
+
+def test_sums_of_short_rows_are_no_folds():
+    kernel = scheduled(sg.sum(sg.placeholder((64, 3)) ** 2, axis=1))
+    assert [(loop.extent, loop.vector) for loop in loops_of(kernel)] == [(64, 16)]
+    assert not any(isinstance(s, Fold) for s in statements(kernel.body))
+
+
+def test_what_is_stacked_shares_what_its_pieces_share():
+    x = sg.placeholder((64,))
+    t = sg.exp(x) + 1
+    assert count(scheduled(sg.stack([sg.sin(t), sg.cos(t), t], axis=1)), "exp") == 1
+
+
+def test_no_element_of_a_row_is_loaded_or_stored_alone():
+    x = sg.placeholder((64, 3))
+    for target in ("x86-64-v4", "x86-64-v3"):
+        text = str(emit_module(program_from(x * sg.sum(x, 1)[:, None]), target_named(target)))
+        assert "shufflevector" in text
+        assert not re.search(r"load float|store float|extractelement", text)
+
+
+# ------------------------------------------------------------------------------ what it gives
+
+
+def _pairs(x: Any, _: Any) -> Any:
+    return x[None] - x[:, None]
+
+
+def _forces(x: Any, w: Any) -> Any:
+    d = x[None] - x[:, None]
+    return (d * (w[:, 0] * ((d * d).sum(2) + 0.1) ** -1.5)[:, :, None]).sum(1)
+
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "differences of pairs": _pairs,
+    "forces": _forces,
+    "scaled rows": lambda x, w: x * w[:, :1],
+    "a row added": lambda x, w: x + w[0],
+    "sums of rows": lambda x, w: (x * w).sum(1),
+    "sums of columns": lambda x, w: (x * w).sum(0),
+    "sums of all": lambda x, w: (x * w[:, :1]).sum(),
+    "greatest of rows and where": lambda x, _: (sg.max(x, 1), sg.argmax(x, 1)),
+    "softmax of rows": lambda x, _: sg.nn.softmax(x, axis=1),
+    "products of rows": lambda x, w: sg.einsum("ij,ij->i", x, w),
+    "outer products of rows": lambda x, w: sg.einsum("ij,ik->ijk", x, w),
+    "stacked": lambda x, w: sg.stack([x[:, 0] * w[:, 1], w[:, 0], x[:, 0] * w[:, 1] + 1], axis=1),
+    "joined": lambda x, w: sg.concat([x, sg.exp(w[:, :1]), w * x[:, :1]], axis=1),
+    "backwards": lambda x, w: x[::-1, ::-1] * w[:, :1],
+    "some columns": lambda x, w: x[:, :1] * w[:, :2],
+    "reshaped": lambda x, w: (x * w[:, :1]).reshape(-1),
+    "rows chosen": lambda x, w: sg.take(x, sg.arange(N)[::-1] % 7, axis=0) * w[:, :1],
+    "running sums": lambda x, w: sg.cumulative_sum(x * w[:, :1], axis=0),
+}
+DTYPES = ["float32", "float64", "int32", "uint8", "bfloat16"]
+
+
+def assert_right(program: Callable[[Any, Any], Any], row: int, dtype: str, target: str) -> None:
+    x, w = (sg.placeholder((N, row), dtype) for _ in range(2))
+    outputs = program(x, w)
+    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+    if dtype == "float64":
+        total = sum(sg.sum(sg.sin(y)) for y in outputs if y.dtype.is_float)
+        gradients = sg.gradients(total, [x, w], unconnected_gradients="zero")
+        outputs += [g for g in gradients if g is not None]
+    graph = Graph(outputs, [x, w])
+    random = np.random.default_rng(0)
+    arrays = [random.integers(1, 9, (N, row)).astype(x.dtype.numpy) for _ in range(2)]
+    variants = [
+        Variant(target, memory=Memory("end", is_apart=True)),
+        Variant(target, threads=Threads(2, least_cycles=0), memory=Memory("start", is_apart=True)),
+    ]
+    different = run_variants(graph, arrays, variants)
+    assert different is None, str(different)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_what_numpy_gives(name):
+    assert_right(PROGRAMS[name], 3, "float64", "native")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("row", "target"), list(itertools.product([2, 3, 4, 5], TARGETS)))
+def test_it_is_what_numpy_gives_in_every_dtype_on_every_target(name, row, target):
+    for dtype in DTYPES:
+        if dtype in ("int32", "uint8") and name in ("forces", "softmax of rows", "joined"):
+            continue  # these are of floats
+        assert_right(PROGRAMS[name], row, dtype, target)
