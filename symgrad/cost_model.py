@@ -93,6 +93,12 @@ LEAST_IN_SQUARES = 1024  # elements: fewer take no time
 FEW_SETS = 4  # one set in so many: lines that share them push each other out
 LEAST_TRANSPOSED = 48  # elements across rows: fewer stay in the second-level cache
 
+# Batched products whose operands lie within one another's rows are taken in blocks of rows that
+# stay in cache, of so many bytes and a multiple of so many rows, where all rows are too many.
+BYTES_OF_BLOCK = 1 << 18
+BLOCK_MULTIPLE = 16
+LEAST_BYTES_IN_BLOCKS = 1 << 21
+
 # The gradient to the kernel of a convolution that is no product adds up in memory from so many
 # channels on: of fewer, all are in registers at once. What is summed in registers in between walks
 # through at most so many bytes, and at most so many parts of a batch have sums of their own.

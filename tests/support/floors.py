@@ -44,6 +44,7 @@ from tests.support.guard_pages import (
 )
 from tests.support.programs import program_of
 from tests.support.schedules import (
+    batches_blocked,
     in_squares,
     interleaved,
     packed,
@@ -85,6 +86,7 @@ class Variant:
     unrolls: bool = False
     sums: bool = False
     rows: bool = False
+    blocks: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -277,7 +279,8 @@ def _floors(
     unrolling = unrolled() if variant.unrolls else nullcontext()
     summing = summed_in_memory() if variant.sums else nullcontext()
     rows = rows_written_out() if variant.rows else nullcontext()
-    with apart, interleaving, packing, squares, tiles, unrolling, summing, rows:
+    blocks = batches_blocked() if variant.blocks else nullcontext()
+    with apart, interleaving, packing, squares, tiles, unrolling, summing, rows, blocks:
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

@@ -160,6 +160,7 @@ def variants(seed: int) -> list[Variant]:
             unrolls=(threads + number) % 2 == 0,
             sums=(level + threads + number) % 2 == 0,
             rows=(level + apart + number) % 2 == 1,
+            blocks=(threads + level + apart + number) % 2 == 1,
         )
         for number, target in enumerate(TARGETS)
     ]

@@ -9,7 +9,7 @@ from unittest import mock
 
 from symgrad.codegen.contract import variants
 from symgrad.codegen.lower import places, short_rows
-from symgrad.codegen.schedule import interleave, register_tiles, tile_loops
+from symgrad.codegen.schedule import block_batches, interleave, register_tiles, tile_loops
 from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.passes.fusion import windows
 from symgrad.passes.loops import prepack
@@ -84,4 +84,17 @@ def rows_written_out() -> Iterator[None]:
         mock.patch.multiple(short_rows, LEAST_ROWS=1),
         mock.patch.multiple(places, LEAST_ROWS=1),
     ):
+        yield
+
+
+@contextmanager
+def batches_blocked() -> Iterator[None]:
+    """Block batched products in pairs of rows, however little they walk through."""
+    numbers: dict[str, Any] = {
+        "BYTES_OF_BLOCK": 2048,
+        "BLOCK_MULTIPLE": 2,
+        "LEAST_BYTES_IN_BLOCKS": 0,
+        "VECTOR_BYTES": 4,
+    }
+    with mock.patch.multiple(block_batches, **numbers):
         yield

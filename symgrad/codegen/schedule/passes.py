@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.block_batches import block_batches
 from symgrad.codegen.schedule.interleave import interleave
 from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.parallelize import Threads, share_work
@@ -77,6 +78,11 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
             "two-stage-reduction": "a loop over pieces is merged as others are",
             "simplify-loops": "a loop that runs once would stand between two that are merged",
         },
+    ),
+    KernelPass(
+        "block-batches",
+        _on_kernel(lambda kernel, _: block_batches(kernel)),
+        after={"coalesce": "the loops around a product are then as few as can be"},
     ),
     KernelPass(
         "interchange-scans",
