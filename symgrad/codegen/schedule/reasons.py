@@ -44,9 +44,10 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
             case For():
                 yield from _shared(statement)
                 loops, inner = _nest(statement)
-                if not any(isinstance(s, Generated) for s in inner):
+                has_nests = any(isinstance(s, For) for s in inner)
+                if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _reasons([s for s in inner if not isinstance(s, For)], target)
+                yield from _reasons(inner, target)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
             case Prefix():

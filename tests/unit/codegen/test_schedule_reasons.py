@@ -11,6 +11,8 @@ from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.schedule.vectorize import element_cost
 from symgrad.codegen.target import target_named
 from symgrad.cost_model import SHARING_CYCLES
+from symgrad.graph.graph import Graph
+from tests.support.floors import program_for
 from tests.support.programs import schedule_kernel
 
 
@@ -92,3 +94,12 @@ def test_reasons_are_in_the_table():
     kernels = sg.compile([x], sg.tanh(x)).kernels
     assert "vectors along i0" in str(kernels)
     assert all(record.reasons for record in kernels)
+
+
+def test_each_nest_in_a_loop_has_a_reason_of_its_own():
+    x, kernel = sg.placeholder((2, 8, 9, 32)), sg.placeholder((3, 3, 1, 32))
+    y = sg.nn.conv2d(x, kernel, padding="SAME", groups=32)
+    (scheduled,) = program_for(Graph([y])).kernels
+    reasons = schedule_reasons(scheduled, target_named("native"))
+    assert len(reasons) == 9
+    assert all(reason.startswith("vectors along") for reason in reasons)
