@@ -1,0 +1,214 @@
+"""Time to the first step: building, compiling and running a step once, each in a new process.
+
+    cold    nothing is in the cache of objects
+    warm    a process before has compiled the same
+
+Importing and making arrays is not counted. What each stage takes of it is noted by wrapping the
+functions that are stages, so what calls Python between them is the rest. JAX, where it is
+installed, has no cache between processes and compiles with its first call. Times are the least of
+several processes. A model of which one layer was edited finds what the one before left in the
+cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.first_step_cases import (
+    BATCHES,
+    CASES,
+    CHAIN,
+    LAYERS,
+    LAYERS_EDITED,
+    PARAMETERS,
+    first_step,
+)
+from benchmarks.report import Bar, Report, write_json
+from benchmarks.report import options as shared_options
+from benchmarks.timing import pin_to_one_core
+
+# What is a stage: functions, wherever they are called from.
+STAGES = {
+    "gradients": ("symgrad.passes.gradients.reverse_mode.gradients",),
+    "graph passes": ("symgrad.passes.pipeline.run_graph_passes",),
+    "fusion": ("symgrad.passes.fusion.fuse.fuse",),
+    "lowering": (
+        "symgrad.codegen.program.build.build_program",
+        "symgrad.codegen.program.passes.run_program_passes",
+    ),
+    "emit": ("symgrad.codegen.llvm.module.emit_module",),
+    "LLVM": ("symgrad.codegen.native.jit.optimize",),
+    "object": ("symgrad.codegen.native.jit.emit_object",),
+    "link": ("symgrad.codegen.native.jit.load_object",),
+}
+REST = "rest"
+QUICK = (LAYERS, LAYERS_EDITED, BATCHES)
+MAX_OF_JAX = 0.5
+MAX_SECONDS = {
+    (LAYERS, "cold"): 0.15,
+    (LAYERS, "warm"): 0.04,
+    (CHAIN, "cold"): 1.2,
+    (BATCHES, "cold"): 2.0,
+    (PARAMETERS, "cold"): 2.0,
+}
+MAX_OF_EDITED = 0.1
+MAX_IMPORT = 0.2
+CACHE = "SYMGRAD_CACHE_DIR"
+
+# The least seconds of each stage and of all, of a library and a state of the cache.
+Found = dict[str, float]
+
+
+def measure(quick: bool = False, only: Sequence[str] = CASES) -> Report:
+    """Return a row for each case, library and state of the cache."""
+    report = Report("first step", ("case", "library", "cache", "ms", *STAGES, REST))
+    runs = 1 if quick else 3
+    for case in QUICK if quick else only:
+        cold, warm, edited = _ours(case, runs, quick)
+        for state, found in {"cold": cold, "warm": warm, "edited": edited}.items():
+            if found:
+                _add_row(report, case, "symgrad", state, found)
+            limit = MAX_SECONDS.get((case, state))
+            if limit is not None and not quick:
+                report.bars.append(Bar(f"seconds, {case}, {state}", found["all"], limit))
+        if edited and not quick:
+            share = edited["all"] / cold["all"]
+            report.bars.append(Bar(f"time of all, {case}", share, MAX_OF_EDITED))
+        peer = {} if quick else _least([_in_process(case, "JAX", None, quick) for _ in range(runs)])
+        if peer:
+            _add_row(report, case, "JAX", "none", peer)
+            ratio = cold["all"] / peer["all"]
+            report.bars.append(Bar(f"times of JAX, {case}", ratio, MAX_OF_JAX))
+    if not quick:
+        least = min(seconds_to_import() for _ in range(5))
+        report.bars.append(Bar("seconds to import", least, MAX_IMPORT))
+    return report
+
+
+def _add_row(report: Report, case: str, library: str, state: str, found: Found) -> None:
+    cells = (found["all"], *(found.get(stage, math.nan) for stage in (*STAGES, REST)))
+    shown = (None if math.isnan(cell) else round(cell * 1e3, 2) for cell in cells)
+    report.rows.append((case, library, state, *shown))
+
+
+def _ours(case: str, runs: int, quick: bool) -> tuple[Found, Found, Found]:
+    """Return the times with nothing in the cache, with all, and after the model was edited."""
+    cold, warm, edited = [], [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as folder:
+            if case == LAYERS_EDITED:
+                _in_process(LAYERS, "symgrad", folder, quick)
+                edited.append(_in_process(case, "symgrad", folder, quick))
+        with tempfile.TemporaryDirectory() as folder:
+            cold.append(_in_process(case, "symgrad", folder, quick))
+            warm.append(_in_process(case, "symgrad", folder, quick))
+    return _least(cold), _least(warm), _least(edited)
+
+
+def _least(runs: list[Found]) -> Found:
+    return min((run for run in runs if run), key=lambda run: run["all"], default={})
+
+
+def _in_process(case: str, library: str, folder: str | None, quick: bool) -> Found:
+    """Return what a new process finds, with its cache in `folder`."""
+    command = [sys.executable, "-m", "benchmarks.first_step", "--case", case, "--library", library]
+    command += ["--quick"] if quick else []
+    environment = os.environ | ({} if folder is None else {CACHE: folder})
+    root = Path(__file__).resolve().parents[1]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=root, env=environment
+    )
+    found: Found = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+class _Watch:
+    """Notes the seconds of each stage, without those of the stages inside it."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._inside = [0.0]
+
+    def wrap(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **options: Any) -> Any:
+            begun = time.perf_counter()
+            self._inside.append(0.0)
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent = time.perf_counter() - begun
+                self.seconds[stage] += spent - self._inside.pop()
+                self._inside[-1] += spent
+
+        return timed
+
+    def install(self) -> None:
+        """Put what is timed in the place of each stage, in every module that has it."""
+        for stage, names in STAGES.items():
+            for name in names:
+                module, _, attribute = name.rpartition(".")
+                function = getattr(importlib.import_module(module), attribute)
+                timed = self.wrap(stage, function)
+                for place in [m for n, m in sys.modules.items() if n.startswith("symgrad")]:
+                    if getattr(place, attribute, None) is function:
+                        setattr(place, attribute, timed)
+
+
+def time_first_step(case: str, library: str, quick: bool) -> Found:
+    """Make and run a step once in this process; return the seconds of each stage."""
+    pin_to_one_core()
+    run = first_step(case, library, quick)
+    if run is None:
+        return {}
+    watch = _Watch()
+    watch.install()
+    gc.collect()
+    begun = time.perf_counter()
+    run()
+    seconds = time.perf_counter() - begun
+    if library != "symgrad":
+        return {"all": seconds}
+    return {**watch.seconds, REST: seconds - sum(watch.seconds.values()), "all": seconds}
+
+
+def seconds_to_import() -> float:
+    """Return the seconds that importing symgrad takes in a new process."""
+    code = "import time; t = time.perf_counter(); import symgrad; print(time.perf_counter() - t)"
+    command = [sys.executable, "-c", code]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = shared_options(__doc__)
+    parser.add_argument("--case", choices=CASES, help="time one case here, and print it as JSON")
+    parser.add_argument("--library", choices=("symgrad", "JAX"), default="symgrad")
+    parser.add_argument("--only", nargs="+", choices=CASES, metavar="CASE", default=CASES)
+    return parser
+
+
+def main() -> None:
+    """Print the report, or with `--case` what this process found, as JSON."""
+    chosen = _options().parse_args()
+    if chosen.case is not None:
+        print(json.dumps(time_first_step(chosen.case, chosen.library, chosen.quick)))
+        return
+    report = measure(chosen.quick, chosen.only)
+    print(report)
+    if chosen.json is not None:
+        write_json(chosen.json, [report])
+
+
+if __name__ == "__main__":
+    main()
