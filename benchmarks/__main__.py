@@ -10,6 +10,7 @@ from benchmarks import (
     calls,
     compile_memory,
     convolution,
+    first_step,
     functional_calls,
     loops,
     lstm,
@@ -46,6 +47,7 @@ BENCHMARKS = (
     matmul,
     calls,
     optimizer,
+    first_step,
     scaling,
     compile_memory,
 )

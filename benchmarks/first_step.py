@@ -65,7 +65,6 @@ MAX_SECONDS = {
 }
 MAX_OF_EDITED = 0.1
 MAX_IMPORT = 0.2
-CACHE = "SYMGRAD_CACHE_DIR"
 
 # The least seconds of each stage and of all, of a library and a state of the cache.
 Found = dict[str, float]
@@ -125,7 +124,8 @@ def _in_process(case: str, library: str, folder: str | None, quick: bool) -> Fou
     """Return what a new process finds, with its cache in `folder`."""
     command = [sys.executable, "-m", "benchmarks.first_step", "--case", case, "--library", library]
     command += ["--quick"] if quick else []
-    environment = os.environ | ({} if folder is None else {CACHE: folder})
+    is_cached = {} if folder is None else {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": folder}
+    environment = os.environ | is_cached
     root = Path(__file__).resolve().parents[1]
     run = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=root, env=environment
@@ -156,14 +156,13 @@ class _Watch:
 
     def install(self) -> None:
         """Put what is timed in the place of each stage, in every module that has it."""
-        for stage, names in STAGES.items():
-            for name in names:
-                module, _, attribute = name.rpartition(".")
-                function = getattr(importlib.import_module(module), attribute)
-                timed = self.wrap(stage, function)
-                for place in [m for n, m in sys.modules.items() if n.startswith("symgrad")]:
-                    if getattr(place, attribute, None) is function:
-                        setattr(place, attribute, timed)
+        for stage, name in [(stage, name) for stage, names in STAGES.items() for name in names]:
+            module, _, attribute = name.rpartition(".")
+            function = getattr(importlib.import_module(module), attribute)
+            timed = self.wrap(stage, function)
+            ours = [m for n, m in sys.modules.items() if n.startswith("symgrad")]
+            for place in [m for m in ours if getattr(m, attribute, None) is function]:
+                setattr(place, attribute, timed)
 
 
 def time_first_step(case: str, library: str, quick: bool) -> Found:

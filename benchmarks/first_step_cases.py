@@ -36,7 +36,7 @@ def _draw(shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
 # Its graph has 446 nodes with the gradient and the update.
 def _make_layers(quick: bool) -> tuple[Arrays, Arrays]:
     count = 3 if quick else 24
-    shapes = {f"w{i}": (_WIDTH, _WIDTH) for i in range(count)}
+    shapes: dict[str, tuple[int, ...]] = {f"w{i}": (_WIDTH, _WIDTH) for i in range(count)}
     shapes |= {f"b{i}": (_WIDTH,) for i in range(count)}
     return _draw(shapes), _draw({"x": (_ROWS, _WIDTH)})
 
@@ -68,7 +68,8 @@ def _chain(ops: int) -> Callable[[Any, Any, Any], Any]:
 
 
 def _make_parameters(quick: bool) -> tuple[Arrays, Arrays]:
-    return _draw({f"w{i}": (100 + i,) for i in range(9 if quick else 1_000)}), _draw({"x": (1,)})
+    shapes = {f"w{i}": (100 + i,) for i in range(9 if quick else 1_000)}
+    return _draw(shapes), _draw({"x": (1,)})
 
 
 def _parameters(_xp: Any, w: Any, given: Any) -> Any:

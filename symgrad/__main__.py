@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from symgrad.commands.caching import ACTIONS, cache_text
 from symgrad.commands.exporting import export_text
 from symgrad.commands.inspecting import (
     diff_text,
@@ -29,6 +30,15 @@ Show, measure and export what symgrad makes of a program.
 
 A PROGRAM is module:function or file.py:function. The function takes nothing and returns a compiled
 step, or a pair of a step and a list of arrays to call it with.
+"""
+CACHE_EXAMPLES = """\
+examples:
+  python -m symgrad cache                          what is in it, and its limit
+  python -m symgrad cache path                     the folder it is in
+  python -m symgrad cache clear                    remove all of it
+  SYMGRAD_CACHE=off python train.py                neither read nor write it
+  SYMGRAD_CACHE_DIR=/scratch/me python train.py    keep it elsewhere
+  SYMGRAD_CACHE_MEGABYTES=100 python train.py      keep less
 """
 EXIT_CODES = """\
 exit codes: 0 all went well, 1 inspect --diff found differences, 2 what was asked cannot be done
@@ -74,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("program", nargs="+", metavar="PROGRAM")
     bench.add_argument("--rounds", type=_positive, default=21, help="turns each (default: 21)")
     bench.add_argument("--seconds", type=_seconds, default=0.05, help="a turn (default: 0.05)")
+    _add_cache(commands)
     commands.add_parser("info", help="show versions, targets and settings")
     return parser
 
@@ -107,6 +118,18 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     export.add_argument(
         "--size", nargs="+", default=[], metavar="NAME=N", help="sizes that the inputs leave open"
+    )
+
+
+def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cache = commands.add_parser(
+        "cache",
+        help="show or empty the files that keep machine code for other processes",
+        epilog=CACHE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cache.add_argument(
+        "action", nargs="?", choices=ACTIONS, default=ACTIONS[0], help="(default: show)"
     )
 
 
@@ -176,6 +199,11 @@ def _bench(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _cache(chosen: argparse.Namespace) -> int:
+    _write(cache_text(chosen.action))
+    return 0
+
+
 def _info(_chosen: argparse.Namespace) -> int:
     _write(info_text())
     return 0
@@ -187,6 +215,7 @@ _COMMANDS = {
     "report": _report,
     "export": _export,
     "bench": _bench,
+    "cache": _cache,
     "info": _info,
 }
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.llvm.linkable import LinkableModule
+from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.native.jit import LoadedCode
 from symgrad.codegen.native.machine_code import machine_code
@@ -130,9 +131,15 @@ def compile_graph(
 ) -> Compiled:
     """Take a graph, whose unknown sizes are `sizes`, to a native function in this process."""
     lowered = lower_graph(graph, options, sizes, passes=passes)
-    llvm = str(emit_module(lowered.program, options.target))
-    code = machine_code(llvm, options.target, options.opt_level, is_shared=options.cache)
-    return Compiled(lowered, llvm, code)
+    emitted = emit_linkable(lowered.program, options.target)
+    code = machine_code(emitted, options.target, options.opt_level, is_shared=options.cache)
+    return Compiled(lowered, emitted.emitted, code)
+
+
+def emit_linkable(program: Program, target: Target) -> LinkableModule:
+    """Emit the module of a program, with the names that its kernels are linked by."""
+    names = [kernel.name for kernel in program.kernels]
+    return LinkableModule(emit_module(program, target), STEP, names)
 
 
 # --------------------------------------------------------------------------------- single passes

@@ -7,10 +7,11 @@ while by code. What a user chooses for one program is an argument of `compile` a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from symgrad.errors import CompileError
 
@@ -24,18 +25,24 @@ class Settings:
 
     `verify`: check after every pass that what it made is well formed, be it a graph, a partition, a
     kernel or a program.
+    `cache`: keep machine code in files, for other processes and later ones.
+    `cache_dir`: the folder for these, which is made; "" for where the platform keeps caches.
+    `cache_megabytes`: how much may be in it; what was not used for longest goes.
     """
 
     verify: bool = False
+    cache: bool = True
+    cache_dir: str = ""
+    cache_megabytes: int = 512
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Return the settings that `environment` states; raises `CompileError` for a value of none."""
-    given = {}
+    given: dict[str, Any] = {}
     for field in fields(Settings):
         variable = _PREFIX + field.name.upper()
         if variable in environment:
-            given[field.name] = _as_bool(variable, environment[variable])
+            given[field.name] = _READERS[type(field.default)](variable, environment[variable])
     return Settings(**given)
 
 
@@ -45,6 +52,22 @@ def _as_bool(variable: str, text: str) -> bool:
         raise CompileError(variable, f"{text!r} is none of 0, 1, false, true, off, on")
     return _WORDS[word]
 
+
+def _as_count(variable: str, text: str) -> int:
+    if not text.strip().isdecimal():
+        raise CompileError(variable, f"{text!r} is no whole number")
+    return int(text)
+
+
+def _as_text(_variable: str, text: str) -> str:
+    return text
+
+
+_READERS: Mapping[type, Callable[[str, str], Any]] = {
+    bool: _as_bool,
+    int: _as_count,
+    str: _as_text,
+}
 
 _settings: ContextVar[Settings] = ContextVar("settings")
 _initial = read_settings(os.environ)
@@ -56,9 +79,9 @@ def settings() -> Settings:
 
 
 @contextmanager
-def override(**changes: bool) -> Iterator[Settings]:
+def override(**changes: bool | int | str) -> Iterator[Settings]:
     """Change settings inside the `with` block, for this thread or task only."""
-    changed = replace(settings(), **changes)
+    changed = replace(settings(), **changes)  # type: ignore[arg-type]
     token = _settings.set(changed)
     try:
         yield changed

@@ -36,6 +36,9 @@ from filecheck.parser import Parser, pattern_for_opts
 
 # Read when symgrad is imported, which nothing here has done yet.
 os.environ.setdefault("SYMGRAD_VERIFY", "1")
+# What is tested is the compiler, not what an earlier run of the tests has left in files; tests of
+# the cache have folders of their own.
+os.environ.setdefault("SYMGRAD_CACHE", "0")
 # Threads that wait for work sleep: tests are rarely alone on a machine, and a thread that keeps its
 # core while it waits keeps it from the one it waits for.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
+from symgrad.codegen.native.jit import LoadedCode, load_object
+from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import Target
 from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
@@ -96,9 +97,9 @@ def build_entry(
 @cache
 def _entry_code(target: Target) -> LoadedCode:
     platform = verified_platform()
-    module = optimize(str(emit_entry_module(platform.layout)), target, _OPT_LEVEL)
+    image = object_of(str(emit_entry_module(platform.layout)), target, _OPT_LEVEL)
     imports = {**dict(platform.imports), STOP: ctypes.addressof(stop_word())}
-    return load_object(emit_object(module, target, _OPT_LEVEL), SYMBOLS, imports)
+    return load_object(image, SYMBOLS, imports)
 
 
 class _PyMethodDef(ctypes.Structure):

@@ -9,13 +9,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 
+from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, POLL, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.native.jit import emit_assembly, optimize
-from symgrad.compiler import CompileOptions, Prepared, compile_graph
+from symgrad.compiler import CompileOptions, Prepared, compile_graph, emit_linkable
 from symgrad.errors import IndexOutOfRangeError, TapeError
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
@@ -111,14 +113,21 @@ class Executable:
 
     @cached_property
     def optimized_llvm(self) -> str:
-        options = self.options
-        return str(optimize(self.llvm, options.target, options.opt_level))
+        return self._linkable.with_emitted_names(str(self._optimized_module()))
 
     @cached_property
     def assembly(self) -> str:
         options = self.options
-        module = optimize(self.llvm, options.target, options.opt_level)
-        return emit_assembly(module, options.target, options.opt_level)
+        text = emit_assembly(self._optimized_module(), options.target, options.opt_level)
+        return self._linkable.with_emitted_names(text)
+
+    @property
+    def _linkable(self) -> LinkableModule:
+        return emit_linkable(self.program, self.options.target)
+
+    def _optimized_module(self) -> llvm.ModuleRef:
+        module, options = self._linkable, self.options
+        return optimize(module.text(module.kernels), options.target, options.opt_level)
 
 
 def _free_tapes(tapes: Array) -> None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from symgrad.codegen import ir
-from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
+from symgrad.codegen.native.jit import LoadedCode, load_object
+from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 
 # Note [Before Python's handler of signals]
@@ -86,7 +87,7 @@ def interrupts() -> Interrupts:
         assert address is not None, f"{name} has no address"
         imports[name] = address
     native = target_named("native")
-    image = emit_object(optimize(str(_emit_functions()), native, 1), native, 1)
+    image = object_of(str(_emit_functions()), native, 1)
     installed = Interrupts(load_object(image, [_HANDLER, _ASKED], imports), words)
     atexit.register(_take_back, installed)
     return installed

@@ -15,7 +15,8 @@ from functools import cache
 import numpy as np
 
 from symgrad.codegen.llvm.limits import FLOPS, STREAM, emit_limits, flops_of
-from symgrad.codegen.native.jit import emit_object, load_object, optimize
+from symgrad.codegen.native.jit import load_object
+from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -70,8 +71,7 @@ Run = Callable[[int, int], None]
 
 def limit_functions(dtype: DType, target: Target) -> tuple[Run, Run]:
     """Return `flops(vectors, times)` and `stream(vectors, times)`, on memory of their own."""
-    module = optimize(str(emit_limits(dtype, target)), target, 3)
-    code = load_object(emit_object(module, target, 3), [FLOPS, STREAM])
+    code = load_object(object_of(str(emit_limits(dtype, target)), target, 3), [FLOPS, STREAM])
     memory = aligned_empty((max(target.memory.working_sets) // dtype.itemsize,), dtype.numpy)
     memory[...] = 0
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)

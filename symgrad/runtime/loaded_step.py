@@ -14,7 +14,8 @@ import numpy as np
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.codegen.llvm.tape import TAPE_FULL
-from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
+from symgrad.codegen.native.jit import LoadedCode, load_object
+from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
@@ -45,8 +46,7 @@ def reorder_arguments(functions: Mapping[str, int]) -> LoadedCode:
         builder = ir.IRBuilder(step.append_basic_block("entry"))
         builder.ret(builder.call(run, [instance, inputs, outputs], tail=True))
     target = target_named("native")
-    image = emit_object(optimize(str(module), target, 1), target, 1)
-    return load_object(image, list(functions), imports)
+    return load_object(object_of(str(module), target, 1), list(functions), imports)
 
 
 def tensor_from_json(record: Mapping[str, Any]) -> Tensor:

@@ -31,6 +31,11 @@ class Module:
     def functions(self) -> list[LLVMFunction]:
         return [g for g in self.globals.values() if isinstance(g, LLVMFunction)]
 
+    @property
+    def metadata(self) -> tuple[str, ...]:
+        """The lines of the nodes, in the order of their numbers."""
+        return tuple(self._metadata)
+
     def add(self, made: LLVMFunction | GlobalVariable) -> None:
         """Add what has a name of its own."""
         assert made.name not in self.globals, f"{made.name} is there already"

@@ -58,12 +58,12 @@ class LoadedCode:
     """
 
     _tracker: llvm.ResourceTracker
-    _symbols: frozenset[str]
+    _symbols: Mapping[str, str]
 
     def address(self, symbol: str) -> int:
         """Return where `symbol`, one of those asked for when the code was loaded, is in memory."""
         assert symbol in self._symbols, f"{symbol} was not asked for when the code was loaded"
-        return int(self._tracker[symbol])
+        return int(self._tracker[self._symbols[symbol]])
 
 
 def load_object(
@@ -74,8 +74,22 @@ def load_object(
     Undefined symbols of the object are looked up in `imports` (symbol -> address), then in the
     process. Raises `AssertionError` with LLVM's message for one that is in neither.
     """
-    library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-    for symbol in symbols:
+    return load_objects([image], {symbol: symbol for symbol in symbols}, imports)
+
+
+def load_objects(
+    images: Sequence[bytes], symbols: Mapping[str, str], imports: Mapping[str, int] | None = None
+) -> LoadedCode:
+    """Link object files into this process as `load_object` does one; each may use the others.
+
+    `symbols` maps what the code is asked for to what that is called in the objects. What several
+    of them define as `weak_odr` is taken from one.
+    """
+    library = llvm.JITLibraryBuilder()
+    for image in images:
+        library.add_object_img(image)
+    library.add_current_process()
+    for symbol in symbols.values():
         library.export_symbol(symbol)
     for symbol, address in (imports or {}).items():
         library.import_symbol(symbol, address)
@@ -85,7 +99,7 @@ def load_object(
         tracker = library.link(_linker(number // _LIBRARIES_OF_A_LINKER), f"symgrad.{number}")
     except RuntimeError as error:
         raise AssertionError(f"linking {', '.join(symbols)}: {error}") from error
-    return LoadedCode(tracker, frozenset(symbols))
+    return LoadedCode(tracker, dict(symbols))
 
 
 class _Machines(threading.local):

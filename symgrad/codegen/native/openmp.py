@@ -13,13 +13,14 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.parallel import FORK, OPENMP, SIGNATURES, THREAD_COUNT, THREAD_NUMBER
-from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
+from symgrad.codegen.native.jit import LoadedCode, load_object
+from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 
 _FILES = (
@@ -48,9 +49,10 @@ class OpenMP:
     code: LoadedCode
 
 
-def runtime_symbols(module_text: str) -> Mapping[str, int]:
-    """Return where the functions are that a module calls to fork; none for one that does not."""
-    return openmp().addresses if f'@"{FORK}"' in module_text else {}
+def runtime_symbols(images: Iterable[bytes]) -> Mapping[str, int]:
+    """Return where the functions are that objects call to fork; none if none of them does."""
+    name = FORK.encode()
+    return openmp().addresses if any(name in image for image in images) else {}
 
 
 @cache
@@ -89,7 +91,7 @@ def link_runtime(name: str | None, found: Mapping[str, int]) -> OpenMP:
     """Return what code is linked to, for a runtime with the functions `found`, all or none."""
     fork = ctypes.c_int64(found.get(FORK, 0))
     native = target_named("native")
-    image = emit_object(optimize(str(_emit_functions()), native, 1), native, 1)
+    image = object_of(str(_emit_functions()), native, 1)
     code = load_object(image, OPENMP, {_WORD: ctypes.addressof(fork)})
     addresses = {symbol: code.address(symbol) for symbol in OPENMP}
     numbers = {symbol: found[symbol] for symbol in found if symbol != FORK}

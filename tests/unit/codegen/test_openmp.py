@@ -13,7 +13,9 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.llvm.parallel import FORK, OPENMP, THREAD_COUNT, THREAD_NUMBER
 from symgrad.codegen.native import machine_code, openmp
+from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.native.openmp import OpenMP, link_runtime, runtime_symbols
+from symgrad.codegen.target import target_named
 from symgrad.runtime.inspection import kernels as inspection
 
 ROOT = Path(__file__).parents[3]
@@ -138,10 +140,12 @@ def test_code_that_does_not_fork_asks_for_no_runtime(monkeypatch):
     def refuse() -> OpenMP:
         raise AssertionError("a runtime was asked for")
 
+    native = target_named("native")
+    one, two = (object_of(step_of(threads).executable.llvm, native, 1) for threads in (1, 2))
     monkeypatch.setattr(openmp, "openmp", refuse)
-    assert runtime_symbols(step_of(1).executable.llvm) == {}
+    assert runtime_symbols([one]) == {}
     with pytest.raises(AssertionError, match="a runtime was asked for"):
-        runtime_symbols(f'declare void @"{FORK}"(ptr, ptr, i32, i32)')
+        runtime_symbols([one, two])
 
 
 # ----------------------------------------------------------------------------------- processes

@@ -1,0 +1,151 @@
+"""Separate compilation: the kernels of a module under names that say what their code is.
+
+    define internal void @"k0"(ptr %.0)     ->  define weak_odr void @"k.5f0c..."(ptr %.0)
+    define i32 @"step"(...)                 ->  define weak_odr i32 @"step.91ab..."(...)
+
+A kernel is named after the text of all that it calls and reads. So a symbol stands for the same
+code in the modules of all programs: what one of them was compiled to can be linked to another that
+has the kernel too, and a module may declare kernels that are compiled already. What is inside a
+module, such as the tiles of a product, stays `internal`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+
+from symgrad.codegen import ir
+
+_REFERENCE = re.compile(r'@"([^"]*)"')
+_METADATA = re.compile(r"!(\d+)\b")
+_DIGITS = 32  # of a digest, in a name
+_BY_CONTENT = re.compile(rf"[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+class LinkableModule:
+    """The text of a module, as a whole or without the kernels that are elsewhere.
+
+    `kernels` are the names of the functions to be named by their content, `entry` that of the one
+    function that is called from outside. `emitted` is the module with the names it was made with.
+    """
+
+    def __init__(self, module: ir.Module, entry: str, kernels: Iterable[str]) -> None:
+        self.emitted = str(module)
+        self._module = module
+        self._entry = entry
+        self._kernels = [name for name in kernels if name in module.globals]
+        self._digests: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
+
+    @cached_property
+    def symbols(self) -> Mapping[str, str]:
+        """The names by content of the kernels, which may agree, and of the entry."""
+        named = {name: f"k.{self._digest(name)[:_DIGITS]}" for name in self._kernels}
+        return {**named, self._entry: f"{self._entry}.{self._digest(self._entry)[:_DIGITS]}"}
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names by content of all kernels, each once."""
+        return list(dict.fromkeys(self.symbols[name] for name in self._kernels))
+
+    def text(self, defined: Collection[str]) -> str:
+        """Return the module with the kernels that have the symbols `defined`, and declared others.
+
+        Kernels of which the code is the same are one.
+        """
+        first: dict[str, str] = {}
+        for name in self._kernels:
+            first.setdefault(self.symbols[name], name)
+        there = {first[symbol] for symbol in defined}
+        needed = self._reached([self._entry, *there])
+        lines = [f'target triple = "{self._module.triple}"'] if self._module.triple else []
+        for name, text in self._texts.items():
+            if name == self._entry:
+                lines.append(text.replace("define", "define weak_odr", 1))
+            elif name not in self._kernels_set:
+                lines += [text] if name in needed else []
+            elif name in there:
+                lines.append(text.replace("define internal", "define weak_odr", 1))
+            elif first[self.symbols[name]] == name:
+                header = text.partition(" {\n")[0]
+                lines.append(header.replace("define internal", "declare", 1))
+        return self._renamed("\n".join([*lines, *self._module.metadata, ""]), self.symbols)
+
+    def with_emitted_names(self, text: str) -> str:
+        """Return a text that LLVM made of this module, with the names of kernels as emitted.
+
+        Of two kernels that are one, it has the name of the first.
+        """
+        names: dict[str, str] = {}
+        for name, symbol in self.symbols.items():
+            names.setdefault(symbol, name)
+        return _BY_CONTENT.sub(lambda found: names.get(found[0], found[0]), text)
+
+    @staticmethod
+    def _renamed(text: str, names: Mapping[str, str]) -> str:
+        return _REFERENCE.sub(lambda found: f'@"{names.get(found[1], found[1])}"', text)
+
+    @cached_property
+    def _kernels_set(self) -> frozenset[str]:
+        return frozenset(self._kernels)
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {g.ref[2:-1]: "\n".join(g.lines()) for g in self._module.globals.values()}
+
+    @cached_property
+    def _callees(self) -> dict[str, list[str]]:
+        return {
+            name: [ref for ref in dict.fromkeys(_REFERENCE.findall(text)) if ref != name]
+            for name, text in self._texts.items()
+        }
+
+    def _reached(self, starts: Iterable[str]) -> set[str]:
+        """Return `starts` and what they need, without the kernels among that."""
+        pending = list(starts)
+        reached = set(pending)
+        while pending:
+            new = set(self._callees[pending.pop()]) - self._kernels_set - reached
+            reached |= new
+            pending += new
+        return reached
+
+    def _digest(self, start: str) -> str:
+        """Return the digest of the text of `start` and of what it needs, whatever that is named."""
+        pending = [start]
+        while pending:
+            name = pending[-1]
+            missing = [c for c in self._callees[name] if c not in self._digests]
+            if missing and name not in self._digests:
+                assert not set(missing) & set(pending), f"{name} calls itself through another"
+                pending += missing
+                continue
+            pending.pop()
+            if name not in self._digests:
+                self._digests[name] = _digest_of(self._canonical(name))
+        return self._digests[start]
+
+    def _canonical(self, name: str) -> str:
+        """Return the text of `name` with digests in the place of names, and metadata written out.
+
+        What is declared only is called by its name wherever it is.
+        """
+        text = self._texts[name]
+        if text.startswith("declare"):
+            return text
+        named = _REFERENCE.sub(lambda found: f'@"{self._digests.get(found[1], "")}"', text)
+        return _METADATA.sub(self._node, named)
+
+    def _node(self, found: re.Match[str]) -> str:
+        number = found[1]
+        if number not in self._nodes:
+            text = self._module.metadata[int(number)].partition(" = ")[2]
+            own = text.replace(f"!{number}, ", "!self, ", 1)
+            self._nodes[number] = _METADATA.sub(self._node, own)
+        return self._nodes[number]

@@ -1,0 +1,229 @@
+"""Content-addressed store: entries in files of a folder, the same for all processes of a user.
+
+An entry is what a key stands for, such as the object file of a module. A file states the whole key
+and a checksum, so what is not exactly what was asked for, be it of another version, of another CPU
+or damaged, counts as nothing. It is written beside its place and renamed, so there is never half of
+one. Nothing here raises: a folder that cannot be made or written is one in which nothing is found.
+
+It knows nothing of what the entries are, and of no key more than its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from symgrad.config import settings
+
+_MAGIC = b"symgrad cache 1"
+_UNFINISHED = ".unfinished-"
+_ABANDONED = 3600.0  # seconds: whoever began to write a file so old was killed
+_FRESH = 60.0  # seconds: an entry used so lately need not be marked as used again
+_KEPT = 0.75  # of the limit is what is left when entries had to go
+_MAX_SHARE = 0.25  # of the limit that one entry may take
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKey:
+    """What an entry is of: a kind, what it was made for and with, and a digest of its content."""
+
+    kind: str
+    made_for: str
+    digest: str
+
+    def __post_init__(self) -> None:
+        stated = (self.kind, self.made_for, self.digest)
+        assert not any("\n" in part for part in stated), f"{stated} are no lines"
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file: of all that the key states."""
+        return f"{digest_of(self.made_for, self.digest)[:40]}.{self.kind}"
+
+    def stated(self) -> bytes:
+        return f"{self.kind}\n{self.made_for}\n{self.digest}".encode()
+
+
+def digest_of(*texts: str) -> str:
+    """Return the digest of some texts, in hexadecimal."""
+    state = hashlib.blake2b(digest_size=32)
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        state.update(b"%d:" % len(encoded))
+        state.update(encoded)
+    return state.hexdigest()
+
+
+def _checksum(stated: bytes, payload: bytes) -> bytes:
+    state = hashlib.blake2b(stated, digest_size=32)
+    state.update(payload)
+    return state.hexdigest().encode()
+
+
+class ObjectStore:
+    """Entries in a folder that belongs to this user, up to a number of bytes.
+
+    When they are more, those go that were not used for longest.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.limit = limit
+        self._bytes: int | None = None  # in the folder, as far as this process knows
+
+    def read(self, key: EntryKey) -> bytes | None:
+        """Return what is there for `key`, None if that is nothing, or not what was written."""
+        found = self._contents(self.folder / key.file_name)
+        if found is None:
+            return None
+        stated = key.stated()
+        head = b"%s\n%s\n" % (_MAGIC, stated)
+        payload = found[len(head) + 65 :]
+        is_whole = found.startswith(head + _checksum(stated, payload) + b"\n")
+        return payload if is_whole else None
+
+    def write(self, key: EntryKey, payload: bytes) -> None:
+        """Keep `payload` for `key`, in place of what is there."""
+        stated = key.stated()
+        content = b"\n".join((_MAGIC, stated, _checksum(stated, payload), payload))
+        if len(content) > self.limit * _MAX_SHARE or not self._is_ready():
+            return
+        unfinished = None
+        try:
+            file, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)
+            with os.fdopen(file, "wb") as opened:
+                opened.write(content)
+            Path(unfinished).replace(self.folder / key.file_name)
+        except OSError:
+            if unfinished is not None:
+                _remove(Path(unfinished))
+            return
+        self._keep_to_limit(len(content))
+
+    def entries(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Yield the files of the folder that are entries, or were to become some."""
+        try:
+            paths = list(self.folder.iterdir())
+        except OSError:
+            return
+        for path in paths:
+            state = _state(path)
+            if state is not None and stat.S_ISREG(state.st_mode):
+                yield path, state
+
+    def clear(self) -> tuple[int, int]:
+        """Remove all entries; return how many these were, and their bytes."""
+        gone = [state.st_size for path, state in self.entries() if _remove(path)]
+        self._bytes = None
+        return len(gone), sum(gone)
+
+    def _contents(self, path: Path) -> bytes | None:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        try:
+            with os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as opened:
+                state = os.fstat(opened.fileno())
+                if not stat.S_ISREG(state.st_mode) or not _is_private(state):
+                    return None
+                content = opened.read()
+        except OSError:
+            return None
+        if time.time() - state.st_mtime > _FRESH:
+            with suppress(OSError):
+                os.utime(path)
+        return content
+
+    def _is_ready(self) -> bool:
+        """Make the folder if it is not there; return whether only this user can write in it."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            state = self.folder.lstat()
+        except OSError:
+            return False
+        return stat.S_ISDIR(state.st_mode) and _is_private(state)
+
+    def _keep_to_limit(self, added: int) -> None:
+        """Note that there are `added` bytes more; let entries go if that is too many."""
+        if self._bytes is None:
+            self._bytes = sum(state.st_size for _, state in self.entries())
+        else:
+            self._bytes += added
+        if self._bytes <= self.limit:
+            return
+        by_age = sorted(self.entries(), key=lambda entry: entry[1].st_mtime)
+        left = sum(state.st_size for _, state in by_age)
+        now = time.time()
+        for path, state in by_age:
+            if path.name.startswith(_UNFINISHED):
+                goes = now - state.st_mtime > _ABANDONED
+            else:
+                goes = left > self.limit * _KEPT
+            if goes and _remove(path):
+                left -= state.st_size
+        self._bytes = left
+
+
+def _is_private(state: os.stat_result) -> bool:
+    """Return whether a file is this user's, and nobody else may read or write it."""
+    if not hasattr(os, "geteuid"):
+        return True
+    return state.st_uid == os.geteuid() and not state.st_mode & 0o077
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None  # another process has removed it
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+# -------------------------------------------------------------------------------- of this process
+
+
+def cache_folder(environment: Mapping[str, str], chosen: str, platform: str) -> Path | None:
+    """Return where the entries of this user are, None where the user has no place for such.
+
+    `chosen` is what the setting says, "" for where the platform keeps caches.
+    """
+    if chosen:
+        return Path(chosen) / "objects"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if platform == "darwin":
+        base = home / "Library" / "Caches"
+    elif platform == "win32":
+        base = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        stated = Path(environment.get("XDG_CACHE_HOME") or "")
+        base = stated if stated.is_absolute() else home / ".cache"
+    return base / "symgrad" / "objects"
+
+
+def object_store() -> ObjectStore | None:
+    """Return the store of the settings in force, None if there is to be none."""
+    chosen = settings()
+    return _store(chosen.cache_dir, chosen.cache_megabytes) if chosen.cache else None
+
+
+@lru_cache(maxsize=8)
+def _store(chosen: str, megabytes: int) -> ObjectStore | None:
+    folder = cache_folder(os.environ, chosen, sys.platform)
+    return None if folder is None else ObjectStore(folder, megabytes << 20)

@@ -1,0 +1,115 @@
+"""Object cache: object files of modules, compiled or found where an earlier process left them.
+
+    module of a program ---> the objects that it was linked from
+    kernel              ---> the object that defines it
+    text of a module    ---> object file
+
+The last is the cache proper: an object is kept under the very text that LLVM was given, and what
+else it depends on, which is the target, LLVM and how it is run. So whatever changes in the compiler
+changes the key. The first two lines only say where to look: a kernel has a name of its content
+(`codegen/llvm/linkable.py`), so the kernels that a program shares with one before it, such as all
+but those of the layer that was edited, are not compiled again.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache, lru_cache
+from pathlib import Path
+
+import llvmlite
+
+from symgrad.codegen import target as description
+from symgrad.codegen.llvm.linkable import LinkableModule
+from symgrad.codegen.native import jit
+from symgrad.codegen.native.jit import emit_object, optimize
+from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
+from symgrad.codegen.target import Target, llvm_version
+
+
+def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Compile a module to an object file."""
+    return emit_object(optimize(module_text, target, opt_level), target, opt_level)
+
+
+def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Return the object file of a module, which is kept for other processes."""
+    store = object_store()
+    if store is None:
+        return compile_object(module_text, target, opt_level)
+    key = EntryKey("object", _made_for(target, opt_level), digest_of(module_text))
+    found = store.read(key)
+    if found is None:
+        found = compile_object(module_text, target, opt_level)
+        store.write(key, found)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _made_for(target: Target, opt_level: int) -> str:
+    versions = f"LLVM {llvm_version()}, llvmlite {llvmlite.__version__}, pipeline {_pipeline()}"
+    return f"{target}, level {opt_level}, {versions}"
+
+
+@cache
+def _pipeline() -> str:
+    """Return a digest of how LLVM is run here: the passes, and how a target machine is made."""
+    sources = [Path(str(module.__file__)).read_text("utf-8") for module in (jit, description)]
+    return digest_of(*sources)[:16]
+
+
+class ObjectsOfKernels:
+    """The objects of programs for a machine, in a store."""
+
+    def __init__(self, store: ObjectStore, target: Target, opt_level: int) -> None:
+        self._store = store
+        self._target = target
+        self._opt_level = opt_level
+        self._made_for = _made_for(target, opt_level)
+
+    def images(self, module: LinkableModule) -> list[bytes]:
+        """Return object files that define the entry of `module` and all its kernels.
+
+        Kernels that no object in the store has are compiled together, with the rest of the module.
+        """
+        program = self._key("program", digest_of(module.text(module.kernels)))
+        listed = self._listed(program)
+        images = self._objects(listed)
+        if listed and len(images) == len(listed):
+            return [*images.values()]
+        places = {symbol: self._listed(self._key("kernel", symbol)) for symbol in module.kernels}
+        images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
+        missing = [s for s, found in places.items() if not found or found[0] not in images]
+        return self._made(module, missing, images)
+
+    def made_anew(self, module: LinkableModule) -> list[bytes]:
+        """Return an object file that defines all of `module`, and forget what it was before."""
+        return self._made(module, module.kernels, {})
+
+    def _made(
+        self, module: LinkableModule, missing: list[str], others: dict[str, bytes]
+    ) -> list[bytes]:
+        """Compile the kernels that are `missing`, and note where all of them are."""
+        text = module.text(missing)
+        made = digest_of(text)
+        images = {**others, made: compile_object(text, self._target, self._opt_level)}
+        self._store.write(self._key("object", made), images[made])
+        for symbol in missing:
+            self._list(self._key("kernel", symbol), [made])
+        self._list(self._key("program", digest_of(module.text(module.kernels))), list(images))
+        return [*images.values()]
+
+    def _objects(self, digests: list[str]) -> dict[str, bytes]:
+        """Return the objects that are there."""
+        found = {digest: self._store.read(self._key("object", digest)) for digest in digests}
+        return {digest: image for digest, image in found.items() if image is not None}
+
+    def _key(self, kind: str, digest: str) -> EntryKey:
+        return EntryKey(kind, self._made_for, digest)
+
+    def _listed(self, key: EntryKey) -> list[str]:
+        listed = self._store.read(key)
+        return [] if listed is None else [str(digest) for digest in json.loads(listed)]
+
+    def _list(self, key: EntryKey, digests: list[str]) -> None:
+        self._store.write(key, json.dumps(digests).encode())

@@ -1,0 +1,106 @@
+"""Kernels named by their content, and modules without those that are elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen import ir
+from symgrad.codegen.llvm.linkable import LinkableModule
+from symgrad.codegen.llvm.module import STEP
+from symgrad.codegen.native.jit import emit_object, optimize
+from symgrad.codegen.target import target_named
+from symgrad.compiler import emit_linkable
+from symgrad.graph.node import Tensor
+from symgrad.runtime.function import Step
+
+
+def layers(*activations: Callable[[Tensor], Tensor], opt_level: int = 0, width: int = 8) -> Step:
+    """Return a step of a dense layer for each activation, which are kernels that differ."""
+    x = sg.placeholder((4, width))
+    h: Tensor = x
+    for number, activation in enumerate(activations):
+        weight = np.full((width, width), 0.1 * (number + 1), np.float32)
+        h = activation(h @ sg.variable(weight))
+    return sg.compile([x], h, opt_level=opt_level)
+
+
+def linkable(step: Step) -> LinkableModule:
+    executable = step.executable
+    return emit_linkable(executable.program, executable.options.target)
+
+
+def test_a_kernel_is_named_by_its_content_and_not_by_its_place():
+    before, after = linkable(layers(sg.tanh, sg.exp)), linkable(layers(sg.exp, sg.tanh))
+    assert [*before.symbols] == [*after.symbols]
+    assert set(before.kernels) == set(after.kernels)
+    assert before.kernels != after.kernels
+    assert before.symbols[STEP] != after.symbols[STEP]
+
+
+def test_what_a_kernel_calls_is_of_its_content():
+    """The kernels of these products differ in the tiles they call and in sizes."""
+    assert not set(linkable(layers(sg.tanh)).kernels) & set(
+        linkable(layers(sg.tanh, width=12)).kernels
+    )
+
+
+def test_metadata_counts_by_what_it_says_and_not_by_its_number():
+    def module(weight: int, unused: int) -> LinkableModule:
+        made = ir.Module()
+        for number in range(unused):
+            made.add_metadata(f'!"unused", i32 {number}')
+        for name in ("k0", STEP):
+            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
+            function = ir.LLVMFunction(made, kind, name)
+            function.linkage = "internal" if name == "k0" else ""
+            builder = ir.IRBuilder(function.append_basic_block("entry"))
+            done = builder.append_basic_block("done")
+            branch = builder.cbranch(function.args[0], done, done)
+            branch.set_metadata(
+                "prof", made.add_metadata(f'!"branch_weights", i32 {weight}, i32 1')
+            )
+            builder.position_at_end(done)
+            builder.ret_void()
+        return LinkableModule(made, STEP, ["k0"])
+
+    assert module(5, 0).symbols == module(5, 11).symbols
+    assert module(5, 0).kernels != module(6, 0).kernels
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_module_declares_the_kernels_it_does_not_define(kept):
+    module = linkable(layers(sg.tanh, sg.exp))
+    defined = module.kernels[:kept]
+    text = module.text(defined)
+    for symbol in module.kernels:
+        how = "define weak_odr" if symbol in defined else "declare"
+        assert re.search(rf'^{how} \w+ @"{symbol}"\(', text, re.MULTILINE)
+    assert ("sg.tanh" in text) == (kept > 0)
+    assert ("sg.exp" in text) == (kept > 1)
+    native = target_named("native")
+    assert emit_object(optimize(text, native, 1), native, 1)
+
+
+def test_kernels_of_the_same_code_are_one():
+    """The loops say of which type an element is; code that only moves it does not."""
+    x, y = sg.placeholder((8,), "float32"), sg.placeholder((8,), "int32")
+    step = sg.compile([x, y], [sg.flip(x), sg.flip(y)], opt_level=0)
+    module = linkable(step)
+    assert len(module.symbols) == 1 + len(step.executable.program.kernels)
+    assert len(module.kernels) <= len(step.executable.program.kernels)
+    assert module.text(module.kernels).count("define weak_odr void") == len(module.kernels)
+    floats, ints = step(np.arange(8, dtype=np.float32), np.arange(8, dtype=np.int32))
+    assert floats.tolist() == ints.tolist() == [*range(7, -1, -1)]
+
+
+def test_stages_show_kernels_by_the_names_they_were_emitted_with():
+    step = layers(sg.tanh, sg.exp, opt_level=1)
+    for stage in ("llvm", "llvm-opt", "asm"):
+        text = step.ir(stage)
+        assert not re.search(r"\.[0-9a-f]{32}\b", text), stage
+        assert "k1" in step.ir(stage, "k1")

@@ -1,0 +1,260 @@
+"""Objects that other compilations find: shared by kernel, right or made anew, and never needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.__main__ import main
+from symgrad.codegen.native import machine_code as code_module
+from symgrad.codegen.native import objects
+from symgrad.codegen.native.object_store import EntryKey, ObjectStore, object_store
+from symgrad.config import override
+from symgrad.graph.node import Tensor
+from symgrad.graph.types import Array
+from symgrad.runtime.function import Step
+
+Activation = Callable[[Tensor], Tensor]
+
+X = np.linspace(0.1, 1, 24, dtype=np.float32).reshape(3, 8)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """Make a cache of this test alone."""
+    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
+    with override(cache=True, cache_dir=str(tmp_path)):
+        found = object_store()
+        assert found is not None
+        yield found
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note the texts of programs that LLVM is given."""
+    texts: list[str] = []
+    compile_object = objects.compile_object
+
+    def note(text: str, *arguments: object) -> bytes:
+        texts.extend([text] if '@"step.' in text else [])
+        return compile_object(text, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(objects, "compile_object", note)
+    monkeypatch.setattr(code_module, "compile_object", note)
+    return texts
+
+
+def forget() -> None:
+    """Be as a process that has compiled nothing yet."""
+    code_module._loaded.clear()
+
+
+def layers(*activations: Activation, **options: Any) -> Step:
+    x = sg.placeholder(X.shape)
+    h: Tensor = x
+    for number, activation in enumerate(activations):
+        h = activation(h @ sg.variable(np.full((8, 8), 0.1 * (number + 1), np.float32)))
+    return sg.compile([x], h, opt_level=1, **options)
+
+
+def expected(*activations: Callable[[Array], Array]) -> Array:
+    h = X.astype(np.float64)
+    for number, activation in enumerate(activations):
+        h = activation(h @ np.full((8, 8), 0.1 * (number + 1)))
+    return h
+
+
+def check(*names: str, **options: Any) -> None:
+    """Compile layers anew, as a new process would, and compare what they compute."""
+    forget()
+    found = layers(*(getattr(sg, name) for name in names), **options)(X)
+    np.testing.assert_allclose(found, expected(*(getattr(np, n) for n in names)), rtol=1e-4)
+
+
+def kinds(store: ObjectStore) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for path, _ in store.entries():
+        found[path.suffix] = found.get(path.suffix, 0) + 1
+    return found
+
+
+def test_a_program_is_compiled_once_for_all_processes(store, compiled):
+    check("tanh", "exp")
+    assert len(compiled) == 1
+    assert kinds(store) == {".object": 1, ".kernel": 2, ".program": 1}
+    check("tanh", "exp")
+    assert len(compiled) == 1
+
+
+def test_only_the_kernels_that_are_new_are_compiled(store, compiled):
+    check("tanh", "exp", "sin")
+    check("tanh", "cos", "sin")
+    assert compiled[0].count("define weak_odr void") == 3
+    assert compiled[1].count("define weak_odr void") == 1
+    assert compiled[1].count('declare void @"k.') == 2
+    check("sin", "exp", "cos")  # of three objects
+    assert compiled[2].count("define weak_odr void") == 0
+    check("sin", "exp", "cos")
+    assert len(compiled) == 3
+
+
+def test_objects_that_define_the_same_kernel_are_linked(store, compiled):
+    check("tanh", "exp")
+    for path, _ in store.entries():
+        if path.suffix in (".kernel", ".program"):
+            path.unlink()
+    check("tanh", "sin")  # compiles tanh once more
+    assert compiled[1].count("define weak_odr void") == 2
+    check("tanh", "exp")
+    check("exp", "tanh", "sin")
+
+
+def test_a_kernel_whose_object_is_gone_is_compiled(store, compiled):
+    check("tanh", "exp")
+    for path, _ in store.entries():
+        if path.suffix == ".object":
+            path.unlink()
+    check("tanh", "exp")
+    check("tanh", "sin")
+    assert [text.count("define weak_odr void") for text in compiled] == [2, 2, 1]
+
+
+def test_options_that_change_the_code_are_of_the_key(store, compiled):
+    check("tanh")
+    check("tanh", target="x86-64-v2")
+    assert len(compiled) == 2
+    forget()
+    x = sg.placeholder(X.shape)
+    sg.compile([x], sg.tanh(x @ sg.variable(np.zeros((8, 8), np.float32))), opt_level=2)
+    assert len(compiled) == 3
+
+
+def test_whatever_is_damaged_is_made_anew(store, compiled):
+    check("tanh", "exp")
+    before = {path: path.read_bytes() for path, _ in store.entries()}
+    for number, (path, whole) in enumerate(before.items()):
+        for damaged in (whole[: len(whole) // 2], b"", os.urandom(500), whole[:-1] + b"?"):
+            path.write_bytes(damaged)
+            check("tanh", "exp")
+        program = next(p for p in before if p.suffix == ".program")
+        if path.suffix == ".kernel":
+            program.unlink()  # so that the kernels are looked up
+            check("tanh", "exp")
+        count = len(compiled)
+        check("tanh", "exp")
+        assert len(compiled) == count, f"entry {number} was not made anew"
+
+
+@pytest.mark.slow
+def test_two_hundred_damaged_entries_are_made_anew(store):
+    random = np.random.default_rng(0)
+    names = [("tanh", "exp"), ("exp", "sin"), ("sin", "tanh"), ("cos", "tanh", "exp")]
+    for number in range(200):
+        chosen = names[number % len(names)]
+        check(*chosen)
+        paths = sorted(path for path, _ in store.entries())
+        path = paths[int(random.integers(len(paths)))]
+        damaged = bytearray(path.read_bytes())
+        damaged[int(random.integers(len(damaged)))] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        check(*chosen)
+
+
+def test_entries_of_another_cpu_are_made_anew(store, compiled):
+    """Of as many kinds and files, under the names of those for this one."""
+    check("tanh", "exp")
+    native = {path.suffix: path for path, _ in store.entries()}
+    check("tanh", "exp", target="x86-64-v2")
+    for path, _ in store.entries():
+        if path not in native.values():
+            path.replace(native[path.suffix])
+    check("tanh", "exp")
+    assert len(compiled) == 3
+
+
+def test_an_object_that_cannot_be_linked_is_compiled_anew(store, compiled):
+    """It takes more than damage: the checksum says that it is what was written."""
+    check("tanh")
+    made_for = objects._made_for(layers(sg.tanh).executable.options.target, 1)
+    (path,) = (path for path, _ in store.entries() if path.suffix == ".object")
+    digest = path.read_bytes().split(b"\n")[3].decode()
+    store.write(EntryKey("object", made_for, digest), b"no object at all")
+    count = len(compiled)
+    check("tanh")
+    assert len(compiled) == count + 1
+
+
+def test_a_program_can_be_left_out_and_the_cache_be_off(store, compiled):
+    check("tanh", cache=False)
+    with override(cache=False):
+        check("tanh")
+    assert len(compiled) == 2
+    assert list(store.entries()) == []
+
+
+def test_a_home_that_is_read_only_takes_nothing_away(tmp_path, monkeypatch):
+    (tmp_path / "home").write_text("a file, in which no folder can be made")
+    with override(cache=True, cache_dir=str(tmp_path / "home" / "cache")):
+        check("tanh", "exp")
+    forget()
+
+
+def test_the_command_shows_and_clears(store, capsys):
+    check("tanh")
+    assert main(["cache", "path"]) == 0
+    assert capsys.readouterr().out.strip() == str(store.folder)
+    assert main(["cache"]) == 0
+    shown = capsys.readouterr().out
+    assert "kernel entries" in shown
+    assert "512.0 MB" in shown
+    assert main(["cache", "clear"]) == 0
+    assert "removed 3 files" in capsys.readouterr().out
+    assert list(store.entries()) == []
+    with override(cache=False):
+        assert main(["cache"]) == 0
+    assert "the cache is off" in capsys.readouterr().out
+
+
+_PROCESS = """
+import json, sys
+import numpy as np
+import symgrad as sg
+
+found = []
+for number in range(12):
+    x = sg.placeholder((3, 8))
+    y = sg.tanh(x * float(number % 6)) @ sg.variable(np.full((8, 5 + number % 6), 0.5, np.float32))
+    (g,) = sg.gradients(y.sum(), [x])
+    step = sg.compile([x], [y.sum(), g.sum()], cache=True, name=f"step{number % 6}")
+    found.append([float(v) for v in step(np.ones((3, 8), np.float32))])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_fill_the_cache_at_once_agree(tmp_path):
+    environment = os.environ | {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", _PROCESS]
+    root = Path(__file__).parents[3]
+    for _ in range(2):
+        running = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=root)
+            for _ in range(3)
+        ]
+        results = [json.loads(process.communicate()[0]) for process in running]
+        assert all(process.returncode == 0 for process in running)
+        assert results[0] == results[1] == results[2]
+    off = subprocess.run(
+        command, capture_output=True, env=environment | {"SYMGRAD_CACHE": "0"}, cwd=root, check=True
+    )
+    assert json.loads(off.stdout) == results[0]
+    assert not list(tmp_path.glob("objects/.unfinished-*"))
