@@ -113,20 +113,17 @@ class Executable:
 
     @cached_property
     def optimized_llvm(self) -> str:
-        return self._linkable.with_emitted_names(str(self._optimized_module()))
+        return LinkableModule.without_aliases(str(self._optimized_module()))
 
     @cached_property
     def assembly(self) -> str:
         options = self.options
         text = emit_assembly(self._optimized_module(), options.target, options.opt_level)
-        return self._linkable.with_emitted_names(text)
-
-    @property
-    def _linkable(self) -> LinkableModule:
-        return emit_linkable(self.program, self.options.target)
+        return LinkableModule.without_aliases(text)
 
     def _optimized_module(self) -> llvm.ModuleRef:
-        module, options = self._linkable, self.options
+        options = self.options
+        module = emit_linkable(self.program, options.target)
         return optimize(module.text(module.kernels), options.target, options.opt_level)
 
 

@@ -1,12 +1,11 @@
 """Separate compilation: the kernels of a module under names that say what their code is.
 
-    define internal void @"k0"(ptr %.0)     ->  define weak_odr void @"k.5f0c..."(ptr %.0)
-    define i32 @"step"(...)                 ->  define weak_odr i32 @"step.91ab..."(...)
+    define internal void @"k0"(ptr %.0)     and     @"k.5f0c..." = weak_odr alias ..., ptr @"k0"
 
 A kernel is named after the text of all that it calls and reads. So a symbol stands for the same
 code in the modules of all programs: what one of them was compiled to can be linked to another that
 has the kernel too, and a module may declare kernels that are compiled already. What is inside a
-module, such as the tiles of a product, stays `internal`.
+module, such as the tiles of a product, stays there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from symgrad.codegen import ir
 _REFERENCE = re.compile(r'@"([^"]*)"')
 _METADATA = re.compile(r"!(\d+)\b")
 _DIGITS = 32  # of a digest, in a name
-_BY_CONTENT = re.compile(rf"[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
+_BY_CONTENT = re.compile(rf"\b[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
 
 
 def _digest_of(text: str) -> str:
@@ -57,43 +56,48 @@ class LinkableModule:
     def text(self, defined: Collection[str]) -> str:
         """Return the module with the kernels that have the symbols `defined`, and declared others.
 
-        Kernels of which the code is the same are one.
+        What is defined can be linked to under its name by content.
         """
-        first: dict[str, str] = {}
-        for name in self._kernels:
-            first.setdefault(self.symbols[name], name)
-        there = {first[symbol] for symbol in defined}
-        needed = self._reached([self._entry, *there])
+        # Not functions of these names: linkage that allows another definition keeps LLVM from
+        # concluding what a function reads and writes, which loops are half as fast without.
+        there = {name for name in self._kernels if self.symbols[name] in defined}
+        elsewhere = {name: self.symbols[name] for name in self._kernels if name not in there}
+        needed = self._reached([self._entry, *there], elsewhere)
         lines = [f'target triple = "{self._module.triple}"'] if self._module.triple else []
+        declared: set[str] = set()
         for name, text in self._texts.items():
             if name == self._entry:
-                lines.append(text.replace("define", "define weak_odr", 1))
-            elif name not in self._kernels_set:
+                lines.append(text.replace("define", "define internal", 1))
+            elif name not in elsewhere:
                 lines += [text] if name in needed else []
-            elif name in there:
-                lines.append(text.replace("define internal", "define weak_odr", 1))
-            elif first[self.symbols[name]] == name:
+            elif elsewhere[name] not in declared:
+                declared.add(elsewhere[name])
                 header = text.partition(" {\n")[0]
                 lines.append(header.replace("define internal", "declare", 1))
-        return self._renamed("\n".join([*lines, *self._module.metadata, ""]), self.symbols)
+        whole = "\n".join([*lines, *self._module.metadata, ""])
+        if elsewhere:
+            whole = _REFERENCE.sub(
+                lambda found: f'@"{elsewhere.get(found[1], found[1])}"', whole
+            )
+        return whole + self._aliases(there)
 
-    def with_emitted_names(self, text: str) -> str:
-        """Return a text that LLVM made of this module, with the names of kernels as emitted.
-
-        Of two kernels that are one, it has the name of the first.
-        """
-        names: dict[str, str] = {}
-        for name, symbol in self.symbols.items():
-            names.setdefault(symbol, name)
-        return _BY_CONTENT.sub(lambda found: names.get(found[0], found[0]), text)
+    def _aliases(self, kernels: Collection[str]) -> str:
+        """Return the lines that give functions their names by content."""
+        first: dict[str, str] = {}
+        for name in (self._entry, *self._kernels):
+            if name == self._entry or name in kernels:
+                first.setdefault(self.symbols[name], name)
+        return "".join(
+            f'@"{symbol}" = weak_odr alias {self._module.globals[name].function_type.text}, '
+            f'ptr @"{name}"\n'
+            for symbol, name in first.items()
+        )
 
     @staticmethod
-    def _renamed(text: str, names: Mapping[str, str]) -> str:
-        return _REFERENCE.sub(lambda found: f'@"{names.get(found[1], found[1])}"', text)
-
-    @cached_property
-    def _kernels_set(self) -> frozenset[str]:
-        return frozenset(self._kernels)
+    def without_aliases(text: str) -> str:
+        """Return a text that LLVM made of this module, without the lines of names by content."""
+        lines = text.splitlines(keepends=True)
+        return "".join(line for line in lines if _BY_CONTENT.search(line) is None)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -106,12 +110,12 @@ class LinkableModule:
             for name, text in self._texts.items()
         }
 
-    def _reached(self, starts: Iterable[str]) -> set[str]:
-        """Return `starts` and what they need, without the kernels among that."""
+    def _reached(self, starts: Iterable[str], without: Collection[str]) -> set[str]:
+        """Return `starts` and what they need, but for what is in `without`, and for that."""
         pending = list(starts)
         reached = set(pending)
         while pending:
-            new = set(self._callees[pending.pop()]) - self._kernels_set - reached
+            new = set(self._callees[pending.pop()]).difference(without, reached)
             reached |= new
             pending += new
         return reached
@@ -123,8 +127,8 @@ class LinkableModule:
             name = pending[-1]
             missing = [c for c in self._callees[name] if c not in self._digests]
             if missing and name not in self._digests:
-                assert not set(missing) & set(pending), f"{name} calls itself through another"
-                pending += missing
+                assert missing[0] not in pending, f"{name} calls itself through another"
+                pending.append(missing[0])
                 continue
             pending.pop()
             if name not in self._digests:
