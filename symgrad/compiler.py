@@ -21,7 +21,7 @@ from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.native.jit import LoadedCode
-from symgrad.codegen.native.machine_code import machine_code
+from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.parse import parse_program
@@ -88,11 +88,11 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """A graph as LLVM IR, and as native code in this process."""
+    """A program as LLVM IR, and as native code in this process; `name` is that of the code."""
 
-    lowered: Lowered
     llvm: str
     code: LoadedCode
+    name: CodeName
 
 
 def prepare(graph: Graph, *, passes: Options = ALL_PASSES) -> Prepared:
@@ -122,18 +122,13 @@ def lower_graph(
     return Lowered(sized, optimized, program, built.sources)
 
 
-def compile_graph(
-    graph: Graph | Prepared,
-    options: CompileOptions,
-    sizes: Mapping[str, int] = _NO_SIZES,
-    *,
-    passes: Options = ALL_PASSES,
-) -> Compiled:
-    """Take a graph, whose unknown sizes are `sizes`, to a native function in this process."""
-    lowered = lower_graph(graph, options, sizes, passes=passes)
-    emitted = emit_linkable(lowered.program, options.target)
-    code = machine_code(emitted, options.target, options.opt_level, is_shared=options.cache)
-    return Compiled(lowered, emitted.emitted, code)
+def compile_program(program: Program, options: CompileOptions) -> Compiled:
+    """Take a program to a native function in this process."""
+    target, opt_level = options.target, options.opt_level
+    emitted = emit_linkable(program, target)
+    name = code_name(emitted, target, opt_level)
+    code = machine_code(emitted, target, opt_level, is_shared=options.cache)
+    return Compiled(emitted.emitted, code, name)
 
 
 def emit_linkable(program: Program, target: Target) -> LinkableModule:

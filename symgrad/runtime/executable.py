@@ -9,30 +9,49 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
+from llvmlite.binding import ModuleRef
 
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP
-from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, POLL, STOPPED, WATCH_WORDS
+from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.native.jit import emit_assembly, optimize
-from symgrad.compiler import CompileOptions, Prepared, compile_graph, emit_linkable
+from symgrad.codegen.native.machine_code import CodeName, code_name
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.source_map import SourceMap
+from symgrad.compiler import (
+    CompileOptions,
+    Lowered,
+    Prepared,
+    compile_program,
+    emit_linkable,
+    lower_graph,
+)
 from symgrad.errors import IndexOutOfRangeError, TapeError
-from symgrad.graph.graph import Graph
+from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
+from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
+from symgrad.runtime.stored_program import (
+    LoadedProgram,
+    find_program,
+    keep_program,
+    loaded_program,
+    program_key,
+)
 
 
 class Executable:
     """A graph, for certain sizes, compiled. Its arena and its code live as long as it does.
 
-    The passes that run on a graph as it was built have been run on it.
+    The passes that run on a graph as it was built have been run on it. Where another process has
+    compiled an equal graph, no further pass is run until somebody asks what came of it.
     """
 
     def __init__(
@@ -44,27 +63,88 @@ class Executable:
     ) -> None:
         self.options = options
         self.sizes = dict(sizes or {})
-        prepared = graph if isinstance(graph, Prepared) else Prepared(graph)
-        self.decisions: list[Decision] = [*prepared.decisions]
-        passes = replace(passes, on_decision=self.decisions.append)
-        compiled = compile_graph(prepared, options, self.sizes, passes=passes)
-        self.graph = compiled.lowered.graph
-        self.optimized, self.program = compiled.lowered.optimized, compiled.lowered.program
-        self.sources = compiled.lowered.sources
-        self.partition = self.sources.partition
-        self.llvm, self.code = compiled.llvm, compiled.code
-        self._arena = aligned_empty((self.program.arena_bytes,), np.dtype(np.uint8))
+        self._prepared = graph if isinstance(graph, Prepared) else Prepared(graph)
+        self._decisions: list[Decision] = [*self._prepared.decisions]
+        self._passes = replace(passes, on_decision=self._decisions.append)
         self._watch = np.zeros(WATCH_WORDS, np.int64)
-        self._interrupts = interrupts() if f'@"{POLL}"' in self.llvm else None
+        self._found: CodeName | None = None
+        sized = specialize(self._prepared.graph, self.sizes)
+        key = program_key(sized, options, passes)
+        found = None if key is None else find_program(key, sized, options)
+        if found is None:
+            self.graph = self.lowered.graph
+            program, name = self._compiled()
+            if key is not None:
+                keep_program(key, sized, program, name)
+        else:
+            self.graph = sized
+            program, self._found = found
+        self._install(program)
+
+    def _compiled(self) -> tuple[LoadedProgram, CodeName]:
+        compiled = compile_program(self.program, self.options)
+        self.llvm = compiled.llvm
+        return loaded_program(self.program, compiled), compiled.name
+
+    def _install(self, program: LoadedProgram) -> None:
+        """Make the memory that a program runs on."""
+        self.code = program.code
+        self._arena = aligned_empty((program.arena_bytes,), np.dtype(np.uint8))
+        self._interrupts = interrupts() if program.is_polled else None
         if self._interrupts is not None:
             self._watch[ASKED_WORD] = self._interrupts.asked
-        self._constants = [aligned_copy(c.array) for c in self.program.constants]
-        arrays = [self._arena, self._watch, *(s.array for s in self.program.variables)]
+        self._constants = [aligned_copy(array) for array in program.constants]
+        arrays = [self._arena, self._watch, *(s.array for s in program.variables)]
         # A tape is a pointer and a size; the program makes it grow, and it stays for the next run.
-        self._tapes = np.zeros((len(self.program.tapes), TAPE_BYTES // 8), np.int64)
+        self._tapes = np.zeros((program.tapes, TAPE_BYTES // 8), np.int64)
         weakref.finalize(self, _free_tapes, self._tapes)
         self._arrays = [*arrays, *self._constants, *self._tapes]
         self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
+
+    # ------------------------------------------------------------------- what it was made of
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The program and the graphs it comes from."""
+        lowered = lower_graph(self._prepared, self.options, self.sizes, passes=self._passes)
+        if self._found is not None:
+            emitted = emit_linkable(lowered.program, self.options.target)
+            name = code_name(emitted, self.options.target, self.options.opt_level)
+            if name != self._found:
+                # Equal graphs became different programs, as they may by what a digest leaves out.
+                # Entries that there are keep what they run on; from now on this is the program.
+                self._found = None
+                self._install(
+                    loaded_program(lowered.program, compile_program(lowered.program, self.options))
+                )
+        return lowered
+
+    @cached_property
+    def llvm(self) -> str:
+        """The module as it is emitted."""
+        return emit_linkable(self.program, self.options.target).emitted
+
+    @property
+    def optimized(self) -> Graph:
+        return self.lowered.optimized
+
+    @property
+    def program(self) -> Program:
+        return self.lowered.program
+
+    @property
+    def sources(self) -> SourceMap:
+        return self.lowered.sources
+
+    @property
+    def partition(self) -> Partition:
+        return self.sources.partition
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """What passes have weighed."""
+        assert self.lowered is not None
+        return self._decisions
 
     def entry(
         self,
@@ -105,10 +185,9 @@ class Executable:
                 "a loop without a bound ran for longer than there is memory to record it",
                 hint="give it maximum_iterations",
             )
+        index = self._watch[FAILURE_WORD]
         node, spec = self.sources.failures[status]
-        problem = (
-            f"index {self._watch[FAILURE_WORD]} is out of range for {failing_axis(node, spec)}"
-        )
+        problem = f"index {index} is out of range for {failing_axis(node, spec)}"
         raise IndexOutOfRangeError(node.op, problem, source=node.source)
 
     @cached_property
@@ -121,7 +200,7 @@ class Executable:
         text = emit_assembly(self._optimized_module(), options.target, options.opt_level)
         return LinkableModule.without_aliases(text)
 
-    def _optimized_module(self) -> llvm.ModuleRef:
+    def _optimized_module(self) -> ModuleRef:
         options = self.options
         module = emit_linkable(self.program, options.target)
         return optimize(module.text(module.kernels), options.target, options.opt_level)

@@ -48,6 +48,11 @@ class LinkableModule:
         named = {name: f"k.{self._digest(name)[:_DIGITS]}" for name in self._kernels}
         return {**named, self._entry: f"{self._entry}.{self._digest(self._entry)[:_DIGITS]}"}
 
+    @cached_property
+    def whole(self) -> str:
+        """The module with all its kernels."""
+        return self.text(self.kernels)
+
     @property
     def kernels(self) -> list[str]:
         """The names by content of all kernels, each once."""
@@ -76,9 +81,7 @@ class LinkableModule:
                 lines.append(header.replace("define internal", "declare", 1))
         whole = "\n".join([*lines, *self._module.metadata, ""])
         if elsewhere:
-            whole = _REFERENCE.sub(
-                lambda found: f'@"{elsewhere.get(found[1], found[1])}"', whole
-            )
+            whole = _REFERENCE.sub(lambda found: f'@"{elsewhere.get(found[1], found[1])}"', whole)
         return whole + self._aliases(there)
 
     def _aliases(self, kernels: Collection[str]) -> str:

@@ -37,7 +37,7 @@ def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
     store = object_store()
     if store is None:
         return compile_object(module_text, target, opt_level)
-    key = EntryKey("object", _made_for(target, opt_level), digest_of(module_text))
+    key = EntryKey("object", made_for(target, opt_level), digest_of(module_text))
     found = store.read(key)
     if found is None:
         found = compile_object(module_text, target, opt_level)
@@ -46,7 +46,8 @@ def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _made_for(target: Target, opt_level: int) -> str:
+def made_for(target: Target, opt_level: int) -> str:
+    """Return what code depends on besides its text: the machine, LLVM, and how that is run."""
     versions = f"LLVM {llvm_version()}, llvmlite {llvmlite.__version__}, pipeline {_pipeline()}"
     return f"{target}, level {opt_level}, {versions}"
 
@@ -65,22 +66,26 @@ class ObjectsOfKernels:
         self._store = store
         self._target = target
         self._opt_level = opt_level
-        self._made_for = _made_for(target, opt_level)
+        self._made_for = made_for(target, opt_level)
 
     def images(self, module: LinkableModule) -> list[bytes]:
         """Return object files that define the entry of `module` and all its kernels.
 
         Kernels that no object in the store has are compiled together, with the rest of the module.
         """
-        program = self._key("program", digest_of(module.text(module.kernels)))
-        listed = self._listed(program)
-        images = self._objects(listed)
-        if listed and len(images) == len(listed):
-            return [*images.values()]
+        whole = self.images_of(digest_of(module.whole))
+        if whole is not None:
+            return whole
         places = {symbol: self._listed(self._key("kernel", symbol)) for symbol in module.kernels}
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         missing = [s for s, found in places.items() if not found or found[0] not in images]
         return self._made(module, missing, images)
+
+    def images_of(self, digest: str) -> list[bytes] | None:
+        """Return the objects of the program whose whole text has this digest, None without all."""
+        listed = self._listed(self._key("program", digest))
+        images = self._objects(listed)
+        return [*images.values()] if listed and len(images) == len(listed) else None
 
     def made_anew(self, module: LinkableModule) -> list[bytes]:
         """Return an object file that defines all of `module`, and forget what it was before."""
@@ -96,7 +101,7 @@ class ObjectsOfKernels:
         self._store.write(self._key("object", made), images[made])
         for symbol in missing:
             self._list(self._key("kernel", symbol), [made])
-        self._list(self._key("program", digest_of(module.text(module.kernels))), list(images))
+        self._list(self._key("program", digest_of(module.whole)), list(images))
         return [*images.values()]
 
     def _objects(self, digests: list[str]) -> dict[str, bytes]:

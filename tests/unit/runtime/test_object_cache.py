@@ -184,7 +184,7 @@ def test_entries_of_another_cpu_are_made_anew(store, compiled):
 def test_an_object_that_cannot_be_linked_is_compiled_anew(store, compiled):
     """It takes more than damage: the checksum says that it is what was written."""
     check("tanh")
-    made_for = objects._made_for(layers(sg.tanh).executable.options.target, 1)
+    made_for = objects.made_for(layers(sg.tanh).executable.options.target, 1)
     (path,) = (path for path, _ in store.entries() if path.suffix == ".object")
     digest = path.read_bytes().split(b"\n")[3].decode()
     store.write(EntryKey("object", made_for, digest), b"no object at all")
