@@ -35,8 +35,10 @@ class LinkableModule:
     """
 
     def __init__(self, module: ir.Module, entry: str, kernels: Iterable[str]) -> None:
-        self.emitted = str(module)
         self._module = module
+        self._texts = {g.ref[2:-1]: "\n".join(g.lines()) for g in module.globals.values()}
+        head = [f'target triple = "{module.triple}"'] if module.triple else []
+        self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])
         self._entry = entry
         self._kernels = [name for name in kernels if name in module.globals]
         self._digests: dict[str, str] = {}
@@ -101,10 +103,6 @@ class LinkableModule:
         """Return a text that LLVM made of this module, without the lines of names by content."""
         lines = text.splitlines(keepends=True)
         return "".join(line for line in lines if _BY_CONTENT.search(line) is None)
-
-    @cached_property
-    def _texts(self) -> dict[str, str]:
-        return {g.ref[2:-1]: "\n".join(g.lines()) for g in self._module.globals.values()}
 
     @cached_property
     def _callees(self) -> dict[str, list[str]]:
