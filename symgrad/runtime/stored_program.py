@@ -1,4 +1,4 @@
-"""Programs that another process has compiled: found by their graph, so no pass has to run.
+"""Compilation cache of whole programs: found by their graph, so that no pass has to run.
 
     graph of known sizes, options  ->  the name of the code, and what memory it runs on
 

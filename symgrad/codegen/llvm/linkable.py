@@ -2,10 +2,10 @@
 
     define internal void @"k0"(ptr %.0)     and     @"k.5f0c..." = weak_odr alias ..., ptr @"k0"
 
-A kernel is named after the text of all that it calls and reads. So a symbol stands for the same
-code in the modules of all programs: what one of them was compiled to can be linked to another that
-has the kernel too, and a module may declare kernels that are compiled already. What is inside a
-module, such as the tiles of a product, stays there.
+Content addressing: a kernel is named after the text of all that it calls and reads. So a symbol
+stands for the same code in the modules of all programs: what one of them was compiled to can be
+linked to another that has the kernel too, and a module may declare kernels that are compiled
+already. What is inside a module, such as the tiles of a product, stays there.
 """
 
 from __future__ import annotations

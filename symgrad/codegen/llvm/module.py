@@ -20,6 +20,7 @@ from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.instructions import emit_function, return_failure
 from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
 from symgrad.codegen.llvm.place import Functions, open_function
+from symgrad.codegen.llvm.similar_kernels import merge_similar_kernels
 from symgrad.codegen.program.language import (
     Instr,
     Launch,
@@ -62,6 +63,7 @@ def emit_module(
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_instrs(functions, step, program.instrs)
+    merge_similar_kernels(module, functions.kernels.values())
     return module
 
 

@@ -1,4 +1,4 @@
-"""Object cache: object files of modules, compiled or found where an earlier process left them.
+"""Compilation cache of object files: made, or found where an earlier process left them.
 
     module of a program ---> the objects that it was linked from
     kernel              ---> the object that defines it

@@ -1,0 +1,97 @@
+"""Function merging: kernels that differ in sizes only become one, which takes the sizes.
+
+    define void @"k0"(ptr %.0) {         define void @"similar"(ptr %.0, i64 %size.0) {
+      ... icmp slt i64 %.8, 100            ... icmp slt i64 %.8, %size.0
+    define void @"k1"(ptr %.0) {   ->    define void @"k0"(ptr %.0) {
+      ... icmp slt i64 %.8, 101            call void @"similar"(ptr %.0, i64 100)
+
+The update of a thousand parameters of a thousand sizes is mostly a few loops that end elsewhere:
+LLVM is then given a few. Where kernels are few nothing is merged: each is compiled for its sizes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.cost_model import MAX_SIZES_TAKEN, MIN_SIMILAR_KERNELS
+
+_I64 = ir.IntType(64)
+# Where a number is an operand that may be any value: not in a constant vector, an alloca, a switch
+# or a call, which may need to know it.
+_LINE = re.compile(
+    r"  \S+ = (?:getelementptr (?!.*<i64)|phi i64 |(?:add|sub|mul|icmp \w+)(?: \w+)* i64 ).*"
+)
+_NUMBER = re.compile(r"(?<=\bi64 )\d+\b(?! x )|(?<=, )\d+$|(?<=\[ )\d+(?=, %)")
+
+# The lines of the bodies of functions, and the numbers in them that may differ.
+_Body = tuple[list[str], list[str]]
+
+
+def merge_similar_kernels(module: ir.Module, kernels: Iterable[ir.LLVMFunction]) -> None:
+    """Let kernels of which many differ in nothing but sizes call one function that takes these."""
+    functions = list(kernels)
+    if len(functions) < MIN_SIMILAR_KERNELS:
+        return
+    groups: dict[str, list[tuple[ir.LLVMFunction, list[str]]]] = {}
+    for function in functions:
+        header, *lines = function.lines()
+        numbers: list[str] = []
+        masked = [_mask(line, numbers) for line in lines]
+        shape = "\n".join([header.replace(function.ref, "", 1), *masked])
+        groups.setdefault(shape, []).append((function, numbers))
+    for group in groups.values():
+        if len(group) >= MIN_SIMILAR_KERNELS:
+            _merge(module, group)
+
+
+def _mask(line: str, numbers: list[str]) -> str:
+    """Return `line` without its numbers, which are added to `numbers`."""
+    if not _LINE.fullmatch(line):
+        return line
+    numbers += _NUMBER.findall(line)
+    return _NUMBER.sub("#", line)
+
+
+def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) -> None:
+    # Of each number the values it has in the kernels: what varies alike is one size.
+    columns = [*zip(*(numbers for _, numbers in group), strict=True)]
+    varying = dict.fromkeys(column for column in columns if len(set(column)) > 1)
+    if not 0 < len(varying) <= MAX_SIZES_TAKEN:
+        return
+    first = group[0][0]
+    takes = first.function_type.takes
+    kind = ir.FunctionType(first.function_type.return_type, [*takes, *[_I64] * len(varying)])
+    merged = kernel_function(module, kind, module.get_unique_name("similar"))
+    sizes = {column: f"%size.{number}" for number, column in enumerate(varying)}
+    for argument, ref in zip(merged.args[len(takes) :], sizes.values(), strict=True):
+        argument.ref = ref
+    _fill(merged, first, [sizes.get(column) for column in columns])
+    for number, (function, _) in enumerate(group):
+        _forward(function, merged, [int(column[number]) for column in varying])
+
+
+def _fill(merged: ir.LLVMFunction, like: ir.LLVMFunction, sizes: list[str | None]) -> None:
+    """Give `merged` the body of `like`, with some of its numbers replaced by sizes."""
+    left = iter(sizes)
+    for line in [*like.lines()][1:-1]:
+        if not line.startswith(" "):
+            block = ir.Block(merged, line.removesuffix(":"))
+            merged.blocks.append(block)
+            continue
+        is_masked = _LINE.fullmatch(line) is not None
+        text = _NUMBER.sub(lambda found: next(left) or found[0], line) if is_masked else line
+        block.instructions.append(text)
+
+
+def _forward(function: ir.LLVMFunction, merged: ir.LLVMFunction, sizes: list[int]) -> None:
+    """Make `function` a call of `merged`."""
+    function.blocks.clear()
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    result = builder.call(merged, [*function.args, *map(_I64, sizes)], tail=True)
+    if isinstance(function.function_type.return_type, ir.VoidType):
+        builder.ret_void()
+    else:
+        builder.ret(result)
