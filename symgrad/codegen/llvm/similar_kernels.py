@@ -1,4 +1,4 @@
-"""Merging of similar functions: kernels that differ in sizes only become one, which takes the sizes.
+"""Merging of similar functions: kernels that differ in sizes only become one, which takes these.
 
     define void @"k0"(ptr %.0) {         define void @"similar"(ptr %.0, i64 %size.0) {
       ... icmp slt i64 %.8, 100            ... icmp slt i64 %.8, %size.0

@@ -29,6 +29,10 @@ _UNFINISHED = ".unfinished-"
 _ABANDONED = 3600.0  # seconds: whoever began to write a file so old was killed
 _FRESH = 60.0  # seconds: an entry used so lately need not be marked as used again
 _KEPT = 0.75  # of the limit is what is left when entries had to go
+_LOOKED_THROUGH = ".looked-through"  # a file that was changed when entries were last let go
+_DAY = 86400.0
+_MUCH = 64  # a part of the limit
+_BLOCK = 4096  # bytes that a file takes at least
 _MAX_SHARE = 0.25  # of the limit that one entry may take
 
 
@@ -78,7 +82,7 @@ class ObjectStore:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        self._bytes: int | None = None  # in the folder, as far as this process knows
+        self._written = 0  # bytes, since the folder was last looked through
 
     def read(self, key: EntryKey) -> bytes | None:
         """Return what is there for `key`, None if that is nothing, or not what was written."""
@@ -117,13 +121,13 @@ class ObjectStore:
             return
         for path in paths:
             state = _state(path)
-            if state is not None and stat.S_ISREG(state.st_mode):
+            is_file = state is not None and stat.S_ISREG(state.st_mode)
+            if state is not None and is_file and path.name != _LOOKED_THROUGH:
                 yield path, state
 
     def clear(self) -> tuple[int, int]:
         """Remove all entries; return how many these were, and their bytes."""
         gone = [state.st_size for path, state in self.entries() if _remove(path)]
-        self._bytes = None
         return len(gone), sum(gone)
 
     def _contents(self, path: Path) -> bytes | None:
@@ -151,24 +155,34 @@ class ObjectStore:
         return stat.S_ISDIR(state.st_mode) and _is_private(state)
 
     def _keep_to_limit(self, added: int) -> None:
-        """Note that there are `added` bytes more; let entries go if that is too many."""
-        if self._bytes is None:
-            self._bytes = sum(state.st_size for _, state in self.entries())
-        else:
-            self._bytes += added
-        if self._bytes <= self.limit:
+        """Let entries go if they are too many.
+
+        Looking through the folder takes a second if it is full. It is done once a day, and by a
+        process that has written much.
+        """
+        self._written += _on_disk(added)
+        mark = self.folder / _LOOKED_THROUGH
+        state = _state(mark)
+        is_due = state is None or time.time() - state.st_mtime > _DAY
+        if not is_due and self._written <= self.limit // _MUCH:
             return
+        self._written = 0
+        with suppress(OSError):
+            mark.touch(mode=0o600)
         by_age = sorted(self.entries(), key=lambda entry: entry[1].st_mtime)
-        left = sum(state.st_size for _, state in by_age)
-        now = time.time()
+        left = sum(_on_disk(state.st_size) for _, state in by_age)
+        most = self.limit * _KEPT if left > self.limit else self.limit
         for path, state in by_age:
             if path.name.startswith(_UNFINISHED):
-                goes = now - state.st_mtime > _ABANDONED
+                goes = time.time() - state.st_mtime > _ABANDONED
             else:
-                goes = left > self.limit * _KEPT
+                goes = left > most
             if goes and _remove(path):
-                left -= state.st_size
-        self._bytes = left
+                left -= _on_disk(state.st_size)
+
+
+def _on_disk(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
 
 
 def _is_private(state: os.stat_result) -> bool:

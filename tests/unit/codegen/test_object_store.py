@@ -115,14 +115,14 @@ def test_every_damage_is_found(store):
 
 
 def test_what_a_killed_writer_left_is_no_entry_and_goes_in_time(tmp_path):
-    store = ObjectStore(tmp_path / "objects", 40_000)
+    store = ObjectStore(tmp_path / "objects", 40 * 4096)
     store.write(KEY, b"code")
     left = [store.folder / f"{object_store._UNFINISHED}{name}" for name in ("old", "new")]
     for path in left:
         path.write_bytes(file_of(store).read_bytes()[:-1])
     os.utime(left[0], (0, 0))
     for number in range(60):
-        store.write(EntryKey("object", "a machine", f"{number}"), bytes(1000))
+        store.write(EntryKey("object", "a machine", f"{number}"), bytes(3000))
     assert not left[0].exists()
     assert left[1].exists()  # somebody may be writing it
 
@@ -150,18 +150,42 @@ while True:
 
 
 def test_what_was_not_used_for_longest_goes(tmp_path):
-    store = ObjectStore(tmp_path / "objects", 30_000)
+    store = ObjectStore(tmp_path / "objects", 30 * 4096)
     keys = [EntryKey("object", "a machine", f"{number}") for number in range(40)]
     for age, key in enumerate(keys[:20]):
-        store.write(key, bytes(1000))
+        store.write(key, bytes(3000))
         os.utime(file_of(store, key), (1_000_000 + age,) * 2)
     assert store.read(keys[0]) is not None  # which counts as a use
     for key in keys[20:]:
-        store.write(key, bytes(1000))
+        store.write(key, bytes(3000))
     assert store.read(keys[0]) is not None
     assert store.read(keys[1]) is None
     assert store.read(keys[-1]) is not None
-    assert sum(state.st_size for _, state in store.entries()) <= 30_000
+    assert len(list(store.entries())) <= 30
+
+
+def test_a_full_folder_is_looked_through_once_a_day(tmp_path, monkeypatch):
+    store = ObjectStore(tmp_path / "objects", 1 << 20)
+    looked: list[int] = []
+    entries = ObjectStore.entries
+
+    def noted(self: ObjectStore) -> object:
+        looked.append(1)
+        return entries(self)
+
+    monkeypatch.setattr(ObjectStore, "entries", noted)
+    for _ in range(3):
+        again = ObjectStore(store.folder, store.limit)
+        again.write(KEY, b"code")
+        again.write(OTHER, b"code")
+    assert len(looked) == 1
+    mark = store.folder / object_store._LOOKED_THROUGH
+    os.utime(mark, (0, 0))
+    again.write(KEY, b"code")
+    assert len(looked) == 2
+    again.write(KEY, bytes(20_000))  # much, of the limit
+    assert len(looked) == 3
+    assert mark not in [path for path, _ in entries(store)]
 
 
 def test_an_entry_as_large_as_most_of_the_limit_is_not_kept(tmp_path):

@@ -30,7 +30,9 @@ X = np.linspace(0.1, 1, 24, dtype=np.float32).reshape(3, 8)
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    """Make a cache of this test alone."""
+    """Make a cache of this test alone, when what all steps of a process share is made already."""
+    for target in ("native", "x86-64-v2"):
+        layers(sg.tanh, target=target)
     monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
     with override(cache=True, cache_dir=str(tmp_path)):
         found = object_store()
