@@ -51,7 +51,7 @@ STAGES = {
     "emit": ("symgrad.codegen.llvm.module.emit_module",),
     "LLVM": ("symgrad.codegen.native.jit.optimize",),
     "object": ("symgrad.codegen.native.jit.emit_object",),
-    "link": ("symgrad.codegen.native.jit.load_object",),
+    "link": ("symgrad.codegen.native.jit.load_objects",),
 }
 REST = "rest"
 QUICK = (LAYERS, LAYERS_EDITED, BATCHES)

@@ -63,7 +63,7 @@ def compile(
 
     `target` is "native" or an x86-64 level; `opt_level` is that of LLVM's code generator, 0 to 3,
     and 0 leaves out its middle end; `fast_math` allows rewrites that hold for real numbers only;
-    `cache` shares the machine code of equal programs.
+    `cache` shares the machine code of equal programs, in files also with other processes.
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
     target that is not known, a number of threads that is none, or an option this version does not
     have.

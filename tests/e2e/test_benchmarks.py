@@ -235,3 +235,12 @@ def test_profiles_are_compared_with_the_steps_they_are_of(long_reports):
     rows = long_reports["profiles"]["rows"]
     assert [row["step"] for row in rows] == ["network", "products", "recurrent", "iterated"]
     assert all(row["us a step"] > 0 and row["us of kernels"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_the_first_step_is_timed_stage_by_stage_cold_and_warm(long_reports):
+    rows = {(row["case"], row["cache"]): row for row in long_reports["first step"]["rows"]}
+    cold, warm = rows["layers", "cold"], rows["layers", "warm"]
+    assert cold["object"] > 0
+    assert warm["object"] == warm["LLVM"] == 0
+    assert rows["layers, one edited", "edited"]["object"] > 0
