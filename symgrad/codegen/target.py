@@ -118,6 +118,26 @@ class Target:
         """Whether the lesser of two floats, `a < b ? a : b`, is one instruction, as of ints."""
         return self.architecture == "x86_64"
 
+    @property
+    def is_linux(self) -> bool:
+        """Whether the C library is one of Linux, with its numbers; else that of macOS."""
+        return "linux" in self.triple
+
+    @property
+    def monotonic_clock(self) -> int:
+        """The number of `CLOCK_MONOTONIC` in the C library."""
+        return 1 if self.is_linux else 6
+
+    @property
+    def set_signal_mask(self) -> int:
+        """The number of `SIG_SETMASK` in the C library."""
+        return 2 if self.is_linux else 3
+
+    @property
+    def destructors(self) -> str:
+        """The section of an object whose functions are called when its code is unloaded."""
+        return ".fini_array" if self.is_linux else "__DATA,__mod_term_func,mod_term_funcs"
+
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of `itemsize` bytes one vector register holds."""
         return max(1, self.vector_bytes // itemsize)

@@ -12,7 +12,7 @@ from importlib import metadata
 
 from tabulate import tabulate
 
-from symgrad.codegen.native.openmp import openmp
+from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.target import TARGET_NAMES, llvm_version, target_named
 from symgrad.commands.loading import Loaded
 from symgrad.config import settings
@@ -42,11 +42,10 @@ def info_text() -> str:
         ("Python", f"{platform.python_version()} on {platform.platform()}"),
         ("LLVM", llvm_version()),
         *((name, _version(name)) for name in _LIBRARIES),
-        ("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}"),
+        ("cores", f"{usable_cores()} of {os.cpu_count()}"),
         ("native target", f"{target.cpu}, {target.triple}"),
         ("vectors", f"{target.vector_registers} registers of {target.vector_bytes} bytes"),
         ("other targets", ", ".join(name for name in TARGET_NAMES if name != "native")),
-        ("OpenMP", openmp().name or "no runtime was found: steps run on one thread"),
         ("linker", shutil.which("cc") or "no cc is on the path"),
         *((f"setting {name}", str(value)) for name, value in asdict(settings()).items()),
     ]

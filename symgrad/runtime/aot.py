@@ -29,6 +29,7 @@ from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import Target, bind_functions, target_named
+from symgrad.codegen.team.fork import TEAM_FUNCTIONS, emit_team
 from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest
@@ -181,11 +182,15 @@ def _object(
     """Return the object file of the interface and all implementations.
 
     Each implementation is optimized by itself, as a compiled step is, so that it computes the
-    same bits; only the machine code of all is made at once.
+    same bits; only the machine code of all is made at once. Threads are those of one team, which
+    the oldest of the machines can run.
     """
     base = target_named(_BASES[targets[0].architecture])
     context = llvm.create_context()
     joined = optimize(str(emit_interface(interface, base.triple, manifest)), base, 2, context)
+    if interface.is_threaded:
+        team = emit_team("team", base, interface.threads, is_exported=True)
+        joined.link_in(optimize(str(team), base, 2, context))
     opt_levels = [step.options.opt_level for step in steps]
     for planned, of_step, opt_level in zip(interface.steps, programs, opt_levels, strict=True):
         rows = zip(planned.implementations, of_step, targets, strict=True)
@@ -197,6 +202,8 @@ def _object(
             part.get_function(STEP).name = implementation.symbol
             joined.link_in(part)
             joined.get_function(implementation.symbol).linkage = "internal"
+    for name in TEAM_FUNCTIONS if interface.is_threaded else ():
+        joined.get_function(name).linkage = "internal"
     return emit_object(joined, base, max(opt_levels))
 
 
@@ -212,7 +219,7 @@ def _link(made: Path, architecture: str, *, is_threaded: bool) -> None:
     library = made.with_suffix(".so")
     command = [compiler, "-shared", "-Wl,-z,defs", "-o", str(library), f"{made}.o", "-lm"]
     if is_threaded:
-        command.append("-fopenmp")
+        command.append("-lpthread")  # a library of its own where the C library is old
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _refuse(f"{compiler} failed: {done.stderr.strip()}")

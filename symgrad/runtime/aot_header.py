@@ -12,7 +12,7 @@ from symgrad.graph.types import ALIGNMENT
 _PAIRS = re.compile(r"(\*(?=/)|/(?=\*)|\?(?=\?))")
 _TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 
-_THREADED = "\n   Kernels are shared by threads of an OpenMP runtime: link with -fopenmp."
+_THREADED = "\n   Kernels are shared by threads, of one team for all instances: link with -pthread."
 
 _GENERAL = """\
 /* The version of this interface, and what an instance takes; as the constants above. */

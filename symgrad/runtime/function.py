@@ -6,10 +6,11 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions, prepare
@@ -43,7 +44,7 @@ def compile(
     updates: Iterable[UpdateLike] = (),
     *,
     name: str | None = None,
-    threads: int | None = None,
+    threads: int | Literal["auto"] | None = None,
     target: str = "native",
     opt_level: int = 3,
     fast_math: bool = False,
@@ -57,9 +58,10 @@ def compile(
     `outputs` is any nest of tensors; arrays come back in the same nest. `updates` are `Update`s or
     (variable, new value) pairs, all applied at once when the step has been computed.
 
-    `threads` is how many threads share the work of a kernel that is worth it, None for one. Results
-    have the same bits whatever it is. The threads are those of the OpenMP runtime that is found; if
-    there is none, one thread does all.
+    `threads` is how many threads share the work of a kernel that is worth it, None for one, "auto"
+    for as many as this process may use cores: of its affinity, and of the quota of a container.
+    Results have the same bits whatever it is. No more threads run than there are such cores, and
+    where other programs keep a core busy, one thread does what more would do no faster.
 
     `target` is "native" or an x86-64 level; `opt_level` is that of LLVM's code generator, 0 to 3,
     and 0 leaves out its middle end; `fast_math` allows rewrites that hold for real numbers only;
@@ -98,8 +100,10 @@ def _refuse_options(**options: object) -> None:
             )  # fmt: skip
 
 
-def _thread_count(threads: int | None) -> int:
+def _thread_count(threads: int | Literal["auto"] | None) -> int:
     """Return how many threads a step runs on; None is one."""
+    if threads == "auto":
+        return usable_cores()
     is_count = isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1
     if threads is None or is_count:
         return threads or 1

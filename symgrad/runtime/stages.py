@@ -32,7 +32,7 @@ _NAMED = 6  # ops, and lines, that the comment of a kernel names
 _FUNCTION = re.compile(r'^define .*?@"?([\w.$-]+)"?\(')
 _CALL = re.compile(r"^ +launch @([\w.]+)\(")
 _SYMBOL = re.compile(r'@"?([\w.$-]+)')  # in LLVM IR
-# In assembly: what is called, and what is handed to the runtime of threads by its address.
+# In assembly: what is called, and what is handed to the team of threads by its address.
 _CALLEE = re.compile(r"\t(?:callq?\t|jmp\t|bl?\t|leaq\t|adrp\t\w+, )([\w.$-]+)")
 _SIZE = re.compile(r"^\t\.size\t([\w.$-]+),")  # the end of a function in assembly
 

@@ -159,11 +159,14 @@ def test_a_loop_is_measured_beside_c_both_ways(reports):
 @pytest.mark.slow
 def test_threads_are_measured_beside_one(long_reports):
     rows = {row["work"]: row for row in long_reports["threads"]["rows"]}
-    assert len(rows) == 3
+    assert len(rows) == 5
     assert all(row["us, 1"] > 0 and row["us, 2"] > 0 for row in rows.values())
-    assert [
-        bar["claim"].endswith("f32 product 128") for bar in long_reports["threads"]["bars"]
-    ] == [True]
+    claims = [bar["claim"] for bar in long_reports["threads"]["bars"]]
+    assert claims[0].endswith("f32 product 128")
+    assert [claim.partition(", training step, ")[2] for claim in claims[1:]] == [
+        "a program anywhere",
+        "a program on a core",
+    ]
 
 
 @pytest.mark.slow

@@ -125,8 +125,8 @@ class Interface:
     """The whole interface of a library called `name`.
 
     `levels` are the x86-64 levels its implementations need, ascending; (0,) where none is checked.
-    `tapes` are the offsets of all tapes; `size` is that of an instance. `is_threaded` says that a
-    kernel is shared by threads, for which an OpenMP runtime is needed.
+    `tapes` are the offsets of all tapes; `size` is that of an instance. `threads` is how many
+    threads share a kernel at the most.
     """
 
     name: str
@@ -134,8 +134,13 @@ class Interface:
     variables: tuple[Stored, ...]
     tapes: tuple[int, ...]
     size: int
-    is_threaded: bool
+    threads: int
     steps: tuple[StepInterface, ...]
+
+    @property
+    def is_threaded(self) -> bool:
+        """Whether threads share a kernel: then the library has a team of them."""
+        return self.threads > 1
 
     @property
     def state_bytes(self) -> int:
@@ -181,7 +186,7 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
         variables.append(Stored(unique, state, arena))
         arena = _aligned(arena + state.type.nbytes)
     size = _aligned(arena + max(p.arena_bytes for p in programs))
-    is_threaded = any(kernel_parts(kernel) > 1 for p in programs for kernel in p.kernels)
+    threads = max((kernel_parts(kernel) for p in programs for kernel in p.kernels), default=1)
     offsets = {stored.state: stored.offset for stored in variables}
     planned, first_tape, status_base = [], HEAD_BYTES, 0
     for step, count in zip(steps, tape_counts, strict=True):
@@ -190,9 +195,7 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
         first_tape += TAPE_BYTES * count
         status_base += max(step.messages, default=0)
     tapes = tuple(range(HEAD_BYTES, first_tape, TAPE_BYTES))
-    return Interface(
-        name, tuple(levels), tuple(variables), tapes, size, is_threaded, tuple(planned)
-    )
+    return Interface(name, tuple(levels), tuple(variables), tapes, size, threads, tuple(planned))
 
 
 def _table(

@@ -29,14 +29,20 @@ def whole_region(plan: ContractPlan) -> TileRegion:
 
 
 def part_region(
-    builder: ir.IRBuilder, plan: ContractPlan, axis: Axis, size: int, number: ir.Value
+    builder: ir.IRBuilder,
+    plan: ContractPlan,
+    axis: Axis,
+    size: int,
+    numbers: tuple[ir.Value, ir.Value],
 ) -> TileRegion:
-    """Return part `number` of the result, cut along `axis` into parts of `size` tiles."""
+    """Return some parts of the result, which is cut along `axis` into parts of `size` tiles.
+
+    `numbers` are the first of them, and the one behind the last.
+    """
     whole = whole_region(plan)
     is_across = axis == plan.vector_axis
     most = plan.panels if is_across else plan.row_tiles
-    start = builder.mul(number, index(size))
-    stop = builder.add(start, index(size))
+    start, stop = (builder.mul(number, index(size)) for number in numbers)
     is_inside = builder.icmp_signed("<", stop, index(most))
     part = start, builder.select(is_inside, stop, index(most))
     return TileRegion(whole.tiles, part) if is_across else TileRegion(part, whole.panels)

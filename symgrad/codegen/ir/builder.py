@@ -253,6 +253,14 @@ class IRBuilder:
         text = f"atomicrmw {operation} {pointer}, {value} {ordering}"
         return self._append(value.type, text)
 
+    def compare_exchange(
+        self, pointer: LLVMValue, expected: LLVMValue, value: LLVMValue
+    ) -> LLVMValue:
+        """Store `value` where `expected` is, as one; return whether it was there."""
+        text = f"cmpxchg {pointer}, {expected}, {value} acq_rel acquire"
+        pair = self._append(LiteralStructType([value.type, _BOOL]), text)
+        return self.extract_value(pair, 1)
+
     def gep(
         self,
         pointer: LLVMValue,

@@ -66,7 +66,15 @@ class Module:
 class GlobalVariable(LLVMValue):
     """The address of a variable of the module, or of one elsewhere if nothing initializes it."""
 
-    __slots__ = ("align", "global_constant", "initializer", "linkage", "name", "value_type")
+    __slots__ = (
+        "align",
+        "global_constant",
+        "initializer",
+        "linkage",
+        "name",
+        "section",
+        "value_type",
+    )
 
     def __init__(self, module: Module, kind: Type, name: str) -> None:
         super().__init__(PointerType(), symbol(name))
@@ -76,6 +84,7 @@ class GlobalVariable(LLVMValue):
         self.global_constant = False
         self.initializer: Constant | None = None
         self.align: int | None = None
+        self.section = ""
         module.add(self)
 
     def lines(self) -> Iterator[str]:
@@ -83,7 +92,8 @@ class GlobalVariable(LLVMValue):
         what = "constant" if self.global_constant else "global"
         value = self.value_type.text if self.initializer is None else str(self.initializer)
         align = "" if self.align is None else f", align {self.align}"
-        yield _words(self.ref, "=", linkage, what, f"{value}{align}")
+        section = f', section "{self.section}"' if self.section else ""
+        yield _words(self.ref, "=", linkage, what, f"{value}{section}{align}")
 
 
 class _Argument(LLVMValue):

@@ -153,17 +153,17 @@ def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
 
 
 def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
-    """Outlining: a parallel statement becomes a function of one part, and a fork that runs it.
+    """Outlining: a parallel statement becomes a function of some parts, and a fork that runs it.
 
     That function takes the buffers, the indices and the values bound around that it uses, and
-    the number of the part.
+    the numbers of the first part and of the one behind the last.
     """
     builder = scope.builder
     indices = {name: scope.indices[name] for name in free_indices(statement)}
     values = {name: scope.values[name][0] for name in free_values(statement)}
     can_fail = has_check((statement,))
     arguments = [*scope.buffers.values(), *indices.values(), *values.values()]
-    kinds = [*(a.type for a in arguments), _I64, *([_PTR] if can_fail else [])]
+    kinds = [*(a.type for a in arguments), _I64, _I64, *([_PTR] if can_fail else [])]
     result = _I32 if can_fail else ir.VoidType()
     module = scope.function.module
     name = module.get_unique_name(f"{scope.function.name}.part")
@@ -189,12 +189,12 @@ def _part_scope(
         indices={name: next(given) for name in indices},
         values={name: (next(given), 1) for name in values},
         vector=SCALAR,
-        part=next(given),
+        part=(next(given), next(given)),
     )
 
 
 def _emit_part(scope: KernelScope, statement: Parallel) -> None:
-    """Fill the function of a part."""
+    """Fill the function of some parts."""
     match statement:
         case Product():
             _emit_product(scope, statement)
@@ -209,11 +209,12 @@ def _emit_part(scope: KernelScope, statement: Parallel) -> None:
 
 
 def _emit_iterations(scope: KernelScope, loop: For) -> None:
-    """Emit the iterations of a part of a parallel loop."""
+    """Emit the iterations of some parts of a parallel loop."""
     builder = scope.builder
     assert loop.parallel is not None, f"{loop.var} is not parallel"
-    start = builder.mul(scope.part, _I64(loop.parallel))
-    stop = _least(builder, builder.add(start, _I64(loop.parallel)), loop.extent)
+    assert scope.part is not None, f"{loop.var} is in no part"
+    start, end = (builder.mul(number, _I64(loop.parallel)) for number in scope.part)
+    stop = _least(builder, end, loop.extent)
     for width in loop.widths:
         whole = builder.sub(stop, start)
         if width > 1:

@@ -6,8 +6,8 @@ That is the calling convention: `inputs` and `outputs` are tables of pointers to
 is a table too (`addresses.py`), and the result is 0, or the status of what failed. A routine is a
 function of its own, which takes its inputs and outputs as parameters, and `state`. The function
 calls functions of its own module and nothing else, except that a tape grows through the C library,
-that parallel kernels fork through an OpenMP runtime, and that a poll asks the function whose
-address it finds in memory, if any. Here it is decided which functions there are;
+that parallel kernels fork through a team of threads (`codegen/team/`), and that a poll asks the
+function whose address it finds in memory, if any. Here it is decided which functions there are;
 `instructions.py` fills them.
 """
 

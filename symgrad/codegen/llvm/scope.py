@@ -58,8 +58,9 @@ class KernelScope:
 
     `buffers` are the addresses of parameters. `indices` are the loop variables and checked indices,
     as int64, and `values` what is bound, with its width: 1, or that of the loop. Statements of a
-    body add to both, in the scope that is the body's own. `part` is the number of the part of a
-    parallel statement, and `numbers` says what the loop variables are of a kernel written out.
+    body add to both, in the scope that is the body's own. `part` says which parts of a parallel
+    statement are run: the first, and the one behind the last. `numbers` says what the loop
+    variables are of a kernel written out.
     """
 
     builder: ir.IRBuilder
@@ -71,7 +72,7 @@ class KernelScope:
     values: dict[str, tuple[ir.Value, int]]
     numbers: Mapping[str, int]
     vector: Vector = SCALAR
-    part: ir.Value | None = None
+    part: tuple[ir.Value, ir.Value] | None = None
     written_out: WrittenOut | None = None
 
     @property

@@ -18,7 +18,8 @@ def scratch_of_part(scope: KernelScope, name: str | None, size: int) -> ir.Value
     scratch = scope.buffers[name]
     if scope.part is None:
         return scratch
-    offset = scope.builder.mul(scope.part, _I64(size))
+    # What runs several parts runs them one after the other.
+    offset = scope.builder.mul(scope.part[0], _I64(size))
     return scope.builder.gep(scratch, [offset], source_etype=ir.IntType(8))
 
 
@@ -29,8 +30,7 @@ def emit_sort_rows(scope: KernelScope, sort: SortRows) -> None:
     assert scratch is not None, "a sort has scratch memory"
     rows: tuple[ir.Value, ir.Value] = _I64(0), _I64(sort.rows)
     if scope.part is not None and sort.parallel is not None:
-        start = builder.mul(scope.part, _I64(sort.parallel))
-        end = builder.add(start, _I64(sort.parallel))
+        start, end = (builder.mul(number, _I64(sort.parallel)) for number in scope.part)
         is_inside = builder.icmp_signed("<", end, _I64(sort.rows))
         rows = start, builder.select(is_inside, end, _I64(sort.rows))
     source = emit_pointer(scope, sort.source.buffer, sort.source.index)

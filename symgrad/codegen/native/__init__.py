@@ -1,1 +1,1 @@
-"""Machine code in this process: LLVM's optimizer and linker, the OpenMP runtime, a cache."""
+"""Machine code in this process: LLVM's optimizer and linker, the team of threads, a cache."""

@@ -10,7 +10,7 @@ from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import LoadedCode, load_objects
 from symgrad.codegen.native.object_store import ObjectStore, digest_of, object_store
 from symgrad.codegen.native.objects import ObjectsOfKernels, compile_object
-from symgrad.codegen.native.openmp import runtime_symbols
+from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.target import Target
 
 
@@ -87,4 +87,4 @@ def _compiled(module: LinkableModule, name: CodeName, store: ObjectStore | None)
 
 
 def _load(images: list[bytes], name: CodeName) -> LoadedCode:
-    return load_objects(images, {STEP: name.entry}, runtime_symbols(images))
+    return load_objects(images, {STEP: name.entry}, team_symbols(images))

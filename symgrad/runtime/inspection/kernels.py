@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
-from symgrad.codegen.native.openmp import openmp
+from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
@@ -27,8 +27,8 @@ class KernelRecord:
     computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
     `boundary` says why its results are in memory, and not part of the kernels that read them,
     `reasons` why its loops are scheduled as they are.
-    `parts` is into how many parts its work is cut for threads, and `threads` how many take them:
-    one where no OpenMP runtime was found.
+    `parts` is into how many parts its work is cut for threads, and `threads` how many take them at
+    the most: no more than this process has cores.
     """
 
     name: str
@@ -67,10 +67,7 @@ class Kernels(tuple[KernelRecord, ...]):
              "; ".join(r.reasons[:_NAMED]))
             for r in self
         ]  # fmt: skip
-        text = table(head, rows)
-        if all(r.threads == r.parts for r in self):
-            return text
-        return f"{text}\n\nNo OpenMP runtime was found: one thread takes all parts of a kernel."
+        return table(head, rows)
 
 
 def threads_text(record: KernelRecord) -> str:
@@ -82,8 +79,8 @@ def describe_kernels(executable: Executable) -> Kernels:
     """Return a record for each call of the program."""
     sources, target = executable.sources, executable.options.target
     boundaries = {g: reasons for p in sources.partitions for g, reasons in p.boundaries()}
-    launches = executable.program.launches
-    return Kernels(_record(call, sources, boundaries, target) for call in launches)
+    launches, cores = executable.program.launches, usable_cores()
+    return Kernels(_record(call, sources, boundaries, target, cores) for call in launches)
 
 
 def _record(
@@ -91,6 +88,7 @@ def _record(
     sources: SourceMap,
     boundaries: Mapping[FusionGroup, tuple[str, ...]],
     target: Target,
+    cores: int,
 ) -> KernelRecord:
     nodes, group = sources.nodes_of(call), sources.groups.get(call)
     parts = kernel_parts(call.kernel)
@@ -105,5 +103,5 @@ def _record(
         () if group is None else boundaries[group],
         schedule_reasons(call.kernel, target),
         parts,
-        parts if parts == 1 or openmp().name is not None else 1,
+        min(parts, cores),
     )

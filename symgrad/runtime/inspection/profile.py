@@ -12,7 +12,7 @@ from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import load_object
 from symgrad.codegen.native.objects import object_of
-from symgrad.codegen.native.openmp import runtime_symbols
+from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.program.language import Launch, launches_of
 from symgrad.codegen.program.registers import timed_as_one
 from symgrad.graph.types import Array, aligned_empty, read_states, write_states
@@ -140,7 +140,7 @@ def _timed_run(
     program, target = executable.program, options.target
     text = str(emit_module(program, target, timed=True, whole_loops=whole_loops))
     image = object_of(text, options.target, options.opt_level)
-    code = load_object(image, [STEP], runtime_symbols([image]))
+    code = load_object(image, [STEP], team_symbols([image]))
     step = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
     outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
     spent = np.zeros((len(executable.program.launches), 2))  # seconds and runs

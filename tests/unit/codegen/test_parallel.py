@@ -11,12 +11,12 @@ import symgrad as sg
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
-from symgrad.codegen.llvm.parallel import OPENMP
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.schedule import parallelize as share_work
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
+from symgrad.codegen.team.fork import FORK
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
@@ -40,22 +40,20 @@ def functions(ir: str) -> dict[str, str]:
 # ------------------------------------------------------------------------------- what is emitted
 
 
-def test_a_part_is_a_function_that_a_team_calls_for_its_numbers():
+def test_a_part_is_a_function_that_a_team_is_given_with_what_its_parts_share():
     ir = plain_ir(sg.tanh(LONG), threads=2)
     found = functions(ir)
-    assert {"k0", "k0.part", "k0.part.team"} <= found.keys()
-    assert re.search(r'call void @"GOMP_parallel"\(.*k0.part.team.*, i32 2, i32 0\)', ir)
-    team = found["k0.part.team"]
-    assert 'call i32 @"omp_get_thread_num"()' in team
-    assert 'call i32 @"omp_get_num_threads"()' in team
-    assert 'call void @"k0.part"(' in team
-    assert re.match(r"\(ptr noalias [^,]+, ptr noalias [^,]+, i64 [^,]+\)", found["k0.part"])
+    assert {"k0", "k0.part", "k0.part.run"} <= found.keys()
+    assert re.search(r'call void @"team.fork"\(.*k0.part.run.*, i64 2, i64 2\)', ir)
+    assert 'call void @"k0.part"(' in found["k0.part.run"]
+    takes = r"\(ptr noalias [^,]+, ptr noalias [^,]+, i64 [^,]+, i64 [^,]+\)"
+    assert re.match(takes, found["k0.part"])
 
 
-def test_what_one_thread_does_takes_nothing_of_a_runtime():
-    ir = plain_ir(sg.tanh(LONG), threads=1)
-    assert not any(symbol in ir for symbol in OPENMP)
-    assert not any(symbol in plain_ir(LONG[:100] + 1, threads=4) for symbol in OPENMP)
+def test_what_one_thread_does_forks_nowhere():
+    assert FORK in plain_ir(LONG + 1, threads=4)
+    assert FORK not in plain_ir(sg.tanh(LONG), threads=1)
+    assert FORK not in plain_ir(LONG[:100] + 1, threads=4)
 
 
 def test_what_parts_share_lies_on_the_stack_once_a_call():
