@@ -125,8 +125,8 @@ def test_code_that_does_not_fork_asks_for_no_team(monkeypatch):
     def refuse() -> Team:
         raise AssertionError("a team was asked for")
 
-    monkeypatch.setattr(team, "process_team", refuse)
     one, two = (object_of(step_of(n).executable.llvm, target_named("native"), 1) for n in (1, 2))
+    monkeypatch.setattr(team, "process_team", refuse)
     assert team_symbols([one]) == {}
     with pytest.raises(AssertionError, match="a team was asked for"):
         team_symbols([one, two])
