@@ -53,7 +53,7 @@ def emit_team(name: str, target: Target, slots: int, *, is_exported: bool) -> ir
     emit_wake(module)
     emit_sharing(module)
     emit_profit(module)
-    emit_worker(module)
+    emit_worker(module, target)
     emit_threads(module, target, is_exported=is_exported)
     _emit_gather(module)
     _emit_fork(module)

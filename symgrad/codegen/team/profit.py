@@ -1,13 +1,14 @@
 """Back-off: which workers of a team are to help, by what they have saved and what they have cost.
 
 Who forks measures how long its own parts took. A worker that ran parts saved as long; one that was
-still at a part when all others were done cost the wait. While no other program wants its core a
-worker saves much and costs little. Where one does, it is taken off its core in the middle of a part
-now and then, which costs milliseconds: its credit is soon used up. Then it is benched: it is given
-nothing for a time that is many times that of the wait, and is longer each time this comes to pass.
-Afterwards it has to find out first, by itself, whether it has a core: it is awake for some
+still at a part when all others were done cost the wait, but for as long as it was on a core itself:
+its part may just take longer, as where it is the first to touch memory. While no other program wants
+its core a worker saves much and costs little. Where one does, it is taken off its core in the middle
+of a part now and then, which costs milliseconds: its credit is soon used up. Then it is benched: it
+is given nothing for a time that is many times that of the wait, and is longer each time this comes
+to pass. Afterwards it has to find out first, by itself, whether it has a core: it is awake for some
 milliseconds, and looks whether it was kept from running meanwhile. A worker that is called to the
-core of the caller is crowded, too.
+core of the caller, and finds no other, is crowded, too.
 
     ready --(credit used up)--> benched --(time is over)--> probing --> ready
                                    ^                            |
@@ -17,7 +18,7 @@ core of the caller is crowded, too.
 from __future__ import annotations
 
 from symgrad.codegen import ir
-from symgrad.codegen.team.clock import emit_pause, time_now
+from symgrad.codegen.team.clock import cpu_time, emit_pause, time_now
 from symgrad.codegen.team.sharing import WAKE
 from symgrad.codegen.team.state import (
     ACTIVE,
@@ -33,6 +34,7 @@ from symgrad.codegen.team.state import (
     MILLISECOND,
     PROBING,
     PTR,
+    RAN,
     READY,
     SEEN,
     SINCE,
@@ -49,7 +51,8 @@ _MOST_CREDIT = 10 * MILLISECOND
 _PER_LOSS = 16  # how many times the wait that used up its credit a worker is benched
 _BENCHED, _LEVELS = 50 * MILLISECOND, 6  # at the least, and how often that may double
 _LONG = 8  # times as long as it was benched: who was ready for that starts anew
-_PROBED, _GAP = 10 * MILLISECOND, MILLISECOND
+# A probe takes so long, and fails after so many gaps in it, of which one may be the system's.
+_PROBED, _GAP, _MOST_GAPS = 10 * MILLISECOND, MILLISECOND, 2 * MILLISECOND
 
 
 def emit_profit(module: ir.Module) -> None:
@@ -102,14 +105,17 @@ def _emit_probe(module: ir.Module) -> None:
     """Emit what a worker does to find out whether it has a core."""
     builder, (slot,) = define(module, PROBE, [PTR])
     woken = builder.get(slot, UNTIL)
-    begun, last = time_now(builder), builder.local(woken)
+    begun, last, gaps = time_now(builder), builder.local(woken), builder.local(I64(0))
     crowded = builder.append_basic_block("crowded")
     with builder.forever() as behind:
         emit_pause(builder)
         now = time_now(builder)
         gap = builder.sub(now, builder.load(last, typ=I64))
         builder.store(now, last)
-        builder.go_if(builder.icmp_signed(">", gap, I64(_GAP)), crowded)
+        counted = builder.select(builder.icmp_signed(">", gap, I64(_GAP)), gap, I64(0))
+        total = builder.add(builder.load(gaps, typ=I64), counted)
+        builder.store(total, gaps)
+        builder.go_if(builder.icmp_signed(">", total, I64(_MOST_GAPS)), crowded)
         is_over = builder.icmp_signed(">", builder.sub(now, begun), I64(_PROBED))
         closed = builder.icmp_signed("!=", builder.read(builder.team, CLOSED), I64(0))
         builder.go_if(builder.or_(is_over, closed), behind)
@@ -146,7 +152,14 @@ def _emit_settle(module: ir.Module) -> None:
         helped = _newly_done(builder, slot)
         is_late = builder.icmp_signed("!=", builder.get(slot, LATE), I64(0))
         builder.put(slot, LATE, 0)
-        loss = builder.select(is_late, wait, I64(0))
+        lost = builder.local(builder.select(is_late, wait, I64(0)))
+        ran = builder.get(slot, RAN)
+        with builder.if_then(builder.icmp_signed("!=", ran, I64(0)), likely=False):
+            # Who was on a core had a part that takes longer, and no other program to wait for.
+            since = builder.sub(cpu_time(builder, slot), ran)
+            builder.store(builder.most(builder.sub(wait, since), I64(0)), lost)
+            builder.put(slot, RAN, 0)
+        loss = builder.load(lost, typ=I64)
         is_active = builder.icmp_signed("!=", builder.get(slot, ACTIVE), I64(0))
         # Who ran no part has no measure of one.
         with builder.if_then(builder.and_(is_active, ran_some)):

@@ -9,7 +9,7 @@ it what the cache of a core holds, while all of them come in time.
 from __future__ import annotations
 
 from symgrad.codegen import ir
-from symgrad.codegen.team.clock import emit_pause, this_core, time_now
+from symgrad.codegen.team.clock import cpu_time, emit_pause, this_core, time_now
 from symgrad.codegen.team.state import (
     ACTIVE,
     ASLEEP,
@@ -22,6 +22,7 @@ from symgrad.codegen.team.state import (
     MILLISECOND,
     MUTEX,
     PTR,
+    RAN,
     RANGE,
     RUN,
     SEEN,
@@ -31,6 +32,7 @@ from symgrad.codegen.team.state import (
     TOTAL,
     VOID,
     WAITING,
+    TeamBuilder,
     define,
 )
 
@@ -132,13 +134,17 @@ def _emit_sum(module: ir.Module) -> None:
 
 
 def _emit_mark_late(module: ir.Module) -> None:
-    """Emit what marks the workers that are at a part."""
-    builder, _ = define(module, _MARK_LATE)
+    """Emit what marks the workers that are at a part, with how long they have run, or 0."""
+    builder, (is_long,) = define(module, _MARK_LATE, [I64])
     stop = builder.add(builder.read(builder.team, MADE, "monotonic"), I64(1))
     with builder.each_slot(1, stop) as (_, slot):
         done = builder.read(slot, DONE)
         is_late = builder.icmp_signed("!=", builder.read(slot, TAKEN, "monotonic"), done)
         builder.put(slot, LATE, builder.zext(is_late, I64))
+        builder.put(slot, RAN, 0)
+        long = builder.icmp_signed("!=", is_long, I64(0))
+        with builder.if_then(builder.and_(is_late, long)):
+            builder.put(slot, RAN, cpu_time(builder, slot))
     builder.ret_void()
 
 
@@ -168,19 +174,29 @@ def _emit_join(module: ir.Module) -> None:
     done = builder.append_basic_block("done")
     now = builder.local(ended)
     builder.go_if(builder.icmp_signed("==", builder.run(_SUM), total), done)
-    builder.run(_MARK_LATE)
+    builder.run(_MARK_LATE, I64(0))
+    _emit_waiting(builder, total, builder.add(ended, I64(_LEAST_WAIT)), now, done)
+    # A wait worth asking the system whether who is late has a core.
+    builder.run(_MARK_LATE, I64(1))
     first = builder.slot(I64(0))
     own = builder.sub(builder.read(first, DONE), builder.get(first, SEEN))
     each = builder.sdiv(builder.sub(ended, begun), builder.most(own, I64(1)))
     expected = builder.least(builder.add(each, each), I64(_MOST_WAIT))
     limit = builder.add(ended, builder.most(expected, I64(_LEAST_WAIT)))
-    with builder.forever() as behind:
-        emit_pause(builder)
-        builder.store(time_now(builder), now)
-        builder.go_if(builder.icmp_signed("==", builder.run(_SUM), total), done)
-        builder.go_if(builder.icmp_signed(">", builder.load(now, typ=I64), limit), behind)
+    _emit_waiting(builder, total, limit, now, done)
     builder.run(_SLEEP, total)
     builder.store(time_now(builder), now)
     builder.branch(done)
     builder.position_at_end(done)
     builder.ret(builder.load(now, typ=I64))
+
+
+def _emit_waiting(
+    builder: TeamBuilder, total: ir.Value, limit: ir.Value, now: ir.Value, done: ir.Block
+) -> None:
+    """Wait awake until so many parts are done, which goes to `done`, or until a time."""
+    with builder.forever() as behind:
+        emit_pause(builder)
+        builder.store(time_now(builder), now)
+        builder.go_if(builder.icmp_signed("==", builder.run(_SUM), total), done)
+        builder.go_if(builder.icmp_signed(">", builder.load(now, typ=I64), limit), behind)

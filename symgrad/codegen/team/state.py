@@ -61,6 +61,7 @@ ASLEEP, STATE = Field(2 * LINE_BYTES), Field(2 * LINE_BYTES + 8)
 ACTIVE, LATE, SEEN = (Field(2 * LINE_BYTES + 16 + 8 * i) for i in range(3))
 CREDIT, LEVEL, UNTIL, SINCE = (Field(2 * LINE_BYTES + 40 + 8 * i) for i in range(4))
 THREAD = Field(2 * LINE_BYTES + 72)
+RAN = Field(2 * LINE_BYTES + 80)
 # The locks of a slot are where those of the team are, counted from other starts.
 SLOT_MUTEX, SLOT_SIGNAL = Field(3 * LINE_BYTES), Field(3 * LINE_BYTES + _LOCK_BYTES)
 _SLOT_BYTES = 4 * LINE_BYTES

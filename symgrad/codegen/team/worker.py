@@ -7,6 +7,7 @@ runs its parts, then those that nobody has begun of the others.
 from __future__ import annotations
 
 from symgrad.codegen import ir
+from symgrad.codegen.target import Target
 from symgrad.codegen.team.clock import emit_pause, this_core, time_now
 from symgrad.codegen.team.profit import PROBE
 from symgrad.codegen.team.sharing import TAKE_ALL, WAKE
@@ -15,6 +16,7 @@ from symgrad.codegen.team.state import (
     CLOSED,
     CORE,
     CROWDED,
+    I32,
     I64,
     MICROSECOND,
     NULL,
@@ -32,13 +34,16 @@ from symgrad.codegen.team.state import (
 
 WORKER = "team.worker"
 _IS_CALLED, _SLEEP, _WAIT = "team.is_called", "team.sleep", "team.wait"
+_LEAVE = "team.leave_core"
+_MASK_WORDS = 128  # of a set of cores: more than any kernel has
 
 # How long a worker waits awake: long, where that would have met the last work, else shortly.
 _LONG_SPIN, _SHORT_SPIN = 500 * MICROSECOND, 20 * MICROSECOND
 
 
-def emit_worker(module: ir.Module) -> None:
+def emit_worker(module: ir.Module, target: Target) -> None:
     """Emit the function of a thread, which takes its slot, and what wakes it."""
+    _emit_leave(module, target)
     _emit_is_called(module)
     _emit_sleep(module)
     _emit_wait(module)
@@ -55,9 +60,42 @@ def emit_worker(module: ir.Module) -> None:
     builder.ret(NULL)
 
 
+def _emit_leave(module: ir.Module, target: Target) -> None:
+    """Emit what moves a thread away from a core, to another one that it may use.
+
+    Who is woken is often put to the core of who wakes it, and left there for milliseconds, however
+    idle the others are.
+    """
+    builder, (core,) = define(module, _LEAVE, [I64])
+    if not target.is_linux:
+        builder.ret_void()
+        return
+    all_, others = (builder.alloca(ir.ArrayType(I64, _MASK_WORDS)) for _ in range(2))
+    all_.align = others.align = 8
+    size = I64(_MASK_WORDS * 8)
+    find, choose = (builder.of_c(f"sched_{w}affinity", [I32, I64, PTR]) for w in ("get", "set"))
+    for mask in (all_, others):
+        builder.call(builder.of_c("memset", [PTR, I32, I64], PTR), [mask, I32(0), size])
+        failed = builder.call(find, [I32(0), size, mask])
+        with builder.if_then(builder.icmp_signed("<", failed, I32(0)), likely=False):
+            builder.ret_void()
+    word = builder.gep(others, [builder.lshr(core, I64(6))], source_etype=I64)
+    bit = builder.shl(I64(1), builder.and_(core, I64(63)))
+    rest = builder.and_(builder.load(word, typ=I64, align=8), builder.xor(bit, I64(-1)))
+    builder.store(rest, word, align=8)
+    # It fails where there is no other core, and then nothing is to be undone.
+    moved = builder.call(choose, [I32(0), size, others])
+    with builder.if_then(builder.icmp_signed("==", moved, I32(0))):
+        builder.call(choose, [I32(0), size, all_])
+    builder.ret_void()
+
+
 def _take_or_decline(builder: TeamBuilder, slot: ir.Value) -> None:
     """Run parts, but where that keeps from its core the very thread that waits for them."""
     published = builder.read(builder.team, CORE, "monotonic")
+    is_near = builder.icmp_signed("==", this_core(builder), published)
+    with builder.if_then(builder.and_(is_near, builder.icmp_signed(">=", published, I64(0)))):
+        builder.run(_LEAVE, published)
     core = this_core(builder)
     is_same = builder.icmp_signed("==", core, published)
     is_known = builder.icmp_signed(">=", core, I64(0))
