@@ -2,13 +2,13 @@
 
 Who forks measures how long its own parts took. A worker that ran parts saved as long; one that was
 still at a part when all others were done cost the wait, but for as long as it was on a core itself:
-its part may just take longer, as where it is the first to touch memory. While no other program wants
-its core a worker saves much and costs little. Where one does, it is taken off its core in the middle
-of a part now and then, which costs milliseconds: its credit is soon used up. Then it is benched: it
-is given nothing for a time that is many times that of the wait, and is longer each time this comes
-to pass. Afterwards it has to find out first, by itself, whether it has a core: it is awake for some
-milliseconds, and looks whether it was kept from running meanwhile. A worker that is called to the
-core of the caller, and finds no other, is crowded, too.
+its part may just take longer, as where it is the first to touch memory. While no other program
+wants its core a worker saves much and costs little. Where one does, it is taken off its core in the
+middle of a part now and then, which costs milliseconds: its credit is soon used up. Then it is
+benched: it is given nothing for a time that is many times that of the wait, and is longer each time
+this comes to pass. Afterwards it has to find out first, by itself, whether it has a core: it is
+awake for some milliseconds, and looks whether it was kept from running meanwhile. A worker that is
+called to the core of the caller, and finds no other, is crowded, too.
 
     ready --(credit used up)--> benched --(time is over)--> probing --> ready
                                    ^                            |
