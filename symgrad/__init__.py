@@ -9,6 +9,7 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
+from symgrad import linalg as linalg
 from symgrad import nn as nn
 from symgrad import optim as optim
 from symgrad import random as random
@@ -336,7 +337,7 @@ bool = bool_
 
 __all__ = sorted(
     [
-        *("nn", "optim", "random", "special", "testing"),
+        *("linalg", "nn", "optim", "random", "special", "testing"),
         # What makes this module, too, a namespace of the Array API.
         *("__array_api_version__", "__array_namespace_info__"),
         *_publish(globals()),

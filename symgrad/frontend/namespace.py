@@ -7,7 +7,7 @@ functions are those that are declared to be standard where they are defined.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.frontend import creation as creation  # which declares its functions
 from symgrad.frontend.container import mapped_op
@@ -15,6 +15,7 @@ from symgrad.frontend.data_types import can_cast, finfo, iinfo, isdtype, result_
 from symgrad.frontend.inspection import __array_namespace_info__
 from symgrad.frontend.shapes import broadcast_shapes
 from symgrad.graph import dtypes
+from symgrad.graph.late_binding import provided
 from symgrad.graph.ops import declare_all
 from symgrad.graph.public_ops import PUBLIC_OPS
 
@@ -26,9 +27,12 @@ _FUNCTIONS = (can_cast, finfo, iinfo, isdtype, result_type, broadcast_shapes)
 # The types of 16 bits are none of the standard.
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL if not dtype.is_half}
 
-if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # the names are known when all ops are declared
+def __getattr__(name: str) -> Any:
+    """Return an extension of the standard, which lies above: `linalg`."""
+    if name == "linalg":
+        return provided("linalg_extension")()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 declare_all()

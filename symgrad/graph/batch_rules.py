@@ -2,8 +2,8 @@
 
 A rule is the field `batch` of an op's record: how the op takes operands with one more axis in
 front, of which every slice is a case. It is handed the operands, of which some have the axis, and
-the attributes by keyword, and returns the result with the axis. What has no rule is run slice by
-slice. The walk over a graph is in `symgrad/passes/batching/`.
+the attributes by keyword, and returns the result with the axis, or a list of results. What has no
+rule is run slice by slice. The walk over a graph is in `symgrad/passes/batching/`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ def _batch_reduction(operands: Operands, *, axes: tuple[int, ...]) -> Tensor:
 def _batch_scan(operands: Operands, *, axis: int, **attrs: Attr) -> Tensor:
     # All operands have the shape of the result.
     return operands.apply(*operands.lifted(), axis=axis + 1, **attrs)
+
+
+def batch_in_front(operands: Operands, **attrs: Attr) -> list[Tensor]:
+    """Give all operands and results the axis, of an op whose first axes are a batch anyway."""
+    return list(apply_node(operands.node.definition, tuple(operands.lifted()), attrs).outputs)
 
 
 def batch_to_shape(operands: Operands, *, shape: Shape) -> Tensor:

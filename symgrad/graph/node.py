@@ -49,8 +49,8 @@ Reference = Callable[..., Array | tuple[Array, ...]]
 Grad = Callable[..., Grads] | Literal["none"]
 KernelRule = Callable[..., KernelSpec]
 # `batch` takes the `Operands` of `graph/batch_rules.py` and the attributes by keyword; it returns
-# the result with the axis, or a result and whether it has the axis.
-Batch = Callable[..., Union["Tensor", tuple["Tensor", bool]]]
+# the result with the axis, or a result and whether it has the axis, or a list of results with it.
+Batch = Callable[..., Union["Tensor", tuple["Tensor", bool], list["Tensor"]]]
 # `tangent` takes the node, one tangent an operand, None for zeros, and the attributes by keyword;
 # it returns one tangent an output.
 Tangent = Callable[..., Sequence[Union["Tensor", None]]]

@@ -11,6 +11,7 @@ affine maps between the axes of the operands and of the result:
     Reduce     result[i] = combine over j of item(operand[i, j])
     PrefixScan result[i, j] = combine over k <= j of item(operands[i, k])
     Contract   result[o] = sum over the labels not in o of lhs[affine(l)] * rhs[r]
+    ColumnMap  result[:, i] = body(operands[:, i])
     Gather     result[a, j, b] = operand[a, indices...[j], b]
     Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
     Sort       result[a, i, b] = operand[a, order[a, i, b], b], or that order
@@ -23,7 +24,7 @@ all of them by what it declares, and the type checker names the few matches that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, assert_never
 
@@ -201,6 +202,22 @@ class Contract:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """`body(s, *columns)` gives the column of the result from those of the operands.
+
+    A column is all elements along axis 0; the other axes are those of the result. It is an
+    algorithm on a small matrix, written out, of about `flops` flops: a lane has one matrix.
+    """
+
+    traits: ClassVar = Traits(
+        home="kernel", reads="many", operands="values", writes="pieces", is_free=False
+    )
+
+    body: Callable[..., Sequence[ScalarExpr]]
+    flops: int
+
+
 # What becomes of an index that is data: "wrap" counts a negative one from the end and "strict" does
 # not, and then one outside of its axis stops the program; "clamp" takes the nearest one inside.
 Bound = Literal["wrap", "strict", "clamp"]
@@ -348,9 +365,8 @@ class Call:
 Nested = Switch | While | Scan | Call
 Folding = Reduce | PrefixScan
 Ordered = Sort | Search
-KernelSpec = (
-    Map | Iota | View | Reshape | Place | Folding | Contract | Gather | Scatter | Ordered | Nested
-)
+Looping = Folding | Contract | ColumnMap | AtIndices | Ordered
+KernelSpec = Map | Iota | View | Reshape | Place | Looping | Nested
 
 # What an input, a constant or a variable is: it has no structure.
 _LEAF = Traits(home="memory", reads="none", operands="values", writes="once", is_free=True)
@@ -372,7 +388,7 @@ def checked_axes(spec: KernelSpec | None) -> range:
     match spec:
         case None | Map() | Iota() | View() | Reshape() | Place():
             return _NONE
-        case Reduce() | PrefixScan() | Contract():
+        case Reduce() | PrefixScan() | Contract() | ColumnMap():
             return _NONE
         case Gather(axis, count) | Scatter(axis, count):
             return _NONE if spec.bound == "clamp" else range(axis, axis + count)

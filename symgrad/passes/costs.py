@@ -26,6 +26,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
     Call,
+    ColumnMap,
     Contract,
     Gather,
     Iota,
@@ -71,7 +72,10 @@ def picoseconds(node: Node) -> int:
     nested = [graph for _, graph in graphs_of(node)]
     if nested:
         return _picoseconds_of_nested(node, nested)
-    spec = kernel_spec(node)
+    return _picoseconds_of_kernel(node, kernel_spec(node))
+
+
+def _picoseconds_of_kernel(node: Node, spec: KernelSpec | None) -> int:  # noqa: C901 - one a case
     match spec:
         case None | View() | Reshape() | Iota():
             return 0
@@ -84,11 +88,16 @@ def picoseconds(node: Node) -> int:
         case Contract():
             read = sum(map(bytes_of, node.inputs))
             return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
+        case ColumnMap(_, flops):
+            return PER_FLOP * flops * math.prod(node.output.type.static_shape[1:])
         case Place() | Gather() | Scatter():  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
         case Sort() | Search():
             return PER_COMPARISON * _comparisons(node, spec)
-        case Switch() | While() | Scan() | Call():
+        case Call(graph):  # what it is expanded to
+            assert isinstance(graph, Graph), "an expansion is a graph"
+            return _picoseconds_of_graph(graph)
+        case Switch() | While() | Scan():
             raise AssertionError(f"{node!r} has no graphs of its own")
         case _:
             assert_never(spec)

@@ -18,6 +18,7 @@ from symgrad.graph.graph import Graph, specialize, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Attr
 from symgrad.graph.verify import verify as verify_graph
+from symgrad.passes.calls.expand import expand
 from symgrad.passes.calls.inline_calls import inline_calls
 from symgrad.passes.calls.legalise import legalise
 from symgrad.passes.calls.share_calls import share_calls
@@ -141,6 +142,17 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
             "merge-loops": "it keeps values of the loop that is left",
             "specialize": "what to keep is weighed by sizes",
         },
+        phase="once",
+    ),
+    GraphPass(
+        "expand",
+        lambda graph, _: expand(graph),
+        after={
+            "specialize": "the algorithm depends on the sizes",
+            "rematerialise": "what is weighed is the op as a whole",
+        },
+        is_required=True,
+        counts_itself=False,
         phase="once",
     ),
     GraphPass(

@@ -68,6 +68,22 @@ def _assert_stands_for(found: Parameter, wanted: Parameter) -> None:
         assert type(found.default) is type(wanted.default)
 
 
+_LINALG = {
+    name: value
+    for name, value in vars(strict.linalg).items()
+    if inspect.isfunction(value) and not name.startswith("_") and name in strict.linalg.__all__
+}
+_COMPLEX = {"eig", "eigvals"}  # whose results are: there are no complex tensors
+
+
+def test_the_extension_of_linear_algebra_has_every_function():
+    extension = sg.zeros((2, 2)).__array_namespace__().linalg
+    assert extension is sg.linalg
+    assert len(_LINALG) > 20
+    for name in _LINALG.keys() - _COMPLEX:
+        _assert_takes(getattr(extension, name), _LINALG[name])
+
+
 def test_the_namespace_has_every_function_and_nothing_that_is_not_of_the_standard():
     functions = {n for n in namespace.__all__ if inspect.isfunction(getattr(namespace, n))}
     assert functions - {"__array_namespace_info__"} == _FUNCTIONS.keys()

@@ -11,6 +11,7 @@ from tests.support.convolution_cases import CONVOLUTIONS
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.layer_op_cases import LAYER_OPS
+from tests.support.linalg_cases import LINALG
 from tests.support.loss_cases import LOSS_CASES
 from tests.support.numerical_cases import NUMERICAL
 from tests.support.prefix_cases import PREFIX_SCANS
@@ -39,4 +40,5 @@ CASES: tuple[Case, ...] = (
     *LOSS_CASES,
     *NUMERICAL,
     *CONVOLUTIONS,
+    *LINALG,
 )

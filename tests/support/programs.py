@@ -23,6 +23,7 @@ from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import PASSES
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
+from symgrad.passes.calls.expand import expand
 from symgrad.passes.fusion.buffers import assign_buffers
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import FusionGroup, Partition
@@ -31,7 +32,7 @@ from symgrad.passes.table import Options, PassRunner
 
 def partition_of(*outputs: Tensor, updates: Sequence[Update] = ()) -> Partition:
     """Return the groups of the program with `outputs`, over the placeholders they reach."""
-    return fuse(Graph(outputs, updates=updates))
+    return fuse(expand(Graph(outputs, updates=updates)))
 
 
 def lowered_from(*outputs: Tensor, updates: Sequence[Update] = ()) -> list[LoweredKernel]:

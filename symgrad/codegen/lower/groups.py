@@ -35,6 +35,7 @@ from symgrad.codegen.lower.windows import WindowFolds
 from symgrad.graph.node import Node
 from symgrad.graph.structures import (
     Call,
+    ColumnMap,
     Contract,
     Gather,
     Iota,
@@ -119,6 +120,8 @@ class _Lowering:
                 return lower_prefix(self.values, self.names, anchor, spec, store)
             case Place():
                 return lower_place(self.values, self.names, self.nest, anchor, spec)
+            case ColumnMap():
+                return self._column_group(anchor, spec)
             case Scatter():
                 return self._scatter_group(anchor, spec)
             case Sort():
@@ -242,6 +245,24 @@ class _Lowering:
         padded = anchor.inputs[0].node
         spec = self.partition.specs[padded] if padded in self.group.nodes else None
         return spec if isinstance(spec, Place) else None
+
+    # ----------------------------------------------------------------------- ColumnMap
+
+    def _column_group(self, anchor: Node, spec: ColumnMap) -> tuple[Stmt, ...]:
+        output = anchor.output
+
+        def write(scope: Scope, index: tuple[Index, ...]) -> None:
+            columns = [
+                [
+                    self.values.value(scope, t, (Index(i), *index))
+                    for i in range(t.type.static_shape[0])
+                ]
+                for t in anchor.inputs
+            ]
+            for i, value in enumerate(spec.body(scope, *columns)):
+                self.values.store(scope, output, (Index(i), *index), value)
+
+        return self.nest(output.type.static_shape[1:], write)
 
     # ------------------------------------------------------------------------ Scatter
 

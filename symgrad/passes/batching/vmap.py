@@ -60,6 +60,8 @@ def _again(operands: Operands) -> Sequence[Entry]:
         rule = rule_of(node)
         if rule is not None:
             result = rule(operands, **node.attrs)
+            if isinstance(result, list):
+                return [Entry(t, True) for t in result]
             return [Entry(result, True) if isinstance(result, Tensor) else Entry(*result)]
         control = CONTROL_RULES.get(node.definition)
         found = None

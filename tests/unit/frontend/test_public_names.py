@@ -20,9 +20,14 @@ from symgrad.graph.public_ops import PUBLIC_OPS, public
 from tests.support.evaluators import evaluate_reference
 from tools.update_ops import operators
 
-FACES = {"sg": sg, "nn": sg.nn, "special": sg.special}
-# Not the op of this name, which is `sg.nn.softmax`: by default it is over all axes, as in SciPy.
-_NO_OPS = {"symgrad.special.logarithms.softmax"}
+FACES = {"sg": sg, "nn": sg.nn, "special": sg.special, "linalg": sg.linalg}
+# Not the ops of these names: `sg.special.softmax` is over all axes by default, as in SciPy, and
+# `sg.linalg.cross` and `trace` have the arguments of the Array API.
+_NO_OPS = {
+    "symgrad.special.logarithms.softmax",
+    "symgrad.linalg.products.cross",
+    "symgrad.linalg.products.trace",
+}
 
 
 def _rows(module: ModuleType) -> list[str]:
@@ -55,7 +60,7 @@ def test_a_public_name_is_one_row_that_type_checkers_see(module):
 def test_every_declared_op_has_its_row_and_every_row_of_an_op_its_declaration():
     declared = {op.function: name for name, op in PUBLIC_OPS.items()}
     ops = ("symgrad.graph.leaf", "symgrad.graph.ops.")
-    others = ("symgrad.frontend.creation", "symgrad.nn.", "symgrad.special.")
+    others = ("symgrad.frontend.creation", "symgrad.nn.", "symgrad.special.", "symgrad.linalg.")
     public_in: dict[str, set[str]] = {}
     for face, module in FACES.items():
         values = {name: inspect.unwrap(getattr(module, name)) for name in module.__all__}
@@ -69,11 +74,12 @@ def test_every_declared_op_has_its_row_and_every_row_of_an_op_its_declaration():
         public_in[face] = set(rows)
     of_package = {
         face: {n for f, n in declared.items() if f.__module__.startswith(f"symgrad.{face}.")}
-        for face in ("nn", "special")
+        for face in ("nn", "special", "linalg")
     }
     assert of_package["nn"] <= public_in["nn"]
     assert of_package["special"] <= public_in["special"]
-    elsewhere = of_package["nn"] | of_package["special"]
+    assert of_package["linalg"] <= public_in["linalg"]
+    elsewhere = of_package["nn"] | of_package["special"] | of_package["linalg"]
     assert set(declared.values()) - elsewhere == public_in["sg"] - elsewhere
 
 

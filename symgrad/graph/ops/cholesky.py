@@ -1,0 +1,138 @@
+"""Cholesky factorisation: the op, its closed-form gradient, and its algorithm by blocks."""
+
+from __future__ import annotations
+
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.ops.arithmetic import add, subtract
+from symgrad.graph.ops.block_matrices import (
+    BLOCK,
+    WRITTEN_OUT,
+    block,
+    cuts,
+    expansion,
+    from_columns,
+    in_parts,
+    less_product,
+    shared,
+    to_columns,
+    transposed,
+    write_block,
+)
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.small_matrices import cholesky_columns, cholesky_or_nan
+from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.triangles import (
+    half_diagonal,
+    matrix_transpose,
+    product,
+    symmetric_part,
+    triangle,
+)
+from symgrad.graph.ops.triangular import TriangularSolver, check_square, triangular_solve
+from symgrad.graph.structures import Call
+from symgrad.graph.types import Array, TensorType, static
+
+
+def cholesky(a: Tensor) -> Tensor:
+    """Return the lower factors L of symmetric matrices a = L L', of which lower triangles count."""
+    return apply(cholesky_op, a)
+
+
+def _infer(a: TensorType) -> TensorType:
+    check_square("cholesky", "a", a)
+    return a
+
+
+def _grad(node: Node, g: Tensor) -> Grads:
+    # Murray (2016), section 3.1: a_bar = sym(L'^-1 phi(L' L_bar) L^-1), where phi takes the lower
+    # triangle with half the diagonal. a is symmetric, and so is its gradient.
+    factor = node.output
+    inner = half_diagonal(product(factor, triangle(g, lower=True), transpose_a=True))
+    left = triangular_solve(factor, symmetric_part(inner), lower=True, transpose=True)
+    return (_solve_right(left, factor),)
+
+
+def _solve_right(x: Tensor, factor: Tensor) -> Tensor:
+    """Return x L^-1."""
+    solved = triangular_solve(factor, matrix_transpose(x), lower=True, transpose=True)
+    return matrix_transpose(solved)
+
+
+def _kernel(a: TensorType) -> Call:
+    n = static(a.static_shape[-1])
+
+    def cholesky(a: Tensor) -> list[Tensor]:
+        (found,) = in_parts(lambda x: [_lower_factor(x)], reshape(a, (-1, n, n)))
+        return [reshape(found, a.shape)]
+
+    def nothing(a: Tensor) -> list[Tensor]:
+        return [a]
+
+    return expansion(cholesky if a.count else nothing, a)
+
+
+def _lower_factor(a: Tensor) -> Tensor:
+    n = a.type.static_shape[-1]
+    if n <= WRITTEN_OUT:
+        return _written_out(a)
+    found = transposed(_upper_factor(a, BLOCK if n > BLOCK else WRITTEN_OUT))
+    last = block(found, (n - 1, n), (n - 1, n))
+    # What follows a pivot that is nan is nan; what comes before it is no factor either.
+    return add(found, broadcast_to(subtract(last, last), found.shape))
+
+
+def _written_out(a: Tensor) -> Tensor:
+    n = a.type.static_shape[-1]
+    return from_columns(cholesky_columns(to_columns(a), n), n, n)
+
+
+def _upper_factor(a: Tensor, size: int) -> Tensor:
+    """Return U of a = U' U row by row of blocks (left-looking): right sides lie side by side."""
+    _, n, _ = a.type.static_shape
+    upper = filled_like(a, 0)
+    solver = TriangularSolver(lower=False, transpose=True)
+    for low, high in cuts(n, size):
+        rest = transposed(block(a, (low, n), (low, high)))
+        if low:
+            above = block(upper, (0, low), (low, high)), block(upper, (0, low), (low, n))
+            rest = less_product(rest, *above, transpose_a=True)
+        size = high - low
+        factor = _diagonal(block(rest, (0, size), (0, size)))
+        upper = write_block(upper, factor, low, low)
+        if high < n:
+            beside = block(rest, (0, size), (size, n - low))
+            upper = write_block(upper, solver.solve(factor, beside), low, high)
+    return upper
+
+
+def _diagonal(a: Tensor) -> Tensor:
+    """Return the upper factor of a block, given by its upper triangle."""
+    if a.type.static_shape[-1] <= WRITTEN_OUT:
+        return transposed(_written_out(transposed(a)))
+
+    def factor_block(a: Tensor) -> list[Tensor]:
+        return [_upper_factor(transposed(a), WRITTEN_OUT)]
+
+    (found,) = shared(factor_block, a)
+    return found
+
+
+def _batch(operands: Operands) -> Tensor:
+    return operands.apply(*operands.lifted())
+
+
+def _reference(a: Array) -> Array:
+    return cholesky_or_nan(a)
+
+
+cholesky_op = define(
+    "cholesky",
+    infer=_infer,
+    reference=_reference,
+    grad=_grad,
+    kernel=_kernel,
+    batch=_batch,
+)

@@ -1,0 +1,187 @@
+"""Eigenvalues and eigenvectors of symmetric matrices: the op, its gradient, and its algorithm.
+
+That is Jacobi's: rotations that make one pair of elements zero after another, until all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.graph.batch_rules import batch_in_front
+from symgrad.graph.build import apply_node
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
+from symgrad.graph.ops.comparison import equal, greater, where
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
+from symgrad.graph.ops.slicing import place
+from symgrad.graph.ops.small_matrices import SWEPT_OUT, sweep_columns
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
+from symgrad.graph.ops.summation import diagonal
+from symgrad.graph.ops.triangles import (
+    arrived,
+    diagonal_matrix,
+    identity_like,
+    matrix_transpose,
+    product,
+    symmetric_part,
+    triangle,
+)
+from symgrad.graph.ops.triangular import check_square
+from symgrad.graph.structures import Call
+from symgrad.graph.types import Array, TensorType
+
+
+def eigh(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the eigenvalues in ascending order, and the eigenvectors as columns."""
+    values, vectors = apply_node(eigh_op, (a,), {}).outputs
+    return values, vectors
+
+
+def _infer(a: TensorType) -> tuple[TensorType, TensorType]:
+    check_square("eigh", "a", a)
+    return a.with_shape(a.shape[:-1]), a
+
+
+def _reference(a: Array) -> tuple[Array, Array]:
+    values, vectors = np.full(a.shape[:-1], np.nan, a.dtype), np.full_like(a, np.nan)
+    for where_ in np.ndindex(a.shape[:-2]):
+        if np.isfinite(np.tril(a[where_])).all():
+            values[where_], vectors[where_] = np.linalg.eigh(a[where_])
+    return values, vectors
+
+
+def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None) -> Grads:
+    # Giles (2008), section 3.1: a_bar = V (diag(w_bar) + F o (V' V_bar)) V', F_ij = 1 / (w_j - w_i)
+    # off the diagonal. a is symmetric, and so is its gradient.
+    values, vectors = node.outputs
+    of_values, of_vectors = arrived(of_values), arrived(of_vectors)
+    inner = None if of_values is None else diagonal_matrix(of_values)
+    if of_vectors is not None:
+        turned = product(vectors, of_vectors, transpose_a=True)
+        odd = multiply(subtract(turned, matrix_transpose(turned)), 0.5)
+        mixed = quotient(odd, differences(values))
+        inner = mixed if inner is None else add(inner, mixed)
+    if inner is None:
+        return (filled_like(vectors, 0),)
+    full = product(product(vectors, inner), vectors, transpose_b=True)
+    return (symmetric_part(full),)
+
+
+def differences(values: Tensor) -> Tensor:
+    """Return w_j - w_i for each i and j."""
+    n = values.shape[-1]
+    square = (*values.shape, n)
+    row = broadcast_to(reshape(values, (*values.shape[:-1], 1, n)), square)
+    return subtract(row, broadcast_to(reshape(values, (*values.shape, 1)), square))
+
+
+def quotient(x: Tensor, y: Tensor) -> Tensor:
+    """Return x / y, but 0 for 0 / 0: what is not turned has no rate.
+
+    So nothing is divided by the distance of equal eigenvalues unless their vectors matter; then
+    there is no limit, and the result is infinite. Elsewhere it is linear in x, as a gradient is.
+    """
+    zero, one = filled_like(x, 0), filled_like(x, 1)
+    is_equal = equal(y, 0.0)
+    alone = where(equal(x, 0.0), zero, divide(x, y))
+    return where(is_equal, alone, divide(x, where(is_equal, one, y)))
+
+
+def _kernel(a: TensorType) -> Call:
+    n = a.static_shape[-1]
+
+    def eigh(a: Tensor) -> list[Tensor]:
+        values, vectors = in_parts(_eigenpairs, reshape(a, (-1, n, n)))
+        return [reshape(values, a.shape[:-1]), reshape(vectors, a.shape)]
+
+    def nothing(a: Tensor) -> list[Tensor]:
+        return [filled(a.shape[:-1], 0, a.dtype), a]
+
+    return expansion(eigh if a.count else nothing, a)
+
+
+def _eigenpairs(a: Tensor) -> list[Tensor]:
+    lower = triangle(a, lower=True)
+    upper = transposed(triangle(lower, lower=True, k=-1))
+    values, rows = _diagonalise(add(lower, upper))
+    values, rows = in_order(values, [rows], descending=False)
+    return [values, transposed(rows)]
+
+
+def _diagonalise(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and, as rows, eigenvectors."""
+    n = a.type.static_shape[-1]
+    if n == 1:
+        return reshape(a, (a.shape[0], 1)), add(identity_like(a), subtract(a, a))
+    if n <= SWEPT_OUT:
+        return _swept_out(a)
+    size = n + n % 2
+    # One more row and column of zeros is never rotated: it is in its place after each sweep.
+    even = place(a, (a.shape[0], size, size), (0, 0, 0), (1, 1, 1)) if size > n else a
+    found, rows = sweep_until([even, identity_like(even)], size - 1, _round, _is_far)
+    values = reshape(diagonal(found), (a.shape[0], size))
+    if size == n:
+        return values, rows
+    values = block(reshape(values, (a.shape[0], 1, size)), (0, 1), (0, n))
+    return reshape(values, (a.shape[0], n)), block(rows, (0, n), (0, n))
+
+
+def _round(values: Sequence[Tensor]) -> list[Tensor]:
+    a, rows = values
+    half = a.type.static_shape[-1] // 2
+    first, second = (0, half), (half, 2 * half)
+    p, q, between = (
+        diagonal(block(a, *places))
+        for places in ((first, first), (second, second), (first, second))
+    )
+    cosine, sine = rotation(subtract(q, p), between)
+    turned = rotate_rows(a, cosine, sine)
+    turned = transposed(rotate_rows(transposed(turned), cosine, sine))
+    return [turned, rotate_rows(rows, cosine, sine)]
+
+
+def _is_far(a: Tensor, _rows: Tensor) -> Tensor:
+    """Return whether what is off the diagonal is more than rounding."""
+    squares = multiply(a, a)
+    off = multiply(squares, subtract(filled_like(a, 1), identity_like(a)))
+    limit = (a.type.static_shape[-1] * float(np.finfo(a.dtype.numpy).eps)) ** 2
+    return greater(reduce_sum(off, (1, 2)), multiply(reduce_sum(squares, (1, 2)), limit))
+
+
+def _swept_out(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what `_diagonalise` does, with one sweep written out for many matrices at once."""
+    count, n, _ = a.type.static_shape
+    start = [permute_dims(reshape(x, (count, n * n)), (1, 0)) for x in (a, identity_like(a))]
+
+    def sweep(values: Sequence[Tensor]) -> list[Tensor]:
+        found = sweep_columns(values[0], values[1], n)
+        return [
+            reshape(x, values[0].shape)
+            for x in (
+                block(reshape(found, (1, *found.shape)), (0, n * n), (0, count)),
+                block(reshape(found, (1, *found.shape)), (n * n, 2 * n * n), (0, count)),
+            )
+        ]
+
+    def is_far(a: Tensor, rows: Tensor) -> Tensor:
+        matrices = reshape(permute_dims(a, (1, 0)), (count, n, n))
+        return _is_far(matrices, rows)
+
+    found, rows = sweep_until(start, 1, sweep, is_far)
+    matrices, vectors = (reshape(permute_dims(x, (1, 0)), (count, n, n)) for x in (found, rows))
+    return diagonal(matrices), vectors
+
+
+eigh_op = define(
+    "eigh",
+    infer=_infer,
+    reference=_reference,
+    grad=_grad,
+    kernel=_kernel,
+    batch=batch_in_front,
+)

@@ -1,0 +1,99 @@
+"""Jacobi rotations of disjoint pairs of rows, and the order in which all pairs have their turn.
+
+Rows lie in two halves, and row i of the first is paired with row i of the second. After each round
+all rows but the first move on by one (the circle method), so that after n - 1 rounds every two of n
+rows were a pair once and all are back in their places. No op is declared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from symgrad.graph import dtypes
+from symgrad.graph.nested import Traced
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import constant
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.block_matrices import block
+from symgrad.graph.ops.comparison import equal, less, logical_and, where
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.ordering import argsort
+from symgrad.graph.ops.reduction import any as any_of
+from symgrad.graph.ops.scan import scan_loop
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.triangles import permute_rows
+from symgrad.graph.ops.while_loop import loop
+
+_MOST_SWEEPS = 30  # convergence is quadratic: matrices of a thousand rows take some ten
+
+Rotate = Callable[[Sequence[Tensor]], list[Tensor]]
+
+
+def sweep_until(
+    start: Sequence[Tensor], rounds: int, one_round: Rotate, is_far: Callable[..., Tensor]
+) -> list[Tensor]:
+    """Do sweeps of `rounds` rounds for as long as `is_far` says so of any matrix."""
+    types = [t.type for t in start]
+    number = constant(0, dtypes.int64)
+
+    def sweep(*values: Tensor) -> list[Tensor]:
+        body = Traced("rotations", types)
+        body.run(lambda *inner: one_round(inner))
+        count = constant(rounds, dtypes.int64)
+        rotated = scan_loop(count, values[:-1], (), body, rounds).outputs
+        return [*rotated, add(values[-1], 1)]
+
+    def goes_on(*values: Tensor) -> list[Tensor]:
+        return [logical_and(any_of(is_far(*values[:-1])), less(values[-1], _MOST_SWEEPS))]
+
+    loops = [Traced(name, [*types, number.type]) for name in ("is_far", "sweep")]
+    loops[0].run(goes_on)
+    loops[1].run(sweep)
+    found = loop([*start, number], loops[0], loops[1], _MOST_SWEEPS).outputs
+    return list(found[1 : 1 + len(start)])
+
+
+def rotation(difference: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosine and sine of the rotation of [[p, b], [b, q]] to a diagonal matrix.
+
+    `difference` is q - p. The lesser of the two angles is taken; where b is 0 there is none.
+    """
+    zero, one = filled_like(between, 0), filled_like(between, 1)
+    is_diagonal = equal(between, 0.0)
+    ratio = divide(difference, multiply(where(is_diagonal, one, between), 2.0))
+    root = sqrt(add(multiply(ratio, ratio), one))
+    signed = where(less(ratio, 0.0), subtract(zero, root), root)
+    tangent = where(is_diagonal, zero, divide(one, add(ratio, signed)))
+    cosine = divide(one, sqrt(add(multiply(tangent, tangent), one)))
+    return cosine, multiply(cosine, tangent)
+
+
+def rotate_rows(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotate pairs of rows, and move all rows on to their next places."""
+    count, n, m = x.type.static_shape
+    half = n // 2
+    first, second = block(x, (0, half), (0, m)), block(x, (half, n), (0, m))
+    c, s = (broadcast_to(reshape(t, (count, half, 1)), first.shape) for t in (cosine, sine))
+    p = subtract(multiply(c, first), multiply(s, second))
+    q = add(multiply(s, first), multiply(c, second))
+    if half == 1:
+        return concat([p, q], axis=1)
+    return concat(
+        [
+            block(p, (0, 1), (0, m)),
+            block(q, (0, 1), (0, m)),
+            block(p, (1, half - 1), (0, m)),
+            block(q, (1, half), (0, m)),
+            block(p, (half - 1, half), (0, m)),
+        ],
+        axis=1,
+    )
+
+
+def in_order(keys: Tensor, rows: Sequence[Tensor], *, descending: bool) -> list[Tensor]:
+    """Return the keys in order, and the rows of each matrix in that of its keys."""
+    order = argsort(keys, axis=1, descending=descending)
+    sorted_keys = permute_rows(reshape(keys, (*keys.shape, 1)), order)
+    return [reshape(sorted_keys, keys.shape), *(permute_rows(x, order) for x in rows)]

@@ -1,0 +1,221 @@
+"""LU factorisation with partial pivoting: the op, its gradient, and its algorithm by blocks.
+
+`linear_solve` is a solution that is found from factors, and whose gradient needs no others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.graph import dtypes
+from symgrad.graph.batch_rules import Operands, batch_in_front
+from symgrad.graph.build import apply, apply_node
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes, require_dtype
+from symgrad.graph.ops.arithmetic import add, negative
+from symgrad.graph.ops.block_matrices import (
+    WRITTEN_OUT,
+    block,
+    expansion,
+    in_parts,
+    less_product,
+    to_columns,
+)
+from symgrad.graph.ops.conversion import astype
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.lu_panels import factor_panel
+from symgrad.graph.ops.slicing import concat, slice_axes
+from symgrad.graph.ops.small_matrices import lu_columns, lu_of, substitution
+from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.graph.ops.triangles import (
+    arrived,
+    identity_like,
+    invert_order,
+    matrix_transpose,
+    permute_rows,
+    product,
+    triangle,
+)
+from symgrad.graph.ops.triangular import TriangularSolver, check_square, triangular_solve
+from symgrad.graph.structures import Call
+from symgrad.graph.types import Array, TensorType, static
+
+_PIVOTS_WRITTEN_OUT = 8  # rows of a matrix whose pivots are found by selects
+
+
+def lu(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return L, without its diagonal of ones, and U in one matrix, and the order of the rows.
+
+    Row i of L @ U is row `order[i]` of `a`. Where a column has no pivot but 0 it is left as it is.
+    """
+    factors, order = apply_node(lu_op, (a,), {}).outputs
+    return factors, order
+
+
+def _infer(a: TensorType) -> tuple[TensorType, TensorType]:
+    check_square("lu", "a", a)
+    return a, TensorType(dtypes.int64, a.shape[:-1])
+
+
+def _grad(node: Node, g: Tensor | None, _of_order: Tensor | None) -> Grads:
+    # de Hoog, Anderssen and Lukas (2011): of P a = L U,
+    # P a_bar = L'^-1 (tril(L' L_bar, -1) + triu(U_bar U')) U'^-1.
+    factors, order = node.outputs
+    g = arrived(g)
+    if g is None:
+        return (filled_like(factors, 0),)
+    lower = add(triangle(factors, lower=True, k=-1), identity_like(factors))
+    upper = triangle(factors, lower=False)
+    of_lower, of_upper = triangle(g, lower=True, k=-1), triangle(g, lower=False)
+    inner = add(
+        triangle(product(lower, of_lower, transpose_a=True), lower=True, k=-1),
+        triangle(product(of_upper, upper, transpose_b=True), lower=False),
+    )
+    left = triangular_solve(factors, inner, lower=True, transpose=True, unit=True)
+    right = triangular_solve(factors, matrix_transpose(left), lower=False)
+    return (permute_rows(matrix_transpose(right), invert_order(order)),)
+
+
+def _kernel(a: TensorType) -> Call:
+    n = static(a.shape[-1])
+
+    def lu(a: Tensor) -> list[Tensor]:
+        factors, order = in_parts(_factor_square, reshape(a, (-1, n, n)))
+        return [reshape(factors, a.shape), reshape(order, a.shape[:-1])]
+
+    def nothing(a: Tensor) -> list[Tensor]:
+        return [a, filled(a.shape[:-1], 0, dtypes.int64)]
+
+    return expansion(lu if a.count else nothing, a)
+
+
+def _factor_square(a: Tensor) -> tuple[Tensor, Tensor]:
+    count, n, _ = a.type.static_shape
+    if n > _PIVOTS_WRITTEN_OUT:
+        return _factor(a)
+    found = permute_dims(lu_columns(to_columns(a), n), (1, 0))
+    factors = reshape(slice_axes(found, (0, 0), (count, n * n), (1, 1)), a.shape)
+    order = slice_axes(found, (0, n * n), (count, n), (1, 1))
+    return factors, astype(order, dtypes.int64)
+
+
+def _factor(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Factorise the left half, then what is left of the right one (recursively)."""
+    _, m, n = a.type.static_shape
+    if n <= WRITTEN_OUT:
+        return factor_panel(a)
+    half = WRITTEN_OUT * (-(-n // WRITTEN_OUT) // 2)
+    left, first = _factor(block(a, (0, m), (0, half)))
+    right = permute_rows(block(a, (0, m), (half, n)), first)
+    solver = TriangularSolver(lower=True, unit=True)
+    above = solver.solve(block(left, (0, half), (0, half)), block(right, (0, half), (0, n - half)))
+    below = block(left, (half, m), (0, half))
+    rest = less_product(block(right, (half, m), (0, n - half)), below, above)
+    corner, second = _factor(rest)
+    top = concat([block(left, (0, half), (0, half)), above], axis=2)
+    bottom = concat([permute_rows(below, second), corner], axis=2)
+    return concat([top, bottom], axis=1), _followed_by(first, second, half)
+
+
+def _followed_by(first: Tensor, second: Tensor, start: int) -> Tensor:
+    """Return the order `first` with that of its rows from `start` on changed to `second`."""
+    count, m = first.type.static_shape
+    head = slice_axes(first, (0, 0), (count, start), (1, 1))
+    tail = slice_axes(first, (0, start), (count, m - start), (1, 1))
+    moved = permute_rows(reshape(tail, (*tail.shape, 1)), second)
+    return concat([head, reshape(moved, tail.shape)], axis=1)
+
+
+def _reference(a: Array) -> tuple[Array, Array]:
+    return lu_of(a)
+
+
+lu_op = define(
+    "lu",
+    infer=_infer,
+    reference=_reference,
+    grad=_grad,
+    kernel=_kernel,
+    batch=batch_in_front,
+)
+
+
+# ------------------------------------------------------------------------------ linear_solve
+
+
+def linear_solve(
+    a: Tensor, factors: Tensor, order: Tensor, b: Tensor, *, transpose: bool = False
+) -> Tensor:
+    """Solve a @ x = b, or a' @ x = b, with `factors` and `order` of `lu(a)`."""
+    return apply(linear_solve_op, a, factors, order, b, transpose=transpose)
+
+
+def _solve_infer(
+    a: TensorType, factors: TensorType, order: TensorType, b: TensorType, *, transpose: bool
+) -> TensorType:
+    op = "linear_solve"
+    check_square(op, "a", a)
+    meet_shapes(op, "a", a, "its factors", factors)
+    meet_shapes(op, "the rows of a", a.with_shape(a.shape[:-1]), "their order", order)
+    require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
+    meet_shapes(
+        op, "the rows of a", a.with_shape(a.shape[:-1]), "those of b", b.with_shape(b.shape[:-1])
+    )
+    return b
+
+
+def _solve_reference(
+    _a: Array, factors: Array, order: Array, b: Array, *, transpose: bool
+) -> Array:
+    places = order[..., None]
+    if not transpose:
+        moved = np.take_along_axis(b, np.broadcast_to(places, b.shape), -2)
+        inner = substitution(factors, moved, lower=True, unit=True)
+        return substitution(factors, inner, lower=False, unit=False)
+    flipped = factors.swapaxes(-1, -2)
+    inner = substitution(flipped, b, lower=True, unit=False)
+    found = substitution(flipped, inner, lower=False, unit=True)
+    back = np.argsort(places, axis=-2)
+    return np.take_along_axis(found, np.broadcast_to(back, b.shape), -2)
+
+
+def _solve_grad(node: Node, g: Tensor, *, transpose: bool) -> Grads:
+    # Giles (2008), section 2.3: b_bar = a'^-1 x_bar and a_bar = -b_bar x'. It is all of the
+    # gradient of `a`: none goes to the factors.
+    a, factors, order, _ = node.inputs
+    of_b = linear_solve(a, factors, order, g, transpose=not transpose)
+    left, right = (node.output, of_b) if transpose else (of_b, node.output)
+    return negative(product(left, right, transpose_b=True)), None, None, of_b
+
+
+def _solve_kernel(
+    a: TensorType, factors: TensorType, order: TensorType, b: TensorType, *, transpose: bool
+) -> Call:
+    def linear_solve(_a: Tensor, factors: Tensor, order: Tensor, b: Tensor) -> list[Tensor]:
+        if not transpose:
+            moved = permute_rows(b, order)
+            inner = triangular_solve(factors, moved, lower=True, unit=True)
+            return [triangular_solve(factors, inner, lower=False)]
+        inner = triangular_solve(factors, b, lower=False, transpose=True)
+        found = triangular_solve(factors, inner, lower=True, transpose=True, unit=True)
+        return [permute_rows(found, invert_order(order))]
+
+    def nothing(_a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
+        return [b]
+
+    return expansion(linear_solve if b.count else nothing, a, factors, order, b)
+
+
+def _solve_batch(operands: Operands, *, transpose: bool) -> Tensor:
+    return operands.apply(*operands.lifted(), transpose=transpose)
+
+
+linear_solve_op = define(
+    "linear_solve",
+    infer=_solve_infer,
+    reference=_solve_reference,
+    grad=_solve_grad,
+    kernel=_solve_kernel,
+    batch=_solve_batch,
+)

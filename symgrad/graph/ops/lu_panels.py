@@ -1,0 +1,76 @@
+"""LU factorisation of tall panels: a loop over few columns, with the rows side by side.
+
+Rows stay where they are until the end (implicit pivoting), so a step writes each element once, in
+its place; no op is declared here.
+"""
+
+from __future__ import annotations
+
+from symgrad.graph import dtypes
+from symgrad.graph.nested import Traced
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import constant
+from symgrad.graph.ops.arithmetic import abs as absolute
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.block_matrices import transposed
+from symgrad.graph.ops.comparison import equal, greater, greater_equal, logical_and, where
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.ordering import argsort
+from symgrad.graph.ops.reduction import argmax
+from symgrad.graph.ops.scan import scan_loop
+from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.triangles import permute_rows
+from symgrad.graph.ops.windows import read_window
+
+
+def factor_panel(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return L and U of (count, m, n) panels, m no less than n, in one, and the order of rows.
+
+    Rows that are no pivots keep their order.
+    """
+    count, m, n = a.type.static_shape
+    ranks = add(iota((count, m), 1), m)  # a row that is no pivot yet has m or more
+    columns = transposed(a)
+    start = [columns, _column(columns, constant(0, dtypes.int64)), ranks, _number(0)]
+    body = Traced("lu_step", [t.type for t in start])
+    body.run(_step)
+    found = scan_loop(_number(n), start, (), body, n).outputs
+    order = argsort(found[2], axis=1)
+    return permute_rows(transposed(found[0]), order), order
+
+
+def _number(value: int) -> Tensor:
+    return constant(value, dtypes.int64)
+
+
+def _column(columns: Tensor, place: Tensor) -> Tensor:
+    """Return the column at `place` of all panels, their rows side by side."""
+    count, _, m = columns.type.static_shape
+    return reshape(read_window(columns, [place], (1,), 1), (count, m))
+
+
+def _step(columns: Tensor, column: Tensor, ranks: Tensor, place: Tensor) -> list[Tensor]:
+    """Find the pivot of a column and subtract multiples of its row from the others."""
+    count, n, m = columns.type.static_shape
+    is_free = greater_equal(ranks, m)
+    size = where(is_free, absolute(column), filled_like(column, -1.0))
+    row = argmax(size, axis=1, keepdims=True)
+    pivots = read_window(transposed(columns), [iota((count, 1), 0), row], (1, 1), 0)
+    pivots = reshape(pivots, (count, n))
+    pivot = reshape(read_window(pivots, [place], (1,), 1), (count, 1))
+    ranks = where(equal(iota(ranks.shape, 1), broadcast_to(row, ranks.shape)), place, ranks)
+    one = filled_like(pivot, 1.0)
+    scale = where(equal(pivot, 0.0), one, divide(one, pivot))
+    factor = _over(multiply(column, scale), (count, 1, m), columns)
+    is_below = _over(greater_equal(ranks, m), (count, 1, m), columns)
+    line = iota(columns.shape, 1)
+    less = subtract(columns, multiply(_over(pivots, (count, n, 1), columns), factor))
+    new = where(equal(line, place), factor, where(greater(line, place), less, columns))
+    columns = where(logical_and(is_below, greater_equal(line, place)), new, columns)
+    following = add(place, 1)
+    return [columns, _column(columns, following), ranks, following]
+
+
+def _over(x: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    return broadcast_to(reshape(x, shape), like.shape)

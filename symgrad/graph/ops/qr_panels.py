@@ -1,0 +1,117 @@
+"""Householder reflections of tall panels: a loop over few columns, with the rows side by side.
+
+The reflections of a panel are applied as one, I - V T V' (compact WY: Schreiber and Van Loan,
+1989). No op is declared here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symgrad.graph import dtypes
+from symgrad.graph.nested import Traced
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import constant
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
+from symgrad.graph.ops.block_matrices import block, less_product, product, transposed
+from symgrad.graph.ops.comparison import equal, greater, less, where
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.scan import scan_loop
+from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
+from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.triangles import identity_like, triangle
+from symgrad.graph.ops.triangular import triangular_solve
+from symgrad.graph.ops.windows import read_window
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reflections:
+    """A product of reflections, I - V T V', of which `vectors` are V and `inner` is T."""
+
+    vectors: Tensor
+    inner: Tensor
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return the product of this with `x`."""
+        seen = product(self.inner, product(self.vectors, x, transpose_a=True))
+        return less_product(x, self.vectors, seen)
+
+    def apply_transposed(self, x: Tensor) -> Tensor:
+        """Return the product of the transpose of this with `x`."""
+        seen = product(self.inner, product(self.vectors, x, transpose_a=True), transpose_a=True)
+        return less_product(x, self.vectors, seen)
+
+
+def factor_panel(a: Tensor) -> tuple[Reflections, Tensor]:
+    """Return the reflections that make (count, m, n) panels upper triangular, and the triangles.
+
+    There are no more columns than rows.
+    """
+    count, _, n = a.type.static_shape
+    columns = transposed(a)
+    zero = constant(0, dtypes.int64)
+    start = [columns, _column(columns, zero), filled((count, n), 0, a.dtype), zero]
+    body = Traced("qr_step", [t.type for t in start])
+    body.run(_step)
+    packed, _, weights, _ = scan_loop(constant(n, dtypes.int64), start, (), body, n).outputs
+    lines = transposed(packed)
+    vectors = add(triangle(lines, lower=True, k=-1), identity_like(lines))
+    corner = triangle(block(lines, (0, n), (0, n)), lower=False)
+    return Reflections(vectors, _inner(vectors, weights)), corner
+
+
+def _inner(vectors: Tensor, weights: Tensor) -> Tensor:
+    """Return T, of which the inverse is the upper triangle of V' V with 1 / weights before it.
+
+    That is (I + D S)^-1 D, where D has the weights, which may be 0, and S is the strict triangle.
+    """
+    count, n = weights.type.static_shape
+    between = triangle(product(vectors, vectors, transpose_a=True), lower=False, k=1)
+    scales = broadcast_to(reshape(weights, (count, n, 1)), between.shape)
+    diagonal = multiply(identity_like(between), scales)
+    return triangular_solve(multiply(between, scales), diagonal, lower=False, unit=True)
+
+
+def _column(columns: Tensor, place: Tensor) -> Tensor:
+    count, _, m = columns.type.static_shape
+    return reshape(read_window(columns, [place], (1,), 1), (count, m))
+
+
+def _step(columns: Tensor, column: Tensor, weights: Tensor, place: Tensor) -> list[Tensor]:
+    """Reflect what a column has from its diagonal on to the diagonal, and the columns after it."""
+    count, _, m = columns.type.static_shape
+    line = iota((count, m), 1)
+    tail = where(greater(line, place), column, filled_like(column, 0))
+    beyond = reshape(reduce_sum(multiply(tail, tail), (1,)), (count, 1))
+    first = reshape(read_window(column, [place], (1,), 1), (count, 1))
+    length = sqrt(add(multiply(first, first), beyond))
+    is_done = equal(beyond, 0.0)
+    corner = where(is_done, first, where(less(first, 0.0), length, negative(length)))
+    one = filled_like(first, 1)
+    weight = where(is_done, filled_like(first, 0), divide(subtract(corner, first), corner))
+    scale = divide(one, where(is_done, one, subtract(first, corner)))
+    scaled = multiply(tail, broadcast_to(scale, tail.shape))
+    vector = where(equal(line, place), filled_like(tail, 1), scaled)
+    seen = reduce_sum(multiply(columns, _over(vector, columns, 1)), (2,))
+    seen = multiply(seen, broadcast_to(weight, seen.shape))
+    reflected = subtract(columns, multiply(_over(seen, columns, 2), _over(vector, columns, 1)))
+    row, across = iota(columns.shape, 1), iota(columns.shape, 2)
+    packed = where(greater(across, place), _over(vector, columns, 1), columns)
+    packed = where(equal(across, place), _over(_line(corner, m), columns, 1), packed)
+    changed = where(equal(row, place), packed, where(greater(row, place), reflected, columns))
+    of_place = equal(iota(weights.shape, 1), place)
+    weights = where(of_place, broadcast_to(weight, weights.shape), weights)
+    following = add(place, 1)
+    return [changed, _column(changed, following), weights, following]
+
+
+def _line(x: Tensor, size: int) -> Tensor:
+    return broadcast_to(x, (x.type.static_shape[0], size))
+
+
+def _over(x: Tensor, like: Tensor, axis: int) -> Tensor:
+    """Repeat `x` along an axis that it lacks and `like` has."""
+    shape = list(like.shape)
+    shape[axis] = 1
+    return broadcast_to(reshape(x, tuple(shape)), like.shape)

@@ -1,0 +1,398 @@
+"""Factorisations of small matrices, written out: ops that see a matrix as a column of elements.
+
+Operands have the elements of a matrix, in row-major order, along axis 0; all other axes count
+matrices. So every step of an algorithm is one instruction for as many matrices as a vector has
+lanes. What is factorised in blocks has these for the blocks along its diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply
+from symgrad.graph.dtypes import DType
+from symgrad.graph.formulas import FloatExpr
+from symgrad.graph.node import Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes, require_dtype
+from symgrad.graph.ops.structure import permute_dims
+from symgrad.graph.scalars import Scalars
+from symgrad.graph.structures import ColumnMap, ScalarExpr
+from symgrad.graph.types import Array, TensorType
+
+Row = list[FloatExpr]
+Rows = list[Row]
+Algorithm = Callable[..., Sequence[FloatExpr]]
+
+
+def is_wide_float(dtype: DType) -> bool:
+    """Return whether matrices of this dtype are factorised: float32 and float64."""
+    return dtype.is_float and not dtype.is_half
+
+
+def column_map(algorithm: Algorithm, flops: int) -> ColumnMap:
+    """Return the structure of an algorithm on expressions: from columns to a column."""
+
+    def body(s: Scalars[ScalarExpr], *columns: Sequence[ScalarExpr]) -> Sequence[ScalarExpr]:
+        wrapped = [[FloatExpr(s, element) for element in column] for column in columns]
+        return [element.value for element in algorithm(*wrapped)]
+
+    return ColumnMap(body, flops)
+
+
+def rows_of(column: Sequence[FloatExpr], width: int) -> Rows:
+    """Return the rows of a matrix that is given as a column."""
+    return [list(column[i : i + width]) for i in range(0, len(column), width)]
+
+
+def as_matrices(columns: Array, width: int) -> Array:
+    """Return columns as an array of matrices, whose axes are the last two."""
+    rest = columns.shape[1:]
+    return np.moveaxis(columns.reshape(-1, width, *rest), (0, 1), (-2, -1))
+
+
+def as_columns(matrices: Array) -> Array:
+    """Return what `as_matrices` takes apart."""
+    columns = np.moveaxis(matrices, (-2, -1), (0, 1))
+    return np.ascontiguousarray(columns.reshape(-1, *columns.shape[2:]))
+
+
+def batch_columns(operands: Operands, **attrs: Any) -> Tensor:
+    """Give operands and result the axis behind that of the elements, and move it to the front."""
+    inner = [permute_dims(t, (1, 0, *range(2, t.ndim))) for t in operands.lifted()]
+    result = operands.apply(*inner, **attrs)
+    return permute_dims(result, (1, 0, *range(2, result.ndim)))
+
+
+def _check_square(op: str, a: TensorType, n: int) -> None:
+    require_dtype(op, "a", a, is_wide_float)
+    if not a.ndim or a.shape[0] != n * n:
+        raise ShapeError(op, f"a: {a} does not have the {n * n} elements of a matrix on axis 0")
+
+
+# --------------------------------------------------------------------------------- cholesky
+
+
+def cholesky_columns(a: Tensor, n: int) -> Tensor:
+    """Factorise n by n matrices, given by their lower triangles: the factor L, zeros above."""
+    return apply(cholesky_columns_op, a, n=n)
+
+
+def _cholesky_infer(a: TensorType, *, n: int) -> TensorType:
+    _check_square("cholesky_columns", a, n)
+    return a
+
+
+def cholesky_or_nan(a: Array) -> Array:
+    """Return the lower factors of matrices, all nan for one that is not positive definite."""
+    result = np.full_like(a, np.nan)
+    symmetric = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
+    for place in np.ndindex(a.shape[:-2]):
+        try:
+            if np.isfinite(symmetric[place]).all():
+                result[place] = np.linalg.cholesky(symmetric[place])
+        except np.linalg.LinAlgError:
+            continue
+    return result
+
+
+def _cholesky_reference(a: Array, *, n: int) -> Array:
+    return as_columns(cholesky_or_nan(as_matrices(a, n))) if n else a
+
+
+def _cholesky_rows(a: Row, n: int) -> Sequence[FloatExpr]:
+    """Left-looking: an element is finished before the next is begun, and so leaves its register."""
+    if not n:
+        return []
+    rows = rows_of(a, n)
+    for j in range(n):
+        pivot = _less_dot(rows[j][j], rows[j], rows[j], j)
+        rows[j][j] = root = (pivot > 0.0).choose(pivot.sqrt(), float("nan"))
+        scale = 1.0 / root
+        for i in range(j + 1, n):
+            rows[i][j] = _less_dot(rows[i][j], rows[i], rows[j], j) * scale
+    # What follows a pivot that is nan is nan; what comes before it is no factor either.
+    last = rows[-1][-1]
+    nothing = last - last
+    return [
+        x + nothing if column <= place else nothing
+        for place, row in enumerate(rows)
+        for column, x in enumerate(row)
+    ]
+
+
+def _less_dot(start: FloatExpr, a: Row, b: Row, count: int) -> FloatExpr:
+    """Return `start` less the products of the first elements, one after another."""
+    for k in range(count):
+        start = start - a[k] * b[k]
+    return start
+
+
+def _cholesky_kernel(_a: TensorType, *, n: int) -> ColumnMap:
+    return column_map(lambda a: _cholesky_rows(a, n), n * (n + 1) * (2 * n + 1) // 6 + 2 * n)
+
+
+def _cholesky_batch(operands: Operands, *, n: int) -> Tensor:
+    return batch_columns(operands, n=n)
+
+
+cholesky_columns_op = define(
+    "cholesky_columns",
+    infer=_cholesky_infer,
+    reference=_cholesky_reference,
+    grad="none",
+    kernel=_cholesky_kernel,
+    batch=_cholesky_batch,
+)
+
+
+# ------------------------------------------------------------------------------ substitution
+
+
+def substitute_columns(a: Tensor, b: Tensor, *, lower: bool, unit: bool) -> Tensor:
+    """Solve a @ x = b for triangular n by n matrices `a` and columns `b` of n elements."""
+    return apply(substitute_columns_op, a, b, lower=lower, unit=unit)
+
+
+def _substitute_infer(a: TensorType, b: TensorType, *, lower: bool, unit: bool) -> TensorType:
+    op = "substitute_columns"
+    require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
+    if not b.ndim or not isinstance(b.shape[0], int):
+        raise ShapeError(op, f"b: {b} has no known number of elements on axis 0")
+    _check_square(op, a, b.shape[0])
+    meet_shapes(op, "a", a.with_shape(a.shape[1:]), "b", b.with_shape(b.shape[1:]))
+    return b
+
+
+def triangular_part(a: Array, *, lower: bool, unit: bool) -> Array:
+    """Return the triangles of matrices that count."""
+    n = a.shape[-1]
+    part = np.tril(a) if lower else np.triu(a)
+    return part * (1 - np.eye(n, dtype=a.dtype)) + np.eye(n, dtype=a.dtype) if unit else part
+
+
+def substitution(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
+    """Solve a @ x = b row after row; a zero on the diagonal divides."""
+    x = np.array(b)
+    part = triangular_part(a, lower=lower, unit=unit)
+    n = a.shape[-1]
+    with np.errstate(all="ignore"):
+        for i in range(n) if lower else reversed(range(n)):
+            known = slice(0, i) if lower else slice(i + 1, n)
+            row = part[..., i : i + 1, known] @ x[..., known, :]
+            x[..., i, :] = (x[..., i, :] - row[..., 0, :]) / part[..., i, i, None]
+    return x
+
+
+def _substitute_reference(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
+    if not b.shape[0]:
+        return b
+    matrices = as_matrices(a, b.shape[0])
+    found = substitution(matrices, as_matrices(b, 1), lower=lower, unit=unit)
+    return as_columns(found).astype(b.dtype)
+
+
+def _substituted(a: Row, b: Row, *, lower: bool, unit: bool) -> Row:
+    n = len(b)
+    rows, x = rows_of(a, n), list(b)
+    for i in range(n) if lower else range(n - 1, -1, -1):
+        for j in range(i) if lower else range(n - 1, i, -1):
+            x[i] = x[i] - rows[i][j] * x[j]
+        if not unit:
+            x[i] = x[i] * (1.0 / rows[i][i])
+    return x
+
+
+def _substitute_kernel(_a: TensorType, b: TensorType, *, lower: bool, unit: bool) -> ColumnMap:
+    n = b.static_shape[0]
+    return column_map(lambda a, x: _substituted(a, x, lower=lower, unit=unit), n * (n + 1))
+
+
+def _substitute_batch(operands: Operands, *, lower: bool, unit: bool) -> Tensor:
+    return batch_columns(operands, lower=lower, unit=unit)
+
+
+substitute_columns_op = define(
+    "substitute_columns",
+    infer=_substitute_infer,
+    reference=_substitute_reference,
+    grad="none",
+    kernel=_substitute_kernel,
+    batch=_substitute_batch,
+)
+
+
+# --------------------------------------------------------------------------------------- lu
+
+
+def lu_columns(a: Tensor, n: int) -> Tensor:
+    """Factorise n by n matrices with partial pivoting.
+
+    A column of the result has the elements of L below the diagonal and of U, and then for each of
+    their rows, as a float, which row of `a` it comes from.
+    """
+    return apply(lu_columns_op, a, n=n)
+
+
+def _lu_infer(a: TensorType, *, n: int) -> TensorType:
+    _check_square("lu_columns", a, n)
+    return a.with_shape((n * n + n, *a.shape[1:]))
+
+
+def lu_of(a: Array) -> tuple[Array, Array]:
+    """Return L and U of matrices in one, and the order of rows; a column of zeros stays."""
+    lu = np.array(a)
+    n = a.shape[-1]
+    order = np.broadcast_to(np.arange(n), a.shape[:-1]).copy()
+    with np.errstate(all="ignore"):
+        for place in np.ndindex(a.shape[:-2]):
+            _eliminate(lu[place], order[place])
+    return lu, order
+
+
+def _eliminate(lu: Array, order: Array) -> None:
+    for k in range(len(order)):
+        p = k + int(np.argmax(np.abs(lu[k:, k])))
+        lu[[k, p]] = lu[[p, k]]
+        order[[k, p]] = order[[p, k]]
+        if lu[k, k] != 0:
+            lu[k + 1 :, k] /= lu[k, k]
+        lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
+
+
+def _lu_reference(a: Array, *, n: int) -> Array:
+    lu, order = lu_of(as_matrices(a, n)) if n else (a, a)
+    return np.concatenate([as_columns(lu), np.moveaxis(order, -1, 0)]).astype(a.dtype) if n else a
+
+
+def _lu_rows(a: Row, n: int) -> Sequence[FloatExpr]:
+    # With each row goes its number.
+    rows = [[*row, row[0].like(float(i))] for i, row in enumerate(rows_of(a, n))]
+    for k in range(n):
+        for i in range(k + 1, n):
+            is_greater = abs(rows[i][k]) > abs(rows[k][k])
+            pairs = list(zip(rows[i], rows[k], strict=True))
+            rows[k] = [is_greater.choose(x, y) for x, y in pairs]
+            rows[i] = [is_greater.choose(y, x) for x, y in pairs]
+        pivot = rows[k][k]
+        scale = pivot.equals(0.0).choose(pivot.like(1.0), 1.0 / pivot)
+        for i in range(k + 1, n):
+            rows[i][k] = factor = rows[i][k] * scale
+            for j in range(k + 1, n):
+                rows[i][j] = rows[i][j] - factor * rows[k][j]
+    return [x for row in rows for x in row[:n]] + [row[n] for row in rows]
+
+
+def _lu_kernel(_a: TensorType, *, n: int) -> ColumnMap:
+    return column_map(lambda a: _lu_rows(a, n), 2 * n**3 // 3 + n**3)
+
+
+def _lu_batch(operands: Operands, *, n: int) -> Tensor:
+    return batch_columns(operands, n=n)
+
+
+lu_columns_op = define(
+    "lu_columns",
+    infer=_lu_infer,
+    reference=_lu_reference,
+    grad="none",
+    kernel=_lu_kernel,
+    batch=_lu_batch,
+)
+
+
+# ----------------------------------------------------------------------------------- jacobi
+
+_SWEEPS = 2  # before a look at what is left
+SWEPT_OUT = 6  # rows of a symmetric matrix of which sweeps of rotations are written out
+
+
+def sweep_columns(a: Tensor, rows: Tensor, n: int) -> Tensor:
+    """Rotate each pair of rows and columns of symmetric matrices, and `rows` with them, some times.
+
+    The result has the elements of the matrices and then those of the rows.
+    """
+    return apply(sweep_columns_op, a, rows, n=n)
+
+
+def _sweep_infer(a: TensorType, rows: TensorType, *, n: int) -> TensorType:
+    _check_square("sweep_columns", a, n)
+    meet_shapes("sweep_columns", "a", a, "rows", rows)
+    return a.with_shape((2 * n * n, *a.shape[1:]))
+
+
+def _sweep_reference(a: Array, rows: Array, *, n: int) -> Array:
+    if not n:
+        return a
+    turned, moved = np.array(as_matrices(a, n)), np.array(as_matrices(rows, n))
+    for p, q in _pairs(n):
+        turn = _turn(turned[..., p, p], turned[..., q, q], turned[..., p, q])
+        pair = [p, q]
+        turned[..., pair, :] = turn @ turned[..., pair, :]
+        turned[..., :, pair] = turned[..., :, pair] @ turn.swapaxes(-1, -2)
+        moved[..., pair, :] = turn @ moved[..., pair, :]
+    return np.concatenate([as_columns(turned), as_columns(moved)]).astype(a.dtype)
+
+
+def _pairs(n: int) -> list[tuple[int, int]]:
+    """Return the pairs of rows of some sweeps, one after another."""
+    return [(p, q) for p in range(n) for q in range(p + 1, n)] * _SWEEPS
+
+
+def _turn(p: Array, q: Array, between: Array) -> Array:
+    angle = 0.5 * np.arctan2(2 * between, q - p)
+    angle = np.where(angle > np.pi / 4, angle - np.pi / 2, angle)
+    angle = np.where(angle < -np.pi / 4, angle + np.pi / 2, angle)
+    angle = np.where(between == 0, 0, angle)
+    rows = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+
+
+def _swept(a: Row, rows: Row, n: int) -> Sequence[FloatExpr]:
+    matrix, vectors = rows_of(a, n), rows_of(rows, n)
+    for p, q in _pairs(n):
+        cosine, sine = _rotation(matrix[q][q] - matrix[p][p], matrix[p][q])
+        for x in (matrix, vectors):
+            pairs = list(zip(x[p], x[q], strict=True))
+            x[p] = [cosine * u - sine * v for u, v in pairs]
+            x[q] = [sine * u + cosine * v for u, v in pairs]
+        for row in matrix:
+            row[p], row[q] = (
+                cosine * row[p] - sine * row[q],
+                sine * row[p] + cosine * row[q],
+            )
+    return [x for row in (*matrix, *vectors) for x in row]
+
+
+def _rotation(difference: FloatExpr, between: FloatExpr) -> tuple[FloatExpr, FloatExpr]:
+    """Return cosine and sine of the lesser angle that makes `between` zero."""
+    is_diagonal = between.equals(0.0)
+    ratio = difference / (is_diagonal.choose(between.like(1.0), between) * 2.0)
+    root = (ratio * ratio + 1.0).sqrt()
+    signed = (ratio < 0.0).choose(-root, root)
+    tangent = is_diagonal.choose(between.like(0.0), 1.0 / (ratio + signed))
+    cosine = 1.0 / (tangent * tangent + 1.0).sqrt()
+    return cosine, cosine * tangent
+
+
+def _sweep_kernel(_a: TensorType, _rows: TensorType, *, n: int) -> ColumnMap:
+    return column_map(lambda a, rows: _swept(a, rows, n), len(_pairs(n)) * (18 * n + 12))
+
+
+def _sweep_batch(operands: Operands, *, n: int) -> Tensor:
+    return batch_columns(operands, n=n)
+
+
+sweep_columns_op = define(
+    "sweep_columns",
+    infer=_sweep_infer,
+    reference=_sweep_reference,
+    grad="none",
+    kernel=_sweep_kernel,
+    batch=_sweep_batch,
+)

@@ -1,0 +1,233 @@
+"""Singular value decomposition: the op, its gradient, and its algorithm.
+
+That is one-sided Jacobi: rotations that make one pair of columns orthogonal after another, until
+all are. It is done to the triangle of a QR factorisation, and the left vectors are those of another
+one, which also completes them where singular values are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.errors import NoGradientError
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply_node
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.ops.arithmetic import abs as absolute
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
+from symgrad.graph.ops.block_matrices import product as block_product
+from symgrad.graph.ops.comparison import greater, less, where
+from symgrad.graph.ops.eigh import quotient
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
+from symgrad.graph.ops.qr import check_matrix, lesser, qr
+from symgrad.graph.ops.reduction import max as greatest
+from symgrad.graph.ops.slicing import place
+from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
+from symgrad.graph.ops.summation import diagonal
+from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.triangles import (
+    arrived,
+    diagonal_matrix,
+    identity_like,
+    matrix_transpose,
+    product,
+)
+from symgrad.graph.structures import Call
+from symgrad.graph.types import Array, TensorType
+
+
+def svd(a: Tensor, *, full: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Return U, singular values in descending order, and V' of a = U diag(s) V'."""
+    u, s, vh = apply_node(svd_op, (a,), {"full": full}).outputs
+    return u, s, vh
+
+
+def _infer(a: TensorType, *, full: bool) -> tuple[TensorType, TensorType, TensorType]:
+    check_matrix("svd", "a", a)
+    *batch, m, n = a.shape
+    k = lesser("svd", "a", a)
+    return (
+        a.with_shape((*batch, m, m if full else k)),
+        a.with_shape((*batch, k)),
+        a.with_shape((*batch, n if full else k, n)),
+    )
+
+
+def _reference(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
+    *batch, m, n = a.shape
+    k = min(m, n)
+    u = np.full((*batch, m, m if full else k), np.nan, a.dtype)
+    s = np.full((*batch, k), np.nan, a.dtype)
+    vh = np.full((*batch, n if full else k, n), np.nan, a.dtype)
+    for at in np.ndindex(*batch):
+        if np.isfinite(a[at]).all():
+            u[at], s[at], vh[at] = np.linalg.svd(a[at], full_matrices=full)
+    return u, s, vh
+
+
+def _grad(
+    node: Node, of_u: Tensor | None, of_s: Tensor | None, of_vh: Tensor | None, *, full: bool
+) -> Grads:
+    # Townsend (2016); with F_ij = 1 / (s_j^2 - s_i^2) off the diagonal,
+    # a_bar = U (diag(s_bar) + 2 (F o odd(U' U_bar)) S + 2 S (F o odd(V' V_bar))) V'
+    #         + (I - U U') U_bar S^-1 V' + U S^-1 V_bar' (I - V V').
+    (a,) = node.inputs
+    u, s, vh = node.outputs
+    of_u, of_s, of_vh = arrived(of_u), arrived(of_s), arrived(of_vh)
+    if full and a.shape[-1] != a.shape[-2] and not (of_u is None and of_vh is None):
+        raise NoGradientError(
+            "svd",
+            f"the full U and V' of a: {a.type} have vectors that a does not determine",
+            source=node.source,
+        )
+    if full and a.shape[-1] != a.shape[-2]:
+        u, s, vh = svd(a)  # which can be differentiated once more
+    if of_u is None and of_s is None and of_vh is None:
+        return (filled_like(a, 0),)
+    inner = filled_like(product(u, u, transpose_a=True), 0)
+    if of_s is not None:
+        inner = add(inner, diagonal_matrix(of_s))
+    rows, columns = _along(s, inner, -1), _along(s, inner, -2)
+    distance = multiply(subtract(columns, rows), add(columns, rows))
+    outer = None
+    if of_u is not None:
+        turned = quotient(_odd(product(u, of_u, transpose_a=True)), distance)
+        inner = add(inner, multiply(turned, columns))
+        outer = _beyond(u, of_u, s, vh)
+    if of_vh is not None:
+        turned = quotient(_odd(product(vh, of_vh, transpose_b=True)), distance)
+        inner = add(inner, multiply(rows, turned))
+        v, of_v = matrix_transpose(vh), matrix_transpose(of_vh)
+        other = matrix_transpose(_beyond(v, of_v, s, matrix_transpose(u)))
+        outer = other if outer is None else add(outer, other)
+    found = product(product(u, inner), vh)
+    return (found if outer is None else add(found, outer),)
+
+
+def _along(s: Tensor, like: Tensor, axis: int) -> Tensor:
+    """Repeat singular values along one of the last two axes of `like`."""
+    shape = list(like.shape)
+    shape[axis] = 1
+    return broadcast_to(reshape(s, tuple(shape)), like.shape)
+
+
+def _odd(x: Tensor) -> Tensor:
+    return subtract(x, matrix_transpose(x))
+
+
+def _beyond(u: Tensor, of_u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
+    """Return (I - U U') U_bar S^-1 V', which is 0 for a square U."""
+    rows, columns = u.shape[-2:]
+    if rows == columns:
+        return filled_like(product(u, vh), 0)
+    rest = subtract(of_u, product(u, product(u, of_u, transpose_a=True)))
+    return product(quotient(rest, _along(s, rest, -2)), vh)
+
+
+def _kernel(a: TensorType, *, full: bool) -> Call:
+    *batch, m, n = a.static_shape
+    k = min(m, n)
+
+    def factor(a: Tensor) -> list[Tensor]:
+        if m >= n:
+            return list(_tall(a, full=full))
+        v, s, u = _tall(transposed(a), full=full)
+        return [u, s, v]
+
+    def svd(a: Tensor) -> list[Tensor]:
+        u, s, v = in_parts(factor, reshape(a, (-1, m, n)))
+        return [
+            reshape(u, (*batch, m, m if full else k)),
+            reshape(s, (*batch, k)),
+            reshape(transposed(v), (*batch, n if full else k, n)),
+        ]
+
+    def nothing(a: Tensor) -> list[Tensor]:
+        u = filled((*batch, m, m if full else k), 0, a.dtype)
+        vh = filled((*batch, n if full else k, n), 0, a.dtype)
+        return [identity_like(u), filled((*batch, k), 0, a.dtype), identity_like(vh)]
+
+    return expansion(svd if a.count else nothing, a)
+
+
+def _tall(a: Tensor, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return U, the singular values and V of matrices with no more columns than rows."""
+    count, m, n = a.type.static_shape
+    if m > n:
+        q, r = qr(a, complete=full)
+        inner, s, v = _square(block(r, (0, n), (0, n)))
+        if not full:
+            return block_product(q, inner), s, v
+        wide = add(
+            place(inner, (count, m, m), (0, 0, 0), (1, 1, 1)),
+            _identity_from(filled((count, m, m), 0, a.dtype), n),
+        )
+        return block_product(q, wide), s, v
+    return _square(a)
+
+
+def _identity_from(x: Tensor, start: int) -> Tensor:
+    """Return `x` with ones on the diagonal from row `start` on."""
+    count, m, _ = x.type.static_shape
+    ones = identity_like(block(x, (start, m), (start, m)))
+    return place(ones, (count, m, m), (0, start, start), (1, 1, 1))
+
+
+def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    count, n, _ = a.type.static_shape
+    if n == 1:
+        s, one = absolute(a), filled_like(a, 1)
+        sign = where(less(a, 0.0), filled_like(a, -1), one)
+        return sign, reshape(s, (count, 1)), one
+    size = n + n % 2
+    columns = transposed(a)
+    if size > n:  # one more column of zeros is never rotated, and is in its place after each sweep
+        columns = place(columns, (count, size, n), (0, 0, 0), (1, 1, 1))
+    # Elements as large as the square of the greatest must not overflow.
+    top = reshape(greatest(absolute(a), axis=(1, 2)), (count, 1, 1))
+    scale = where(greater(top, 0.0), top, filled_like(top, 1))
+    columns = divide(columns, broadcast_to(scale, columns.shape))
+    vectors = identity_like(filled((count, size, size), 0, a.dtype))
+    columns, vectors = sweep_until([columns, vectors], size - 1, _round, _is_far)
+    columns, vectors = block(columns, (0, n), (0, n)), block(vectors, (0, n), (0, n))
+    lengths = sqrt(reduce_sum(multiply(columns, columns), (2,)))
+    lengths, columns, vectors = in_order(lengths, [columns, vectors], descending=True)
+    q, r = qr(transposed(columns))
+    signs = reshape(diagonal(r), (count, 1, n))
+    signs = where(less(signs, 0.0), filled_like(signs, -1), filled_like(signs, 1))
+    scaled = multiply(lengths, broadcast_to(reshape(scale, (count, 1)), lengths.shape))
+    return multiply(q, broadcast_to(signs, q.shape)), scaled, transposed(vectors)
+
+
+def _round(values: Sequence[Tensor]) -> list[Tensor]:
+    columns, vectors = values
+    _, size, m = columns.type.static_shape
+    half = size // 2
+    p, q = block(columns, (0, half), (0, m)), block(columns, (half, size), (0, m))
+    between = reduce_sum(multiply(p, q), (2,))
+    difference = reduce_sum(subtract(multiply(q, q), multiply(p, p)), (2,))
+    cosine, sine = rotation(difference, between)
+    return [rotate_rows(columns, cosine, sine), rotate_rows(vectors, cosine, sine)]
+
+
+def _is_far(columns: Tensor, _vectors: Tensor) -> Tensor:
+    """Return whether two columns are less orthogonal than rounding allows."""
+    size, m = columns.type.static_shape[1:]
+    limit = max(size, m) * float(np.finfo(columns.dtype.numpy).eps)
+    products = block_product(columns, columns, transpose_b=True)
+    lengths = sqrt(reduce_sum(multiply(columns, columns), (2,)))
+    allowed = multiply(_along(lengths, products, -1), _along(lengths, products, -2))
+    off = multiply(absolute(products), subtract(filled_like(products, 1), identity_like(products)))
+    return greater(off, multiply(allowed, limit))
+
+
+def _batch(operands: Operands, *, full: bool) -> list[Tensor]:
+    return list(apply_node(svd_op, tuple(operands.lifted()), {"full": full}).outputs)
+
+
+svd_op = define("svd", infer=_infer, reference=_reference, grad=_grad, kernel=_kernel, batch=_batch)

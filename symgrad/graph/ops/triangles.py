@@ -1,0 +1,86 @@
+"""Triangles, diagonals and transposes of batched matrices, for gradients of factorisations.
+
+Sizes may be unknown. Nothing here checks its operands, and no op is declared.
+"""
+
+from __future__ import annotations
+
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import add, multiply
+from symgrad.graph.ops.comparison import equal, greater_equal, where
+from symgrad.graph.ops.contraction import matmul
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.ordering import argsort
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
+from symgrad.graph.ops.subgraph import is_zero
+from symgrad.graph.ops.windows import read_window
+
+
+def arrived(g: Tensor | None) -> Tensor | None:
+    """Return a gradient, None for the zeros that stand for none."""
+    return None if g is None or is_zero(g) else g
+
+
+def matrix_transpose(x: Tensor) -> Tensor:
+    """Exchange the last two axes."""
+    last = x.ndim - 1
+    return permute_dims(x, (*range(last - 1), last, last - 1))
+
+
+def product(
+    a: Tensor, b: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+    """Multiply matrices of equal batches."""
+    return matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def triangle(x: Tensor, *, lower: bool, k: int = 0) -> Tensor:
+    """Return `x` with zeros above, or below, its k-th diagonal; what is there may be nan."""
+    shape = x.shape[-2:]
+    row, column = iota(shape, 0), iota(shape, 1)
+    row = add(row, k) if k else row
+    is_inside = greater_equal(row, column) if lower else greater_equal(column, row)
+    return where(broadcast_to(is_inside, x.shape), x, filled_like(x, 0))
+
+
+def identity_like(x: Tensor) -> Tensor:
+    """Return ones on the diagonal of matrices like those of `x`."""
+    shape = x.shape[-2:]
+    ones = filled_like(x, 1)
+    is_diagonal = broadcast_to(equal(iota(shape, 0), iota(shape, 1)), ones.shape)
+    return where(is_diagonal, ones, filled_like(ones, 0))
+
+
+def invert_order(order: Tensor) -> Tensor:
+    """Return the inverses of permutations."""
+    return argsort(order, axis=-1)
+
+
+def permute_rows(x: Tensor, order: Tensor) -> Tensor:
+    """Return matrices with their rows in the order of `order`, an index for each row of each.
+
+    Indices are taken to be in range, so nothing here can fail.
+    """
+    shape = order.shape
+    starts = [iota(shape, axis) for axis in range(order.ndim - 1)]
+    rows = read_window(x, [*starts, order], (1,) * order.ndim, 0)
+    return reshape(rows, (*shape, x.shape[-1]))
+
+
+def half_diagonal(x: Tensor) -> Tensor:
+    """Return the lower triangles with their diagonals halved."""
+    return multiply(add(triangle(x, lower=True), triangle(x, lower=True, k=-1)), 0.5)
+
+
+def symmetric_part(x: Tensor) -> Tensor:
+    """Return (x + x') / 2."""
+    return multiply(add(x, matrix_transpose(x)), 0.5)
+
+
+def diagonal_matrix(x: Tensor) -> Tensor:
+    """Return matrices with vectors on their diagonals."""
+    n = x.shape[-1]
+    rows = broadcast_to(reshape(x, (*x.shape, 1)), (*x.shape, n))
+    is_diagonal = equal(iota((n, n), 0), iota((n, n), 1))
+    return where(broadcast_to(is_diagonal, rows.shape), rows, filled_like(rows, 0))

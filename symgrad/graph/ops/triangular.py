@@ -1,0 +1,165 @@
+"""Triangular solve, and what is made of it: the op that its own gradient consists of.
+
+Large matrices are solved by rows of blocks (left-looking), and what is not a product is written
+out for as many right sides as a vector has lanes.
+"""
+
+from __future__ import annotations
+
+from symgrad.errors import ShapeError
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes, require_dtype
+from symgrad.graph.ops.arithmetic import negative
+from symgrad.graph.ops.block_matrices import (
+    BLOCK,
+    WRITTEN_OUT,
+    block,
+    cuts,
+    expansion,
+    in_parts,
+    less_product,
+    shared,
+    transposed,
+    write_block,
+)
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.small_matrices import is_wide_float, substitute_columns, substitution
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
+from symgrad.graph.ops.triangles import product, triangle
+from symgrad.graph.structures import Call
+from symgrad.graph.types import Array, TensorType, static
+
+
+def triangular_solve(
+    a: Tensor, b: Tensor, *, lower: bool, transpose: bool = False, unit: bool = False
+) -> Tensor:
+    """Solve a @ x = b, or a' @ x = b, for the triangle of `a` that `lower` names.
+
+    Both have one batch; `b` has columns. With `unit` the diagonal counts as ones.
+    """
+    return apply(triangular_solve_op, a, b, lower=lower, transpose=transpose, unit=unit)
+
+
+def check_square(op: str, name: str, a: TensorType) -> None:
+    """Raise unless `a` is a square matrix, or a batch of them, of float32 or float64."""
+    require_dtype(op, name, a, is_wide_float)
+    if a.ndim < 2:
+        raise ShapeError(op, f"{name}: {a} has fewer than two axes")
+    rows, columns = a.shape[-2:]
+    if rows != columns and isinstance(rows, int) and isinstance(columns, int):
+        raise ShapeError(op, f"{name}: {a} is not square")
+
+
+def _infer(a: TensorType, b: TensorType, *, lower: bool, transpose: bool, unit: bool) -> TensorType:
+    op = "triangular_solve"
+    check_square(op, "a", a)
+    require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
+    if b.ndim < 2:
+        raise ShapeError(op, f"b: {b} has fewer than two axes")
+    rows = a.with_shape((*a.shape[:-2], a.shape[-1]))
+    meet_shapes(op, "the rows of a", rows, "those of b", b.with_shape(b.shape[:-1]))
+    return b
+
+
+def _reference(a: Array, b: Array, *, lower: bool, transpose: bool, unit: bool) -> Array:
+    matrix = np_transpose(a) if transpose else a
+    return substitution(matrix, b, lower=lower != transpose, unit=unit)
+
+
+def np_transpose(a: Array) -> Array:
+    """Exchange the last two axes of an array."""
+    return a.swapaxes(-1, -2)
+
+
+def _grad(node: Node, g: Tensor, *, lower: bool, transpose: bool, unit: bool) -> Grads:
+    # Giles (2008), section 2.3: of a @ x = b, b_bar = a'^-1 x_bar and a_bar = -b_bar x'.
+    a, _ = node.inputs
+    x = node.output
+    of_b = triangular_solve(a, g, lower=lower, transpose=not transpose, unit=unit)
+    left, right = (x, of_b) if transpose else (of_b, x)
+    full = negative(product(left, right, transpose_b=True))
+    return triangle(full, lower=lower, k=(-1 if lower else 1) if unit else 0), of_b
+
+
+def _kernel(a: TensorType, b: TensorType, *, lower: bool, transpose: bool, unit: bool) -> Call:
+    n, k = static(b.shape[-2]), static(b.static_shape[-1])
+    solver = TriangularSolver(lower=lower, transpose=transpose, unit=unit)
+
+    def triangular_solve(a: Tensor, b: Tensor) -> list[Tensor]:
+        given = reshape(a, (-1, n, n)), reshape(b, (-1, n, k))
+        (found,) = in_parts(lambda a, b: [solver.solve(a, b)], *given)
+        return [reshape(found, b.shape)]
+
+    def nothing(_a: Tensor, b: Tensor) -> list[Tensor]:
+        return [b]
+
+    return expansion(triangular_solve if b.count else nothing, a, b)
+
+
+class TriangularSolver:
+    """The algorithm, for matrices with one axis that counts them."""
+
+    def __init__(self, *, lower: bool, transpose: bool = False, unit: bool = False) -> None:
+        self.lower = lower
+        self.transpose = transpose
+        self.unit = unit
+        self._is_forward = lower != transpose
+
+    def solve(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the solution for all columns of `b`."""
+        n = a.type.static_shape[-1]
+        if n <= WRITTEN_OUT:
+            return self._written_out(a, b)
+        return self._by_blocks(a, b, BLOCK if n > BLOCK else WRITTEN_OUT)
+
+    def _by_blocks(self, a: Tensor, b: Tensor, size: int) -> Tensor:
+        pieces = cuts(a.type.static_shape[-1], size)
+        order = pieces if self._is_forward else pieces[::-1]
+        columns = (0, b.type.static_shape[-1])
+        found = filled_like(b, 0)
+        for place in order:
+            rest = block(b, place, columns)
+            if place is not order[0]:
+                known = (0, place[0]) if self._is_forward else (place[1], a.type.static_shape[-1])
+                part = block(a, known, place) if self.transpose else block(a, place, known)
+                solved = block(found, known, columns)
+                rest = less_product(rest, part, solved, transpose_a=self.transpose)
+            solved = self._diagonal(block(a, place, place), rest)
+            found = write_block(found, solved, place[0], 0)
+        return found
+
+    def _diagonal(self, a: Tensor, b: Tensor) -> Tensor:
+        if a.type.static_shape[-1] <= WRITTEN_OUT:
+            return self._written_out(a, b)
+
+        def solve_block(a: Tensor, b: Tensor) -> list[Tensor]:
+            return [self._by_blocks(a, b, WRITTEN_OUT)]
+
+        (found,) = shared(solve_block, a, b, key=(self.lower, self.transpose, self.unit))
+        return found
+
+    def _written_out(self, a: Tensor, b: Tensor) -> Tensor:
+        count, n, k = b.type.static_shape
+        matrix = transposed(a) if self.transpose else a
+        columns = permute_dims(reshape(matrix, (count, n * n)), (1, 0))
+        columns = broadcast_to(reshape(columns, (n * n, count, 1)), (n * n, count, k))
+        sides = permute_dims(b, (1, 0, 2))
+        found = substitute_columns(columns, sides, lower=self._is_forward, unit=self.unit)
+        return permute_dims(found, (1, 0, 2))
+
+
+def _batch(operands: Operands, *, lower: bool, transpose: bool, unit: bool) -> Tensor:
+    return operands.apply(*operands.lifted(), lower=lower, transpose=transpose, unit=unit)
+
+
+triangular_solve_op = define(
+    "triangular_solve",
+    infer=_infer,
+    reference=_reference,
+    grad=_grad,
+    kernel=_kernel,
+    batch=_batch,
+)

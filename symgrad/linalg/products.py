@@ -1,0 +1,89 @@
+"""Products and functions of matrices: the cross product, traces, powers and the exponential."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, called, user_source
+from symgrad.frontend.container import leafwise
+from symgrad.graph.dtypes import DTypeLike
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
+from symgrad.graph.ops import expm as of_expm
+from symgrad.graph.ops import summation, vector_products
+from symgrad.graph.ops.contraction import matmul
+from symgrad.graph.ops.conversion import astype
+from symgrad.graph.ops.elementwise import broadcast_together
+from symgrad.graph.ops.lu import linear_solve, lu
+from symgrad.graph.ops.triangles import identity_like
+from symgrad.graph.public_ops import public
+from symgrad.linalg.operands import as_square
+
+
+@leafwise
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """Cross product of vectors of 3 elements along `axis`; all other axes broadcast."""
+    with called("cross"):
+        first, second = promote_operands("cross", x1, x2)
+        a, b = broadcast_together("cross", x1=first, x2=second)
+        normalize_axis("cross", axis, a.ndim)
+        return vector_products.cross(a, b, axis=axis)
+
+
+@leafwise
+def trace(x: Any, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    """Sum the elements at `offset` from the diagonal of the last two axes."""
+    tensor = as_tensor(x)
+    return summation.trace(tensor if dtype is None else astype(tensor, dtype), offset=offset)
+
+
+@public(functions=[np.linalg.matrix_power])
+def matrix_power(x: Any, n: int, /) -> Tensor:
+    """Raise square matrices to the power of the int `n`, by repeated squaring.
+
+    Power 0 is the identity, and a negative one that of the inverse.
+    """
+    with called("matrix_power"):
+        if isinstance(n, bool) or not isinstance(n, int | np.integer):
+            raise DTypeError("matrix_power", f"n is {n!r}, not an int", source=user_source())
+        matrix = as_square("matrix_power", "x", x) if n < 0 else _square(x)
+        if n == 0:
+            return identity_like(matrix)
+        if n < 0:
+            matrix = linear_solve(matrix, *lu(matrix), identity_like(matrix))
+        return _power(matrix, abs(int(n)))
+
+
+def _square(x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    sizes = tensor.shape[-2:]
+    if len(sizes) < 2 or (all(isinstance(n, int) for n in sizes) and sizes[0] != sizes[1]):
+        problem = f"x: {tensor.type} is no square matrix"
+        raise ShapeError("matrix_power", problem, source=user_source())
+    return tensor
+
+
+def _power(x: Tensor, n: int) -> Tensor:
+    found = None
+    while n:
+        if n & 1:
+            found = x if found is None else matmul(found, x)
+        n >>= 1
+        x = matmul(x, x) if n else x
+    assert found is not None, "some power is greater than 0"
+    return found
+
+
+@public()
+def expm(a: Any, /) -> Tensor:
+    """Matrix exponential of square matrices, by a Pade approximant, scaling and squaring.
+
+    Algorithm: Higham (2005); gradient: Mathias (1996), an exponential of twice the size.
+
+    >>> sg.run(sg.linalg.expm(sg.constant([[0.0, 1.0], [0.0, 0.0]])))
+    array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    return of_expm.expm(as_square("expm", "a", a))

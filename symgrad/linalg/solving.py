@@ -1,0 +1,138 @@
+"""Linear systems: solve, inverses, determinants, least squares."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import DTypeError, called, user_source
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops import pinv as of_pinv
+from symgrad.graph.ops import triangular
+from symgrad.graph.ops.determinant import det as of_det
+from symgrad.graph.ops.determinant import sign_and_logarithm
+from symgrad.graph.ops.lu import linear_solve
+from symgrad.graph.ops.lu import lu as factors_of
+from symgrad.graph.ops.triangles import identity_like, product
+from symgrad.graph.public_ops import public
+from symgrad.linalg.operands import as_matrices, as_square, as_system, without_column
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of a determinant and the logarithm of its absolute value."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+@public()
+def triangular_solve(
+    a: Any, b: Any, /, *, lower: bool = True, transpose: bool = False, unit_diagonal: bool = False
+) -> Tensor:
+    """Triangular solve: x of a @ x = b, or of a' @ x = b with `transpose`.
+
+    Of square matrices `a` the triangle is read that `lower` says, with `unit_diagonal` without its
+    diagonal, which counts as ones. `b` is a vector, a matrix or a batch of matrices; batches
+    broadcast. A zero on the diagonal divides. Gradients: Giles (2008).
+    """
+    with called("triangular_solve"):
+        left, right, is_vector = as_system("triangular_solve", a, b)
+        left = as_square("triangular_solve", "a", left)
+        found = triangular.triangular_solve(
+            left, right, lower=lower, transpose=transpose, unit=unit_diagonal
+        )
+        return without_column(found, is_vector=is_vector)
+
+
+@public()
+def cho_solve(c: Any, b: Any, /) -> Tensor:
+    """Solve a @ x = b with the lower Cholesky factor `c` of `a`, as `cholesky` gives it."""
+    with called("cho_solve"):
+        left, right, is_vector = as_system("cho_solve", c, b)
+        left = as_square("cho_solve", "c", left)
+        inner = triangular.triangular_solve(left, right, lower=True)
+        found = triangular.triangular_solve(left, inner, lower=True, transpose=True)
+        return without_column(found, is_vector=is_vector)
+
+
+@public(functions=[np.linalg.solve])
+def solve(a: Any, b: Any, /) -> Tensor:
+    """Solve a @ x = b for square matrices, by LU factorisation with partial pivoting.
+
+    `b` is a vector if it has one axis, else a matrix or a batch of them; batches broadcast. A
+    matrix without an inverse gives inf or nan, in its place of the batch. The gradient is solved
+    with the same factors (Giles, 2008).
+
+    >>> sg.run(sg.linalg.solve(sg.constant([[2.0, 0.0], [0.0, 4.0]]), sg.constant([2.0, 2.0])))
+    array([1. , 0.5], dtype=float32)
+    """
+    with called("solve"):
+        left, right, is_vector = as_system("solve", a, b)
+        left = as_square("solve", "a", left)
+        return without_column(linear_solve(left, *factors_of(left), right), is_vector=is_vector)
+
+
+@public(functions=[np.linalg.inv])
+def inv(a: Any, /) -> Tensor:
+    """Inverse of square matrices; inf or nan for one that has none. To solve, use `solve`."""
+    with called("inv"):
+        matrix = as_square("inv", "a", a)
+        return linear_solve(matrix, *factors_of(matrix), identity_like(matrix))
+
+
+@public(functions=[np.linalg.det])
+def det(a: Any, /) -> Tensor:
+    """Compute the determinant of square matrices from their LU factors.
+
+    The gradient is that of Jacobi's formula, det(a) times the transposed inverse: nan where the
+    determinant is 0.
+    """
+    with called("det"):
+        return of_det(as_square("det", "a", a))
+
+
+@public(functions=[np.linalg.slogdet])
+def slogdet(a: Any, /) -> SlogdetResult:
+    """Sign of the determinant of square matrices, and the logarithm of its absolute value.
+
+    They are 0 and -inf where it is 0. The gradient of the logarithm is the transposed inverse; the
+    sign has none.
+    """
+    with called("slogdet"):
+        return SlogdetResult(*sign_and_logarithm(as_square("slogdet", "a", a)))
+
+
+@public(functions=[np.linalg.pinv])
+def pinv(a: Any, /, *, rtol: float | None = None) -> Tensor:
+    """Pseudoinverse (Moore-Penrose) by singular values.
+
+    Those up to `rtol` times the greatest count as 0; it is the greater of the sizes times the
+    rounding of the dtype by default. Gradients: Golub and Pereyra (1973), right where the rank does
+    not change.
+    """
+    with called("pinv"):
+        matrix = as_matrices("pinv", "a", a)
+        return of_pinv.pinv(matrix, rtol=tolerance("pinv", matrix, rtol))
+
+
+def tolerance(op: str, a: Tensor, rtol: Any) -> float:
+    """Return `rtol`, or the one that follows from sizes and dtype."""
+    if rtol is None:
+        known = [n for n in a.shape[-2:] if isinstance(n, int)]
+        return max(known, default=1) * float(np.finfo(a.dtype.numpy).eps)
+    if isinstance(rtol, Tensor) or np.ndim(rtol):
+        raise DTypeError(op, f"rtol is {rtol!r}, not a Python number", source=user_source())
+    return float(rtol)
+
+
+@public()
+def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> Tensor:
+    """Least squares: the x of least length for which a @ x is nearest to `b`.
+
+    That is `pinv(a, rtol=rtol) @ b`; `b` is a vector, a matrix or a batch of matrices.
+    """
+    with called("lstsq"):
+        left, right, is_vector = as_system("lstsq", a, b)
+        inverse = of_pinv.pinv(left, rtol=tolerance("lstsq", left, rtol))
+        return without_column(product(inverse, right), is_vector=is_vector)

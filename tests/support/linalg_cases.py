@@ -1,0 +1,183 @@
+"""Rows of the table for linear algebra: matrices made well-conditioned of what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+import symgrad as sg
+from symgrad.graph import dtypes
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.determinant import det, sign_and_logarithm
+from symgrad.graph.ops.eigh import eigh
+from symgrad.graph.ops.expm import expm
+from symgrad.graph.ops.lu import linear_solve, lu
+from symgrad.graph.ops.pinv import pinv
+from symgrad.graph.ops.qr import qr
+from symgrad.graph.ops.small_matrices import (
+    cholesky_columns,
+    lu_columns,
+    substitute_columns,
+    sweep_columns,
+)
+from symgrad.graph.ops.small_qr import qr_columns
+from symgrad.graph.ops.svd import svd
+from symgrad.graph.ops.triangular import triangular_solve
+from tests.support.case import Array, Case, Real
+
+_WIDE = (dtypes.float32, dtypes.float64)
+_SQUARES = (((1, 1),), ((0, 0),), ((2, 0, 0),), ((0, 3, 3),), ((9, 9),))
+
+
+def _ones(x: Any) -> Any:
+    """Return ones on the diagonal of matrices of the size of those of `x`, whatever it is."""
+    m, n = x.shape[-2:]
+    if isinstance(x, np.ndarray):
+        return np.eye(m, n, dtype=x.dtype)
+    return sg.equal(sg.arange(0, m)[:, None], sg.arange(0, n)).astype(x.dtype)
+
+
+def _mostly_diagonal(x: Any) -> Any:
+    """Return matrices near the identity, with an inverse."""
+    return x * 0.1 + _ones(x)
+
+
+def _spread(x: Any) -> Any:
+    """Return symmetric matrices with eigenvalues that lie apart."""
+    counted = np.arange(x.shape[-1]) if isinstance(x, np.ndarray) else sg.arange(0, x.shape[-1])
+    transposed = x.swapaxes(-1, -2) if isinstance(x, np.ndarray) else sg.matrix_transpose(x)
+    counts = counted.astype(x.dtype)
+    return (x + transposed) * 0.1 + _ones(x) * counts
+
+
+def _definite(x: Any) -> Any:
+    """Return symmetric positive definite matrices."""
+    return _spread(x) + _ones(x) * 2.0
+
+
+def _row(
+    name: str,
+    op: str,
+    build: Callable[..., Tensor],
+    expected: Callable[..., Any],
+    *shapes: tuple[int, ...],
+    order: int = 2,
+    also: Any = (),
+    symbolic: bool = True,
+    slack: float = 20.0,
+) -> Case:
+    inputs = tuple(Real(shape, -1.0, 1.0) for shape in shapes)
+    return Case(name, op, build, expected, inputs, _WIDE, order, also, symbolic, slack)
+
+
+def _each(function: Callable[[Array], Any]) -> Callable[[Array], Array]:
+    """Return what SciPy computes of one matrix, for each of a batch."""
+
+    def of_all(x: Array, *others: Array) -> Array:
+        if not x.size:
+            return np.asarray(function(np.eye(x.shape[-2], x.shape[-1])) * np.zeros(x.shape))
+        batch = x.shape[:-2]
+        found = [function(x[at], *(o[at] for o in others)) for at in np.ndindex(batch)]
+        return np.reshape(found, (*batch, *np.shape(found[0])))
+
+    return of_all
+
+
+def _cholesky(x: Array) -> Array:
+    return np.linalg.cholesky(x) if x.size else x
+
+
+def _solved(a: Array, b: Array) -> Array:
+    return np.linalg.solve(a, b) if a.size and b.size else b
+
+
+_FACTORISATIONS = (
+    _row("cholesky", "cholesky", lambda x: sg.linalg.cholesky(_definite(x)),
+         lambda x: _cholesky(_definite(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
+    _row("cholesky_blocks", "cholesky", lambda x: sg.linalg.cholesky(_definite(x)),
+         lambda x: _cholesky(_definite(x)), (2, 19, 19), order=0, symbolic=False),
+    _row("triangular_solve", "triangular_solve",
+         lambda a, b: triangular_solve(_mostly_diagonal(a), b, lower=True),
+         lambda a, b: _solved(np.tril(_mostly_diagonal(a)), b), (4, 4), (4, 3),
+         also=(((1, 1), (1, 2)), ((0, 0), (0, 2)), ((2, 2), (2, 0)), ((2, 3, 3), (2, 3, 1)))),
+    _row("triangular_solve_transposed", "triangular_solve",
+         lambda a, b: triangular_solve(_mostly_diagonal(a), b, lower=False, transpose=True),
+         lambda a, b: _solved(np.triu(_mostly_diagonal(a)).swapaxes(-1, -2), b), (4, 4), (4, 3),
+         also=(((19, 19), (19, 2)),)),
+    _row("triangular_solve_unit", "triangular_solve",
+         lambda a, b: triangular_solve(_mostly_diagonal(a), b, lower=False, unit=True),
+         lambda a, b: _solved(np.triu(_mostly_diagonal(a), 1) + np.eye(a.shape[-1]), b),
+         (4, 4), (4, 3)),
+    _row("lu", "lu", lambda x: lu(_mostly_diagonal(x))[0],
+         _each(lambda x: scipy.linalg.lu_factor(_mostly_diagonal(x))[0]), (4, 4),
+         also=(((1, 1),), ((2, 3, 3),), ((19, 19),))),
+    _row("linear_solve", "linear_solve",
+         lambda a, b: linear_solve(_mostly_diagonal(a), *lu(_mostly_diagonal(a)), b),
+         lambda a, b: _solved(_mostly_diagonal(a), b), (4, 4), (4, 3),
+         also=(((1, 1), (1, 2)), ((0, 0), (0, 2)), ((2, 3, 3), (2, 3, 1)))),
+    _row("linear_solve_transposed", "linear_solve",
+         lambda a, b: linear_solve(a, *lu(a), b, transpose=True),
+         lambda a, b: _solved(a.swapaxes(-1, -2), b), (4, 4), (4, 3), slack=1000.0),
+    _row("determinant", "determinant", lambda x: det(_mostly_diagonal(x)),
+         lambda x: np.linalg.det(_mostly_diagonal(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
+    _row("log_determinant", "log_determinant",
+         lambda x: sign_and_logarithm(_mostly_diagonal(x))[1],
+         lambda x: np.linalg.slogdet(_mostly_diagonal(x))[1], (4, 4), also=_SQUARES),
+    _row("qr", "qr", lambda x: qr(_mostly_diagonal(x))[1],
+         lambda x: np.linalg.qr(_mostly_diagonal(x))[1], (4, 4), also=_SQUARES),
+    _row("qr_tall", "qr", lambda x: qr(x)[0], lambda x: np.linalg.qr(x)[0], (5, 3),
+         also=(((2, 40, 35),), ((3, 0),), ((1, 1),)), symbolic=False, slack=1000.0),
+    _row("qr_wide", "qr", lambda x: qr(x)[1], lambda x: np.linalg.qr(x)[1], (3, 5),
+         also=(((2, 3, 4),), ((2, 3),)), symbolic=False, slack=1000.0),
+    _row("qr_complete", "qr", lambda x: qr(x, complete=True)[1],
+         lambda x: np.linalg.qr(x, "complete")[1], (5, 3), order=0, symbolic=False),
+    _row("eigh", "eigh", lambda x: eigh(_spread(x))[0],
+         lambda x: np.linalg.eigvalsh(_spread(x)), (4, 4), also=_SQUARES),
+    _row("eigh_vectors", "eigh", lambda x: eigh(_spread(x))[1] ** 2,
+         lambda x: np.linalg.eigh(_spread(x))[1] ** 2, (4, 4), also=(((7, 7),), ((2, 2),)),
+         slack=100.0),
+    _row("svd", "svd", lambda x: svd(_spread(x) + _ones(x))[1],
+         lambda x: np.linalg.svd(_spread(x) + _ones(x))[1], (4, 4), also=_SQUARES),
+    _row("svd_tall", "svd", lambda x: svd(x)[0] ** 2,
+         lambda x: np.linalg.svd(x, full_matrices=False)[0] ** 2, (5, 3),
+         also=(((2, 4, 1),),), symbolic=False, slack=1000.0),
+    _row("svd_wide", "svd", lambda x: svd(x)[2] ** 2,
+         lambda x: np.linalg.svd(x, full_matrices=False)[2] ** 2, (3, 5), symbolic=False,
+         slack=1000.0),
+    _row("pinv", "pinv", lambda x: pinv(x, rtol=1e-3), lambda x: np.linalg.pinv(x, 1e-3),
+         (5, 3), also=(((3, 5),), ((3, 0),), ((2, 3, 2),)), symbolic=False, slack=1000.0),
+    _row("expm", "expm", expm, _each(scipy.linalg.expm), (3, 3),
+         also=(((1, 1),), ((0, 0),), ((2, 9, 9),)), slack=100.0),
+)  # fmt: skip
+
+
+def _columns(x: Any) -> Any:
+    """Return two matrices as columns of elements."""
+    flat = x.reshape((2, -1))
+    return flat.T if isinstance(x, np.ndarray) else sg.permute_dims(flat, (1, 0))
+
+
+_COLUMNS = (
+    _row("cholesky_columns", "cholesky_columns",
+         lambda x: cholesky_columns(_columns(_definite(x)), 3),
+         lambda x: _columns(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),
+    _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:9],
+         lambda x: _columns(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),
+         (2, 3, 3), order=0, symbolic=False),
+    _row("substitute_columns", "substitute_columns",
+         lambda a, b: substitute_columns(
+             _columns(_mostly_diagonal(a)), _columns(b), lower=True, unit=False),
+         lambda a, b: _columns(_solved(np.tril(_mostly_diagonal(a)), b)),
+         (2, 3, 3), (2, 3, 1), order=0, symbolic=False),
+    _row("qr_columns", "qr_columns", lambda x: qr_columns(_columns(x), n=3, k=3),
+         lambda x: np.concatenate([_columns(part) for part in np.linalg.qr(x)]), (2, 4, 3), order=0,
+         symbolic=False, slack=1000.0),
+    _row("sweep_columns", "sweep_columns",
+         lambda x: sg.sum(sweep_columns(_columns(_spread(x)), _columns(_spread(x)), 3)[:9] ** 2, 0),
+         lambda x: np.sum(_spread(x) ** 2, (1, 2)), (2, 3, 3), order=0, symbolic=False),
+)  # fmt: skip
+
+LINALG = (*_FACTORISATIONS, *_COLUMNS)

@@ -1,0 +1,164 @@
+"""Gradients of linear algebra: beside differences to second order, and where they end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.support.evaluators import evaluate_native
+from tests.support.gradcheck import check_derivatives
+
+LINALG = sg.linalg
+
+
+def _spread(x: Any, apart: float = 1.0) -> Any:
+    """Return a symmetric matrix with eigenvalues that lie apart."""
+    return (x + sg.matrix_transpose(x)) * 0.2 + sg.diag(sg.arange(1, 4).astype(x.dtype)) * apart
+
+
+_SQUARE: dict[str, Callable[[Any], Any]] = {
+    "cholesky": lambda x: LINALG.cholesky(_spread(x)),
+    "upper": lambda x: LINALG.cholesky(_spread(x), upper=True),
+    "lu": lambda x: LINALG.lu(x).l + LINALG.lu(x).u * 0.3,
+    "qr": lambda x: LINALG.qr(_spread(x)).Q + LINALG.qr(_spread(x)).R * 0.3,
+    "eigvalsh": lambda x: LINALG.eigvalsh(_spread(x)),
+    "eigh": lambda x: LINALG.eigh(_spread(x)).eigenvectors ** 2,
+    "svdvals": lambda x: LINALG.svdvals(_spread(x)),
+    "svd": lambda x: LINALG.svd(_spread(x)).U ** 2 + LINALG.svd(_spread(x)).Vh ** 2 * 0.3,
+    "inv": lambda x: LINALG.inv(_spread(x)),
+    "det": LINALG.det,
+    "slogdet": lambda x: LINALG.slogdet(x).logabsdet,
+    "pinv": LINALG.pinv,
+    "power": lambda x: LINALG.matrix_power(x, 3),
+    "negative_power": lambda x: LINALG.matrix_power(_spread(x), -2),
+    "expm": LINALG.expm,
+    "nuclear": lambda x: LINALG.matrix_norm(_spread(x), ord="nuc"),
+    "frobenius": LINALG.matrix_norm,
+    "spectral": lambda x: LINALG.matrix_norm(_spread(x), ord=2),
+    "columns": lambda x: LINALG.matrix_norm(x, ord=1),
+    "cubes": lambda x: LINALG.vector_norm(x, axis=1, ord=3),
+}
+
+
+@pytest.mark.parametrize("name", _SQUARE)
+def test_gradients_agree_with_differences_to_second_order(name):
+    x = sg.placeholder((3, 3), "float64")
+    a = np.random.default_rng(3).uniform(-1, 1, (3, 3)) + np.eye(3)
+    check_derivatives(_SQUARE[name], [x], [a], rtol=1e-4)
+
+
+_SYSTEMS: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": lambda a, b: LINALG.solve(_spread(a), b),
+    "cho_solve": lambda a, b: LINALG.cho_solve(LINALG.cholesky(_spread(a)), b),
+    "triangular": lambda a, b: LINALG.triangular_solve(_spread(a), b),
+    "transposed": lambda a, b: LINALG.triangular_solve(_spread(a), b, transpose=True),
+    "upper": lambda a, b: LINALG.triangular_solve(_spread(a), b, lower=False, unit_diagonal=True),
+    "lstsq": lambda a, b: LINALG.lstsq(_spread(a)[:, :2], b),
+    "toeplitz": lambda a, b: LINALG.toeplitz(a[0], b[:, 0]),
+    "banded": lambda a, b: LINALG.solve_banded((1, 1), _spread(a) * [[0.2], [3.0], [0.2]], b),
+    "cross": lambda a, b: LINALG.cross(a, b[:, 0]),
+    "kron": LINALG.kron,
+}
+
+
+@pytest.mark.parametrize("name", _SYSTEMS)
+def test_gradients_of_systems_agree_with_differences_to_second_order(name):
+    xs = [sg.placeholder((3, 3), "float64"), sg.placeholder((3, 2), "float64")]
+    rng = np.random.default_rng(3)
+    arrays = [rng.uniform(-1, 1, (3, 3)) + np.eye(3), rng.uniform(-1, 1, (3, 2))]
+    check_derivatives(_SYSTEMS[name], xs, arrays, rtol=1e-4, evaluator=evaluate_native)
+
+
+_RECTANGLES: dict[str, Callable[[Any], Any]] = {
+    "qr": lambda x: LINALG.qr(x).Q + sg.sum(LINALG.qr(x).R),
+    "svd": lambda x: LINALG.svd(x, full_matrices=False).U ** 2,
+    "right": lambda x: LINALG.svd(x, full_matrices=False).Vh ** 2,
+    "singular": LINALG.svdvals,
+    "full": lambda x: LINALG.svd(x).S,
+    "pinv": LINALG.pinv,
+}
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4)], ids=str)
+@pytest.mark.parametrize("name", _RECTANGLES)
+def test_gradients_of_rectangles_agree_with_differences(name, shape):
+    x = sg.placeholder(shape, "float64")
+    a = np.random.default_rng(1).uniform(-1, 1, shape) + 2 * np.eye(*shape)
+    check_derivatives(_RECTANGLES[name], [x], [a], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [9, pytest.param(20, marks=pytest.mark.slow)])
+def test_gradients_of_blocks_agree_with_those_of_the_reference(n):
+    x = sg.placeholder((2, n, n), "float64")
+    a = np.random.default_rng(0).uniform(-1, 1, (2, n, n)) + 3 * np.eye(n)
+    y = sg.sum(LINALG.cholesky(x @ sg.matrix_transpose(x)) ** 2) + sg.sum(LINALG.inv(x))
+    g: Any = sg.gradients(y, [x])[0]
+    again = sg.gradients(sg.sum(g * g), [x])[0]
+    found = sg.compile([x], [g, again], opt_level=0)(a)
+    wanted = sg.testing.interpret([g, again], {x: a})
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def _gradient(function: Callable[[Any], Any], a: Any) -> Any:
+    x = sg.placeholder(a.shape, a.dtype)
+    (g,) = sg.gradients(sg.sum(function(x)), [x])
+    return sg.compile([x], g, opt_level=0)(a)
+
+
+def test_norms_have_the_gradient_zero_at_zero():
+    zeros = np.zeros((2, 2))
+    for order in (1, 2, 3, 2.5):
+        norm = functools.partial(LINALG.vector_norm, ord=order)
+        assert not _gradient(norm, zeros).any()
+    assert not _gradient(LINALG.matrix_norm, zeros).any()
+    assert not _gradient(LINALG.norm, zeros).any()
+
+
+def test_equal_eigenvalues_have_gradients_where_there_is_a_limit():
+    np.testing.assert_allclose(_gradient(LINALG.eigvalsh, np.eye(3)), np.eye(3), atol=1e-15)
+    np.testing.assert_allclose(_gradient(LINALG.svdvals, np.eye(3)), np.eye(3), atol=1e-15)
+    np.testing.assert_allclose(_gradient(LINALG.pinv, np.eye(2) * 2), -0.25 * np.ones((2, 2)))
+
+
+def test_equal_eigenvalues_give_no_number_where_their_vectors_matter():
+    found = _gradient(lambda x: LINALG.eigh(x).eigenvectors[0, 1], np.eye(3))
+    assert not np.isfinite(found).all()
+
+
+def test_a_matrix_without_inverse_has_infinite_gradients_and_its_neighbours_do_not():
+    a = np.stack([np.eye(2), np.zeros((2, 2))])
+    found = _gradient(lambda x: LINALG.slogdet(x).logabsdet, a)
+    np.testing.assert_array_equal(found[0], np.eye(2))
+    assert not np.isfinite(found[1]).all()
+
+
+def test_gradients_of_vectors_that_are_not_determined_are_refused():
+    x = sg.placeholder((4, 2))
+    for y in (LINALG.qr(x, mode="complete").Q, LINALG.svd(x).U):
+        with pytest.raises(sg.NoGradientError, match="does not determine"):
+            sg.gradients(sg.sum(y), [x])
+
+
+def test_the_gradient_of_a_solution_uses_its_factors():
+    a, b = sg.placeholder((20, 20), "float64"), sg.placeholder((20,), "float64")
+    grads: list[Any] = list(sg.gradients(sg.sum(LINALG.solve(a, b)), [a, b]))
+    ops = [node.op for node in sg.Graph(grads, [a, b]).nodes]
+    assert ops.count("lu") == 1
+
+
+@pytest.mark.parametrize("name", ["cholesky", "lu", "qr", "eigvalsh", "svdvals", "inv", "expm"])
+def test_forward_mode_agrees_with_reverse_mode(name):
+    x, v = sg.placeholder((3, 3), "float64"), sg.placeholder((3, 3), "float64")
+    rng = np.random.default_rng(3)
+    y = sg.sum(_SQUARE[name](x) ** 2)
+    (tangent,) = sg.jvp([y], [x], [v])
+    (g,) = sg.gradients(y, [x])
+    arrays = rng.uniform(-1, 1, (3, 3)) + np.eye(3), rng.uniform(-1, 1, (3, 3))
+    found, wanted = sg.compile([x, v], [tangent, sg.sum(g * v)], opt_level=0)(*arrays)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
