@@ -146,6 +146,17 @@ def check_vae(folder: Path) -> None:
     check_picture(folder, "drawn.png")
 
 
+def check_gaussian_process(folder: Path) -> None:
+    done = run_example("gaussian_process.py", "--out", "fit.png", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    before, after = map(float, re.findall(r"(-[\d.]+) (?:before|after)", done.stdout))
+    assert before < -150
+    assert after > -80
+    assert float(found(r"variance explained: ([\d.]+)%", done.stdout)) >= 40
+    check_picture(folder, "fit.png")
+
+
 def check_picture(folder: Path, name: str) -> None:
     assert [path.name for path in folder.iterdir()] == [name]
     check_image(folder / name)
@@ -179,6 +190,7 @@ CHECKS = {
     "convnet.py": check_convnet,
     "resnet.py": check_resnet,
     "vae.py": check_vae,
+    "gaussian_process.py": check_gaussian_process,
 }
 
 
@@ -191,6 +203,10 @@ SHORT = {
     "digits": (["--epochs", "1"], "the accuracy is below 97 %"),
     "char_lstm": (["--steps", "10"], "a character takes more than .* bits"),
     "fixed_point": (["--epochs", "1"], "less than 40% of the variance is explained"),
+    "gaussian_process": (
+        ["--steps", "1", "--points", "20"],
+        "less than 40% of the variance is explained",
+    ),
 }
 
 
