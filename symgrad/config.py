@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from symgrad.errors import CompileError
 
@@ -78,10 +78,19 @@ def settings() -> Settings:
     return _settings.get(_initial)
 
 
+class _Changes(TypedDict, total=False):
+    """Settings by name, as `override` takes them."""
+
+    verify: bool
+    cache: bool
+    cache_dir: str
+    cache_megabytes: int
+
+
 @contextmanager
-def override(**changes: bool | int | str) -> Iterator[Settings]:
+def override(**changes: Unpack[_Changes]) -> Iterator[Settings]:
     """Change settings inside the `with` block, for this thread or task only."""
-    changed = replace(settings(), **changes)  # type: ignore[arg-type]
+    changed = replace(settings(), **changes)
     token = _settings.set(changed)
     try:
         yield changed

@@ -75,12 +75,18 @@ def picoseconds(node: Node) -> int:
     return _picoseconds_of_kernel(node, kernel_spec(node))
 
 
-def _picoseconds_of_kernel(node: Node, spec: KernelSpec | None) -> int:  # noqa: C901 - one a case
+def _flops_written_out(node: Node, spec: Map | ColumnMap) -> int:
+    if isinstance(spec, ColumnMap):
+        return spec.flops * math.prod(node.output.type.static_shape[1:])
+    return flops_per_element(node, spec) * node.output.type.count
+
+
+def _picoseconds_of_kernel(node: Node, spec: KernelSpec | None) -> int:
     match spec:
         case None | View() | Reshape() | Iota():
             return 0
-        case Map():
-            return PER_FLOP * flops_per_element(node, spec) * node.output.type.count
+        case Map() | ColumnMap():
+            return PER_FLOP * _flops_written_out(node, spec)
         case Reduce():
             return PER_ELEMENT_REDUCED * node.inputs[0].type.count
         case PrefixScan():
@@ -88,8 +94,6 @@ def _picoseconds_of_kernel(node: Node, spec: KernelSpec | None) -> int:  # noqa:
         case Contract():
             read = sum(map(bytes_of, node.inputs))
             return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
-        case ColumnMap(_, flops):
-            return PER_FLOP * flops * math.prod(node.output.type.static_shape[1:])
         case Place() | Gather() | Scatter():  # what moves elements about
             return (PER_BYTE_READ + PER_BYTE_WRITTEN) * sum(t.type.nbytes for t in node.outputs)
         case Sort() | Search():

@@ -18,6 +18,7 @@ from symgrad.__main__ import main
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native import objects
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, object_store
+from symgrad.codegen.target import Target
 from symgrad.config import override
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
@@ -46,9 +47,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     compile_object = objects.compile_object
 
-    def note(text: str, *arguments: object) -> bytes:
+    def note(text: str, target: Target, opt_level: int) -> bytes:
         texts.extend([text] if '@"step.' in text else [])
-        return compile_object(text, *arguments)  # type: ignore[arg-type]
+        return compile_object(text, target, opt_level)
 
     monkeypatch.setattr(objects, "compile_object", note)
     monkeypatch.setattr(code_module, "compile_object", note)
