@@ -22,7 +22,7 @@ from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.scaling import exponent
 from benchmarks.timing import interleave, pin_to_one_core
 from symgrad.graph.node import Tensor
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 BATCH, WIDTH = 16, 32
 COUNTS = (1, 10, 50, 200)

@@ -32,7 +32,8 @@ from benchmarks.timing import Contestant, Times, interleave, optional, pin_to_on
 from symgrad.errors import CompileError
 from symgrad.graph.types import Array, aligned_copy
 from symgrad.optim import Adam
-from symgrad.runtime.function import Step, compile
+from symgrad.runtime.function import compile
+from symgrad.runtime.step import Step
 
 TENSORS = 20
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8

@@ -52,7 +52,6 @@ from symgrad.frontend.creation import arange as arange
 from symgrad.frontend.creation import asarray as asarray
 from symgrad.frontend.creation import empty as empty
 from symgrad.frontend.creation import empty_like as empty_like
-from symgrad.frontend.creation import eye as eye
 from symgrad.frontend.creation import from_dlpack as from_dlpack
 from symgrad.frontend.creation import full as full
 from symgrad.frontend.creation import full_like as full_like
@@ -60,8 +59,6 @@ from symgrad.frontend.creation import linspace as linspace
 from symgrad.frontend.creation import meshgrid as meshgrid
 from symgrad.frontend.creation import ones as ones
 from symgrad.frontend.creation import ones_like as ones_like
-from symgrad.frontend.creation import tril as tril
-from symgrad.frontend.creation import triu as triu
 from symgrad.frontend.creation import zeros as zeros
 from symgrad.frontend.creation import zeros_like as zeros_like
 from symgrad.frontend.data_types import can_cast as can_cast
@@ -74,6 +71,9 @@ from symgrad.frontend.iteration import fori_loop as fori_loop
 from symgrad.frontend.iteration import map as map
 from symgrad.frontend.iteration import scan as scan
 from symgrad.frontend.iteration import while_loop as while_loop
+from symgrad.frontend.matrices import eye as eye
+from symgrad.frontend.matrices import tril as tril
+from symgrad.frontend.matrices import triu as triu
 from symgrad.frontend.namespace import __array_api_version__ as __array_api_version__
 from symgrad.frontend.recompute import recompute_grad as recompute_grad
 from symgrad.frontend.shapes import broadcast_shapes as broadcast_shapes
@@ -112,10 +112,8 @@ from symgrad.graph.node import Tensor as Tensor
 from symgrad.graph.operands import constant as constant
 from symgrad.graph.ops.arithmetic import abs as abs
 from symgrad.graph.ops.arithmetic import add as add
-from symgrad.graph.ops.arithmetic import ceil as ceil
 from symgrad.graph.ops.arithmetic import clip as clip
 from symgrad.graph.ops.arithmetic import divide as divide
-from symgrad.graph.ops.arithmetic import floor as floor
 from symgrad.graph.ops.arithmetic import floor_divide as floor_divide
 from symgrad.graph.ops.arithmetic import isfinite as isfinite
 from symgrad.graph.ops.arithmetic import isinf as isinf
@@ -125,7 +123,6 @@ from symgrad.graph.ops.arithmetic import multiply as multiply
 from symgrad.graph.ops.arithmetic import negative as negative
 from symgrad.graph.ops.arithmetic import positive as positive
 from symgrad.graph.ops.arithmetic import remainder as remainder
-from symgrad.graph.ops.arithmetic import round as round
 from symgrad.graph.ops.arithmetic import sign as sign
 from symgrad.graph.ops.arithmetic import square as square
 from symgrad.graph.ops.arithmetic import subtract as subtract
@@ -309,6 +306,9 @@ from symgrad.graph.ops.views import split as split
 from symgrad.graph.ops.views import swapaxes as swapaxes
 from symgrad.graph.ops.views import tile as tile
 from symgrad.graph.ops.views import unstack as unstack
+from symgrad.graph.ops.whole_numbers import ceil as ceil
+from symgrad.graph.ops.whole_numbers import floor as floor
+from symgrad.graph.ops.whole_numbers import round as round
 from symgrad.graph.ops.windows import dynamic_slice as dynamic_slice
 from symgrad.graph.ops.windows import dynamic_update_slice as dynamic_update_slice
 from symgrad.passes.gradients.aggregate import AggregationMethod as AggregationMethod
@@ -323,11 +323,11 @@ from symgrad.passes.gradients.reverse_mode import gradients as gradients
 from symgrad.runtime.checkpoint import restore as restore
 from symgrad.runtime.checkpoint import save as save
 from symgrad.runtime.export import export as export
-from symgrad.runtime.function import Step as Step
 from symgrad.runtime.function import compile as compile
 from symgrad.runtime.function import run as run
 from symgrad.runtime.library import Library as Library
 from symgrad.runtime.library import load as load
+from symgrad.runtime.step import Step as Step
 from symgrad.special.distributions import erfc as erfc
 from symgrad.special.distributions import erfinv as erfinv
 from symgrad.special.gamma import digamma as digamma

@@ -36,7 +36,8 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call, with_intermediates
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, TensorType
-from symgrad.runtime.function import Step, compile
+from symgrad.runtime.function import compile
+from symgrad.runtime.step import Step
 
 _CACHE_SIZE = 128  # signatures of one function
 

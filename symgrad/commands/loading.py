@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from symgrad.errors import SymgradError
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 
 class CommandError(SymgradError, ValueError):

@@ -1,4 +1,4 @@
-"""Creation functions: zeros, ranges, the identity matrix, triangles, from a shape and a rule.
+"""Creation functions: zeros, ranges and grids, from a shape and a rule.
 
 Nothing big is stored in the graph: they are broadcast scalars or computed from indices. A size may
 be symbolic, as in `zeros(x.shape)`.
@@ -27,7 +27,7 @@ from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size
 from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.comparison import equal, greater, greater_equal, logical_and, where
+from symgrad.graph.ops.comparison import equal, greater, logical_and, where
 from symgrad.graph.ops.conversion import identity, size_of
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
@@ -267,60 +267,6 @@ def linspace(
 
 def _float64(bound: Any) -> Any:
     return size_of(bound, dtypes.float64) if isinstance(bound, Size) else float(bound)
-
-
-@public(is_standard=True)
-def eye(
-    n_rows: Dim,
-    n_cols: Dim | None = None,
-    /,
-    *,
-    k: int = 0,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-) -> Tensor:
-    """Return a matrix of ones on the `k`-th diagonal above the main one, and zeros.
-
-    It is float32 if no dtype is given.
-    """
-    require_device("eye", device)
-    shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    row, column = iota(shape, 0), iota(shape, 1)
-    k = _diagonal_within(k, shape)
-    return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
-
-
-def _diagonal_within(k: int, shape: Shape) -> int:
-    """Return `k`, or the first diagonal that is beyond the matrix: an int64 holds its indices."""
-    rows, columns = shape[-2:]
-    if isinstance(rows, int) and isinstance(columns, int):
-        return max(-rows, min(int(k), columns))
-    return k
-
-
-@public(is_standard=True)
-def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """Return `x` with zeros above the `k`-th diagonal of its last two axes."""
-    x = as_tensor(x)
-    row, column = _matrix_indices("tril", x)
-    k = _diagonal_within(k, x.shape)
-    return where(greater_equal(add(row, k), column), x, zeros_like(x))
-
-
-@public(is_standard=True)
-def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """Return `x` with zeros below the `k`-th diagonal of its last two axes."""
-    x = as_tensor(x)
-    row, column = _matrix_indices("triu", x)
-    k = _diagonal_within(k, x.shape)
-    return where(greater_equal(column, add(row, k)), x, zeros_like(x))
-
-
-def _matrix_indices(op: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    if x.ndim < 2:
-        raise ShapeError(op, f"x: {x.type} has fewer than two axes", source=user_source())
-    shape = x.shape[-2:]
-    return iota(shape, 0), iota(shape, 1)
 
 
 @public(is_standard=True)

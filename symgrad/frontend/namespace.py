@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from symgrad.frontend import creation as creation  # which declares its functions
+from symgrad.frontend import creation as creation  # these two declare their functions
+from symgrad.frontend import matrices as matrices
 from symgrad.frontend.container import mapped_op
 from symgrad.frontend.data_types import can_cast, finfo, iinfo, isdtype, result_type
 from symgrad.frontend.inspection import __array_namespace_info__

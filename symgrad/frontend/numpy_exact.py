@@ -16,7 +16,15 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
-from symgrad.graph.ops import arithmetic, bits, comparison, float_parts, powers, reduction
+from symgrad.graph.ops import (
+    arithmetic,
+    bits,
+    comparison,
+    float_parts,
+    powers,
+    reduction,
+    whole_numbers,
+)
 from symgrad.graph.ops.elementwise import broadcast_operands, float_operand
 from symgrad.graph.ops.structure import accumulator_dtype, broadcast_to
 
@@ -63,7 +71,7 @@ def _frexp(x: Any) -> tuple[Tensor, Tensor]:
     number = comparison.where(is_plain, wide, 1)
     # The logarithm is rounded, so it may be one off; what is left says so.
     logarithm = powers.log2(arithmetic.abs(number))
-    exponent = cast(arithmetic.floor(logarithm), dtypes.int32) + 1
+    exponent = cast(whole_numbers.floor(logarithm), dtypes.int32) + 1
     size = arithmetic.abs(_scaled(number, arithmetic.negative(exponent)))
     change = cast(size >= 1, dtypes.int32) - cast(size < 0.5, dtypes.int32)
     exponent = exponent + change

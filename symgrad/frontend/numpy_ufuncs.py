@@ -19,7 +19,7 @@ from symgrad.graph.dtypes import as_dtype
 from symgrad.graph.late_binding import BoundFunction
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops import arithmetic, comparison, contraction, structure
+from symgrad.graph.ops import arithmetic, comparison, contraction, structure, whole_numbers
 from symgrad.graph.ops.elementwise import filled, float_operand
 from symgrad.graph.public_ops import ACCUMULATIONS, REDUCTIONS, UFUNCS
 
@@ -127,7 +127,7 @@ def _divmod(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def _modf(x: Any) -> tuple[Tensor, Tensor]:
     """Return the fraction and the whole, both with the sign of `x`; of an infinity 0 and it."""
     x = float_operand(x)
-    down, up = arithmetic.floor(x), arithmetic.ceil(x)
+    down, up = whole_numbers.floor(x), whole_numbers.ceil(x)
     whole = comparison.where(comparison.less(x, 0), up, down)
     zero = filled(x.shape, 0, x.dtype)
     is_infinite = arithmetic.isinf(x)

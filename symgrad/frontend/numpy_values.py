@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
-from symgrad.frontend import creation, data_types
+from symgrad.frontend import creation, data_types, matrices
 from symgrad.frontend.numpy_arguments import adapts, refuse
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike
@@ -34,6 +34,7 @@ from symgrad.graph.ops import (
     slicing,
     statistics,
     summation,
+    whole_numbers,
 )
 from symgrad.graph.ops.elementwise import filled
 
@@ -77,12 +78,12 @@ def _copy(a: Any) -> Tensor:
 
 @adapts("tril", np.tril)
 def _tril(m: Any, k: int = 0) -> Tensor:
-    return creation.tril(m, k=k)
+    return matrices.tril(m, k=k)
 
 
 @adapts("triu", np.triu)
 def _triu(m: Any, k: int = 0) -> Tensor:
-    return creation.triu(m, k=k)
+    return matrices.triu(m, k=k)
 
 
 @adapts("diag", np.diag)
@@ -156,7 +157,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: An
 def _round(a: Any, decimals: int = 0) -> Tensor:
     x = as_tensor(a)
     if decimals == 0:
-        return arithmetic.round(x)
+        return whole_numbers.round(x)
     if not x.dtype.is_float:
         if decimals > 0:
             return x
@@ -165,7 +166,7 @@ def _round(a: Any, decimals: int = 0) -> Tensor:
     shift, back = arithmetic.multiply, arithmetic.divide
     if decimals < 0:
         shift, back = back, shift
-    return back(arithmetic.round(shift(x, scale)), scale)
+    return back(whole_numbers.round(shift(x, scale)), scale)
 
 
 @adapts("trunc", np.fix)

@@ -15,20 +15,14 @@ from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import float64, int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant
-from symgrad.graph.ops.arithmetic import (
-    add,
-    as_number,
-    floor,
-    minimum,
-    multiply,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import add, as_number, minimum, multiply, subtract
 from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import argmax
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.public_ops import public
 from symgrad.graph.types import Shape
 from symgrad.nn.layouts import Layout, along, channel_axis

@@ -15,7 +15,7 @@ from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops.arithmetic import abs, add, divide, floor, minimum, multiply, round, subtract
+from symgrad.graph.ops.arithmetic import abs, add, divide, minimum, multiply, subtract
 from symgrad.graph.ops.comparison import (
     greater,
     greater_equal,
@@ -28,6 +28,7 @@ from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.structure import accumulator_dtype, expand_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
+from symgrad.graph.ops.whole_numbers import floor, round
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, at_least
 from symgrad.nn.layouts import Layout, along, channel_axis

@@ -23,10 +23,11 @@ from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.graph.ops.arithmetic import floor, maximum, minimum
-from symgrad.graph.ops.arithmetic import round as round_to_even
+from symgrad.graph.ops.arithmetic import maximum, minimum
 from symgrad.graph.ops.comparison import greater_equal, less, where
 from symgrad.graph.ops.transcendental import cos, log
+from symgrad.graph.ops.whole_numbers import floor
+from symgrad.graph.ops.whole_numbers import round as round_to_even
 from symgrad.optim.hyperparameters import (
     Rate,
     Schedule,

@@ -16,16 +16,7 @@ from symgrad.frontend.iteration import while_loop
 from symgrad.graph.dtypes import float64, int32, int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant
-from symgrad.graph.ops.arithmetic import (
-    abs,
-    add,
-    divide,
-    floor,
-    maximum,
-    multiply,
-    negative,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import abs, add, divide, maximum, multiply, negative, subtract
 from symgrad.graph.ops.comparison import (
     greater,
     greater_equal,
@@ -50,6 +41,7 @@ from symgrad.graph.ops.reduction import all, sum
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op, reshape
 from symgrad.graph.ops.subscript import getitem
 from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Shape
 from symgrad.random.distributions import fine_uniform, portable_normal, unit_uniform

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from symgrad.frontend.creation import eye
 from symgrad.frontend.iteration import scan
+from symgrad.frontend.matrices import eye
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant

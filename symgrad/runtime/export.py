@@ -8,7 +8,7 @@ from pathlib import Path
 
 from symgrad.errors import CompileError, user_source
 from symgrad.runtime.aot import FORMATS, write_library
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 
 def export(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 from tests.support.c_programs import (
     ARM,
     STRICT,

@@ -4,7 +4,7 @@ import numpy as np
 
 import symgrad as sg
 from symgrad.graph.types import Array
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 from tests.support.floors import run_everywhere
 
 PARTS, ROWS = 3, 16

@@ -22,11 +22,11 @@ from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import float32, float64
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.leaf import placeholder
-from symgrad.graph.ops.arithmetic import floor
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.reduction import sum as sum_of
 from symgrad.graph.ops.transcendental import sin, tanh
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.types import Array
 from tests.support import floors
 from tests.support.floors import TARGETS, TOLERANCES, coarsest, is_unstable, run_everywhere

@@ -12,7 +12,8 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
-from symgrad.runtime.function import Step, compile
+from symgrad.runtime.function import compile
+from symgrad.runtime.step import Step
 
 _STEP = 1e-5
 

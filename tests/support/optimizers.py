@@ -9,7 +9,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.graph.types import Array
 from symgrad.optim.rule import Rule
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 RULES: dict[str, Callable[[], Rule]] = {
     "SGD": lambda: sg.optim.SGD(0.1),

@@ -39,6 +39,7 @@ from symgrad.graph.ops import (
     transcendental,
     trigonometry,
     views,
+    whole_numbers,
     windows,
 )
 from symgrad.graph.types import Array, State
@@ -336,9 +337,9 @@ TABLE = (
     _float("copysign", _binary(float_parts.copysign), is_smooth=False),
     _float("trunc", _unary(float_parts.trunc), is_smooth=False),
     _float("pow", _binary(lambda x, y: transcendental.pow(1 + _absolute(_tanh(x)), _tanh(y)))),
-    _float("floor", _unary(arithmetic.floor), is_smooth=False),
-    _float("ceil", _unary(arithmetic.ceil), is_smooth=False),
-    _float("round", _unary(arithmetic.round), is_smooth=False),
+    _float("floor", _unary(whole_numbers.floor), is_smooth=False),
+    _float("ceil", _unary(whole_numbers.ceil), is_smooth=False),
+    _float("round", _unary(whole_numbers.round), is_smooth=False),
 )
 
 _RARE = (

@@ -12,7 +12,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, ceil, divide, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, subtract
 from symgrad.graph.ops.block_matrices import expansion, in_parts
 from symgrad.graph.ops.block_matrices import product as block_product
 from symgrad.graph.ops.comparison import less, where
@@ -27,6 +27,7 @@ from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.triangles import identity_like, matrix_transpose
 from symgrad.graph.ops.triangular import check_square
 from symgrad.graph.ops.views import narrow
+from symgrad.graph.ops.whole_numbers import ceil
 from symgrad.graph.structures import Call
 from symgrad.graph.types import UNBOUNDED, Array, TensorType
 

@@ -14,15 +14,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import (
-    as_number,
-    divide,
-    multiply,
-    negative,
-    round,
-    sign,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import as_number, divide, multiply, negative, sign, subtract
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
@@ -35,6 +27,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
+from symgrad.graph.ops.whole_numbers import round
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr

@@ -12,16 +12,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes
-from symgrad.graph.ops.arithmetic import (
-    add,
-    ceil,
-    clip,
-    floor,
-    maximum,
-    multiply,
-    round,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import add, clip, maximum, multiply, subtract
 from symgrad.graph.ops.comparison import equal, isnan, logical_not, logical_or, where
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import take_along_axis
@@ -29,6 +20,7 @@ from symgrad.graph.ops.ordering import sort
 from symgrad.graph.ops.reduction import sum
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
+from symgrad.graph.ops.whole_numbers import ceil, floor, round
 from symgrad.graph.public_ops import public
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")

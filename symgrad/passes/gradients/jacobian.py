@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from symgrad.errors import DTypeError, user_source
-from symgrad.frontend.creation import eye
+from symgrad.frontend.matrices import eye
 from symgrad.frontend.nests import flatten, leaf_names, unflatten
 from symgrad.graph.build import name_scope
 from symgrad.graph.node import Tensor

@@ -16,7 +16,7 @@ from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.compiler import emit_linkable
 from symgrad.graph.node import Tensor
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 
 def layers(*activations: Callable[[Tensor], Tensor], opt_level: int = 0, width: int = 8) -> Step:

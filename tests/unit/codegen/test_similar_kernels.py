@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.cost_model import MIN_SIMILAR_KERNELS
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 MANY = MIN_SIMILAR_KERNELS + 4
 

@@ -11,7 +11,8 @@ import symgrad as sg
 from symgrad.errors import DTypeError, GraphError, IndexOutOfRangeError, ShapeError
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.gathering import set_rows
-from symgrad.runtime.function import Step, compile
+from symgrad.runtime.function import compile
+from symgrad.runtime.step import Step
 from tests.support.control_programs import check_derivatives, gradient, keep, run, value
 
 POINT = np.array([0.9, -0.8, 1.1])

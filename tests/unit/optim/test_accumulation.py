@@ -11,7 +11,7 @@ from symgrad.errors import DTypeError, GraphError
 from symgrad.graph.types import Array
 from symgrad.optim import SGD, Accumulate, Adam
 from symgrad.optim.optimizer import Optimizer
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 from tests.support.floors import run_everywhere
 from tests.support.optimizers import RULES, start, update_step
 

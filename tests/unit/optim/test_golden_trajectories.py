@@ -20,7 +20,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph.types import Array
 from symgrad.optim.optimizer import Optimizer
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden_trajectories" / "trajectories.json").read_text()

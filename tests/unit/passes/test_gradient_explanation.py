@@ -8,10 +8,11 @@ from symgrad.graph import dtypes
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.arithmetic import floor, square
+from symgrad.graph.ops.arithmetic import square
 from symgrad.graph.ops.conversion import astype, stop_gradient
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.transcendental import exp, sin
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.passes.gradients.explanation import explain_none
 from symgrad.passes.gradients.reverse_mode import gradients
 from tests.support.gradient_programs import (

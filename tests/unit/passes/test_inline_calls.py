@@ -19,7 +19,8 @@ from symgrad.graph.verify import verify
 from symgrad.passes.calls.callees import calls_in, graphs_within
 from symgrad.passes.calls.inline_calls import inline_calls
 from symgrad.passes.loops.merge_loops import merge_loops
-from symgrad.runtime.function import Step, compile
+from symgrad.runtime.function import compile
+from symgrad.runtime.step import Step
 from tests.support.call_programs import count_calls, kept
 from tests.support.control_programs import run
 from tests.support.floors import TARGETS, compile_for, run_everywhere

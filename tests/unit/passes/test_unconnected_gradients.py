@@ -15,10 +15,11 @@ from symgrad.graph import dtypes
 from symgrad.graph.leaf import placeholder, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.arithmetic import add, floor, multiply, square
+from symgrad.graph.ops.arithmetic import add, multiply, square
 from symgrad.graph.ops.conversion import identity, stop_gradient
 from symgrad.graph.ops.marks import prevent_gradient
 from symgrad.graph.ops.transcendental import sin
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State
 from symgrad.passes.gradients.arguments import UnconnectedGradients

@@ -21,7 +21,8 @@ from symgrad.graph.node import Tensor
 from symgrad.optim import SGD, Adam
 from symgrad.optim.optimizer import Optimizer
 from symgrad.passes.fusion import fuse as fuse_module
-from symgrad.runtime.function import Step, compile
+from symgrad.runtime.function import compile
+from symgrad.runtime.step import Step
 from tests.support.floors import compile_for, program_for, run_everywhere, run_native
 
 RNG = np.random.default_rng(0)

@@ -50,7 +50,7 @@ def test_it_rests_while_a_step_is_compiled(monkeypatch):
         seen.append(gc.isenabled())
         return Executable(*arguments)
 
-    monkeypatch.setattr("symgrad.runtime.function.Executable", compiled)
+    monkeypatch.setattr("symgrad.runtime.step.Executable", compiled)
     x = sg.placeholder((4,))
     np.testing.assert_array_equal(compile([x], x + 1)(np.ones(4, np.float32)), np.full(4, 2))
     assert seen == [False]

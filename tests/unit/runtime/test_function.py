@@ -13,6 +13,7 @@ import pytest
 import symgrad as sg
 from symgrad.frontend.nests import flatten
 from symgrad.runtime import function
+from symgrad.runtime import step as step_module
 from symgrad.runtime.executable import Executable
 
 F32 = np.float32
@@ -71,7 +72,7 @@ def test_outputs_come_back_in_their_nest(nest):
 def test_a_nest_of_outputs_takes_no_conversion_of_arguments_that_fit(monkeypatch):
     x, y = make()
     step = sg.compile([x, y], [x + y, {"twice": x * 2}])
-    monkeypatch.setattr(function, "convert", None)
+    monkeypatch.setattr(step_module, "convert", None)
     first, second = step(A, B)
     np.testing.assert_array_equal(first, A + B)
     np.testing.assert_array_equal(second["twice"], A * 2)
@@ -261,7 +262,7 @@ def test_run_compiles_the_same_fetches_once(monkeypatch):
     monkeypatch.setattr(function, "_run_cache", type(function._run_cache)())
     original = function.compile
 
-    def counted(*arguments: Any, **options: Any) -> function.Step:
+    def counted(*arguments: Any, **options: Any) -> sg.Step:
         made.append(arguments)
         return original(*arguments, **options)
 
@@ -288,7 +289,7 @@ def test_run_keeps_so_many_programs(monkeypatch):
 # ----------------------------------------------------------------------------- levels, targets
 
 
-def training_step(**options: Any) -> tuple[sg.Variable, function.Step]:
+def training_step(**options: Any) -> tuple[sg.Variable, sg.Step]:
     w = sg.variable(np.linspace(-1, 1, 12, dtype=F32).reshape(3, 4), name="w")
     x = sg.placeholder((5, 3), name="x")
     loss = sg.mean(sg.square(sg.nn.softmax(x @ w) - 0.25))

@@ -22,7 +22,7 @@ from symgrad.codegen.target import Target
 from symgrad.config import override
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
-from symgrad.runtime.function import Step
+from symgrad.runtime.step import Step
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -18,8 +18,8 @@ from symgrad.errors import IndexOutOfRangeError
 from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.runtime import executable as executable_module
 from symgrad.runtime import stored_program
-from symgrad.runtime.function import Step
 from symgrad.runtime.stages import STAGES
+from symgrad.runtime.step import Step
 from symgrad.runtime.stored_program import program_key
 
 X = np.linspace(0.1, 1, 24, dtype=np.float32).reshape(3, 8)

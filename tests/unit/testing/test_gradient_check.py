@@ -9,12 +9,13 @@ from symgrad.errors import GraphError
 from symgrad.graph.build import gradient_keys
 from symgrad.graph.gradient_registry import register_gradient
 from symgrad.graph.leaf import placeholder, variable_node
-from symgrad.graph.ops.arithmetic import floor, multiply, square
+from symgrad.graph.ops.arithmetic import multiply, square
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import astype, stop_gradient
 from symgrad.graph.ops.indexing import take
 from symgrad.graph.ops.reduction import sum as sum_
 from symgrad.graph.ops.transcendental import exp, tanh
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.types import State
 from symgrad.testing import check_gradients
 

@@ -1,0 +1,76 @@
+"""Structured matrices: the identity matrix and the triangles of a matrix, by its indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import ShapeError, user_source
+from symgrad.frontend.creation import as_shape, zeros_like
+from symgrad.graph.devices import require_device
+from symgrad.graph.dtypes import (
+    DEFAULT_FLOAT,
+    DTypeLike,
+    dtype_or,
+)
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.comparison import equal, greater_equal, where
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim
+from symgrad.graph.types import Shape
+
+
+@public(is_standard=True)
+def eye(
+    n_rows: Dim,
+    n_cols: Dim | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Return a matrix of ones on the `k`-th diagonal above the main one, and zeros.
+
+    It is float32 if no dtype is given.
+    """
+    require_device("eye", device)
+    shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    row, column = iota(shape, 0), iota(shape, 1)
+    k = _diagonal_within(k, shape)
+    return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
+
+
+def _diagonal_within(k: int, shape: Shape) -> int:
+    """Return `k`, or the first diagonal that is beyond the matrix: an int64 holds its indices."""
+    rows, columns = shape[-2:]
+    if isinstance(rows, int) and isinstance(columns, int):
+        return max(-rows, min(int(k), columns))
+    return k
+
+
+@public(is_standard=True)
+def tril(x: Any, /, *, k: int = 0) -> Tensor:
+    """Return `x` with zeros above the `k`-th diagonal of its last two axes."""
+    x = as_tensor(x)
+    row, column = _matrix_indices("tril", x)
+    k = _diagonal_within(k, x.shape)
+    return where(greater_equal(add(row, k), column), x, zeros_like(x))
+
+
+@public(is_standard=True)
+def triu(x: Any, /, *, k: int = 0) -> Tensor:
+    """Return `x` with zeros below the `k`-th diagonal of its last two axes."""
+    x = as_tensor(x)
+    row, column = _matrix_indices("triu", x)
+    k = _diagonal_within(k, x.shape)
+    return where(greater_equal(column, add(row, k)), x, zeros_like(x))
+
+
+def _matrix_indices(op: str, x: Tensor) -> tuple[Tensor, Tensor]:
+    if x.ndim < 2:
+        raise ShapeError(op, f"x: {x.type} has fewer than two axes", source=user_source())
+    shape = x.shape[-2:]
+    return iota(shape, 0), iota(shape, 1)

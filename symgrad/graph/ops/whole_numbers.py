@@ -1,0 +1,67 @@
+"""Rounding to whole numbers: down, up and to the nearest; integers stay as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.graph.build import apply
+from symgrad.graph.node import Tensor
+from symgrad.graph.opdef import elementwise
+from symgrad.graph.ops.arithmetic import as_number
+from symgrad.graph.ops.elementwise import (
+    infer_same,
+    is_float,
+    one_call,
+    rounded_once,
+)
+from symgrad.graph.public_ops import public
+
+
+@public(is_standard=True, ufuncs=[np.floor])
+def floor(x: Any, /) -> Tensor:
+    """Compute the greatest integer not above `x`, in the dtype of `x`."""
+    x = as_number("floor", x)
+    return apply(floor_op, x) if x.dtype.is_float else x
+
+
+floor_op = elementwise(
+    "floor",
+    infer=infer_same("floor", is_float),
+    reference=rounded_once(np.floor),
+    grad="none",
+    body=one_call("floor"),
+)
+
+
+@public(is_standard=True, ufuncs=[np.ceil])
+def ceil(x: Any, /) -> Tensor:
+    """Compute the least integer not below `x`, in the dtype of `x`."""
+    x = as_number("ceil", x)
+    return apply(ceil_op, x) if x.dtype.is_float else x
+
+
+ceil_op = elementwise(
+    "ceil",
+    infer=infer_same("ceil", is_float),
+    reference=rounded_once(np.ceil),
+    grad="none",
+    body=one_call("ceil"),
+)
+
+
+@public(is_standard=True, ufuncs=[np.rint])
+def round(x: Any, /) -> Tensor:
+    """Compute the nearest integer, the even one of two, in the dtype of `x`."""
+    x = as_number("round", x)
+    return apply(round_op, x) if x.dtype.is_float else x
+
+
+round_op = elementwise(
+    "round",
+    infer=infer_same("round", is_float),
+    reference=rounded_once(np.rint),
+    grad="none",
+    body=one_call("round"),
+)

@@ -1,0 +1,273 @@
+"""Compiled step: a program that is called with arrays, specialised for sizes as they are met."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler import CompileOptions, prepare
+from symgrad.errors import CompileError, GraphError, user_source
+from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.graph.graph import Graph, specialize
+from symgrad.graph.sizes import unknowns_of
+from symgrad.graph.types import Array, Immutable
+from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
+from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
+from symgrad.runtime.collector import paused_collector
+from symgrad.runtime.entry import NativeEntry
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
+from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
+from symgrad.runtime.inspection.memory import Memory, describe_memory
+from symgrad.runtime.inspection.profile import Profile, profile
+from symgrad.runtime.provenance import Provenance
+from symgrad.runtime.report.page import write_report
+from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
+
+
+class Step(Immutable):
+    """A compiled program: call it with arrays, read what it became.
+
+    Sizes that the inputs leave open are compiled for when they are first met. A copy is the step
+    itself; what may be taken elsewhere is what `export` writes.
+    """
+
+    pickled_instead = "step.export(path) writes what sg.load runs, or pickle step.graph"
+
+    def __init__(
+        self,
+        graph: Graph,
+        options: CompileOptions,
+        input_nest: Nest,
+        output_nest: Nest,
+    ) -> None:
+        self.graph = graph
+        with paused_collector():
+            self._prepared = prepare(graph)
+        self.name = graph.name
+        self._options = options
+        self._input_nest = input_nest
+        self._output_nest = output_nest
+        self._is_single = is_leaf(output_nest)
+        nothing, as_tuple = flatten(None)[1], flatten((0,) * len(graph.outputs))[1]
+        self._is_nothing = output_nest == nothing
+        self._is_direct = self._is_single or output_nest in (nothing, as_tuple)
+        self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
+        self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
+        self._unknowns = _unknowns(graph)
+        self._latest: Executable | None = None
+        self._run: Callable[..., Any] = self._run_any
+        self._run_single_into: Callable[..., None] | None = None
+        if not self._unknowns:
+            self._specialized({})
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
+        if out is None:
+            return self._run(*arrays)
+        if self._run_single_into is not None:
+            self._run_single_into(*arrays, out)
+            return out
+        return self._run_into(arrays, out)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(str(t.type) for t in self.graph.inputs)
+        outputs = ", ".join(str(t.type) for t in self.graph.outputs)
+        return f"<Step {self.name}({inputs}) -> ({outputs})>"
+
+    # ---------------------------------------------------------------------------- running
+
+    def _run_any(self, *arguments: Any) -> Any:
+        """Run with nests, other dtypes, or sizes that may be new."""
+        arrays = self._flat_arguments(arguments)
+        entry = self._entry_for(arrays)
+        return self._as_nest(entry.call(*arrays))
+
+    def _flat_arguments(self, arguments: tuple[Any, ...]) -> list[Array]:
+        flat: Sequence[Any] = arguments
+        if not self._takes_flat:
+            flat = self._leaves("the inputs are", arguments, self._input_nest)
+        return convert(self.name, self.graph.inputs, flat)
+
+    def _leaves(self, what: str, tree: Any, nest: Nest) -> list[Any]:
+        try:
+            return flatten_as(nest, tree)
+        except ValueError as error:
+            _, given = flatten(tree)
+            problem = f"{what} {describe(given)}, {describe(nest)} is needed"
+            raise GraphError(self.name, problem, source=user_source()) from error
+
+    def _entry_for(self, arrays: Sequence[Array]) -> NativeEntry:
+        sizes = resolve_sizes(self.name, self.graph.inputs, arrays)
+        _, entry = self._specialized(sizes)
+        return entry
+
+    def _nested(self, entry: NativeEntry) -> Callable[..., Any]:
+        """Return a way to run `entry` that puts what it returns into the nest of the outputs."""
+        return lambda *arrays: self._as_nest(entry.call(*arrays))
+
+    def _as_nest(self, result: Any) -> Any:
+        if self._is_direct:
+            return result
+        return unflatten(self._output_nest, () if result is None else result)
+
+    def _slow_call(self, *arguments: Any) -> Any:
+        """Take a call whose arguments do not fit as they are: convert, or say what is wrong."""
+        arrays = convert(self.name, self.graph.inputs, arguments)
+        return self._entry_for(arrays).call(*arrays)
+
+    def _run_into(self, arguments: tuple[Any, ...], out: Any) -> Any:
+        arrays = self._flat_arguments(arguments)
+        entry = self._entry_for(arrays)
+        outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
+        entry.into(*arrays, *outputs)
+        return out
+
+    def _slow_into(self, *arguments: Any) -> None:
+        """Take what does not fit: convert and compute into fresh arrays, or say what is wrong.
+
+        Outputs that overlap or are not contiguous come here too.
+        """
+        count = len(arguments) - len(self.graph.outputs)
+        arrays = convert(self.name, self.graph.inputs, arguments[:count])
+        outputs = arguments[count:]
+        executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, arrays))
+        check_outputs(self.name, executable.graph.outputs, outputs)
+        results = entry.call(*arrays)
+        for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
+            np.copyto(target, result)
+
+    # -------------------------------------------------------------------------- compiling
+
+    def _specialized(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
+        key = tuple(sorted(sizes.items()))
+        if key not in self._compiled:
+            with paused_collector():
+                executable = Executable(self._prepared, self._options, sizes)
+            entry = executable.entry(
+                name=self.name,
+                single=self._is_single,
+                slow_path=self._slow_call,
+                into_slow_path=self._slow_into,
+                none_for_nothing=self._is_nothing,
+            )
+            self._compiled[key] = (executable, entry)
+        self._latest, entry = self._compiled[key]
+        if self._takes_flat:
+            # What fits these sizes takes the short way from now on; the entry sends others here.
+            self._run = entry.call if self._is_direct else self._nested(entry)
+            self._run_single_into = entry.into if self._is_single else None
+        return self._compiled[key]
+
+    @property
+    def executable(self) -> Executable:
+        """The program of the latest sizes. Raises `CompileError` if no sizes are known yet."""
+        if self._latest is None:
+            names = ", ".join(self._unknowns)
+            raise CompileError(
+                self.name,
+                f"sizes {names} are not known yet",
+                hint="call the step once first",
+                source=user_source(),
+            )
+        return self._latest
+
+    # -------------------------------------------------------------------------- inspecting
+
+    @property
+    def kernels(self) -> Kernels:
+        """One record for each call of a kernel: ops, lines, flops, bytes, loops, and boundary."""
+        return describe_kernels(self.executable)
+
+    @property
+    def decisions(self) -> Decisions:
+        """What passes have weighed, such as keeping a value or computing it again, and why."""
+        return describe_decisions(self.executable)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory plan: the arena and its buffers with their lifetimes, and the state."""
+        return describe_memory(self.executable)
+
+    def profile(self, *arrays: Any, repeat: int = 20) -> Profile:
+        """Run the step `repeat` times on `arrays` and return the time of each kernel.
+
+        The state is as it was before when this returns.
+        """
+        flat = self._flat_arguments(arrays)
+        sizes = resolve_sizes(self.name, self.graph.inputs, flat)
+        executable, _ = self._specialized(sizes)
+        return profile(executable, flat, repeat)
+
+    def report(self, path: str | os.PathLike[str], *arrays: Any, repeat: int = 20) -> None:
+        """Write a page of HTML to `path` that shows the step: stages, kernels, memory, profile.
+
+        With `arrays`, as in a call, or if there are no inputs, the step is run `repeat` times for
+        its profile; the state is as it was before. Raises `CompileError` if the library jinja2 is
+        not installed, or if sizes are not known yet.
+        """
+        is_run = bool(arrays) or not self.graph.inputs
+        measured = self.profile(*arrays, repeat=repeat) if is_run else None
+        stages = {stage: self._parts(stage) for stage in STAGES}
+        write_report(path, self.name, self.executable, stages, measured)
+
+    def exported(
+        self, name: str | None = None, sizes: Mapping[str, int] | None = None
+    ) -> ExportedStep:
+        """Return what an export needs to know, with unknown sizes as `sizes` says."""
+        given = check_sizes(self.name, self._unknowns, sizes or {})
+        graph = specialize(self._prepared.graph, given)
+        nests = self._input_nest, self._output_nest
+        return ExportedStep(name or self.name, graph, self._options, *nests)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        formats: Sequence[str] = FORMATS,
+        target: str | Sequence[str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> tuple[Path, ...]:
+        """Write the step as a library that needs no Python; `export` says what is written."""
+        of_step = self.exported(sizes=sizes)
+        chosen = self._options.target.name if target is None else target
+        return write_library(path, [of_step], formats, chosen)
+
+    def ir(self, stage: str, kernel: str | None = None) -> str:
+        """Return the text of a stage, one of `STAGES`.
+
+        With `kernel`, a name as the loops stage shows it, only what that kernel is made of at that
+        stage: its ops in the first two, its functions in the last three. Raises `CompileError`
+        for another stage or kernel.
+        """
+        if stage not in STAGES:
+            raise CompileError(
+                self.name, f"stage {stage!r} is none of {', '.join(STAGES)}", source=user_source()
+            )
+        if stage == "graph" and kernel is None:
+            return "".join(part.text for part in graph_parts(self.graph))
+        parts = self._parts(stage)
+        if kernel is not None:
+            parts = [part for part in parts if kernel in part.kernels]
+        if not parts:
+            raise CompileError(
+                self.name, f"there is no kernel {kernel!r} at stage {stage!r}", source=user_source()
+            )
+        return "".join(part.text for part in parts)
+
+    def _parts(self, stage: str) -> list[Part]:
+        """Return the parts of a stage, which say what kernels they belong to."""
+        if stage == "graph":
+            executable = self.executable
+            provenance = Provenance(executable.program.launches, executable.sources)
+            return graph_parts(self.graph, provenance)
+        return stage_parts(stage, self.executable)
+
+
+def _unknowns(graph: Graph) -> list[str]:
+    names = (name for t in graph.inputs for n in t.shape for name in unknowns_of(n))
+    return list(dict.fromkeys(names))
