@@ -17,24 +17,25 @@ _PACKAGE = str(Path(__file__).resolve().parent) + "/"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the user's code: `file:line in function`."""
+    """A line of the user's code, `file:line in function`, and the name scopes open around it."""
 
     file: str
     line: int
     function: str
+    scope: str = ""
 
     def __str__(self) -> str:
         place = f"{Path(self.file).name}:{self.line}"
         return place if self.function == "<module>" else f"{place} in {self.function}"
 
 
-def user_source() -> Source | None:
-    """Return the innermost frame that is not inside symgrad, or None if there is none."""
+def user_source(scope: str = "") -> Source | None:
+    """Return the innermost frame that is not inside symgrad, in `scope`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not (_is_file_of_ours(code.co_filename) or _is_module_of_ours(frame)):
-            return Source(code.co_filename, frame.f_lineno, code.co_name)
+            return Source(code.co_filename, frame.f_lineno, code.co_name, scope)
         frame = frame.f_back
     return None
 

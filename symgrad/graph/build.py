@@ -33,7 +33,14 @@ _gradient_keys: ContextVar[Mapping[str, str]] = ContextVar("gradient_keys", defa
 
 @contextmanager
 def name_scope(name: str) -> Iterator[str]:
-    """Prefix the names of the tensors built inside with `name/`; scopes nest."""
+    """Prefix the names of the tensors built inside with `name/`; scopes nest.
+
+    What is built inside, and its gradient, is shown under this name by profiles, reports and the
+    drawing of a graph: `tensor.node.scope`. Programs that differ in scopes only are the same.
+
+        with sg.name_scope("encoder"):
+            hidden = sg.tanh(x @ w)  # hidden.node.scope is "encoder"
+    """
     scope = f"{_name_scope.get()}{name}/"
     token = _name_scope.set(scope)
     try:
@@ -152,7 +159,7 @@ def _apply_anew(
     tensor_class: type[Tensor] | None,
 ) -> Node:
     origin = _origin.get()
-    source = user_source() if origin is None else origin.source
+    source = user_source(_name_scope.get().rstrip("/")) if origin is None else origin.source
     try:
         inputs = _entered(definition.name, inputs)
         types = infer_types(definition, [t.type for t in inputs], attrs)

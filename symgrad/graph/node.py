@@ -175,6 +175,15 @@ class Node(Immutable):
         return self.definition.name
 
     @property
+    def scope(self) -> str:
+        """The name scopes it was built in, "a/b" for b in a; of a gradient, those of what it is of.
+
+        It is "" outside of any, and for what no line of a user has built.
+        """
+        source = self.source if self.origin is None else self.origin.source
+        return "" if source is None else source.scope
+
+    @property
     def output(self) -> Tensor:
         """The only output."""
         (output,) = self.outputs
