@@ -50,8 +50,8 @@ class Provenance:
         inside = (n for _, inner in graphs_of(node) for g in graphs_within(inner) for n in g.nodes)
         return tuple(sorted({*found, *(call for n in inside for call in self._of(n))}))
 
-    def _of(self, node: Node) -> Iterable[int]:
-        return self._calls.get(_exact_key(node)) or self._calls.get(_key(node), ())
+    def _of(self, node: Node) -> Collection[int]:
+        return self._calls.get(_exact_key(node)) or self._calls.get(_key(node)) or ()
 
     def kernels_of(self, node: Node) -> tuple[str, ...]:
         """Return the kernels that compute `node`, each once."""
@@ -77,9 +77,7 @@ class Provenance:
                     self._calls.setdefault(key, {})[number] = None
 
 
-def _first_in(
-    known: Collection[Hashable], node: Node, key: Callable[[Node], Hashable]
-) -> Hashable:
+def _first_in(known: Collection[Hashable], node: Node, key: Callable[[Node], Hashable]) -> Hashable:
     """Return the key of the first op of `known` that `node` comes from, or its own."""
     candidate: Node | None = node
     while candidate is not None:

@@ -24,6 +24,7 @@ from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
 from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
 from symgrad.runtime.inspection.memory import Memory, describe_memory
 from symgrad.runtime.inspection.profile import Profile, profile
+from symgrad.runtime.inspection.trace import write_trace
 from symgrad.runtime.provenance import Provenance
 from symgrad.runtime.report.page import write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
@@ -203,6 +204,22 @@ class Step(Immutable):
         executable, _ = self._specialized(sizes)
         return profile(executable, flat, repeat)
 
+    def trace(self, path: str | os.PathLike[str], *arrays: Any) -> None:
+        """Write a timeline of one step on `arrays` to `path`, for ui.perfetto.dev.
+
+        It is JSON in the trace event format, which chrome://tracing reads as well: a row for each
+        thread, with the begin and end of each kernel as measured, and of each part of one that is
+        shared by threads. A loop in registers is one event, in which only the kernels that it calls
+        have their own. The step is run twice, and
+        the state is as it was before. Raises what a call of the step raises.
+
+            step.trace("step.json", x)
+        """
+        flat = self._flat_arguments(arrays)
+        sizes = resolve_sizes(self.name, self.graph.inputs, flat)
+        executable, _ = self._specialized(sizes)
+        write_trace(path, self.name, executable, flat)
+
     def report(self, path: str | os.PathLike[str], *arrays: Any, repeat: int = 20) -> None:
         """Write a page of HTML to `path` that shows the step: stages, kernels, memory, profile.
 
@@ -263,7 +280,7 @@ class Step(Immutable):
         """Return the parts of a stage, which say what kernels they belong to."""
         if stage == "graph":
             executable = self.executable
-            provenance = Provenance(executable.program.launches, executable.sources)
+            provenance = Provenance(executable.program.launches, executable.sources, self.graph)
             return graph_parts(self.graph, provenance)
         return stage_parts(stage, self.executable)
 

@@ -70,8 +70,9 @@ def _emit_instr(place: CodePlace, instr: Instr) -> None:
         case WhileInstr() | ScanInstr() if instr.registers and place.clock is None:
             _emit_in_registers(place, instr)
         case WhileInstr() | ScanInstr() if _is_timed_as_one(place, instr):
-            timed = next(launches_of([instr]))
-            _emit_timed(place, timed, partial(_emit_in_registers, place, instr))
+            assert place.clock is not None, "without one the case before is taken"
+            number = place.functions.numbers[id(next(launches_of([instr])))]
+            place.clock.measure(number, partial(_emit_in_registers, place, instr), is_loop=True)
         case WhileInstr():
             emit_while(place, instr)
         case ScanInstr():
@@ -89,16 +90,20 @@ def _is_timed_as_one(place: CodePlace, loop: WhileInstr | ScanInstr) -> bool:
 
 def _emit_timed(place: CodePlace, launch: Launch, emit: Callable[[], None]) -> None:
     """Emit what is timed in the place of `launch`, if anything is."""
-    if place.clock is None:
+    if place.clock is None or _is_inlined(place, launch):
         emit()
     else:
-        number = place.functions.numbers[id(launch)]
-        place.clock.measure(place.function.args[-1], number, emit)
+        place.clock.measure(place.functions.numbers[id(launch)], emit)
+
+
+def _is_inlined(place: CodePlace, launch: Launch) -> bool:
+    """Return whether the kernel of `launch` is written out here, in a loop with registers."""
+    vector_bytes = place.functions.target.vector_bytes
+    return place.registers is not None and is_written_out(launch.kernel, vector_bytes)
 
 
 def _emit_launch(place: CodePlace, launch: Launch) -> None:
-    vector_bytes = place.functions.target.vector_bytes
-    if place.registers is not None and is_written_out(launch.kernel, vector_bytes):
+    if place.registers is not None and _is_inlined(place, launch):
         emit_written_out(place, launch, place.registers)
         return
     builder = place.builder

@@ -30,7 +30,8 @@ def emit_loop_function(
     """Fill a function with `loop`, and around it what is read into registers and written back.
 
     In a function of its own LLVM has the registers to itself. `pointers` are those of all its
-    buffers, `iterations` those of the loops around it. What is in registers is timed from outside.
+    buffers, `iterations` those of the loops around it. What is in registers is timed from outside;
+    a trace has events of the kernels that are called nevertheless.
     """
     builder = place.builder
     tapes = {b: TapeInRegisters(builder, p) for b, p in pointers.items() if b.place == "tape"}
@@ -38,8 +39,9 @@ def emit_loop_function(
     counted = _count_in_register(place, loop)
     held = (register.buffer for register in loop.registers)
     registers = RegisterFile(builder, place.functions.target, held)
+    clock = None if place.clock is None else place.clock.in_registers()
     inside = replace(
-        place, addresses=addresses, clock=None, registers=registers, cycles_left=counted
+        place, addresses=addresses, clock=clock, registers=registers, cycles_left=counted
     )
     for register in loop.registers:
         if register.mode != "local":

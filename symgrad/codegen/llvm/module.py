@@ -21,6 +21,7 @@ from symgrad.codegen.llvm.instructions import emit_function, return_failure
 from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
 from symgrad.codegen.llvm.place import Functions, open_function
 from symgrad.codegen.llvm.similar_kernels import merge_similar_kernels
+from symgrad.codegen.llvm.tracing import declare_trace
 from symgrad.codegen.program.language import (
     Instr,
     Launch,
@@ -45,21 +46,31 @@ def loop_function(number: int) -> str:
 
 
 def emit_module(
-    program: Program, target: Target, *, timed: bool = False, whole_loops: bool = False
+    program: Program,
+    target: Target,
+    *,
+    timed: bool = False,
+    whole_loops: bool = False,
+    traced: bool = False,
 ) -> ir.Module:
     """Emit the function of `program`, and the kernels that it calls.
 
     With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
     which it adds the seconds the call took, and 1; it then needs the C library's clock. Loops then
     keep nothing in registers, unless `whole_loops` times them as a whole in the place of their
-    first call.
+    first call. With `traced`, loops are timed as a whole, and the table is one of events
+    (`tracing.py`): of each call, and of each part of it that a thread has run.
     """
     module = ir.Module(program.name)
     module.triple = target.triple
-    step = ir.LLVMFunction(module, ir.FunctionType(_I32, [_PTR] * (4 if timed else 3)), STEP)
-    clock = declare_clock(module) if timed else None
+    step = ir.LLVMFunction(
+        module, ir.FunctionType(_I32, [_PTR] * (4 if timed or traced else 3)), STEP
+    )
+    clock = declare_trace(module) if traced else declare_clock(module) if timed else None
     numbers = {id(launch): number for number, launch in enumerate(program.launches)}
-    functions = Functions(module, program, target, _emit_loop, clock, numbers, whole_loops)
+    functions = Functions(
+        module, program, target, _emit_loop, clock, numbers, whole_loops or traced, traced
+    )
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_instrs(functions, step, program.instrs)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
+from symgrad.codegen.llvm.tracing import emit_traced_parts
 from symgrad.codegen.team.fork import FORK, FORK_TYPE
 from symgrad.codegen.team.sharing import PART
 
@@ -58,20 +59,24 @@ def _emit_run(
     run = ir.LLVMFunction(module, PART, f"{part.name}.run")
     run.linkage = "internal"
     run.attributes.add("nounwind")
-    shared, *numbers = run.args
+    shared, first, stop = run.args
     builder = ir.IRBuilder(run.append_basic_block("entry"))
     arguments = [
         builder.load(_word(builder, shared, index(at)), align=_WORD_BYTES, typ=type_)
         for at, type_ in enumerate(types)
     ]
-    if not can_fail:
-        builder.call(part, [*arguments, *numbers])
-    else:
-        place = builder.add(index(len(arguments)), builder.mul(numbers[0], index(2)))
+
+    def run_parts() -> None:
+        if not can_fail:
+            builder.call(part, [*arguments, first, stop])
+            return
+        place = builder.add(index(len(arguments)), builder.mul(first, index(2)))
         found = _word(builder, shared, builder.add(place, index(1)))
-        status = builder.call(part, [*arguments, *numbers, found])
+        status = builder.call(part, [*arguments, first, stop, found])
         widened = builder.sext(status, _I64)
         builder.store(widened, _word(builder, shared, place), align=_WORD_BYTES)
+
+    emit_traced_parts(builder, first, stop, run_parts)
     builder.ret_void()
     return run
 

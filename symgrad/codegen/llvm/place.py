@@ -14,6 +14,7 @@ from symgrad.codegen.llvm.addresses import Addresses
 from symgrad.codegen.llvm.clock import LaunchClock
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.register_file import RegisterFile
+from symgrad.codegen.llvm.tracing import TraceClock
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.equal_loops import canonical_text
 from symgrad.codegen.program.language import Program, Routine, ScanInstr, WhileInstr
@@ -27,7 +28,8 @@ class Functions:
 
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
-    is in registers is timed as a whole, in the place of its first call.
+    is in registers is timed as a whole, in the place of its first call; if `is_traced`, times are
+    events and no sums.
     """
 
     module: ir.Module
@@ -37,6 +39,7 @@ class Functions:
     clock: ir.LLVMFunction | None
     numbers: Mapping[int, int]
     whole_loops: bool = False
+    is_traced: bool = False
     routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
@@ -73,7 +76,7 @@ class CodePlace:
     functions: Functions
     builder: ir.IRBuilder
     addresses: Addresses
-    clock: LaunchClock | None = None
+    clock: LaunchClock | TraceClock | None = None
     registers: RegisterFile | None = None
     cycles_left: ir.Value | None = None
 
@@ -92,7 +95,10 @@ def open_function(
 ) -> CodePlace:
     """Return the place at the start of a function of the type of the step, or of a routine."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    clock = None if functions.clock is None else LaunchClock(functions.clock, builder)
+    clock: LaunchClock | TraceClock | None = None
+    if functions.clock is not None:
+        kind = TraceClock if functions.is_traced else LaunchClock
+        clock = kind(functions.clock, builder)
     return CodePlace(
         functions, builder, Addresses.of_function(builder, functions.program, arity), clock
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
@@ -11,10 +11,13 @@ from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.target import Target
+from symgrad.errors import Source
+from symgrad.graph.node import Node
+from symgrad.passes.costs import picoseconds
 from symgrad.passes.fusion.partition import FusionGroup
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
-from symgrad.runtime.provenance import lines_of
+from symgrad.runtime.provenance import lines_of, scopes_of, source_of
 
 _NAMED = 3  # lines, and reasons, that the table names
 
@@ -28,7 +31,9 @@ class KernelRecord:
     `boundary` says why its results are in memory, and not part of the kernels that read them,
     `reasons` why its loops are scheduled as they are.
     `parts` is into how many parts its work is cut for threads, and `threads` how many take them at
-    the most: no more than this process has cores.
+    the most: no more than this process has cores. `scopes` are the name scopes of the ops, and
+    `origins` the lines with the share of the work that the cost model sees in the ops of each; a
+    call that only copies or fills is of no line.
     """
 
     name: str
@@ -42,6 +47,8 @@ class KernelRecord:
     reasons: tuple[str, ...]
     parts: int
     threads: int
+    scopes: tuple[str, ...] = ()
+    origins: tuple[tuple[Source | None, float], ...] = ((None, 1.0),)
 
 
 class Kernels(tuple[KernelRecord, ...]):
@@ -104,4 +111,18 @@ def _record(
         schedule_reasons(call.kernel, target),
         parts,
         min(parts, cores),
+        scopes_of(nodes),
+        _origins(nodes),
     )
+
+
+def _origins(nodes: Sequence[Node]) -> tuple[tuple[Source | None, float], ...]:
+    """Divide a call among the lines of its ops, by what these cost where nothing is fused."""
+    prices: dict[Source | None, int] = {}
+    for node in nodes:
+        source = source_of(node)
+        prices[source] = prices.get(source, 0) + picoseconds(node)
+    total = sum(prices.values())
+    if not total:  # nothing but moves elements, of which none is the dearer
+        return tuple((source, 1 / len(prices)) for source in prices) or ((None, 1.0),)
+    return tuple((source, price / total) for source, price in prices.items() if price)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from symgrad.codegen.kernel_costs import kernel_dtype
-from symgrad.codegen.llvm.module import STEP, emit_module
-from symgrad.codegen.native.jit import load_object
-from symgrad.codegen.native.objects import object_of
-from symgrad.codegen.native.team import team_symbols
+from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.program.language import Launch, launches_of
 from symgrad.codegen.program.registers import timed_as_one
-from symgrad.graph.types import Array, aligned_empty, read_states, write_states
+from symgrad.errors import Source
+from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
-from symgrad.runtime.inspection.tables import table
-from symgrad.runtime.interrupts import stop_word
+from symgrad.runtime.inspection.tables import fitted, terminal_width
+from symgrad.runtime.inspection.timed_program import TimedProgram
 from symgrad.runtime.limits import machine_limits
 
 _HEAD = ("kernel", "computes", "threads", "runs", "us", "share", "GFLOP/s", "GB/s", "of limit")
+_NO_LINE, _NO_SCOPE = "copies and fills", "outside of scopes"
+_BAR = 20  # characters for the whole step
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +60,132 @@ class ProfileRow:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelTime(ProfileRow):
+    """The calls of one kernel together: `calls` of them, with the record of the first."""
+
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileGroup:
+    """What the ops of one line, or of one name scope, take of a step.
+
+    The time of a call is divided among the lines of its ops as the cost model prices these;
+    `kernels` are all that had a part of it.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """Where the time of a step goes. `seconds` is the sum over its calls."""
+    """Where the time of a step goes. `rows` has one for each call, `seconds` is the sum of them.
+
+    Its text names the dearest kernels, lines and name scopes, as wide as the terminal;
+    `text(top=None)` names all.
+    """
 
     rows: tuple[ProfileRow, ...]
     seconds: float
 
+    @property
+    def by_kernel(self) -> tuple[KernelTime, ...]:
+        """The time of each kernel, equal calls together; the dearest first."""
+        groups: dict[str, list[ProfileRow]] = {}
+        for row in self.rows:
+            groups.setdefault(row.kernel.name, []).append(row)
+        return tuple(sorted(map(_together, groups.values()), key=lambda row: -row.seconds))
+
+    @property
+    def by_line(self) -> tuple[ProfileGroup, ...]:
+        """The time of each of the user's lines, with the gradients of what it built."""
+        return self.grouped(lambda source: str(source or _NO_LINE))
+
+    @property
+    def by_scope(self) -> tuple[ProfileGroup, ...]:
+        """The time of each name scope, "" for what is in none, with that of the gradients."""
+        return self.grouped(lambda source: source.scope if source else "")
+
+    def grouped(self, name: Callable[[Source | None], str]) -> tuple[ProfileGroup, ...]:
+        """Return the time of all lines of which `name` says the same; the dearest first."""
+        seconds: dict[str, float] = {}
+        kernels: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            for source, share in row.kernel.origins:
+                group = name(source)
+                seconds[group] = seconds.get(group, 0.0) + share * row.seconds
+                kernels.setdefault(group, {})[row.kernel.name] = None
+        found = (
+            ProfileGroup(group, spent, spent / self.seconds, tuple(kernels[group]))
+            for group, spent in seconds.items()
+        )
+        return tuple(sorted(found, key=lambda group: -group.seconds))
+
     def __str__(self) -> str:
-        rows = [
-            (
-                row.kernel.name,
-                row.kernel.label,
-                threads_text(row.kernel),
-                f"{row.runs:,}",
-                f"{row.seconds * 1e6:.2f}",
-                f"{row.share:.1%}",
-                f"{row.gflops:.1f}",
-                f"{row.gbytes:.1f}",
-                f"{row.of_limit:.0%}",
-            )
-            for row in sorted(self.rows, key=lambda r: -r.seconds)
-        ]
-        rows.append(("", "all", "", "", f"{self.seconds * 1e6:.2f}", "100.0%", "", "", ""))
-        return table(_HEAD, rows)
+        return self.text()
+
+    def text(self, top: int | None = 15, width: int | None = None) -> str:
+        """Return tables of the `top` kernels, lines and name scopes, `width` characters wide.
+
+        Without `width` they are as wide as the terminal; for a `top` of None they name all.
+        """
+        wide = terminal_width() if width is None else width
+        parts = [_kernel_table(self.by_kernel, self.seconds, top, wide)]
+        parts.append(_group_table("line", self.by_line, top, wide))
+        if any(group.name for group in self.by_scope):
+            parts.append(_group_table("name scope", self.by_scope, top, wide))
+        return "\n\n".join(parts)
+
+
+def _together(rows: list[ProfileRow]) -> KernelTime:
+    return KernelTime(
+        rows[0].kernel,
+        sum(row.runs for row in rows),
+        sum(row.seconds for row in rows),
+        sum(row.share for row in rows),
+        sum(row.least_seconds for row in rows),
+        len(rows),
+    )
+
+
+def _kernel_table(found: Sequence[KernelTime], total: float, top: int | None, width: int) -> str:
+    shown, rest = found[:top], found[len(found[:top]) :]
+    rows = [
+        (
+            row.kernel.name if row.calls == 1 else f"{row.kernel.name} x{row.calls}",
+            row.kernel.label,
+            threads_text(row.kernel),
+            f"{row.runs:,}",
+            f"{row.seconds * 1e6:.2f}",
+            f"{row.share:.1%}",
+            f"{row.gflops:.1f}",
+            f"{row.gbytes:.1f}",
+            f"{row.of_limit:.0%}",
+        )
+        for row in shown
+    ]
+    if rest:
+        spent = sum(row.seconds for row in rest)
+        rows.append(("", f"{len(rest)} more", "", *_spent(spent, spent / total), "", "", ""))
+    rows.append(("", "all", "", *_spent(total, 1.0), "", "", ""))
+    return fitted(_HEAD, rows, cut="computes", width=width)
+
+
+def _spent(seconds: float, share: float) -> tuple[str, str, str]:
+    return "", f"{seconds * 1e6:.2f}", f"{share:.1%}"
+
+
+def _group_table(what: str, groups: Sequence[ProfileGroup], top: int | None, width: int) -> str:
+    rows = []
+    for group in groups[:top]:
+        bar = "#" * round(_BAR * group.share)
+        rows.append(
+            (group.name or _NO_SCOPE, f"{group.seconds * 1e6:.2f}", f"{group.share:.1%}", bar)
+        )
+    return fitted((what, "us", "share", ""), rows, cut=what, width=width)
 
 
 def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Profile:
@@ -114,16 +216,16 @@ def _measured(
     executable: Executable, arrays: Sequence[Array], repeat: int, *, whole_loops: bool
 ) -> Array:
     """Return the seconds and the runs of each call: medians over `repeat` steps."""
-    run, spent = _timed_run(executable, arrays, whole_loops=whole_loops)
-    kept = read_states(executable.program.variables)
+    program, target = executable.program, executable.options.target
+    module = emit_module(program, target, timed=True, whole_loops=whole_loops)
+    timed = TimedProgram(executable, str(module), arrays)
+    spent = np.zeros((len(program.launches), 2))  # seconds and runs
     samples = []
-    try:
+    with timed.state_kept():
         for _ in range(repeat + 1):
             spent[:] = 0.0
-            run()
+            timed.run(spent)
             samples.append(spent.copy())
-    finally:
-        write_states(executable.program.variables, kept)
     medians: Array = np.median(samples[1:], axis=0)  # the first run meets cold caches
     return medians
 
@@ -131,32 +233,3 @@ def _measured(
 def _row(call: Launch, record: KernelRecord, seconds: float, runs: int, total: float) -> ProfileRow:
     least = machine_limits().seconds(kernel_dtype(call.kernel), record.flops, record.bytes)
     return ProfileRow(record, runs, seconds, seconds / total, least * runs)
-
-
-def _timed_run(
-    executable: Executable, arrays: Sequence[Array], *, whole_loops: bool
-) -> tuple[Callable[[], None], Array]:
-    options = executable.options
-    program, target = executable.program, options.target
-    text = str(emit_module(program, target, timed=True, whole_loops=whole_loops))
-    image = object_of(text, options.target, options.opt_level)
-    code = load_object(image, [STEP], team_symbols([image]))
-    step = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(code.address(STEP))
-    outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in executable.graph.outputs]
-    spent = np.zeros((len(executable.program.launches), 2))  # seconds and runs
-    inputs_table, outputs_table = _table_of(arrays), _table_of(outputs)
-    tables = (inputs_table, outputs_table, executable.table, spent)
-
-    def run() -> None:
-        kept_alive = (code, outputs, arrays)
-        pointers = [t.ctypes.data for t in tables]
-        stop_word().value = 0
-        while status := step(*pointers):
-            executable.raise_failure(status)
-        assert kept_alive
-
-    return run, spent
-
-
-def _table_of(arrays: Sequence[Array]) -> Array:
-    return np.array([a.ctypes.data for a in arrays], np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 
 from tabulate import tabulate
@@ -18,6 +19,42 @@ _RIGHT = {
     "bytes",
     "offset",
 }
+
+_GAP = 2  # blanks between columns
+_LEAST = 8  # characters that are left of a column that is cut
+
+
+def terminal_width() -> int:
+    """Return how many characters a line of the terminal holds, 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def fitted(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, cut: str, width: int
+) -> str:
+    """Return a table of at most `width` characters a line, for which the column `cut` is cut.
+
+    It is as wide as the other columns need where `width` is less than that.
+    """
+    place = list(headers).index(cut)
+    others = [
+        max(len(header) + _GAP, *(len(str(row[i])) for row in rows), 0)
+        for i, header in enumerate(headers)
+        if i != place and (header != "threads" or any(row[i] for row in rows))
+    ]
+    room = max(_LEAST, width - sum(others) - _GAP * len(others))
+    return table(
+        headers,
+        [
+            [clipped(str(cell), room) if i == place else cell for i, cell in enumerate(row)]
+            for row in rows
+        ],
+    )
+
+
+def clipped(text: str, room: int) -> str:
+    """Return `text` in at most `room` characters."""
+    return text if len(text) <= room else f"{text[: room - 1]}\u2026"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

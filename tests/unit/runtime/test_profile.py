@@ -89,3 +89,56 @@ def test_a_loop_in_registers_is_timed_as_a_whole_and_divided_among_its_kernels()
     rows = rows_of(step, *arrays, repeat=3)
     assert rows[inside[0]].runs == 501
     assert all(rows[label].seconds > 0 for label in inside)
+
+
+def two_layers() -> sg.Step:
+    x = sg.placeholder((64, 64))
+    hidden = x
+    for number in range(2):
+        with sg.name_scope(f"layer{number}"):
+            hidden = sg.tanh(hidden @ sg.variable(np.eye(64, dtype=np.float32)))
+    return sg.compile([x], hidden, opt_level=1)
+
+
+def test_equal_kernels_are_one_row_with_a_count():
+    step = two_layers()
+    found = step.profile(np.eye(64, dtype=np.float32), repeat=2)
+    (merged,) = found.by_kernel
+    assert merged.calls == merged.runs == 2
+    assert merged.seconds == pytest.approx(found.seconds)
+    assert merged.gflops == pytest.approx(2 * merged.kernel.flops / found.seconds / 1e9)
+    assert re.search(rf"(?m)^{merged.kernel.name} x2 +einsum tanh +2 ", str(found))
+
+
+def test_time_is_divided_among_lines_and_name_scopes():
+    found = two_layers().profile(np.eye(64, dtype=np.float32), repeat=2)
+    assert {group.name for group in found.by_scope} == {"layer0", "layer1"}
+    (line,) = found.by_line
+    assert "test_profile.py" in line.name
+    for groups in (found.by_scope, found.by_line):
+        assert sum(group.seconds for group in groups) == pytest.approx(found.seconds)
+        assert sum(group.share for group in groups) == pytest.approx(1.0)
+
+
+def test_a_gradient_counts_for_the_scope_of_what_it_is_of():
+    x = sg.placeholder((64, 64))
+    w = sg.variable(np.eye(64, dtype=np.float32))
+    with sg.name_scope("model"):
+        loss = sg.sum(sg.square(x @ w))
+    step = sg.compile([x], sg.gradients(loss, [w]), opt_level=1)
+    assert {scope for record in step.kernels for scope in record.scopes} == {"model"}
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_table_is_as_wide_as_it_may_be_and_names_the_dearest(width: int) -> None:
+    x = sg.placeholder((16, 16))
+    hidden = x
+    for size in range(1, 8):  # kernels that are all different
+        hidden = sg.concat([sg.sin(sg.cos(sg.exp(sg.tanh(hidden @ x)))) * size, x[:size]])[:16]
+    found = sg.compile([x], hidden, opt_level=1).profile(np.eye(16, dtype=np.float32), repeat=1)
+    assert len(found.by_kernel) > 3
+    text = found.text(top=3, width=width)
+    narrowest = 74  # what the columns of numbers need, with eight characters of a label
+    assert max(map(len, text.splitlines())) <= max(width, narrowest)
+    assert f"{len(found.by_kernel) - 3} more" in text
+    assert "more" not in found.text(top=None)

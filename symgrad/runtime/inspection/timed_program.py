@@ -1,0 +1,54 @@
+"""Instrumented execution: a program that measures itself is run, and the state put back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from symgrad.codegen.llvm.module import STEP
+from symgrad.codegen.native.jit import load_object
+from symgrad.codegen.native.objects import object_of
+from symgrad.codegen.native.team import team_symbols
+from symgrad.graph.types import Array, aligned_empty, read_states, write_states
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.interrupts import stop_word
+
+
+class TimedProgram:
+    """The program of `executable` once more, as the LLVM IR `text`, which takes a fourth table."""
+
+    def __init__(self, executable: Executable, text: str, arrays: Sequence[Array]) -> None:
+        options = executable.options
+        image = object_of(text, options.target, options.opt_level)
+        self._executable = executable
+        self._code = load_object(image, [STEP], team_symbols([image]))
+        step = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+        self._step = step(self._code.address(STEP))
+        outputs = executable.graph.outputs
+        self._outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in outputs]
+        self._arrays = arrays
+
+    @contextmanager
+    def state_kept(self) -> Iterator[None]:
+        """Put the state back as it was when the block ends."""
+        variables = self._executable.program.variables
+        kept = read_states(variables)
+        try:
+            yield
+        finally:
+            write_states(variables, kept)
+
+    def run(self, measured: Array) -> None:
+        """Run it once, with what it measures left in `measured`. Raises what a call raises."""
+        tables = (_table_of(self._arrays), _table_of(self._outputs), self._executable.table)
+        pointers = [table.ctypes.data for table in (*tables, measured)]
+        stop_word().value = 0
+        while status := self._step(*pointers):
+            self._executable.raise_failure(status)
+
+
+def _table_of(arrays: Sequence[Array]) -> Array:
+    return np.array([a.ctypes.data for a in arrays], np.int64)
