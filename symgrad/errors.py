@@ -55,6 +55,12 @@ class SymgradError(Exception):
 
     The text has the form `subject: what is wrong, with the values`, then the user's line, then a
     hint where one is probably right.
+
+    >>> try:
+    ...     sg.zeros((2, 3)) + sg.zeros((2, 4))
+    ... except sg.SymgradError as error:
+    ...     print(error.subject, "|", error.problem)
+    add | shapes do not broadcast: 3 in axis -1 of x: f32[2, 3], 4 in axis -1 of y: f32[2, 4]
     """
 
     def __init__(
@@ -98,40 +104,116 @@ class called:  # noqa: N801 - it reads as a statement
 
 
 class ShapeError(SymgradError, ValueError):
-    """Shapes, axes or sizes that do not fit together."""
+    """Shapes, axes or sizes that do not fit together: a `ValueError`.
+
+    >>> try:
+    ...     sg.zeros((2, 3)) @ sg.zeros((4, 2))
+    ... except sg.ShapeError as error:
+    ...     print(error.problem)
+    inner sizes differ: 3 in a: f32[2, 3], 4 in b: f32[4, 2]
+    """
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis that a tensor does not have: a `ValueError` and an `IndexError`, as NumPy's is."""
+    """An axis that a tensor does not have: a `ValueError` and an `IndexError`, as NumPy's is.
+
+    >>> try:
+    ...     sg.sum(sg.zeros((2, 3)), axis=2)
+    ... except sg.AxisError as error:
+    ...     print(error.problem)
+    axis 2 is not an axis of a tensor of rank 2
+    """
 
 
 class DTypeError(SymgradError, TypeError):
-    """A dtype, or a Python type, that the op does not take."""
+    """A dtype, or a Python type, that the op does not take: a `TypeError`.
+
+    >>> try:
+    ...     sg.logical_not(sg.zeros(2))
+    ... except sg.DTypeError as error:
+    ...     print(error.problem)
+    f32[2] is not bool
+    """
 
 
 class GraphError(SymgradError, ValueError):
-    """A graph that is not well formed: a foreign region, a missing input, a repeated name."""
+    """A graph that is not well formed: a foreign region, a missing input, a repeated name.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> try:
+    ...     sg.compile([], x + 1)
+    ... except sg.GraphError as error:
+    ...     print(error.problem)
+    <Tensor x: f32[2]> is needed and not among the inputs
+    """
 
 
 class IndexOutOfRangeError(SymgradError, IndexError):
-    """An index that the running program found outside of its axis."""
+    """An index that the running program found outside of its axis: an `IndexError`.
+
+    >>> i = sg.placeholder((), "int64", name="i")
+    >>> step = sg.compile([i], sg.constant([1.0, 2.0])[i])
+    >>> try:
+    ...     step(5)
+    ... except sg.IndexOutOfRangeError as error:
+    ...     print(error.problem)
+    index 5 is out of range for axis 0 of size 2 of f32[2]
+    """
 
 
 class NoGradientError(SymgradError, LookupError):
-    """A gradient that was asked for and does not exist, or was forbidden."""
+    """A gradient that was asked for and does not exist, or was forbidden: a `LookupError`.
+
+    >>> x = sg.placeholder((2,))
+    >>> try:
+    ...     sg.gradients(sg.prevent_gradient(x, "for evaluation"), x)
+    ... except sg.NoGradientError as error:
+    ...     print(error.problem)
+    the gradient of f32[2] was disabled on purpose: for evaluation
+    """
 
 
 class TapeError(SymgradError, MemoryError):
-    """A loop without a bound whose record grew past the memory there is."""
+    """A loop without a bound whose record grew past the memory there is.
+
+    A bound (`maximum_iterations`) or checkpoints keep the record small.
+
+    >>> issubclass(sg.TapeError, MemoryError)
+    True
+    """
 
 
 class CompileError(SymgradError, RuntimeError):
-    """A program that cannot be compiled as asked."""
+    """A program that cannot be compiled as asked.
+
+    >>> try:
+    ...     sg.compile([], sg.ones(2), target="z80")
+    ... except sg.CompileError as error:
+    ...     print(error.problem)
+    target 'z80' is none of native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
+    """
 
 
 class CheckpointError(SymgradError, ValueError):
-    """A file of saved variables that is damaged, or does not fit the variables."""
+    """A file of saved variables that is damaged, or does not fit the variables.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "w.safetensors"
+    >>> _ = path.write_bytes(b"something else")
+    >>> try:
+    ...     sg.restore(path, [sg.variable(0.0, name="w")])
+    ... except sg.CheckpointError as error:
+    ...     print("not restored")
+    not restored
+    """
 
 
 class LoadError(SymgradError, RuntimeError):
-    """A library on disk that is missing, altered, or made for another machine or version."""
+    """A library on disk that is missing, altered, or made for another machine or version.
+
+    >>> try:
+    ...     sg.load("no_such_library")
+    ... except sg.LoadError as error:
+    ...     print("not loaded")
+    not loaded
+    """

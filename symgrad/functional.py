@@ -56,6 +56,12 @@ def function(func: Callable[..., Any]) -> Function:
 
     A function may call itself with another signature, not with its own: that is a `GraphError`,
     since tracing it would not end.
+
+    >>> double = sg.function(lambda x: 2 * x)
+    >>> double(np.float32([1.0, 2.0]))  # arrays: it is compiled and run
+    array([2., 4.], dtype=float32)
+    >>> double(sg.placeholder((3,)))  # a tensor: it builds graph
+    <Tensor call: f32[3]>
     """
     require_callables("function", func=func)
     return Function(func, gives_arrays=False)

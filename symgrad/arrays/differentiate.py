@@ -41,6 +41,9 @@ def grad(func: Func, argnums: int | Sequence[int] = 0, has_aux: bool = False) ->
     not depend on an array. `func` must return one float element, else a call raises `ShapeError`
     or `DTypeError`; arguments to differentiate by must be floats. With `has_aux` it returns a pair
     of that and of a nest of anything that has numbers, and what comes back is (gradient, aux).
+
+    >>> sg.grad(lambda w, x: sg.sum(sg.square(w * x)))(np.float32([1.0, 2.0]), 3.0)
+    array([18., 36.], dtype=float32)
     """
     derive = _gradient_and_aux_of if has_aux else _gradient_of
     return _derivative("grad", func, argnums, derive)
@@ -52,7 +55,12 @@ def value_and_grad(func: Func, argnums: int | Sequence[int] = 0, has_aux: bool =
     Both are computed by one program. Arguments are those of `grad`; with `has_aux` the result is
     ((value, aux), gradient).
 
-        (loss, accuracy), grads = sg.value_and_grad(f, has_aux=True)(weights, x)
+    >>> def loss(w):
+    ...     error = w - 1.0
+    ...     return sg.sum(error * error), {"largest": sg.max(error)}
+    >>> (value, aux), gradient = sg.value_and_grad(loss, has_aux=True)(np.float32([2.0, 4.0]))
+    >>> value, aux["largest"], gradient
+    (array(10., dtype=float32), array(3., dtype=float32), array([2., 6.], dtype=float32))
     """
     derive = _value_aux_and_gradient_of if has_aux else _value_and_gradient_of
     return _derivative("value_and_grad", func, argnums, derive)
@@ -63,6 +71,10 @@ def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
 
     For a result of shape `s` and an argument of shape `t` it has shape `s + t`. With nests it is
     the nest of the results, and at each of their leaves that of the argument.
+
+    >>> sg.jac(lambda x: sg.stack([x[0] * x[1], x[0] ** 2]))(np.float32([2.0, 3.0]))
+    array([[3., 2.],
+           [4., 0.]], dtype=float32)
     """
     return _derivative("jac", func, argnums, _jacobian_of)
 
@@ -75,7 +87,9 @@ def hessian(func: Func, argnums: int | Sequence[int] = 0) -> Func:
     argument, and at each leaf of this that of the argument again: `h["w"]["b"]` is the derivative
     by `w` and then by `b`. Raises what `jac` raises; `hessians` is the form for tensors.
 
-        sg.hessian(lambda x: sg.sum(x**3))(np.ones(2))     # [[6, 0], [0, 6]]
+    >>> sg.hessian(lambda x: sg.sum(x**3))(np.ones(2))
+    array([[6., 0.],
+           [0., 6.]])
     """
     if isinstance(func, Tensor):
         raise DTypeError(

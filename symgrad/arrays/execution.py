@@ -47,6 +47,11 @@ def execute_with_gradients(
     them only with `retain_grads`.
 
     Raises `GraphError` for a path that leads nowhere, `DTypeError` for what has no derivatives.
+
+    >>> weights = {"w": np.float32([1.0, 2.0]), "b": np.float32(3.0)}
+    >>> loss, grads = sg.execute_with_gradients(lambda p: sg.sum(p["w"] ** 2) * p["b"], weights)
+    >>> loss, grads["w"]
+    (array(15., dtype=float32), array([ 6., 12.], dtype=float32))
     """
     require_callables(_SUBJECT, func=func)
     by, of = _chains("xs_grad_idxs", xs_grad_idxs), _chains("ret_grad_idxs", ret_grad_idxs)

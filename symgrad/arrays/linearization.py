@@ -52,15 +52,16 @@ def vjp(func: Func, *xs: Any) -> tuple[Any, LinearFunction]:
     the sum of the results times `dys`. Zeros stand where nothing depends on an x, and for
     integers; a gradient of a result that is no float is ignored.
 
-        ys, pull = sg.vjp(lambda a, b: a * b, a, b)
-        da, db = pull(np.ones_like(ys))
-
     Arrays come back for arrays: what `pull` needs is computed with ys, by one program, and kept as
     arrays, so it neither runs `func` again nor sees later values of variables. `sg.vmap(pull)`
     pulls many at once. Given tensors, both build graph, which may be differentiated in turn.
 
     Raises `DTypeError` for an x that is no array, and for a gradient of another dtype than its
     result; `GraphError` for a nest that does not fit, `ShapeError` for another shape.
+
+    >>> ys, pull = sg.vjp(lambda a, b: a * b, np.float32([1.0, 2.0]), np.float32([3.0, 4.0]))
+    >>> pull(np.ones_like(ys))
+    (array([3., 4.], dtype=float32), array([1., 2.], dtype=float32))
     """
     return _linearized("vjp", _pull_of, func, xs)
 
@@ -72,10 +73,11 @@ def linearize(func: Func, *xs: Any) -> tuple[Any, LinearFunction]:
     for zeros, and returns how the results change to first order, in their nest. It computes no part
     of `func` again that it need not: it is `jvp` for many tangents at one place.
 
-        ys, push = sg.linearize(f, x)
-        dys = push(direction)
-
     Arrays and tensors are handled, and errors raised, as by `vjp`.
+
+    >>> y, push = sg.linearize(lambda x: sg.sum(x**2), np.float32([1.0, 2.0]))
+    >>> y, push(np.float32([1.0, 0.0])), push(np.float32([0.0, 1.0]))
+    (array(5., dtype=float32), array(2., dtype=float32), array(4., dtype=float32))
     """
     return _linearized("linearize", _push_of, func, xs)
 
@@ -94,10 +96,11 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
     entry for each argument. Arrays come back for arrays, and the function is traced once for each
     signature; tensors build graph.
 
-        value, slope = sg.jvp(sg.sin, (0.0,), (1.0,))
-
     Raises `ValueError` for too few or too many tangents and for one of another shape than its x,
     `TypeError` for one of another dtype.
+
+    >>> sg.jvp(sg.sin, (0.0,), (2.0,))
+    (array(0., dtype=float32), array(2., dtype=float32))
     """
     if not callable(ys):
         return forward_mode.jvp(ys, xs, tangents)

@@ -21,6 +21,9 @@ def stop_gradient(x: Any, preserve_type: bool = True, *, out: Any = None) -> Any
 
     What is no tensor has no gradient and is returned as it is, or copied into `out`, a nest of
     arrays like `x`. `preserve_type` is accepted for compatibility: a tensor stays a tensor.
+
+    >>> sg.grad(lambda x: x * sg.stop_gradient(x))(3.0)
+    array(3., dtype=float32)
     """
     cut = map_leaves(_cut, x)
     return cut if out is None else write_out("stop_gradient", out, cut)

@@ -47,6 +47,10 @@ def adam_step(
     `mw` and `vw` are the running averages of the gradient and of its square, `step` counts from 1
     and may be an integer or a float. Shapes broadcast; dtypes promote, and `step` takes no part in
     that. `out` receives `delta`. See `symgrad.arrays.formulas.adam_step` for the formula.
+
+    >>> delta, mw, vw = sg.adam_step(np.float32([0.1, -9.0]), 0.0, 0.0, 1)
+    >>> delta
+    array([ 0.9999674, -0.9999986], dtype=float32)
     """
     numbers = _numbers("adam_step", beta1=beta1, beta2=beta2, epsilon=epsilon)
     delta, mw, vw = _adam_step(dcdw, mw, vw, _as_arrays("adam_step", "step", step), **numbers)
@@ -70,6 +74,9 @@ def optimizer_update(
     returned, and a variable whose gradient is a tensor gives an `Update`; otherwise `out`, a nest
     of arrays, may receive the result. With `stop_gradients` no gradient flows through new weights
     that are tensors.
+
+    >>> sg.optimizer_update({"w": np.float32([1.0, 2.0])}, {"w": np.float32([1.0, 1.0])}, 0.5)
+    {'w': array([0.5, 1.5], dtype=float32)}
     """
     rate = _as_arrays("optimizer_update", "lr", lr)
     start = _start("optimizer_update", w, (effective_grad, rate), inplace, out)
@@ -89,7 +96,11 @@ def gradient_descent_update(
     stop_gradients: bool = True,
     out: Any = None,
 ) -> Any:
-    """Return the new weights `w - lr * dcdw`; arguments are those of `optimizer_update`."""
+    """Return the new weights `w - lr * dcdw`; arguments are those of `optimizer_update`.
+
+    >>> sg.gradient_descent_update(np.float32([1.0, 2.0]), np.float32([10.0, 20.0]), 0.01)
+    array([0.9, 1.8], dtype=float32)
+    """
     rate = _as_arrays("gradient_descent_update", "lr", lr)
     start = _start("gradient_descent_update", w, (dcdw, rate), inplace, out)
     new = _gradient_descent_update(start, dcdw, rate)
@@ -113,6 +124,9 @@ def lars_update(
 
     The rate of each leaf is `lr * |w| / |dcdw|`, divided by `|w| * decay_lambda` if that is not 0.
     Other arguments are those of `optimizer_update`.
+
+    >>> sg.lars_update(np.float32([3.0, 4.0]), np.float32([1.0, 0.0]), 0.1)
+    array([2.5, 4. ], dtype=float32)
     """
     numbers = _numbers("lars_update", decay_lambda=decay_lambda)
     rate = _as_arrays("lars_update", "lr", lr)
@@ -142,6 +156,11 @@ def adam_update(
     `mw_tm1` and `vw_tm1` are the averages of the step before, zeros at first; `step` counts from 1.
     `inplace` changes the weights, and `out` receives them; the averages are always new. Other
     arguments are those of `adam_step` and `optimizer_update`.
+
+    >>> w, dcdw = np.float32([1.0, 1.0]), np.float32([0.1, -9.0])
+    >>> w, mw, vw = sg.adam_update(w, dcdw, 0.01, 0.0, 0.0, 1)
+    >>> w
+    array([0.9900003, 1.01     ], dtype=float32)
     """
     numbers = _numbers("adam_update", beta1=beta1, beta2=beta2, epsilon=epsilon)
     rate, count = _as_arrays("adam_update", "lr", lr), _as_arrays("adam_update", "step", step)
@@ -176,6 +195,11 @@ def lamb_update(
 
     The rate of each leaf is `lr * min(|w| / |delta + decay_lambda * w|, max_trust_ratio)`, where
     `delta` is the step of Adam. Other arguments are those of `adam_update`.
+
+    >>> w, dcdw = np.float32([1.0, 1.0]), np.float32([0.1, -9.0])
+    >>> w, mw, vw = sg.lamb_update(w, dcdw, 0.01, 0.0, 0.0, 1)
+    >>> w
+    array([0.9900001, 1.0100001], dtype=float32)
     """
     numbers = _numbers(
         "lamb_update",

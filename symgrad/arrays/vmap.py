@@ -40,8 +40,6 @@ def vmap(func: Func, in_axes: Any = 0, out_axes: Any = 0) -> Func:
     as the argument does. What is given by keyword is mapped over axis 0. `out_axes` says likewise
     where the axis is in the results; a result with None must be the same for all cases.
 
-        sg.vmap(lambda row, w: sg.sum(row * w), in_axes=(0, None))(rows, w)    # rows @ w
-
     On arrays it is traced once for each signature, compiled and kept, and arrays come back; given
     tensors, or within another function that is traced, it builds graph. Gradients pass it, and it
     may be applied to what `grad`, `vjp` or `vmap` give. A branch or a loop whose way depends on the
@@ -49,6 +47,10 @@ def vmap(func: Func, in_axes: Any = 0, out_axes: Any = 0) -> Func:
 
     Raises `GraphError` where axes do not fit the arguments or nothing is mapped, `ShapeError` where
     there is no such axis or where sizes differ, `DTypeError` for what has no axes.
+
+    >>> rows, w = np.float32([[1.0, 2.0], [3.0, 4.0]]), np.float32([1.0, 10.0])
+    >>> sg.vmap(lambda row, w: sg.sum(row * w), in_axes=(0, None))(rows, w)
+    array([21., 43.], dtype=float32)
     """
     require_callables(_SUBJECT, func=func)
     axes = read_axes("in_axes", in_axes), read_axes("out_axes", out_axes)

@@ -24,15 +24,18 @@ LeafFunction = TypeVar("LeafFunction", bound=Callable[..., Any])
 class Container(dict[str, Any]):
     """A dict whose entries are attributes too, and whose leaves are computed with all at once.
 
-        weights = Container(w=np.ones((3, 4)), bias=Container(b=np.zeros(4)))
-        weights.bias.b                          # as weights["bias"]["b"]
-        weights - 0.1 * grads                   # leaf by leaf
-        weights.map(lambda leaf, chain: ...)    # chain is "w", "bias/b"
-
     A dict in it becomes a container. An operand of arithmetic, of an op or of a NumPy function is
     another container of the same keys, or anything that each leaf takes, such as a number. Keys
     are strings; one that is the name of a method is reached with brackets. `==` and `!=` are those
     of a dict, and keys come back sorted from what makes a new container.
+
+    >>> weights = sg.Container(w=np.ones(2), layer=sg.Container(b=np.zeros(3)))
+    >>> weights.layer.b  # as weights["layer"]["b"]
+    array([0., 0., 0.])
+    >>> (weights - 0.5).w  # leaf by leaf
+    array([0.5, 0.5])
+    >>> weights.map(lambda leaf, chain: f"{chain}: {leaf.shape}")
+    Container(layer=Container(b='layer/b: (3,)'), w='w: (2,)')
     """
 
     __slots__ = ()
@@ -48,22 +51,43 @@ class Container(dict[str, Any]):
         super().__setitem__(key, Container(value) if is_plain else value)
 
     def update(self, entries: Any = (), /, **more: Any) -> None:
-        """Set entries, as a dict does."""
+        """Set entries, as a dict does.
+
+        >>> weights = sg.Container(w=1.0)
+        >>> weights.update(w=2.0, b=0.5)
+        >>> weights
+        Container(w=2.0, b=0.5)
+        """
         for key, value in dict(entries, **more).items():
             self[key] = value
 
     def setdefault(self, key: str, default: Any = None, /) -> Any:
-        """Return an entry, which is set to `default` first if there is none."""
+        """Return an entry, which is set to `default` first if there is none.
+
+        >>> sg.Container(w=1.0).setdefault("b", 0.0)
+        0.0
+        """
         if key not in self:
             self[key] = default
         return self[key]
 
     def copy(self) -> Container:
-        """Return a container of the same leaves, whose own containers are new as well."""
+        """Return a container of the same leaves, whose own containers are new as well.
+
+        >>> weights = sg.Container(w=1.0)
+        >>> other = weights.copy()
+        >>> other.w = 2.0
+        >>> weights.w
+        1.0
+        """
         return Container({k: v.copy() if isinstance(v, Container) else v for k, v in self.items()})
 
     def map(self, function: Callable[[Any, str], Any]) -> Container:
-        """Return a container of `function(leaf, key_chain)`; a chain is the keys, as in "a/b"."""
+        """Return a container of `function(leaf, key_chain)`; a chain is the keys, as in "a/b".
+
+        >>> sg.Container(a={"b": 1.0}).map(lambda leaf, chain: (chain, leaf + 1))
+        Container(a=Container(b=('a/b', 2.0)))
+        """
         leaves, nest = flatten(self)
         chains = ("/".join(map(str, path)) for path in paths(self))
         mapped = unflatten(nest, map(function, leaves, chains))

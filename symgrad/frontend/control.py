@@ -32,6 +32,11 @@ def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | Non
 
     Both are called now, once, and only one of their graphs runs. They return the same nest of
     tensors, of equal dtypes and shapes; outer tensors are used freely.
+
+    >>> x = sg.placeholder((), name="x")
+    >>> y = sg.cond(x > 0, lambda: sg.log(x), lambda: x)
+    >>> sg.run(y, {x: -2.0})
+    array(-2., dtype=float32)
     """
     require_callables("cond", true_fn=true_fn, false_fn=false_fn)
     if not isinstance(pred, Tensor):
@@ -59,6 +64,11 @@ def switch_case(
 
     `branch_fns` are functions, or functions under the keys 0, 1, ... of a dict or in pairs. They
     return the same nest of tensors, of equal dtypes and shapes, and only one of them runs.
+
+    >>> i = sg.placeholder((), "int32", name="i")
+    >>> y = sg.switch_case(i, [lambda: sg.zeros(2), lambda: sg.ones(2)])
+    >>> sg.run(y, {i: 1})
+    array([1., 1.], dtype=float32)
     """
     if not isinstance(index, Tensor) or not index.dtype.is_integer:
         given = index.type if isinstance(index, Tensor) else repr(index)

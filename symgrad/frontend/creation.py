@@ -104,19 +104,33 @@ def _default_dtype(value: Any) -> DType | None:
 
 @public(is_standard=True)
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return zeros, float32 if no dtype is given: a value of a graph is never left undefined."""
+    """Return zeros, float32 if no dtype is given: a value of a graph is never left undefined.
+
+    >>> sg.run(sg.empty(3))
+    array([0., 0., 0.], dtype=float32)
+    """
     return _filled("empty", shape, 0, dtype, device)
 
 
 @public(is_standard=True)
 def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return zeros, float32 if no dtype is given."""
+    """Return zeros, float32 if no dtype is given. A size may be symbolic, as in `zeros(x.shape)`.
+
+    >>> sg.run(sg.zeros((2, 2), "int64"))
+    array([[0, 0],
+           [0, 0]])
+    """
     return _filled("zeros", shape, 0, dtype, device)
 
 
 @public(is_standard=True)
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return ones, float32 if no dtype is given."""
+    """Return ones, float32 if no dtype is given. A size may be symbolic, as in `ones(x.shape)`.
+
+    >>> sg.run(sg.ones((2, 2)))
+    array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     return _filled("ones", shape, 1, dtype, device)
 
 
@@ -132,6 +146,10 @@ def full(
     """Return `fill_value`, a number or a tensor, broadcast to `shape`.
 
     Its dtype is that of `asarray(fill_value)` if none is given.
+
+    >>> sg.run(sg.full((2, 3), 7))
+    array([[7, 7, 7],
+           [7, 7, 7]])
     """
     require_device("full", device)
     return broadcast_to(asarray(fill_value, dtype), as_shape("full", shape))
@@ -139,19 +157,31 @@ def full(
 
 @public(is_standard=True)
 def empty_like(x: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return zeros of the shape of `x`, in its dtype if none is given; as `empty`."""
+    """Return zeros of the shape of `x`, in its dtype if none is given; as `empty`.
+
+    >>> sg.run(sg.empty_like([1, 2]))
+    array([0, 0], dtype=int32)
+    """
     return _filled_like("empty_like", x, 0, dtype, device)
 
 
 @public(is_standard=True)
 def zeros_like(x: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return zeros of the shape of `x`, in its dtype if none is given."""
+    """Return zeros of the shape of `x`, in its dtype if none is given.
+
+    >>> sg.run(sg.zeros_like([5.0, 6.0]))
+    array([0., 0.], dtype=float32)
+    """
     return _filled_like("zeros_like", x, 0, dtype, device)
 
 
 @public(is_standard=True)
 def ones_like(x: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
-    """Return ones of the shape of `x`, in its dtype if none is given."""
+    """Return ones of the shape of `x`, in its dtype if none is given.
+
+    >>> sg.run(sg.ones_like([5, 6]))
+    array([1, 1], dtype=int32)
+    """
     return _filled_like("ones_like", x, 1, dtype, device)
 
 
@@ -167,7 +197,11 @@ def _filled_like(
 def full_like(
     x: Any, /, fill_value: Any, dtype: DTypeLike | None = None, *, device: str | None = None
 ) -> Tensor:
-    """Return `fill_value` broadcast to the shape of `x`, in its dtype if none is given."""
+    """Return `fill_value` broadcast to the shape of `x`, in its dtype if none is given.
+
+    >>> sg.run(sg.full_like([1.0, 2.0], 7))
+    array([7., 7.], dtype=float32)
+    """
     x = as_tensor(x)
     return full(x.shape, fill_value, dtype_or(dtype, x.dtype), device=device)
 
@@ -185,6 +219,9 @@ def arange(
     """Return `start`, `start + step`, ... before `stop`; with one argument, from 0 to that.
 
     Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it.
+
+    >>> sg.run(sg.arange(2, 10, 3))
+    array([2, 5, 8])
     """
     require_device("arange", device)
     bounds: tuple[Any, ...] = (0, start, step) if stop is None else (start, stop, step)
@@ -304,6 +341,9 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 
     A constant is a copy, so `copy=False` is refused with a `GraphError`. Raises `DTypeError` for a
     dtype symgrad does not have.
+
+    >>> sg.run(sg.from_dlpack(np.arange(3)))
+    array([0, 1, 2])
     """
     require_device("from_dlpack", device)
     if isinstance(x, Tensor):

@@ -53,5 +53,9 @@ class NamespaceInfo:
 
 
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name
-    """Return what the namespace can do: its devices, dtypes and defaults."""
+    """Return what the namespace can do: its devices, dtypes and defaults.
+
+    >>> sg.__array_namespace_info__().default_device()
+    'cpu'
+    """
     return NamespaceInfo()

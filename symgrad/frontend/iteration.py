@@ -63,6 +63,10 @@ def while_loop(
     every n-th, and computes the n iterations between two of them once more when it needs them: n
     is an int, or with "sqrt" the square root of `maximum_iterations`, and 1024 without a bound.
     The results are the same to the bit. `cond` is then traced twice.
+
+    >>> trips, x = sg.while_loop(lambda i, x: x < 100, lambda i, x: (i + 1, x * 3), (0, 1.0))
+    >>> sg.run([trips, x])
+    [array(5, dtype=int32), array(243., dtype=float32)]
     """
     require_callables("while_loop", cond=cond, body=body)
     arguments, nest = _as_arguments(loop_vars)
@@ -241,6 +245,9 @@ def fori_loop(
 
     The bounds are ints, sizes, or integer tensors. `body` returns the nest, dtypes and shapes of
     `init`. `checkpoint` is that of `scan`.
+
+    >>> sg.run(sg.fori_loop(1, 5, lambda i, total: total + i, sg.constant(0, "int64")))
+    array(10)
     """
     require_callables("fori_loop", body=body)
     start, count, capacity = read_range(lower, upper)
@@ -286,6 +293,10 @@ def scan(
     two of them once more: n is an int, or with "sqrt" the square root of the number of iterations,
     1024 where that is not known. Results are the same to the bit; a gradient that adds up over the
     iterations may add in another order.
+
+    >>> step = lambda total, x: (total + x, total * x)
+    >>> sg.run(sg.scan(step, sg.constant(0.0), sg.constant([1.0, 2.0, 3.0])))
+    (array(6., dtype=float32), array([0., 2., 9.], dtype=float32))
     """
     require_callables("scan", f=f)
     leaves, xs_nest = flatten(xs)
@@ -352,6 +363,9 @@ def map(f: AnyFunction, xs: Any, *, checkpoint: Any = None) -> Any:
 
     They are computed one after the other; `vmap` computes them at once. `checkpoint` is that of
     `scan`.
+
+    >>> sg.run(sg.map(lambda row: sg.sum(row), sg.constant([[1.0, 2.0], [3.0, 4.0]])))
+    array([3., 7.], dtype=float32)
     """
     require_callables("map", f=f)
     read_checkpoint("map", checkpoint, 0)

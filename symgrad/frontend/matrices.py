@@ -35,6 +35,10 @@ def eye(
     """Return a matrix of ones on the `k`-th diagonal above the main one, and zeros.
 
     It is float32 if no dtype is given.
+
+    >>> sg.run(sg.eye(2, 3, k=1))
+    array([[0., 1., 0.],
+           [0., 0., 1.]], dtype=float32)
     """
     require_device("eye", device)
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
@@ -53,7 +57,12 @@ def _diagonal_within(k: int, shape: Shape) -> int:
 
 @public(is_standard=True)
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
-    """Return `x` with zeros above the `k`-th diagonal of its last two axes."""
+    """Return `x` with zeros above the `k`-th diagonal of its last two axes.
+
+    >>> sg.run(sg.tril([[1, 2], [3, 4]]))
+    array([[1, 0],
+           [3, 4]], dtype=int32)
+    """
     x = as_tensor(x)
     row, column = _matrix_indices("tril", x)
     k = _diagonal_within(k, x.shape)
@@ -62,7 +71,12 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
 
 @public(is_standard=True)
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
-    """Return `x` with zeros below the `k`-th diagonal of its last two axes."""
+    """Return `x` with zeros below the `k`-th diagonal of its last two axes.
+
+    >>> sg.run(sg.triu([[1, 2], [3, 4]]))
+    array([[1, 2],
+           [0, 4]], dtype=int32)
+    """
     x = as_tensor(x)
     row, column = _matrix_indices("triu", x)
     k = _diagonal_within(k, x.shape)

@@ -24,6 +24,11 @@ def recompute_grad(f: AnyFunction) -> AnyFunction:
     They are computed again from the arguments once the gradient of the results is there. `f` may
     use tensors and variables from around, which have their gradients too; what it computes from
     those alone is kept.
+
+    >>> block = sg.recompute_grad(lambda x: sg.tanh(sg.tanh(x)))
+    >>> x = sg.placeholder((), name="x")
+    >>> sg.run(sg.gradients(block(x), x), {x: 0.5})
+    [array(0.639808, dtype=float32)]
     """
     require_callables("recompute_grad", f=f)
 

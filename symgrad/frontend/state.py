@@ -49,6 +49,13 @@ def variable(
     Python floats become float32 and ints int32 unless `dtype` says otherwise; NumPy arrays keep
     their dtype. Without a name it is called `variable`, with a number from the second on. In a
     container the keys are names, within that of the container if it is given one.
+
+    >>> w = sg.variable(np.ones((2, 3), "float32"), name="w")
+    >>> w
+    <Tensor w: f32[2, 3]>
+    >>> w.value = np.zeros((2, 3), "float32")
+    >>> w.value.sum()
+    np.float32(0.0)
     """
     if isinstance(value, Container):
         prefix = f"{name}/" if name else ""
@@ -81,6 +88,9 @@ def is_variable(x: Any, exclusive: bool = False) -> Any:
     """Return whether `x` is a variable; of a nest, a nest that says so of each leaf.
 
     `exclusive` asks for a variable that is not something else as well; none here is.
+
+    >>> sg.is_variable({"w": sg.variable(1.0), "x": sg.placeholder(())})
+    {'w': True, 'x': False}
     """
     return False if x is None else map_leaves(lambda leaf: isinstance(leaf, Variable), x)
 
@@ -89,6 +99,9 @@ def variable_data(x: Any) -> Any:
     """Return a copy of the value of a variable; what is no variable is returned as it is.
 
     Of a nest, the nest of these.
+
+    >>> sg.variable_data({"w": sg.variable([1.0, 2.0]), "epochs": 3})
+    {'w': array([1., 2.], dtype=float32), 'epochs': 3}
     """
     return map_leaves(lambda leaf: leaf.value if isinstance(leaf, Variable) else leaf, x)
 
@@ -101,17 +114,32 @@ def inplace_update(x: Any, value: Any) -> Any:
     set, to the leaf of `value` in its place, or to `value` where that is no nest. If a leaf is
     refused none is set: `DTypeError` for what cannot be set or takes no such dtype, `ShapeError`
     for a shape that does not broadcast to that of `x`.
+
+    >>> w, x = sg.variable(1.0, name="w"), sg.placeholder((), name="x")
+    >>> step = sg.compile([x], w, [sg.inplace_update(w, w * x)])  # an update: the step does it
+    >>> step(3.0), w.value
+    (array(1., dtype=float32), array(3., dtype=float32))
     """
     return change("inplace_update", x, value)
 
 
 def inplace_increment(x: Any, value: Any) -> Any:
-    """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does."""
+    """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does.
+
+    >>> w = sg.variable([1.0, 2.0])
+    >>> sg.inplace_increment(w, 0.5).value
+    array([1.5, 2.5], dtype=float32)
+    """
     return change("inplace_increment", x, value, operator.add)
 
 
 def inplace_decrement(x: Any, value: Any) -> Any:
-    """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does."""
+    """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does.
+
+    >>> w = sg.variable([1.0, 2.0])
+    >>> sg.inplace_decrement(w, 0.5).value
+    array([0.5, 1.5], dtype=float32)
+    """
     return change("inplace_decrement", x, value, operator.sub)
 
 

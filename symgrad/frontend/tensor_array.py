@@ -40,6 +40,12 @@ class TensorArray(GrowingArray):
     the program runs. With `dynamic_size`, writing behind the last slot while the graph is built
     makes more of them; in the graph, the size never changes. At an index whose values are known
     from the counters of loops, it makes as many as the loops can write at most.
+
+    >>> array = sg.TensorArray(3, (2,)).write(0, [1.0, 2.0]).write(-1, [5.0, 6.0])
+    >>> sg.run(array.stack())
+    array([[1., 2.],
+           [0., 0.],
+           [5., 6.]], dtype=float32)
     """
 
     __slots__ = ("_rows",)
@@ -85,11 +91,19 @@ class TensorArray(GrowingArray):
     # ----------------------------------------------------------------------------- slots
 
     def write(self, index: Any, value: Any) -> TensorArray:
-        """Return the array with `value` in a slot; what was there before gets no gradient."""
+        """Return the array with `value` in a slot; what was there before gets no gradient.
+
+        >>> sg.run(sg.TensorArray(2, ()).write(1, 7.0).stack())
+        array([0., 7.], dtype=float32)
+        """
         return self._written("write", index, value, ())
 
     def scatter(self, indices: Any, value: Any) -> TensorArray:
-        """Return the array with slices of `value` in the slots `indices`; the last one stays."""
+        """Return the array with slices of `value` in the slots `indices`; the last one stays.
+
+        >>> sg.run(sg.TensorArray(3, ()).scatter([2, 0], [7.0, 8.0]).stack())
+        array([8., 0., 7.], dtype=float32)
+        """
         count = _length("scatter", indices)
         return self._written("scatter", indices, value, (count,))
 
@@ -106,11 +120,19 @@ class TensorArray(GrowingArray):
         return self._with(set_rows(rows, element, [position], 0))
 
     def read(self, index: Any) -> Tensor:
-        """Return what is in a slot."""
+        """Return what is in a slot.
+
+        >>> sg.run(sg.TensorArray(2, ()).write(1, 7.0).read(-1))
+        array(7., dtype=float32)
+        """
         return self._taken("read", index, 0)
 
     def gather(self, indices: Any) -> Tensor:
-        """Return what is in the slots `indices`, stacked."""
+        """Return what is in the slots `indices`, stacked.
+
+        >>> sg.run(sg.TensorArray(2, ()).write(1, 7.0).gather([1, 1, 0]))
+        array([7., 7., 0.], dtype=float32)
+        """
         return self._taken("gather", indices, 1)
 
     def _taken(self, method: str, index: Any, ndim: int) -> Tensor:
@@ -124,12 +146,20 @@ class TensorArray(GrowingArray):
     # ------------------------------------------------------------------------- all at once
 
     def stack(self) -> Tensor:
-        """Return all slots as one tensor, of shape (size, *element_shape)."""
+        """Return all slots as one tensor, of shape (size, *element_shape).
+
+        >>> sg.TensorArray(3, (2,)).stack().shape
+        (3, 2)
+        """
         # A tensor of its own: what else is made of the slots is not made of it.
         return identity(self._rows)
 
     def unstack(self, value: Any) -> TensorArray:
-        """Return the array with the slices of `value` along axis 0 in its first slots."""
+        """Return the array with the slices of `value` along axis 0 in its first slots.
+
+        >>> sg.run(sg.TensorArray(3, ()).unstack([1.0, 2.0]).stack())
+        array([1., 2., 0.], dtype=float32)
+        """
         subject = "TensorArray.unstack"
         tensor = with_dtype(value, self.dtype)
         count = _length(subject, tensor)
@@ -145,7 +175,11 @@ class TensorArray(GrowingArray):
         return self._with(concat([tensor, rest], axis=0))
 
     def concat(self) -> Tensor:
-        """Return the slots joined along the first axis of what is in them."""
+        """Return the slots joined along the first axis of what is in them.
+
+        >>> sg.TensorArray(3, (2,)).concat().shape
+        (6,)
+        """
         length = self._first_axis("TensorArray.concat")
         return reshape(self._rows, (self.size * length, *self.element_shape[1:]))
 
@@ -154,6 +188,10 @@ class TensorArray(GrowingArray):
 
         All `lengths` are the first size of what is in a slot. They are numbers, an array or a
         tensor whose value is known when the graph is built.
+
+        >>> sg.run(sg.TensorArray(2, (2,)).split([1.0, 2.0, 3.0, 4.0], [2, 2]).stack())
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
         """
         subject = "TensorArray.split"
         length = self._first_axis(subject)

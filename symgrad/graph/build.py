@@ -38,8 +38,10 @@ def name_scope(name: str) -> Iterator[str]:
     What is built inside, and its gradient, is shown under this name by profiles, reports and the
     drawing of a graph: `tensor.node.scope`. Programs that differ in scopes only are the same.
 
-        with sg.name_scope("encoder"):
-            hidden = sg.tanh(x @ w)  # hidden.node.scope is "encoder"
+    >>> with sg.name_scope("encoder"):
+    ...     y = 2 * sg.variable(1.0, name="w")
+    >>> y.node.scope, y.node.inputs[1].name
+    ('encoder', 'encoder/w')
     """
     scope = f"{_name_scope.get()}{name}/"
     token = _name_scope.set(scope)

@@ -30,7 +30,11 @@ class OnDevice:
         return DEVICE
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Self:
-        """Return the tensor itself; there is no device but "cpu"."""
+        """Return the tensor itself; there is no device but "cpu".
+
+        >>> sg.zeros(2).to_device("cpu").device
+        'cpu'
+        """
         require_device("to_device", device)
         return self
 

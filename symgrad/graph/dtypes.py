@@ -20,6 +20,9 @@ class DType:
     `name` is NumPy's name and `short` the one the textual IR uses (`f32`, `i64`, `bool`). It equals
     its name, NumPy's dtype and NumPy's scalar type, and NumPy takes it for its own: `x.dtype ==
     "float32"`, `np.zeros(3, x.dtype)`. As with NumPy's dtypes, a set or a dict tells them apart.
+
+    >>> sg.zeros(2).dtype == "float32", np.zeros(2, sg.float64).dtype, sg.float16.bits
+    (True, dtype('float64'), 16)
     """
 
     name: str
@@ -49,14 +52,17 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether it is float16, bfloat16, float32 or float64."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer, signed or not; a bool is none."""
         return self.kind in ("signed", "unsigned")
 
     @property
     def is_bool(self) -> bool:
+        """Whether it is bool."""
         return self.kind == "bool"
 
     @property

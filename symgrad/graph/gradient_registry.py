@@ -33,6 +33,15 @@ def register_gradient(key: str) -> Callable[[Registered], Registered]:
     gradient, and returns one tensor or None for each input of the node; one that is alone needs
     no tuple. Raises `TypeError` for a key that is no string and `KeyError` for one that is taken,
     be it by the name of an op.
+
+    >>> @sg.register_gradient("examples.straight_through")
+    ... def straight_through(node, dy):
+    ...     return dy
+    >>> x = sg.placeholder((), name="x")
+    >>> with sg.gradient_override_map({"round": "examples.straight_through"}):
+    ...     y = 3 * sg.round(x)
+    >>> sg.run(sg.gradients(y, x), {x: 0.4})
+    [array(3., dtype=float32)]
     """
     _check_key("register_gradient", key)
 
@@ -52,6 +61,13 @@ def not_differentiable(key: str) -> None:
     """Register `key` as the gradient of what has none: it ends the path without an error.
 
     This is for a derivative that is zero or undefined everywhere, not for one that nobody wrote.
+
+    >>> sg.not_differentiable("examples.nothing")
+    >>> x = sg.placeholder((), name="x")
+    >>> with sg.gradient_override_map({"exp": "examples.nothing"}):
+    ...     y = sg.exp(x)
+    >>> sg.gradients(y, x)
+    [None]
     """
     _check_key("not_differentiable", key)
     _enter("not_differentiable", key, None)
@@ -63,6 +79,12 @@ def gradient_override_map(key_of_op: Mapping[str, str]) -> AbstractContextManage
     What counts is where a node is built, not where `gradients` is called. Scopes nest; the inner
     one wins. Raises `TypeError` for anything but a mapping of strings to strings, and `LookupError`
     for an op that there is not; a key may be registered later.
+
+    >>> x = sg.placeholder((), name="x")
+    >>> with sg.gradient_override_map({"exp": "negative"}):
+    ...     y = sg.exp(x)
+    >>> sg.run(sg.gradients(y, x), {x: 1.0})
+    [array(-1., dtype=float32)]
     """
     if not isinstance(key_of_op, Mapping):
         raise DTypeError(

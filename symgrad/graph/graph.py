@@ -18,7 +18,13 @@ from symgrad.graph.types import Array, Attr, NestedGraph, PythonFunction
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """`variable` takes `value` when a step has been computed; all updates happen at once."""
+    """`variable` takes `value` when a step has been computed; all updates happen at once.
+
+    >>> w = sg.variable(1.0, name="w")
+    >>> step = sg.compile([], w, [sg.Update(w, w + 1)])
+    >>> step(), step(), w.value
+    (array(1., dtype=float32), array(2., dtype=float32), array(3., dtype=float32))
+    """
 
     variable: Variable
     value: Tensor
@@ -46,6 +52,10 @@ class Graph(NestedGraph):
     `inputs` are placeholders, in the order in which they are given; `nodes` is everything the
     outputs and updates depend on, each node after its operands. `derived` is for whoever makes
     other graphs of this one, such as its gradient, and wants to make each only once.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> str(sg.Graph(sg.tanh(x))).splitlines()
+    ['graph @graph(%x: f32[2]) -> f32[2] {', '  %0 = tanh %x : f32[2]', '  return %0', '}']
     """
 
     outputs: tuple[Tensor, ...]
@@ -106,9 +116,13 @@ class Graph(NestedGraph):
 
     @staticmethod
     def parse(text: str) -> Graph:
-        """Return the graph that `text` states; its variables start at zero.
+        r"""Return the graph that `text` states; its variables start at zero.
 
         Raises `GraphError`, with the line, for text that states none.
+
+        >>> text = "graph @f(%x: f32[2]) -> f32[2] {\n  %y = exp %x : f32[2]\n  return %y\n}\n"
+        >>> [node.op for node in sg.Graph.parse(text).nodes]
+        ['placeholder', 'exp']
         """
         graph: Graph = provided("parse_graph")(text)
         return graph
@@ -123,11 +137,22 @@ class Graph(NestedGraph):
         return _with_values, (str(self), [v.value for v in self.variables])
 
     def to_networkx(self) -> Any:
-        """Return a `networkx.DiGraph` of the nodes, with attributes `op`, `name` and `types`."""
+        """Return a `networkx.DiGraph` of the nodes, with attributes `op`, `name` and `types`.
+
+        >>> x = sg.placeholder((2,), name="x")
+        >>> sg.Graph(sg.tanh(x) + x).to_networkx().number_of_edges()
+        3
+        """
         return provided("to_networkx")(self)
 
     def with_roots(self, mapping: Mapping[Tensor, Tensor]) -> Graph:
-        """Return the program with outputs, inputs and new values replaced as `mapping` says."""
+        """Return the program with outputs, inputs and new values replaced as `mapping` says.
+
+        >>> x = sg.placeholder((2,), name="x")
+        >>> graph = sg.Graph(sg.tanh(x))
+        >>> graph.with_roots({graph.outputs[0]: sg.exp(graph.outputs[0])}).nodes[-1].op
+        'exp'
+        """
         return Graph(
             [mapping.get(t, t) for t in self.outputs],
             [mapping.get(t, t) for t in self.inputs],

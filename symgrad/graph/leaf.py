@@ -37,6 +37,10 @@ def placeholder(
 
     A size may be an int, a string (the same name is the same size) or None (an unknown size of its
     own). Raises `ShapeError` for a negative size and `DTypeError` for what is no size.
+
+    >>> x, y = sg.placeholder((None, 3), name="x"), sg.placeholder(("n", "n"), "int32", name="y")
+    >>> x, y
+    (<Tensor x: f32[?0, 3]>, <Tensor y: i32[n, n]>)
     """
     sizes = (shape,) if isinstance(shape, int | str) else tuple(shape)
     return apply(
@@ -96,7 +100,14 @@ constant_op = define(
 
 
 class Variable(Tensor):
-    """State that programs read and update. As a tensor it is the value at the start of a step."""
+    """State that programs read and update. As a tensor it is the value at the start of a step.
+
+    `sg.variable` makes one. `value` is a copy of the state; setting it checks shape and dtype.
+
+    >>> w = sg.variable([1.0, 2.0], name="w")
+    >>> isinstance(w, sg.Variable), w.trainable, w.value
+    (True, True, array([1., 2.], dtype=float32))
+    """
 
     __slots__ = ()
 
@@ -115,6 +126,7 @@ class Variable(Tensor):
 
     @property
     def trainable(self) -> bool:
+        """Whether `minimize` moves it when no variables are named."""
         return self.state.trainable
 
     @property

@@ -157,6 +157,10 @@ class Node(Immutable):
     """An op applied to tensors. `origin` is the node a gradient or a pass made it for.
 
     `gradient_key` names the registered gradient that stands in for the one of the op.
+
+    >>> node = (sg.placeholder((2,), name="x") + 1).node
+    >>> node.op, [tensor.name for tensor in node.inputs if tensor.name]
+    ('add', ['x'])
     """
 
     definition: OpDef
@@ -233,7 +237,12 @@ def make_node(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
-    """A symbolic array: one output of a node. Operators and NumPy functions on it build graph."""
+    """A symbolic array: one output of a node. Operators and NumPy functions on it build graph.
+
+    >>> x = sg.placeholder((2, 3), name="x")
+    >>> (x + 1).shape, np.exp(x).dtype, x[0, :2].shape, x.sum(axis=1).shape
+    ((2, 3), symgrad.float32, (2,), (2,))
+    """
 
     node: Node
     index: int
@@ -244,14 +253,17 @@ class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
 
     @property
     def dtype(self) -> DType:
+        """The element type, equal to its name and to NumPy's: `x.dtype == "float32"`."""
         return self.type.dtype
 
     @property
     def shape(self) -> Shape:
+        """The sizes of the axes: ints, or symbolic sizes where they are not known yet."""
         return self.type.shape
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return self.type.ndim
 
     @property

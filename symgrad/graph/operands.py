@@ -31,6 +31,9 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
 
     Python floats become float32 and ints int32 unless `dtype` says otherwise; NumPy arrays keep
     their dtype. Raises `DTypeError` for a dtype symgrad does not have or a value it cannot hold.
+
+    >>> sg.constant([[1.0, 2.0]]), sg.constant(3), sg.constant(np.zeros(2))
+    (<Tensor constant: f32[1, 2]>, <Tensor constant: i32[]>, <Tensor constant: f64[2]>)
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, Size):

@@ -27,7 +27,13 @@ from symgrad.linalg.operands import as_matrices, as_square
 
 
 class LUResult(NamedTuple):
-    """A permutation matrix, a lower and an upper triangular one."""
+    """A permutation matrix, a lower and an upper triangular one.
+
+    >>> p, l, u = sg.linalg.lu([[0.0, 1.0], [2.0, 4.0]])
+    >>> sg.run(p @ l @ u)
+    array([[0., 1.],
+           [2., 4.]], dtype=float32)
+    """
 
     p: Tensor
     l: Tensor  # noqa: E741 - what it is called everywhere
@@ -35,21 +41,35 @@ class LUResult(NamedTuple):
 
 
 class QRResult(NamedTuple):
-    """A matrix of orthonormal columns and an upper triangular one."""
+    """A matrix of orthonormal columns and an upper triangular one.
+
+    >>> result = sg.linalg.qr(sg.ones((3, 2)))
+    >>> result.Q.shape, result.R.shape
+    ((3, 2), (2, 2))
+    """
 
     Q: Tensor
     R: Tensor
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues, and eigenvectors as columns."""
+    """Eigenvalues, and eigenvectors as columns.
+
+    >>> sg.run(sg.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues)
+    array([1., 2.], dtype=float32)
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class SVDResult(NamedTuple):
-    """Left singular vectors as columns, singular values, and right ones as rows."""
+    """Left singular vectors as columns, singular values, and right ones as rows.
+
+    >>> result = sg.linalg.svd(sg.ones((3, 2)), full_matrices=False)
+    >>> result.U.shape, result.S.shape, result.Vh.shape
+    ((3, 2), (2,), (2, 2))
+    """
 
     U: Tensor
     S: Tensor
@@ -77,6 +97,10 @@ def lu(a: Any, /) -> LUResult:
 
     `l` has ones on its diagonal and no element greater than 1. A matrix without an inverse has a
     zero on the diagonal of `u`, and infinite gradients or nan (de Hoog, Anderssen and Lukas, 2011).
+
+    >>> sg.run(sg.linalg.lu([[1.0, 2.0], [2.0, 8.0]]).u)
+    array([[ 2.,  8.],
+           [ 0., -2.]], dtype=float32)
     """
     factors, order = of_lu.lu(as_square("lu", "a", a))
     lower = add(triangle(factors, lower=True, k=-1), identity_like(factors))
@@ -94,6 +118,10 @@ def qr(a: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
     of Householder's reflections. Gradients: Walter and Lehmann (2010), for m < n Roberts and
     Roberts (2020); a matrix without full rank has none, and neither has a Q with columns that `a`
     does not determine (`NoGradientError`).
+
+    >>> sg.run(sg.abs(sg.linalg.qr([[3.0, 0.0], [4.0, 5.0]]).R))
+    array([[5., 4.],
+           [0., 3.]], dtype=float32)
     """
     if mode not in ("reduced", "complete"):
         raise GraphError(
@@ -109,13 +137,22 @@ def eigh(a: Any, /) -> EighResult:
     Of `a` the lower triangle is read. The gradient is symmetric (Giles, 2008). That of eigenvectors
     is infinite or nan where their eigenvalues are equal, unless what depends on them does not
     change as they are turned; that of eigenvalues is then that of their sum.
+
+    >>> values, vectors = sg.linalg.eigh(sg.constant([[2.0, 1.0], [1.0, 2.0]]))
+    >>> sg.run([values, sg.abs(vectors)])
+    [array([0.99999994, 2.9999998 ], dtype=float32), array([[0.70710677, 0.70710677],
+           [0.70710677, 0.70710677]], dtype=float32)]
     """
     return EighResult(*of_eigh.eigh(as_square("eigh", "a", a)))
 
 
 @public(functions=[np.linalg.eigvalsh])
 def eigvalsh(a: Any, /) -> Tensor:
-    """Eigenvalues of symmetric matrices, in ascending order; see `eigh`."""
+    """Eigenvalues of symmetric matrices, in ascending order; see `eigh`.
+
+    >>> sg.run(sg.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]]))
+    array([0.99999994, 2.9999998 ], dtype=float32)
+    """
     return of_eigh.eigh(as_square("eigvalsh", "a", a))[0]
 
 
@@ -127,11 +164,18 @@ def svd(a: Any, /, *, full_matrices: bool = True) -> SVDResult:
     either side, or, with `full_matrices`, m on the left and n on the right. Gradients: Townsend
     (2016). They are as those of `eigh` where singular values are equal, and none of U and Vh where
     there are vectors that `a` does not determine (`NoGradientError`).
+
+    >>> sg.run(sg.linalg.svd([[0.0, 2.0], [3.0, 0.0]]).S)
+    array([3., 2.], dtype=float32)
     """
     return SVDResult(*of_svd.svd(as_matrices("svd", "a", a), full=bool(full_matrices)))
 
 
 @public(functions=[np.linalg.svdvals])
 def svdvals(a: Any, /) -> Tensor:
-    """Singular values in descending order; see `svd`."""
+    """Singular values in descending order; see `svd`.
+
+    >>> sg.run(sg.linalg.svdvals([[0.0, 2.0], [3.0, 0.0]]))
+    array([3., 2.], dtype=float32)
+    """
     return of_svd.svd(as_matrices("svdvals", "a", a))[1]

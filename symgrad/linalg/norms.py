@@ -37,6 +37,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     Order p is the sum of |x|**p to the power 1 / p, inf and -inf are the greatest and the least
     |x|, and 0 counts what is not 0. The gradient is 0 where the norm is, and that of inf and -inf
     is shared by equal elements as that of `max`.
+
+    >>> sg.run([sg.linalg.vector_norm([3.0, -4.0]), sg.linalg.vector_norm([3.0, -4.0], ord=1)])
+    [array(5., dtype=float32), array(7., dtype=float32)]
     """
     with called("vector_norm"):
         tensor = as_wide_float("vector_norm", "x", as_tensor(x))
@@ -102,6 +105,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: MatrixOrder | None = 
     "fro" is the length of all elements, "nuc" the sum of singular values, 2 and -2 the greatest and
     the least of these, 1 and -1 the greatest and the least sum of the |x| of a column, inf and -inf
     of a row. The gradient is 0 where the norm of a matrix of zeros is.
+
+    >>> sg.run(sg.linalg.matrix_norm([[3.0, 0.0], [4.0, 0.0]]))
+    array(5., dtype=float32)
     """
     with called("matrix_norm"):
         matrix = as_matrices("matrix_norm", "x", x)
@@ -134,6 +140,9 @@ def norm(
     """Norm of a vector or a matrix, as NumPy's: of all elements if neither order nor axis is given.
 
     With two axes, or two axes in all and an order, it is `matrix_norm`, else `vector_norm`.
+
+    >>> sg.run(sg.linalg.norm([[3.0, 4.0], [6.0, 8.0]], axis=1))
+    array([ 5., 10.], dtype=float32)
     """
     with called("norm"):
         tensor = as_wide_float("norm", "x", as_tensor(x))
@@ -169,6 +178,9 @@ def matrix_rank(x: Any, /, *, rtol: float | None = None) -> Tensor:
     """Rank of matrices: how many singular values exceed `rtol` times the greatest, as int64.
 
     By default that is the greater of the sizes times the rounding of the dtype.
+
+    >>> sg.run(sg.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+    array(1)
     """
     with called("matrix_rank"):
         matrix = as_matrices("matrix_rank", "x", x)

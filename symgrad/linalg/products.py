@@ -24,7 +24,11 @@ from symgrad.linalg.operands import as_square
 
 @leafwise
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """Cross product of vectors of 3 elements along `axis`; all other axes broadcast."""
+    """Cross product of vectors of 3 elements along `axis`; all other axes broadcast.
+
+    >>> sg.run(sg.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]))
+    array([0., 0., 1.], dtype=float32)
+    """
     with called("cross"):
         first, second = promote_operands("cross", x1, x2)
         a, b = broadcast_together("cross", x1=first, x2=second)
@@ -34,7 +38,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
 
 @leafwise
 def trace(x: Any, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
-    """Sum the elements at `offset` from the diagonal of the last two axes."""
+    """Sum the elements at `offset` from the diagonal of the last two axes.
+
+    >>> sg.run(sg.linalg.trace([[1.0, 2.0], [3.0, 4.0]], offset=1))
+    array(2., dtype=float32)
+    """
     tensor = as_tensor(x)
     return summation.trace(tensor if dtype is None else astype(tensor, dtype), offset=offset)
 
@@ -44,6 +52,10 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     """Raise square matrices to the power of the int `n`, by repeated squaring.
 
     Power 0 is the identity, and a negative one that of the inverse.
+
+    >>> sg.run(sg.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5))
+    array([[1., 5.],
+           [0., 1.]], dtype=float32)
     """
     with called("matrix_power"):
         if isinstance(n, bool) or not isinstance(n, int | np.integer):

@@ -20,7 +20,11 @@ from symgrad.linalg.operands import as_matrices, as_square, as_system, without_c
 
 
 class SlogdetResult(NamedTuple):
-    """The sign of a determinant and the logarithm of its absolute value."""
+    """The sign of a determinant and the logarithm of its absolute value.
+
+    >>> sg.linalg.slogdet(sg.ones((5, 2, 2))).logabsdet.shape
+    (5,)
+    """
 
     sign: Tensor
     logabsdet: Tensor
@@ -35,6 +39,9 @@ def triangular_solve(
     Of square matrices `a` the triangle is read that `lower` says, with `unit_diagonal` without its
     diagonal, which counts as ones. `b` is a vector, a matrix or a batch of matrices; batches
     broadcast. A zero on the diagonal divides. Gradients: Giles (2008).
+
+    >>> sg.run(sg.linalg.triangular_solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0]))
+    array([1., 2.], dtype=float32)
     """
     with called("triangular_solve"):
         left, right, is_vector = as_system("triangular_solve", a, b)
@@ -47,7 +54,12 @@ def triangular_solve(
 
 @public()
 def cho_solve(c: Any, b: Any, /) -> Tensor:
-    """Solve a @ x = b with the lower Cholesky factor `c` of `a`, as `cholesky` gives it."""
+    """Solve a @ x = b with the lower Cholesky factor `c` of `a`, as `cholesky` gives it.
+
+    >>> a = sg.constant([[4.0, 2.0], [2.0, 3.0]])
+    >>> sg.run(sg.linalg.cho_solve(sg.linalg.cholesky(a), [8.0, 8.0]))
+    array([1., 2.], dtype=float32)
+    """
     with called("cho_solve"):
         left, right, is_vector = as_system("cho_solve", c, b)
         left = as_square("cho_solve", "c", left)
@@ -75,7 +87,12 @@ def solve(a: Any, b: Any, /) -> Tensor:
 
 @public(functions=[np.linalg.inv])
 def inv(a: Any, /) -> Tensor:
-    """Inverse of square matrices; inf or nan for one that has none. To solve, use `solve`."""
+    """Inverse of square matrices; inf or nan for one that has none. To solve, use `solve`.
+
+    >>> sg.run(sg.linalg.inv([[2.0, 0.0], [0.0, 4.0]]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     with called("inv"):
         matrix = as_square("inv", "a", a)
         return linear_solve(matrix, *factors_of(matrix), identity_like(matrix))
@@ -87,6 +104,9 @@ def det(a: Any, /) -> Tensor:
 
     The gradient is that of Jacobi's formula, det(a) times the transposed inverse: nan where the
     determinant is 0.
+
+    >>> sg.run(sg.linalg.det([[1.0, 2.0], [3.0, 4.0]]))
+    array(-1.9999999, dtype=float32)
     """
     with called("det"):
         return of_det(as_square("det", "a", a))
@@ -98,6 +118,9 @@ def slogdet(a: Any, /) -> SlogdetResult:
 
     They are 0 and -inf where it is 0. The gradient of the logarithm is the transposed inverse; the
     sign has none.
+
+    >>> sg.run(list(sg.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])))
+    [array(-1., dtype=float32), array(0., dtype=float32)]
     """
     with called("slogdet"):
         return SlogdetResult(*sign_and_logarithm(as_square("slogdet", "a", a)))
@@ -110,6 +133,10 @@ def pinv(a: Any, /, *, rtol: float | None = None) -> Tensor:
     Those up to `rtol` times the greatest count as 0; it is the greater of the sizes times the
     rounding of the dtype by default. Gradients: Golub and Pereyra (1973), right where the rank does
     not change.
+
+    >>> sg.run(sg.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]))
+    array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
     """
     with called("pinv"):
         matrix = as_matrices("pinv", "a", a)
@@ -131,6 +158,9 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> Tensor:
     """Least squares: the x of least length for which a @ x is nearest to `b`.
 
     That is `pinv(a, rtol=rtol) @ b`; `b` is a vector, a matrix or a batch of matrices.
+
+    >>> sg.run(sg.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]))
+    array([1.       , 1.9999999], dtype=float32)
     """
     with called("lstsq"):
         left, right, is_vector = as_system("lstsq", a, b)

@@ -51,6 +51,10 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any, /) -> Tensor:
     `l_and_u` says how many diagonals lie below and above the main one. The rows of `ab` are the
     diagonals, the highest first: ab[u + i - j, j] is a[i, j], as for SciPy. `b` is a vector or a
     matrix. A tridiagonal system has (1, 1). Takes time in proportion to the rows.
+
+    >>> ab = [[0.0, 1.0, 1.0], [2.0, 2.0, 2.0], [1.0, 1.0, 0.0]]
+    >>> sg.run(sg.linalg.solve_banded((1, 1), ab, [3.0, 4.0, 3.0]))
+    array([1., 1., 1.], dtype=float32)
     """
     with called("solve_banded"):
         low, high = (int(n) for n in l_and_u)

@@ -35,21 +35,35 @@ _SELU_SCALE = 1.0507009873554805
 
 @public()
 def relu(x: Any, /) -> Tensor:
-    """Compute `max(x, 0)`; its gradient at 0 is 0."""
+    """Compute `max(x, 0)`; its gradient at 0 is 0.
+
+    >>> sg.run(sg.nn.relu([-1.0, 2.0]))
+    array([0., 2.], dtype=float32)
+    """
     x = as_tensor(x)
     return where(less_equal(x, 0), 0, x)
 
 
 @public()
 def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
-    """Compute `x` where it is positive and `negative_slope * x` elsewhere."""
+    """Compute `x` where it is positive and `negative_slope * x` elsewhere.
+
+    >>> sg.run(sg.nn.leaky_relu([-100.0, 2.0]))
+    array([-1.,  2.], dtype=float32)
+    """
     x = float_operand(x)
     return where(greater(x, 0), x, multiply(x, negative_slope))
 
 
 @public()
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
-    """Compute `x` where it is positive and `alpha * (e**x - 1)` elsewhere."""
+    """Compute `x` where it is positive and `alpha * (e**x - 1)` elsewhere.
+
+    Clevert, Unterthiner and Hochreiter, "Exponential linear units" (2016).
+
+    >>> sg.run(sg.nn.elu([-1.0, 2.0]))
+    array([-0.63212055,  2.        ], dtype=float32)
+    """
     x = float_operand(x)
     # The side that is not taken must not overflow: its gradient would be 0 * inf.
     below = multiply(expm1(minimum(x, 0)), alpha)
@@ -58,13 +72,25 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
 
 @public()
 def selu(x: Any, /) -> Tensor:
-    """Compute the scaled `elu` that keeps mean 0 and variance 1."""
+    """Compute the scaled `elu` that keeps mean 0 and variance 1.
+
+    Klambauer and others, "Self-normalizing neural networks" (2017).
+
+    >>> sg.run(sg.nn.selu([-1.0, 2.0]))
+    array([-1.1113307,  2.101402 ], dtype=float32)
+    """
     return multiply(elu(x, _SELU_ALPHA), _SELU_SCALE)
 
 
 @public()
 def gelu(x: Any, /, approximate: bool = False) -> Tensor:
-    """Compute `x` times the normal distribution function of `x`; by tanh if `approximate`."""
+    """Compute `x` times the normal distribution function of `x`; by tanh if `approximate`.
+
+    Hendrycks and Gimpel, "Gaussian error linear units" (2016).
+
+    >>> sg.run(sg.nn.gelu([-1.0, 2.0]))
+    array([-0.15865526,  1.9544997 ], dtype=float32)
+    """
     x = float_operand(x)
     if approximate:
         cubic = multiply(multiply(x, x), multiply(x, 0.044715))
@@ -76,14 +102,22 @@ def gelu(x: Any, /, approximate: bool = False) -> Tensor:
 
 @public()
 def silu(x: Any, /) -> Tensor:
-    """Compute `x * sigmoid(x)`."""
+    """Compute `x * sigmoid(x)`, which is also called swish.
+
+    >>> sg.run(sg.nn.silu([-1.0, 2.0]))
+    array([-0.26894143,  1.7615942 ], dtype=float32)
+    """
     x = float_operand(x)
     return multiply(x, sigmoid(x))
 
 
 @public()
 def softplus(x: Any, /) -> Tensor:
-    """Compute `log(1 + e**x)`, without overflow."""
+    """Compute `log(1 + e**x)`, without overflow. The gradient is `sigmoid(x)`.
+
+    >>> sg.run(sg.nn.softplus([0.0, 1000.0]))
+    array([6.931472e-01, 1.000000e+03], dtype=float32)
+    """
     x = float_operand(x)
     # One condition decides both terms: with maximum and abs, which break ties each in its own
     # way, the slope at 0 would not be 1/2.
@@ -94,26 +128,42 @@ def softplus(x: Any, /) -> Tensor:
 
 @public()
 def log_sigmoid(x: Any, /) -> Tensor:
-    """Compute `log(sigmoid(x))`, without overflow."""
+    """Compute `log(sigmoid(x))`, without overflow.
+
+    >>> sg.run(sg.nn.log_sigmoid([-1000.0, 0.0]))
+    array([-1.000000e+03, -6.931472e-01], dtype=float32)
+    """
     return negative(softplus(negative(float_operand(x))))
 
 
 @public()
 def hard_sigmoid(x: Any, /) -> Tensor:
-    """Compute `x / 6 + 1/2` between the limits 0 and 1."""
+    """Compute `x / 6 + 1/2` between the limits 0 and 1.
+
+    >>> sg.run(sg.nn.hard_sigmoid([-4.0, 0.0, 1.5]))
+    array([0.  , 0.5 , 0.75], dtype=float32)
+    """
     x = float_operand(x)
     return clip(add(multiply(x, 1 / 6), 0.5), 0.0, 1.0)
 
 
 @public()
 def hard_tanh(x: Any, /) -> Tensor:
-    """Compute `x` between the limits -1 and 1."""
+    """Compute `x` between the limits -1 and 1.
+
+    >>> sg.run(sg.nn.hard_tanh([-4.0, 0.5, 3.0]))
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     return clip(float_operand(x), -1.0, 1.0)
 
 
 @public()
 def hard_silu(x: Any, /) -> Tensor:
-    """Compute `x * hard_sigmoid(x)`."""
+    """Compute `x * hard_sigmoid(x)`.
+
+    >>> sg.run(sg.nn.hard_silu([-4.0, 0.0, 3.0]))
+    array([-0.,  0.,  3.], dtype=float32)
+    """
     x = float_operand(x)
     return multiply(x, hard_sigmoid(x))
 
@@ -123,6 +173,9 @@ def logsumexp(x: Any, /, axis: Any = None, b: Any = None, *, keepdims: bool = Fa
     """Compute `log(sum(b * exp(x)))` over `axis`, without overflow; without `b`, of `exp(x)`.
 
     `b` is broadcast with `x`, and what it weighs with 0 does not count, however large.
+
+    >>> sg.run(sg.nn.logsumexp([1000.0, 1000.0]))
+    array(1000.6932, dtype=float32)
     """
     if b is None:
         x, weights = float_operand(x), None
@@ -148,7 +201,12 @@ def _offset(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 @public()
 def softmax(x: Any, /, axis: Any = -1) -> Tensor:
-    """Compute `exp(x)` divided by its sum over `axis`, without overflow."""
+    """Compute `exp(x)` divided by its sum over `axis`, without overflow.
+
+    >>> sg.run(sg.nn.softmax([[0.0, 0.0], [0.0, 1000.0]]))
+    array([[0.5, 0.5],
+           [0. , 1. ]], dtype=float32)
+    """
     x = float_operand(x)
     axes = normalize_axes("softmax", axis, x.ndim)
     weights = exp(subtract(x, stop_gradient(max_over(x, axes, keepdims=True))))
@@ -157,7 +215,11 @@ def softmax(x: Any, /, axis: Any = -1) -> Tensor:
 
 @public()
 def log_softmax(x: Any, /, axis: Any = -1) -> Tensor:
-    """Compute `log(softmax(x))`, without overflow."""
+    """Compute `log(softmax(x))`, without overflow. The gradient is `g - softmax(x) * sum(g)`.
+
+    >>> sg.run(sg.nn.log_softmax([1.0, 1.0, 1000.0]))
+    array([-999., -999.,    0.], dtype=float32)
+    """
     x = float_operand(x)
     axes = normalize_axes("log_softmax", axis, x.ndim)
     shifted = subtract(x, stop_gradient(max_over(x, axes, keepdims=True)))

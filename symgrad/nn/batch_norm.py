@@ -46,15 +46,20 @@ def batch_norm(
     ones, variables, to `momentum * old + (1 - momentum) * batch`, the variance unbiased (by n - 1,
     of which 1 is left at least). Else the running ones are used, and `updates` is empty.
 
-        y, updates = sg.nn.batch_norm(x, mean, variance, scale, bias, training=True)
-        step = sg.compile([x, labels], loss, [*optimizer.minimize(loss), *updates])
-
     For running statistics that are no variables `updates` has pairs of the old value and the new
     one, for the carry of a loop; with None for both, in training, there are none. Raises
     `AxisError` for an axis that `x` does not have, `ShapeError` for parameters of another shape and
     for a batch of which a variance cannot be told, `DTypeError` without running statistics.
 
     S. Ioffe, C. Szegedy, "Batch normalization", 2015; PyTorch's momentum is one less ours.
+
+    >>> mean, variance = sg.variable(np.zeros(2, "float32")), sg.variable(np.ones(2, "float32"))
+    >>> x = sg.constant([[1.0, 10.0], [3.0, 30.0]])
+    >>> y, updates = sg.nn.batch_norm(x, mean, variance, training=True)
+    >>> step = sg.compile([], y, updates)
+    >>> step(), mean.value
+    (array([[-0.999995, -1.      ],
+           [ 0.999995,  1.      ]], dtype=float32), array([0.2, 2. ], dtype=float32))
     """
     x = float_operand(x)
     channels = normalize_axis(_OP, axis, x.ndim)

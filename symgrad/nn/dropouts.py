@@ -33,6 +33,9 @@ def dropout(x: Any, rate: float, generator: Any) -> Tensor:
 
     N. Srivastava and others, "Dropout: a simple way to prevent neural networks from overfitting",
     2014; scaled while training rather than after.
+
+    >>> sg.run(sg.nn.dropout(sg.ones(6), 0.5, sg.random.key(1)))
+    array([0., 0., 2., 0., 2., 2.], dtype=float32)
     """
     _require_rate("dropout", rate)
     values = float_operand(x)

@@ -22,6 +22,17 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.types import Array
 
+__all__ = [
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "orthogonal",
+    "truncated_normal",
+]
+
 KernelLayout = Literal["NHWC", "NCHW"]
 
 

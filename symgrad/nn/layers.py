@@ -17,7 +17,11 @@ from symgrad.graph.public_ops import public
 
 @public()
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """Compute `x @ weight + bias`, where `weight` has shape (features in, features out)."""
+    """Compute `x @ weight + bias`, where `weight` has shape (features in, features out).
+
+    >>> sg.run(sg.nn.linear([[1.0, 2.0]], [[1.0, 0.0, 3.0], [0.0, 1.0, 0.0]], 0.5))
+    array([[1.5, 2.5, 3.5]], dtype=float32)
+    """
     x, weight = as_tensor(x), as_tensor(weight)
     if weight.ndim != 2:
         raise ShapeError("linear", f"weight: {weight.type} is no matrix", source=user_source())

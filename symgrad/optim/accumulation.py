@@ -23,24 +23,23 @@ class Accumulate(Optimizer):
     So a batch that is too large is taken as `every` smaller ones of equal size, with the same
     result up to rounding if the loss is a mean over the batch.
 
-        optimizer = sg.optim.Accumulate(sg.optim.Adam(), every=4)
-        step = sg.compile([x, y], loss, optimizer.minimize(loss))
-        for part in range(4):
-            step(x_parts[part], y_parts[part])    # moves the weights at the fourth
-
     In the other calls neither the variables nor the slots of `optimizer` change, its `step` and so
     its schedule included. The choice is made element by element where the new values are stored:
     the rule is computed in each call, which costs less than the copies of all state that a branch
     would need.
 
     `clip` is a function that is given the means as a list and returns what the optimizer is to
-    take in their place, such as
-
-        clip=lambda grads: sg.optim.clip_by_global_norm(grads, 1.0)
+    take in their place: `lambda grads: sg.optim.clip_by_global_norm(grads, 1.0)`.
 
     Slots: `gradient`, the sum so far, and `part`, the number of gradients in it, besides those of
     `optimizer`. Raises `DTypeError` for what is no optimizer, and for an `every` that is no int;
     `GraphError` if it is less than 1.
+
+    >>> w, x = sg.variable(0.0, name="w"), sg.placeholder((), name="x")
+    >>> optimizer = sg.optim.Accumulate(sg.optim.SGD(1.0), every=2)
+    >>> step = sg.compile([x], w, optimizer.minimize(w * x))
+    >>> step(1.0), step(3.0), w.value
+    (array(0., dtype=float32), array(0., dtype=float32), array(-2., dtype=float32))
     """
 
     def __init__(

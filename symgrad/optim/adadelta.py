@@ -29,10 +29,13 @@ class Adadelta(PerVariableRule):
     The paper has no lr, that is 1. Defaults are PyTorch's. A `weight_decay` adds
     `weight_decay * w` to g.
 
-        updates = sg.optim.Adadelta().minimize(loss)
-
     Slots: `v`, and `s` of the squared steps. Raises `GraphError` for a rho that is not in [0, 1),
     an epsilon that is not positive and a negative weight_decay.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.Adadelta().minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.99683774, -1.9968377 ], dtype=float32))
     """
 
     def __init__(

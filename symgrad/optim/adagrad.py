@@ -22,9 +22,12 @@ class Adagrad(PerVariableRule):
     s starts as `initial_accumulator`. Defaults are PyTorch's. A `weight_decay` adds
     `weight_decay * w` to g.
 
-        updates = sg.optim.Adagrad(0.1).minimize(loss)
-
     Slots: `sum`, that is s. Raises `GraphError` for a negative argument.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.Adagrad(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.9, -1.9], dtype=float32))
     """
 
     def __init__(

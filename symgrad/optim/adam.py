@@ -24,10 +24,13 @@ class Adam(Moments):
     A `weight_decay` adds `weight_decay * w` to g, as in PyTorch's Adam; `AdamW` has one that does
     not enter the averages.
 
-        updates = sg.optim.Adam(0.001).minimize(loss)
-
     Slots: `m`, `v` and `step`. Raises `GraphError` for a beta that is not in [0, 1), and for a
     negative epsilon or weight_decay.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.Adam(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.9, -1.9], dtype=float32))
     """
 
     def __init__(

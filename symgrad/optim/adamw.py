@@ -24,11 +24,13 @@ class AdamW(Moments):
     As in PyTorch, whose defaults these are, the decay is multiplied by lr, so a schedule of lr is
     one of the decay as well.
 
-        without_decay = sg.optim.Group([b1, b2], weight_decay=0)
-        updates = sg.optim.AdamW(0.001, groups=[without_decay]).minimize(loss)
-
     Slots: `m`, `v` and `step`. Raises `GraphError` for a beta that is not in [0, 1), and for a
     negative epsilon or weight_decay.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.AdamW(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.899, -1.898], dtype=float32))
     """
 
     def __init__(

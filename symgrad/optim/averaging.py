@@ -31,14 +31,14 @@ class ExponentialMovingAverage:
     starts as 0 and is divided by `1 - decay**t` when it is read, as Adam's are, so that what the
     weights were before training has no share in it.
 
-        ema = sg.optim.ExponentialMovingAverage(0.999)
-        train = sg.compile([x, y], loss, ema.apply(sg.optim.Adam().minimize(loss)))
-        evaluate = sg.compile([x, y], loss)
-        with ema.swapped():
-            evaluate(x_test, y_test)
-
     Averages of float16 and bfloat16 variables are float32. Raises `GraphError` for a decay that is
     not in [0, 1).
+
+    >>> w = sg.variable(4.0, name="w")
+    >>> ema = sg.optim.ExponentialMovingAverage(0.75)
+    >>> step = sg.compile([], w, ema.apply([sg.Update(w, w - 2)]))
+    >>> [float(step()) for _ in range(2)], sg.run(ema.average(w))
+    ([4.0, 2.0], array(2.625, dtype=float32))
     """
 
     def __init__(self, decay: float, correct_bias: bool = False) -> None:
@@ -72,6 +72,12 @@ class ExponentialMovingAverage:
         What is averaged is the new value of this very step: what `updates` gives a variable, or
         its value where they leave it alone. Without `variables` these are the trainable ones among
         `updates`. Where `when`, a scalar bool tensor, does not hold, the averages stay as they are.
+
+        >>> w = sg.variable(4.0, name="w")
+        >>> ema = sg.optim.ExponentialMovingAverage(0.5)
+        >>> step = sg.compile([], w, ema.apply(sg.optim.SGD(1.0).minimize(w * w / 4)))
+        >>> step(), w.value, sg.run(ema.average(w))
+        (array(4., dtype=float32), array(2., dtype=float32), array(3., dtype=float32))
         """
         new = {update.variable.state: update.value for update in updates}
         chosen = self._chosen(updates, variables)
@@ -117,6 +123,12 @@ class ExponentialMovingAverage:
 
         Before the first step it is the value of `owner`. Raises `GraphError` for a variable that is
         not averaged.
+
+        >>> w = sg.variable(4.0, name="w")
+        >>> ema = sg.optim.ExponentialMovingAverage(0.5)
+        >>> updates = ema.apply([sg.Update(w, w - 2)])
+        >>> sg.run(ema.average(w))
+        array(4., dtype=float32)
         """
         self._require_averaged(owner)
         average: Tensor = self._slots.of(owner, "average")
@@ -138,6 +150,15 @@ class ExponentialMovingAverage:
         """Give the variables the values of their averages, until the block ends.
 
         All programs over the variables see it. What a step does to them inside is lost.
+
+        >>> w = sg.variable(4.0, name="w")
+        >>> ema = sg.optim.ExponentialMovingAverage(0.5)
+        >>> _ = sg.compile([], w, ema.apply([sg.Update(w, w - 2)]))()
+        >>> with ema.swapped():
+        ...     print(w.value)
+        3.0
+        >>> w.value
+        array(2., dtype=float32)
         """
         kept = [(owner, owner.value) for owner in self.variables]
         try:

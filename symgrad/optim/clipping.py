@@ -36,6 +36,9 @@ def clip_by_value(
     """Limit every element to `min` below and `max` above; a limit of None is none.
 
     Raises `GraphError` if `min` is greater than `max`.
+
+    >>> sg.run(sg.optim.clip_by_value([sg.constant([3.0, -4.0])], -1.0, 1.0))
+    [array([ 1., -1.], dtype=float32)]
     """
     subject = "clip_by_value"
     if isinstance(min, int | float) and isinstance(max, int | float) and min > max:
@@ -54,6 +57,9 @@ def clip_by_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
     """Scale each gradient whose norm is above `max_norm` down to that norm.
 
     A gradient whose norm is not finite becomes NaN as a whole.
+
+    >>> sg.run(sg.optim.clip_by_norm([sg.constant([3.0, 4.0]), sg.constant([0.1])], 1.0))
+    [array([0.6, 0.8], dtype=float32), array([0.1], dtype=float32)]
     """
     max_norm = _read_max_norm("clip_by_norm", max_norm)
     return [
@@ -69,6 +75,9 @@ def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]
     neural networks" (2013). Where the norm is not finite all gradients become NaN, as in
     TensorFlow: scaling by 0 would hide it. The norm itself is `global_norm(grads)`; compiled
     together with this it is computed once.
+
+    >>> sg.run(sg.optim.clip_by_global_norm([sg.constant([3.0]), sg.constant([4.0])], 1.0))
+    [array([0.6], dtype=float32), array([0.8], dtype=float32)]
     """
     max_norm = _read_max_norm("clip_by_global_norm", max_norm)
     given = _read("clip_by_global_norm", grads)
@@ -82,6 +91,9 @@ def global_norm(grads: Gradients) -> Tensor:
     """Return the norm of all gradients together, a scalar of their widest dtype.
 
     It is float32 for 16-bit gradients. Raises `GraphError` if there is no gradient.
+
+    >>> sg.run(sg.optim.global_norm([sg.constant([3.0]), sg.constant([4.0])]))
+    array(5., dtype=float32)
     """
     given = [_wide(g) for g in _read("global_norm", grads) if g is not None]
     if not given:

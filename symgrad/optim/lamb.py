@@ -26,10 +26,13 @@ class LAMB(Moments):
     Norms are of a whole variable. Where one is 0 the ratio of them is 1, as in optax, whose
     defaults these are; `max_trust_ratio` limits it.
 
-        updates = sg.optim.LAMB(0.002, weight_decay=0.01).minimize(loss)
-
     Slots: `m`, `v` and `step`. Raises `GraphError` for a beta that is not in [0, 1), a negative
     epsilon or weight_decay, and a max_trust_ratio that is not positive.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.LAMB(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.84188616, -1.841886  ], dtype=float32))
     """
 
     def __init__(

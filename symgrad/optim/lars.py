@@ -28,10 +28,13 @@ class LARS(PerVariableRule):
     that start as 0 are moved with lr itself. optax has `norm(g + weight_decay * w)` below the line,
     which is the same without a weight decay.
 
-        updates = sg.optim.LARS(1.0, weight_decay=0.0005).minimize(loss)
-
     Slots: `momentum`, if there is one. Raises `GraphError` for a momentum that is not in [0, 1), a
     trust_coefficient that is not positive and a negative weight_decay.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.LARS(1.0).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.999, -1.998], dtype=float32))
     """
 
     def __init__(

@@ -21,9 +21,12 @@ class Lion(PerVariableRule):
     Defaults are the paper's, which advises a rate 3 to 10 times smaller than Adam's. Where the
     average is exactly 0 only the decay moves w.
 
-        updates = sg.optim.Lion(1e-4, weight_decay=0.1).minimize(loss)
-
     Slots: `m`. Raises `GraphError` for a beta that is not in [0, 1) and a negative weight_decay.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.Lion(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.9, -1.9], dtype=float32))
     """
 
     def __init__(

@@ -35,6 +35,12 @@ class Optimizer(OwnsVariables, ABC):
     used again whenever it returns. Those of a float16 or bfloat16 variable are float32, and so is
     all arithmetic up to the new value, which is rounded once: a small term would vanish in an
     average that has 8 or 11 bits.
+
+    >>> w = sg.variable(1.0, name="w")
+    >>> optimizer: sg.optim.Optimizer = sg.optim.SGD(0.1, momentum=0.9)
+    >>> updates = optimizer.minimize(w * w)
+    >>> list(optimizer.state)
+    ['w/momentum']
     """
 
     def __init__(self) -> None:
@@ -54,6 +60,11 @@ class Optimizer(OwnsVariables, ABC):
         `variables` is any iterable or nest of variables, such as a dict. Without it, every
         trainable variable the loss depends on is moved. A variable that
         gets no gradient is left alone. Raises `GraphError` if none gets one.
+
+        >>> w = sg.variable(1.0, name="w")
+        >>> step = sg.compile([], w, sg.optim.SGD(0.25).minimize(w * w))
+        >>> step(), w.value
+        (array(1., dtype=float32), array(0.5, dtype=float32))
         """
         loss = as_tensor(loss)
         subject = f"{type(self).__name__}.minimize"
@@ -77,6 +88,12 @@ class Optimizer(OwnsVariables, ABC):
 
         A pair whose gradient is None is left out. Raises `GraphError` if that leaves none, or if a
         variable comes twice; `ShapeError` for a gradient of another shape than its variable.
+
+        >>> w = sg.variable(1.0, name="w")
+        >>> (dw,) = sg.gradients(w * w, [w])
+        >>> updates = sg.optim.SGD(0.25).apply_gradients([(dw / 2, w)])
+        >>> sg.compile([], w, updates)(), w.value
+        (array(1., dtype=float32), array(0.75, dtype=float32))
         """
         subject = f"{type(self).__name__}.apply_gradients"
         given = list(grads_and_vars)

@@ -29,10 +29,13 @@ class RMSProp(PerVariableRule):
     Defaults, and the place of epsilon, are PyTorch's. A `weight_decay` adds `weight_decay * w` to
     g.
 
-        updates = sg.optim.RMSProp(0.01, momentum=0.9).minimize(loss)
-
     Slots: `v`, and `mean` (that is a) and `momentum` where they are asked for. Raises `GraphError`
     for a rho or momentum that is not in [0, 1), and for a negative epsilon or weight_decay.
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.RMSProp(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 5.9604645e-08, -1.0000000e+00], dtype=float32))
     """
 
     def __init__(

@@ -26,13 +26,15 @@ class Group:
 
     `hyperparameters` are arguments of the optimizer by name; what is not named is the optimizer's.
 
-        sg.optim.AdamW(0.001, weight_decay=0.01, groups=[
-            sg.optim.Group([b1, b2], weight_decay=0),
-            sg.optim.Group([embedding], lr=sg.optim.schedules.cosine(0.01, 1000)),
-        ])
-
     A group says how variables are moved, not which: that is for `minimize` and `apply_gradients`.
     Raises `DTypeError` for what is no variable of a float dtype.
+
+    >>> w, b = sg.variable(1.0, name="w"), sg.variable(1.0, name="b")
+    >>> without_decay = sg.optim.Group([b], weight_decay=0)
+    >>> optimizer = sg.optim.AdamW(0.001, weight_decay=0.1, groups=[without_decay])
+    >>> _ = sg.compile([], (), optimizer.minimize(0 * (w + b)))()
+    >>> w.value, b.value
+    (array(0.9999, dtype=float32), array(1., dtype=float32))
     """
 
     def __init__(self, variables: Iterable[Variable], **hyperparameters: Any) -> None:

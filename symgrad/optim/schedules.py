@@ -51,7 +51,11 @@ __all__ = [
 
 
 def constant(rate: Rate) -> Schedule:
-    """Return the schedule that is `rate` at all steps."""
+    """Return the schedule that is `rate` at all steps.
+
+    >>> sg.run(sg.optim.schedules.constant(0.1)(sg.constant(7)))
+    array(0.1)
+    """
     rate = check_rate("schedules.constant", "rate", rate)
     return lambda _step: _exact(rate)
 
@@ -60,6 +64,9 @@ def piecewise(boundaries: Sequence[int], rates: Sequence[Rate]) -> Schedule:
     """Return the schedule that is `rates[0]` until step `boundaries[0]`, from there `rates[1]`, ...
 
     There is one rate more than boundaries, and the boundaries grow.
+
+    >>> sg.run(sg.optim.schedules.piecewise([10, 20], [1.0, 0.5, 0.1])(sg.constant([0, 10, 25])))
+    array([1. , 0.5, 0.1])
     """
     subject = "schedules.piecewise"
     return _joined(
@@ -73,6 +80,9 @@ def exponential(rate: Rate, steps: int, factor: float, staircase: bool = False) 
     """Return the schedule `rate * factor ** (step / steps)`.
 
     With `staircase` the exponent is rounded down: the rate falls once every `steps` steps.
+
+    >>> sg.run(sg.optim.schedules.exponential(1.0, steps=10, factor=0.5)(sg.constant([0, 10, 20])))
+    array([1.  , 0.5 , 0.25])
     """
     subject = "schedules.exponential"
     rate = check_rate(subject, "rate", rate)
@@ -90,12 +100,19 @@ def polynomial(start: Rate, end: Rate, steps: int, power: float = 1) -> Schedule
     """Return the schedule that goes from `start` to `end` in `steps` steps and stays there.
 
     It is `end + (start - end) * (1 - step / steps) ** power`.
+
+    >>> sg.run(sg.optim.schedules.polynomial(1.0, 0.0, steps=4, power=2)(sg.constant([0, 2, 4])))
+    array([1.  , 0.25, 0.  ])
     """
     return _polynomial("schedules.polynomial", start, end, steps, power)
 
 
 def linear(start: Rate, end: Rate, steps: int) -> Schedule:
-    """Return the schedule that goes from `start` to `end` in `steps` equal steps and stays."""
+    """Return the schedule that goes from `start` to `end` in `steps` equal steps and stays.
+
+    >>> sg.run(sg.optim.schedules.linear(1.0, 0.0, steps=4)(sg.constant([0, 1, 4, 9])))
+    array([1.  , 0.75, 0.  , 0.  ])
+    """
     return _polynomial("schedules.linear", start, end, steps, 1)
 
 
@@ -117,6 +134,9 @@ def cosine(rate: Rate, steps: int, end: Rate = 0.0) -> Schedule:
 
     It is half a wave, `end + (rate - end) * (1 + cos(pi * step / steps)) / 2`: Loshchilov and
     Hutter, "SGDR" (2017), equation 5.
+
+    >>> sg.run(sg.optim.schedules.cosine(1.0, steps=100)(sg.constant([0, 50, 100, 150])))
+    array([1. , 0.5, 0. , 0. ])
     """
     subject = "schedules.cosine"
     rate, end = check_rate(subject, "rate", rate), check_rate(subject, "end", end)
@@ -129,6 +149,9 @@ def cosine_restarts(rate: Rate, steps: int, end: Rate = 0.0, growth: int = 1) ->
 
     The first fall takes `steps` steps, each later one `growth` times as many as that before: warm
     restarts as in "SGDR", where `growth` is called T_mult.
+
+    >>> sg.run(sg.optim.schedules.cosine_restarts(1.0, steps=10)(sg.constant([0, 5, 10, 15])))
+    array([1. , 0.5, 1. , 0.5])
     """
     subject = "schedules.cosine_restarts"
     rate, end = check_rate(subject, "rate", rate), check_rate(subject, "end", end)
@@ -161,6 +184,10 @@ def warmup(steps: int, then: Rate | Schedule, start: Rate = 0.0) -> Schedule:
     """Return the schedule that rises from `start` in `steps` equal steps to where `then` begins.
 
     `then` is a rate, or a schedule that counts from the end of the rise.
+
+    >>> schedule = sg.optim.schedules.warmup(10, then=sg.optim.schedules.cosine(1.0, steps=100))
+    >>> sg.run([schedule(sg.constant(n)) for n in (0, 5, 10, 110)])
+    [array(0.), array(0.5), array(1.), array(0.)]
     """
     subject = "schedules.warmup"
     steps = check_count(subject, "steps", steps)
@@ -179,6 +206,10 @@ def sequence(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedu
 
     Each counts from its own boundary. There is one schedule more than boundaries, and the
     boundaries grow.
+
+    >>> parts = [sg.optim.schedules.constant(1.0), sg.optim.schedules.linear(0.5, 0.0, steps=10)]
+    >>> sg.run(sg.optim.schedules.sequence(parts, [100])(sg.constant(105)))
+    array(0.25)
     """
     for i, schedule in enumerate(schedules):
         if not callable(schedule):

@@ -23,9 +23,12 @@ class SGD(PerVariableRule):
     deep learning" (2013). As in PyTorch, lr does not enter u, so a change of lr acts at once on all
     of it, and a `weight_decay` adds `weight_decay * w` to g.
 
-        updates = sg.optim.SGD(0.1, momentum=0.9).minimize(loss)
-
     Slots: `momentum`, if there is one. Raises `GraphError` for a momentum that is not in [0, 1).
+
+    >>> w = sg.variable([1.0, -2.0], name="w")
+    >>> step = sg.compile([], sg.sum(w * w), sg.optim.SGD(0.1).minimize(sg.sum(w * w)))
+    >>> step(), w.value
+    (array(5., dtype=float32), array([ 0.8, -1.6], dtype=float32))
     """
 
     def __init__(

@@ -44,10 +44,6 @@ _unnamed = itertools.count()
 class Generator(Draws):
     """Random numbers from Philox4x32-10, a function of a counter and a key.
 
-        rng = sg.random.Generator(seed=0)
-        h = sg.nn.dropout(h, 0.1, rng)
-        step = sg.compile([x], loss, [*optimizer.minimize(loss), rng.advance()])
-
     A draw is a tensor: it has other values in each step of a program that carries `advance()` out,
     and the same in each step of one that does not. Every call is a draw of its own. Values depend
     on the seed, on how often the state was advanced, and on how many draws were built before: not
@@ -57,6 +53,11 @@ class Generator(Draws):
 
     `seed` is the key, from 0 to 2**64 - 1. Raises `DTypeError` for what is no int and `GraphError`
     for one out of range.
+
+    >>> rng = sg.random.Generator(seed=0)
+    >>> step = sg.compile([], rng.integers(0, 100, (4,)), [rng.advance()])
+    >>> step(), step()
+    (array([88, 36, 31, 41], dtype=int32), array([93, 85, 74, 62], dtype=int32))
     """
 
     def __init__(self, seed: int, name: str | None = None) -> None:
@@ -79,6 +80,11 @@ class Generator(Draws):
 
         A program that does it twice, for one state, is refused as any other that updates a
         variable twice.
+
+        >>> rng = sg.random.Generator(seed=0)
+        >>> step = sg.compile([], rng.uniform((2,)), [rng.advance()])
+        >>> bool((step() == step()).all())
+        False
         """
         return Update(self._counter, add(self._counter, 1))
 
@@ -88,6 +94,11 @@ class Generator(Draws):
         In the body of a loop a draw is one node, and so the same in each iteration; a draw of
         `rng.fold(i)` is another in each. The key is made of that of `rng` and `i`, the state is
         that of `rng`. Raises `DTypeError` for what is no integer, `ShapeError` for no scalar.
+
+        >>> rng = sg.random.Generator(seed=0)
+        >>> draws = sg.map(lambda i: rng.fold(i).integers(0, 100, ()), sg.arange(3))
+        >>> sg.run(draws)
+        array([98, 57, 83], dtype=int32)
         """
         number = integer_scalar("fold", "i", i)
         folded = copy.copy(self)

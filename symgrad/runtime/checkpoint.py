@@ -58,6 +58,12 @@ def save(path: PathLike, variables: Any) -> None:
     reads and anyone may delete. Raises `GraphError` if two variables have one name, `DTypeError`
     for what is no variable, `CheckpointError` for a name that the format does not allow and for a
     `path` that is there and is no file, such as a pipe; `OSError` if the file cannot be written.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "weights.safetensors"
+    >>> sg.save(path, {"layer": {"w": sg.variable([1.0, 2.0]), "b": sg.variable(0.0)}})
+    >>> path.exists()
+    True
     """
     with suppress(FileNotFoundError):
         _require_file("save", os.fspath(path))
@@ -77,6 +83,14 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
     damaged entry, for a file that is no safetensors, and for a folder, a pipe or a device;
     `OSError` if there is no such file. Files of
     other programs, which have no checksums, are read as well.
+
+    >>> import pathlib, tempfile
+    >>> path, w = pathlib.Path(tempfile.mkdtemp()) / "w.safetensors", sg.variable(2.0, name="w")
+    >>> sg.save(path, w)
+    >>> w.value = 0.0
+    >>> sg.restore(path, w)
+    >>> w.value
+    array(2., dtype=float32)
     """
     states = _by_name("restore", variables)
     try:

@@ -31,6 +31,14 @@ def export(
     Returns the files written. Raises `CompileError`, with nothing written, for a name that is no
     identifier of C, a size that is not known, a nest or a target that cannot be written, or a
     linker that is missing.
+
+    >>> import pathlib, tempfile
+    >>> w, x = sg.variable(1.0, name="w"), sg.placeholder((), name="x")
+    >>> train = sg.compile([x], w * x, [(w, w + x)])
+    >>> steps = {"train": train, "predict": sg.compile([x], w * x)}
+    >>> files = sg.export(steps, pathlib.Path(tempfile.mkdtemp()) / "net", formats=("o", "h"))
+    >>> [file.name for file in files]
+    ['net.o', 'net.h']
     """
     if not steps:
         raise CompileError("export", "no step was given", source=user_source())

@@ -52,6 +52,11 @@ def compile(
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
     target that is not known, a number of threads that is none, or an option this version does not
     have.
+
+    >>> x, w = sg.placeholder((2,), name="x"), sg.variable([1.0, 2.0], name="w")
+    >>> step = sg.compile([x], sg.sum(w * x), [(w, w - 0.1 * x)])
+    >>> step(np.float32([1.0, 1.0])), w.value
+    (array(3., dtype=float32), array([0.9, 1.9], dtype=float32))
     """
     _refuse_options(memory_limit=memory_limit, check_numerics=check_numerics)
     arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)
@@ -124,6 +129,10 @@ def run(fetches: Any, feed_dict: Mapping[Tensor, Any] | None = None) -> Any:
     """Compute `fetches`, any nest of tensors, with placeholders fed as `feed_dict` says.
 
     The compiled program is kept and used again for the same fetches and placeholders.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> sg.run({"sum": sg.sum(x), "max": sg.max(x)}, {x: np.float32([1.0, 2.0])})
+    {'sum': array(3., dtype=float32), 'max': array(2., dtype=float32)}
     """
     feeds = dict(feed_dict or {})
     flat, nest = flatten(fetches)

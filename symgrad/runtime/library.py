@@ -33,6 +33,12 @@ def load(path: str | os.PathLike[str]) -> Library:
     Its variables are an instance of their own, with the values they had when it was exported.
     Raises `LoadError` for a library or a manifest that is missing, altered, truncated, or made for
     another machine or version; nothing of it has run then.
+
+    >>> import pathlib, tempfile
+    >>> x, path = sg.placeholder((2,), name="x"), pathlib.Path(tempfile.mkdtemp()) / "twice"
+    >>> _ = sg.compile([x], 2 * x).export(path)
+    >>> sg.load(path)(np.float32([1.0, 2.0]))
+    array([2., 4.], dtype=float32)
     """
     stem = Path(path)
     if not stem.name:
@@ -81,6 +87,14 @@ class Library:
     A library of one step is called like it; `library["name"]` is the step of that name.
     `variables` maps names to copies of the values, and takes new ones. Threads may use one library;
     what they do with it happens one after another, since it keeps the global lock.
+
+    >>> import pathlib, tempfile
+    >>> w, x = sg.variable(1.0, name="w"), sg.placeholder((), name="x")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "net"
+    >>> _ = sg.compile([x], w * x, [(w, w + x)]).export(path)
+    >>> library = sg.load(path)
+    >>> library(2.0), library.variables["w"]
+    (array(2., dtype=float32), array(3., dtype=float32))
     """
 
     def __init__(self, manifest: _Record, functions: ctypes.PyDLL) -> None:
@@ -89,20 +103,20 @@ class Library:
         self._memory = aligned_empty((int(manifest["instance"]["bytes"]),), np.dtype(np.uint8))
         self._instance = ctypes.c_void_p(self._memory.ctypes.data)
         self._state_bytes = int(manifest["state_bytes"])
-        self._check(self.function("init")(self._instance))
+        self._check(self._function("init")(self._instance))
         self._interrupts = interrupts()
         self._memory[ASKED_OFFSET : ASKED_OFFSET + 8].view(np.int64)[:] = self._interrupts.asked
-        weakref.finalize(self, _release, self.function("release", None), self._memory)
+        weakref.finalize(self, _release, self._function("release", None), self._memory)
         self.steps = self._load_steps(manifest["steps"])
         self.variables: MutableMapping[str, Array] = _Variables(self, manifest["variables"])
 
     def _load_steps(self, records: Sequence[_Record]) -> Mapping[str, LoadedStep]:
         names = [str(record["name"]) for record in records]
-        runs = {name: ctypes.cast(self.function(f"{name}_run"), ctypes.c_void_p) for name in names}
+        runs = {name: ctypes.cast(self._function(f"{name}_run"), ctypes.c_void_p) for name in names}
         code = reorder_arguments({name: run.value or 0 for name, run in runs.items()})
         instance, owner = self._memory.ctypes.data, (self, code)
         return {
-            name: LoadedStep(record, code.address(name), instance, self.failed_index, owner)
+            name: LoadedStep(record, code.address(name), instance, self._failed_index, owner)
             for name, record in zip(names, records, strict=True)
         }
 
@@ -124,35 +138,55 @@ class Library:
         return step(*arrays, out=out)
 
     def save(self) -> bytes:
-        """Return all variables as bytes, which every build of the same steps restores."""
+        """Return all variables as bytes, which every build of the same steps restores.
+
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "net"
+        >>> w = sg.variable(1.0, name="w")
+        >>> _ = sg.compile([], w, [(w, w + 1)]).export(path)
+        >>> library = sg.load(path)
+        >>> state = library.save()
+        >>> library(), library(), library.restore(state), library()
+        (array(1., dtype=float32), array(2., dtype=float32), None, array(1., dtype=float32))
+        """
         state = np.zeros(self._state_bytes, np.uint8)
         place = ctypes.c_void_p(state.ctypes.data)
-        self._check(self.function("save")(self._instance, place, ctypes.c_size_t(state.size)))
+        self._check(self._function("save")(self._instance, place, ctypes.c_size_t(state.size)))
         return state.tobytes()
 
     def restore(self, state: bytes) -> None:
         """Set all variables to what `save` returned.
 
         Raises `LoadError`, with nothing changed, for bytes that are no state of these variables.
+
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "net"
+        >>> w = sg.variable(1.0, name="w")
+        >>> _ = sg.compile([], w, [(w, w + 1)]).export(path)
+        >>> try:
+        ...     sg.load(path).restore(b"no state")
+        ... except sg.LoadError:
+        ...     print("nothing changed")
+        nothing changed
         """
         size = ctypes.c_size_t(len(state))
-        self._check(self.function("restore")(self._instance, ctypes.c_char_p(state), size))
+        self._check(self._function("restore")(self._instance, ctypes.c_char_p(state), size))
 
     # ------------------------------------------------------------------- used by its parts
 
-    def function(self, name: str, result: Any = ctypes.c_int32) -> Any:
+    def _function(self, name: str, result: Any = ctypes.c_int32) -> Any:
         """Return the function of the library that C calls by its name and `name`."""
         found = getattr(self._functions, f"{self.name}_{name}")
         found.restype = result
         return found
 
-    def failed_index(self) -> int:
+    def _failed_index(self) -> int:
         """Return the index that was out of range when a step last failed."""
-        return int(self.function("failed_index", ctypes.c_int64)(self._instance))
+        return int(self._function("failed_index", ctypes.c_int64)(self._instance))
 
-    def view(self, number: int, type_: TensorType) -> Array:
+    def _view(self, number: int, type_: TensorType) -> Array:
         """Return the memory of a variable as an array of its type."""
-        place = self.function("address", ctypes.c_void_p)(self._instance, number)
+        place = self._function("address", ctypes.c_void_p)(self._instance, number)
         assert place, f"there is no variable {number}"
         start = place - self._memory.ctypes.data
         memory = self._memory[start : start + type_.nbytes]
@@ -160,7 +194,7 @@ class Library:
 
     def _check(self, status: int) -> None:
         if status != OK:
-            message = self.function("message", ctypes.c_char_p)(status)
+            message = self._function("message", ctypes.c_char_p)(status)
             raise LoadError(self.name, message.decode(), source=user_source())
 
 
@@ -173,7 +207,7 @@ class _Variables(MutableMapping[str, Array]):
 
     def __init__(self, library: Library, records: Sequence[_Record]) -> None:
         self._views = {
-            str(record["name"]): library.view(number, tensor_from_json(record).type)
+            str(record["name"]): library._view(number, tensor_from_json(record).type)
             for number, record in enumerate(records)
         }
         self._library = library

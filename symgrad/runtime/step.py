@@ -35,6 +35,13 @@ class Step(Immutable):
 
     Sizes that the inputs leave open are compiled for when they are first met. A copy is the step
     itself; what may be taken elsewhere is what `export` writes.
+
+    >>> x = sg.placeholder((None,), name="x")
+    >>> step = sg.compile([x], sg.sum(x))
+    >>> step(np.float32([1.0, 2.0, 3.0]))
+    array(6., dtype=float32)
+    >>> len(step.kernels), step.memory.peak_bytes >= 0
+    (1, True)
     """
 
     pickled_instead = "step.export(path) writes what sg.load runs, or pickle step.graph"
@@ -198,6 +205,11 @@ class Step(Immutable):
         """Run the step `repeat` times on `arrays` and return the time of each kernel.
 
         The state is as it was before when this returns.
+
+        >>> x = sg.placeholder((100,), name="x")
+        >>> profile = sg.compile([x], sg.exp(x)).profile(np.ones(100, "float32"), repeat=2)
+        >>> len(profile.rows)
+        1
         """
         flat = self._flat_arguments(arrays)
         sizes = resolve_sizes(self.name, self.graph.inputs, flat)
@@ -226,6 +238,12 @@ class Step(Immutable):
         With `arrays`, as in a call, or if there are no inputs, the step is run `repeat` times for
         its profile; the state is as it was before. Raises `CompileError` if the library jinja2 is
         not installed, or if sizes are not known yet.
+
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "step.html"
+        >>> sg.compile([], sg.ones(3)).report(path, repeat=1)
+        >>> path.exists()
+        True
         """
         is_run = bool(arrays) or not self.graph.inputs
         measured = self.profile(*arrays, repeat=repeat) if is_run else None
@@ -235,7 +253,12 @@ class Step(Immutable):
     def exported(
         self, name: str | None = None, sizes: Mapping[str, int] | None = None
     ) -> ExportedStep:
-        """Return what an export needs to know, with unknown sizes as `sizes` says."""
+        """Return what an export needs to know, with unknown sizes as `sizes` says.
+
+        >>> x = sg.placeholder(("n",), name="x")
+        >>> sg.compile([x], 2 * x).exported(sizes={"n": 8}).name
+        'step'
+        """
         given = check_sizes(self.name, self._unknowns, sizes or {})
         graph = specialize(self._prepared.graph, given)
         nests = self._input_nest, self._output_nest
@@ -249,7 +272,14 @@ class Step(Immutable):
         target: str | Sequence[str] | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> tuple[Path, ...]:
-        """Write the step as a library that needs no Python; `export` says what is written."""
+        """Write the step as a library that needs no Python; `export` says what is written.
+
+        >>> import pathlib, tempfile
+        >>> x, folder = sg.placeholder((8,), name="x"), pathlib.Path(tempfile.mkdtemp())
+        >>> files = sg.compile([x], 2 * x).export(folder / "twice", formats=["h"])
+        >>> [file.name for file in files]
+        ['twice.h']
+        """
         of_step = self.exported(sizes=sizes)
         chosen = self._options.target.name if target is None else target
         return write_library(path, [of_step], formats, chosen)
@@ -260,6 +290,13 @@ class Step(Immutable):
         With `kernel`, a name as the loops stage shows it, only what that kernel is made of at that
         stage: its ops in the first two, its functions in the last three. Raises `CompileError`
         for another stage or kernel.
+
+        >>> x = sg.placeholder((8,), name="x")
+        >>> print(sg.compile([x], sg.exp(x)).ir("graph"), end="")
+        graph @step(%x: f32[8]) -> f32[8] {
+          %0 = exp %x : f32[8]
+          return %0
+        }
         """
         if stage not in STAGES:
             raise CompileError(

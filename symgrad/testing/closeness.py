@@ -26,6 +26,8 @@ def assert_allclose(
 
     Tolerances not given are those of the coarser dtype of each pair; integers and bools must be
     equal. nan equals nan. Shapes must be equal but for an expected scalar.
+
+    >>> sg.testing.assert_allclose({"w": np.float32([0.1])}, {"w": np.float64([0.1])})
     """
     leaves, structure = optree.tree_flatten(actual)
     for found, wanted in zip(leaves, structure.flatten_up_to(expected), strict=True):

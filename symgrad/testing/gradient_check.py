@@ -50,6 +50,8 @@ def check_gradients(
     the value of their state. ys are weighted at random, and each x is moved by `step` along one
     random direction. With `order=2` the gradients are differentiated and checked in turn. The
     point must be away from kinks.
+
+    >>> sg.testing.check_gradients(lambda x: sg.sin(x) * x, [np.array([1.0, 2.0])], order=2)
     """
     rng = np.random.default_rng(seed)
     if callable(fn_or_ys):

@@ -24,6 +24,10 @@ def interpret(outputs: Any, feed: Feed = ()) -> Any:
     the order in which they reach their placeholders). Variables have their present value, and
     updates of a graph are not done. Raises `GraphError`, `ShapeError` or `DTypeError` for a feed
     that does not fit.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> sg.testing.interpret(sg.exp(x) - 1, {x: np.float32([0.0, 1.0])})
+    array([0.      , 1.718282], dtype=float32)
     """
     if isinstance(outputs, Graph):
         return evaluate(outputs, arrange_feed(outputs, feed))[0]

@@ -6,7 +6,6 @@ table. The bounds of what is one scalar operation are measured in `test_math_acc
 
 from __future__ import annotations
 
-import doctest
 import math
 from typing import Any
 
@@ -17,7 +16,6 @@ from mpmath import mp, mpf
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
-from symgrad.graph.ops import float_parts, hyperbolic, powers, trigonometry
 from tests.support.case import FLOATS, Array
 from tests.support.evaluators import EVALUATORS, evaluate_native, evaluate_reference
 
@@ -321,10 +319,3 @@ def test_a_function_of_numpy_builds_the_graph_of_ours(function, name):
 
     ours = Graph(getattr(sg, name)(*operands), [x])
     assert structurally_equal(Graph(function(*operands), [x]), ours)
-
-
-@pytest.mark.parametrize("module", [float_parts, hyperbolic, powers, trigonometry])
-def test_the_examples_of_the_docstrings_run(module):
-    results = doctest.testmod(module, extraglobs={"sg": sg})
-    assert results.attempted > 0
-    assert results.failed == 0

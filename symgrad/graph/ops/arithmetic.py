@@ -29,7 +29,11 @@ from symgrad.graph.structures import ScalarExpr
 
 @public(is_standard=True, ufuncs=[np.add])
 def add(x: Any, y: Any, /) -> Tensor:
-    """Compute `x + y`."""
+    """Compute the sum `x + y`, elementwise; bools are refused.
+
+    >>> sg.run(sg.add([1.0, 2.0], 10.0))
+    array([11., 12.], dtype=float32)
+    """
     return apply(add_op, *broadcast_operands("add", x, y))
 
 
@@ -45,7 +49,11 @@ add_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.subtract])
 def subtract(x: Any, y: Any, /) -> Tensor:
-    """Compute `x - y`."""
+    """Compute the difference `x - y`, elementwise; bools are refused.
+
+    >>> sg.run(sg.subtract([1.0, 2.0], 10.0))
+    array([-9., -8.], dtype=float32)
+    """
     return apply(subtract_op, *broadcast_operands("subtract", x, y))
 
 
@@ -64,7 +72,12 @@ subtract_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.multiply])
 def multiply(x: Any, y: Any, /) -> Tensor:
-    """Compute `x * y`."""
+    """Compute the product `x * y`, elementwise; bools are refused.
+
+    >>> sg.run(sg.multiply([1.0, 2.0], [[1.0], [10.0]]))
+    array([[ 1.,  2.],
+           [10., 20.]], dtype=float32)
+    """
     return apply(multiply_op, *broadcast_operands("multiply", x, y))
 
 
@@ -85,7 +98,11 @@ multiply_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.divide])
 def divide(x: Any, y: Any, /) -> Tensor:
-    """Compute `x / y`; integers are divided as float32."""
+    """Compute the quotient `x / y`, elementwise; integers are divided as float32.
+
+    >>> sg.run(sg.divide([1, 3], 2))
+    array([0.5, 1.5], dtype=float32)
+    """
     x, y = broadcast_operands("divide", x, y)
     return apply(divide_op, float_operand(x), float_operand(y))
 
@@ -107,7 +124,11 @@ divide_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.floor_divide])
 def floor_divide(x: Any, y: Any, /) -> Tensor:
-    """Compute the floor of the exact `x / y`; an integer divided by 0 gives 0."""
+    """Compute the floor of the exact `x / y`; an integer divided by 0 gives 0. It has no gradient.
+
+    >>> sg.run(sg.floor_divide([7, -7], 2))
+    array([ 3, -4], dtype=int32)
+    """
     return apply(floor_divide_op, *broadcast_operands("floor_divide", x, y))
 
 
@@ -122,7 +143,13 @@ floor_divide_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.remainder])
 def remainder(x: Any, y: Any, /) -> Tensor:
-    """Compute the remainder of `x / y`, with the sign of `y`; of an integer by 0 it is 0."""
+    """Compute the remainder of `x / y`, with the sign of `y`; of an integer by 0 it is 0.
+
+    The gradients are 1 by `x` and `-floor(x / y)` by `y`.
+
+    >>> sg.run(sg.remainder([7, -7], 3))
+    array([1, 2], dtype=int32)
+    """
     return apply(remainder_op, *broadcast_operands("remainder", x, y))
 
 
@@ -142,7 +169,11 @@ remainder_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.negative])
 def negative(x: Any, /) -> Tensor:
-    """Compute `-x`; unsigned integers wrap around."""
+    """Compute `-x`; unsigned integers wrap around.
+
+    >>> sg.run(sg.negative([1.0, -2.0]))
+    array([-1.,  2.], dtype=float32)
+    """
     return apply(negative_op, as_tensor(x))
 
 
@@ -157,7 +188,11 @@ negative_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.positive])
 def positive(x: Any, /) -> Tensor:
-    """Return `x`, which must be a tensor of numbers."""
+    """Return `x`, which must be a tensor of numbers.
+
+    >>> sg.run(sg.positive([1.0, -2.0]))
+    array([ 1., -2.], dtype=float32)
+    """
     return as_number("positive", x)
 
 
@@ -171,14 +206,22 @@ def as_number(op: str, x: Any) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.square])
 def square(x: Any, /) -> Tensor:
-    """Compute `x * x`."""
+    """Compute the square `x * x`.
+
+    >>> sg.run(sg.square([3, -2]))
+    array([9, 4], dtype=int32)
+    """
     x = as_number("square", x)
     return multiply(x, x)
 
 
 @public(is_standard=True, ufuncs=[np.absolute, np.fabs])
 def abs(x: Any, /) -> Tensor:
-    """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays."""
+    """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays.
+
+    >>> sg.run(sg.abs([-1.5, 2.0]))
+    array([1.5, 2. ], dtype=float32)
+    """
     x = as_number("abs", x)
     return x if x.dtype.kind == "unsigned" else apply(abs_op, x)
 
@@ -198,7 +241,11 @@ abs_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.sign])
 def sign(x: Any, /) -> Tensor:
-    """Compute 1 for positive numbers, -1 for negative ones, 0 for zeros; nan stays."""
+    """Compute 1 for positive numbers, -1 for negative ones, 0 for zeros; nan stays. No gradient.
+
+    >>> sg.run(sg.sign([-2.0, 0.0, 3.0]))
+    array([-1.,  0.,  1.], dtype=float32)
+    """
     return apply(sign_op, as_tensor(x))
 
 
@@ -224,7 +271,11 @@ sign_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.maximum])
 def maximum(x: Any, y: Any, /) -> Tensor:
-    """Take the greater element, nan if either is nan; between equals `x` gets the gradient."""
+    """Take the greater element, nan if either is nan; between equals `x` gets the gradient.
+
+    >>> sg.run(sg.maximum([1.0, 5.0], 3.0))
+    array([3., 5.], dtype=float32)
+    """
     return apply(maximum_op, *broadcast_operands("maximum", x, y))
 
 
@@ -249,7 +300,11 @@ maximum_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.minimum])
 def minimum(x: Any, y: Any, /) -> Tensor:
-    """Take the lesser element, nan if either is nan; between equals `x` gets the gradient."""
+    """Take the lesser element, nan if either is nan; between equals `x` gets the gradient.
+
+    >>> sg.run(sg.minimum([1.0, 5.0], 3.0))
+    array([1., 3.], dtype=float32)
+    """
     return apply(minimum_op, *broadcast_operands("minimum", x, y))
 
 
@@ -269,7 +324,13 @@ minimum_op = elementwise(
 
 @public(is_standard=True)
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
-    """Limit `x` to `min` below and `max` above; a limit of None is none."""
+    """Limit `x` to `min` below and `max` above; a limit of None is none.
+
+    The gradient of `x` is 0 beyond a limit and 1 at it.
+
+    >>> sg.run(sg.clip([-2.0, 0.5, 2.0], -1, 1))
+    array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     with called("clip"):
         bounded = as_tensor(x) if min is None else maximum(x, min)
         return bounded if max is None else minimum(bounded, max)
@@ -277,7 +338,11 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.isinf])
 def isinf(x: Any, /) -> Tensor:
-    """Compute whether each element is infinite."""
+    """Compute whether each element is infinite.
+
+    >>> sg.run(sg.isinf([1.0, -np.inf, np.nan]))
+    array([False,  True, False])
+    """
     return _is_infinite(as_tensor(x))
 
 
@@ -289,6 +354,10 @@ def _is_infinite(x: Tensor) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.isfinite])
 def isfinite(x: Any, /) -> Tensor:
-    """Compute whether each element is neither infinite nor nan."""
+    """Compute whether each element is neither infinite nor nan.
+
+    >>> sg.run(sg.isfinite([1.0, -np.inf, np.nan]))
+    array([ True, False, False])
+    """
     x = as_tensor(x)
     return less(abs(x), filled_like(x, np.inf)) if x.dtype.is_float else less_equal(x, x)

@@ -63,7 +63,11 @@ def _apply(op: OpDef, of_bools: OpDef, *values: Any) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.bitwise_and])
 def bitwise_and(x: Any, y: Any, /) -> Tensor:
-    """Compute the bits that are set in both integers; of bools, whether both are true."""
+    """Compute the bits that are set in both integers; of bools, whether both are true.
+
+    >>> sg.run(sg.bitwise_and([6, 12], 10))
+    array([2, 8], dtype=int32)
+    """
     return _apply(bitwise_and_op, logical_and_op, x, y)
 
 
@@ -72,7 +76,11 @@ bitwise_and_op = _on_integers("bitwise_and", np.bitwise_and, "and", "yes")
 
 @public(is_standard=True, ufuncs=[np.bitwise_or])
 def bitwise_or(x: Any, y: Any, /) -> Tensor:
-    """Compute the bits that are set in either integer; of bools, whether either is true."""
+    """Compute the bits that are set in either integer; of bools, whether either is true.
+
+    >>> sg.run(sg.bitwise_or([6, 12], 1))
+    array([ 7, 13], dtype=int32)
+    """
     return _apply(bitwise_or_op, logical_or_op, x, y)
 
 
@@ -81,7 +89,11 @@ bitwise_or_op = _on_integers("bitwise_or", np.bitwise_or, "or", "yes")
 
 @public(is_standard=True, ufuncs=[np.bitwise_xor])
 def bitwise_xor(x: Any, y: Any, /) -> Tensor:
-    """Compute the bits in which two integers differ; of bools, whether they differ."""
+    """Compute the bits in which two integers differ; of bools, whether they differ.
+
+    >>> sg.run(sg.bitwise_xor([6, 12], 10))
+    array([12,  6], dtype=int32)
+    """
     return _apply(bitwise_xor_op, logical_xor_op, x, y)
 
 
@@ -90,7 +102,11 @@ bitwise_xor_op = _on_integers("bitwise_xor", np.bitwise_xor, "xor", "yes")
 
 @public(is_standard=True, ufuncs=[np.invert])
 def bitwise_invert(x: Any, /) -> Tensor:
-    """Compute the opposite of each bit of an integer; of a bool, the opposite."""
+    """Compute the opposite of each bit of an integer; of a bool, the opposite.
+
+    >>> sg.run(sg.bitwise_invert([0, 6]))
+    array([-1, -7], dtype=int32)
+    """
     _check_has_bits("bitwise_invert", x)
     x = as_tensor(x)
     return apply(logical_not_op if x.dtype.is_bool else bitwise_invert_op, x)
@@ -104,6 +120,9 @@ def bitwise_left_shift(x: Any, y: Any, /) -> Tensor:
     """Compute `x * 2**y` of integers, without the bits that leave the type.
 
     Where `y` is the width of the type or more, or negative, the result is 0.
+
+    >>> sg.run(sg.bitwise_left_shift([1, 3], [4, 1]))
+    array([16,  6], dtype=int32)
     """
     return _shift(bitwise_left_shift_op, x, y)
 
@@ -116,6 +135,9 @@ def bitwise_right_shift(x: Any, y: Any, /) -> Tensor:
     """Compute the floor of `x / 2**y` of integers; the sign of a signed one is kept.
 
     Where `y` is the width of the type or more, or negative, the result is 0, or -1 for `x < 0`.
+
+    >>> sg.run(sg.bitwise_right_shift([17, -17], 2))
+    array([ 4, -5], dtype=int32)
     """
     return _shift(bitwise_right_shift_op, x, y)
 

@@ -42,7 +42,11 @@ def isclose(
 def allclose(
     x: Any, y: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Compute whether all elements are close, as a scalar bool; see `isclose`."""
+    """Compute whether all elements are close, as a scalar bool; see `isclose`.
+
+    >>> sg.run(sg.allclose([1.0, 2.0], [1.0, 2.000001]))
+    array(True)
+    """
     with called("allclose"):
         return all_over(isclose(x, y, rtol, atol, equal_nan))
 
@@ -53,6 +57,9 @@ def array_equal(x: Any, y: Any, /, equal_nan: bool = False) -> Tensor:
 
     Shapes that differ are not equal, where their sizes are known; where a size is not, it must be
     the other's when a program is called. With `equal_nan` nan equals nan.
+
+    >>> sg.run(sg.array_equal([1, 2], [1, 3]))
+    array(False)
     """
     x, y = as_tensor(x), as_tensor(y)
     sizes = zip(x.shape, y.shape, strict=False)

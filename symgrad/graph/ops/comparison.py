@@ -40,7 +40,11 @@ def _comparison(name: str, reference: np.ufunc, scalar_op: str, commutes: Commut
 
 @public(is_standard=True, ufuncs=[np.equal])
 def equal(x: Any, y: Any, /) -> Tensor:
-    """Compute `x == y`."""
+    """Compute `x == y`, elementwise, as bools. On a tensor also `x == y`.
+
+    >>> sg.run(sg.equal([1, 2, 3], 2))
+    array([False,  True, False])
+    """
     return apply(equal_op, *broadcast_operands("equal", x, y))
 
 
@@ -49,7 +53,11 @@ equal_op = _comparison("equal", np.equal, "eq", "yes")
 
 @public(is_standard=True, ufuncs=[np.not_equal])
 def not_equal(x: Any, y: Any, /) -> Tensor:
-    """Compute `x != y`."""
+    """Compute `x != y`, elementwise, as bools. On a tensor also `x != y`.
+
+    >>> sg.run(sg.not_equal([1, 2, 3], 2))
+    array([ True, False,  True])
+    """
     return apply(not_equal_op, *broadcast_operands("not_equal", x, y))
 
 
@@ -58,7 +66,11 @@ not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes")
 
 @public(is_standard=True, ufuncs=[np.less])
 def less(x: Any, y: Any, /) -> Tensor:
-    """Compute `x < y`."""
+    """Compute `x < y`, elementwise, as bools; false where either is nan.
+
+    >>> sg.run(sg.less([1, 2, 3], 2))
+    array([ True, False, False])
+    """
     return apply(less_op, *broadcast_operands("less", x, y))
 
 
@@ -67,7 +79,11 @@ less_op = _comparison("less", np.less, "lt")
 
 @public(is_standard=True, ufuncs=[np.less_equal])
 def less_equal(x: Any, y: Any, /) -> Tensor:
-    """Compute `x <= y`."""
+    """Compute `x <= y`, elementwise, as bools; false where either is nan.
+
+    >>> sg.run(sg.less_equal([1, 2, 3], 2))
+    array([ True,  True, False])
+    """
     return apply(less_equal_op, *broadcast_operands("less_equal", x, y))
 
 
@@ -76,7 +92,11 @@ less_equal_op = _comparison("less_equal", np.less_equal, "le")
 
 @public(is_standard=True, ufuncs=[np.greater])
 def greater(x: Any, y: Any, /) -> Tensor:
-    """Compute `x > y`."""
+    """Compute `x > y`, elementwise, as bools; false where either is nan.
+
+    >>> sg.run(sg.greater([1, 2, 3], 2))
+    array([False, False,  True])
+    """
     return apply(greater_op, *broadcast_operands("greater", x, y))
 
 
@@ -85,7 +105,11 @@ greater_op = _comparison("greater", np.greater, "gt")
 
 @public(is_standard=True, ufuncs=[np.greater_equal])
 def greater_equal(x: Any, y: Any, /) -> Tensor:
-    """Compute `x >= y`."""
+    """Compute `x >= y`, elementwise, as bools; false where either is nan.
+
+    >>> sg.run(sg.greater_equal([1, 2, 3], 2))
+    array([False,  True,  True])
+    """
     return apply(greater_equal_op, *broadcast_operands("greater_equal", x, y))
 
 
@@ -115,7 +139,11 @@ def _bool_operands(op: str, *values: Any) -> list[Tensor]:
 
 @public(is_standard=True, ufuncs=[np.logical_and])
 def logical_and(x: Any, y: Any, /) -> Tensor:
-    """Compute whether both are true; the operands are bools."""
+    """Compute whether both are true; the operands are bools.
+
+    >>> sg.run(sg.logical_and([True, True], [True, False]))
+    array([ True, False])
+    """
     return apply(logical_and_op, *_bool_operands("logical_and", x, y))
 
 
@@ -124,7 +152,11 @@ logical_and_op = _logic("logical_and", np.logical_and, "and", "yes")
 
 @public(is_standard=True, ufuncs=[np.logical_or])
 def logical_or(x: Any, y: Any, /) -> Tensor:
-    """Compute whether either is true; the operands are bools."""
+    """Compute whether either is true; the operands are bools.
+
+    >>> sg.run(sg.logical_or([True, False], [False, False]))
+    array([ True, False])
+    """
     return apply(logical_or_op, *_bool_operands("logical_or", x, y))
 
 
@@ -133,7 +165,11 @@ logical_or_op = _logic("logical_or", np.logical_or, "or", "yes")
 
 @public(is_standard=True, ufuncs=[np.logical_xor])
 def logical_xor(x: Any, y: Any, /) -> Tensor:
-    """Compute whether one is true and the other is not; the operands are bools."""
+    """Compute whether one is true and the other is not; the operands are bools.
+
+    >>> sg.run(sg.logical_xor([True, True], [True, False]))
+    array([False,  True])
+    """
     return apply(logical_xor_op, *_bool_operands("logical_xor", x, y))
 
 
@@ -142,7 +178,11 @@ logical_xor_op = _logic("logical_xor", np.logical_xor, "xor", "yes")
 
 @public(is_standard=True, ufuncs=[np.logical_not])
 def logical_not(x: Any, /) -> Tensor:
-    """Compute the opposite; the operand is bool."""
+    """Compute the opposite; the operand is bool.
+
+    >>> sg.run(sg.logical_not([True, False]))
+    array([False,  True])
+    """
     return apply(logical_not_op, *_bool_operands("logical_not", x))
 
 
@@ -151,7 +191,11 @@ logical_not_op = _logic("logical_not", np.logical_not, "not")
 
 @public(is_standard=True, ufuncs=[np.isnan])
 def isnan(x: Any, /) -> Tensor:
-    """Compute whether each element is nan."""
+    """Compute whether each element is nan.
+
+    >>> sg.run(sg.isnan([1.0, np.inf, np.nan]))
+    array([False, False,  True])
+    """
     x = as_tensor(x)
     return not_equal(x, x)
 
@@ -162,6 +206,9 @@ def where(condition: Any, x: Any, y: Any, /) -> Tensor:
 
     The gradient is selected before it is multiplied into either side, so the side that is not
     taken receives exact zeros.
+
+    >>> sg.run(sg.where([True, False, True], [1.0, 2.0, 3.0], 0.0))
+    array([1., 0., 3.], dtype=float32)
     """
     (condition,) = _bool_operands("where", condition)
     x, y = promote_operands("where", x, y)

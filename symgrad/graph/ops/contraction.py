@@ -129,6 +129,10 @@ def matmul(a: Any, b: Any, /, *, transpose_a: bool = False, transpose_b: bool = 
 
     With `transpose_a` or `transpose_b` the last two axes of that operand are exchanged first,
     which costs nothing. Raises `ShapeError` for a scalar and for sizes that differ.
+
+    >>> a, b = sg.constant([[1.0, 2.0], [3.0, 4.0]]), sg.constant([1.0, 10.0])
+    >>> sg.run([a @ b, sg.matmul(a, b, transpose_a=True)])
+    [array([21., 43.], dtype=float32), array([31., 42.], dtype=float32)]
     """
     a, b = _numbers("matmul", a, b)
     if not (a.ndim and b.ndim):
@@ -207,6 +211,9 @@ def dot(a: Any, b: Any, /) -> Tensor:
 
     A scalar multiplies each element; otherwise sums run over the last axis of `a` and the second
     to last of `b`, or its only one.
+
+    >>> sg.run(sg.dot([1.0, 2.0], [3.0, 4.0]))
+    array(11., dtype=float32)
     """
     with called("dot"):
         a, b = _numbers("dot", a, b)
@@ -217,7 +224,11 @@ def dot(a: Any, b: Any, /) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.vecdot])
 def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
-    """Multiply element by element and sum over `axis`; the other axes broadcast."""
+    """Multiply element by element and sum over `axis`; the other axes broadcast.
+
+    >>> sg.run(sg.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))
+    array([21., 43.], dtype=float32)
+    """
     x, y = _numbers("vecdot", x, y)
     places = [normalize_axis("vecdot", axis, t.ndim) for t in (x, y)]
     m, n = (t.shape[place] for t, place in zip((x, y), places, strict=True))
@@ -243,6 +254,9 @@ def tensordot(a: Any, b: Any, /, *, axes: int | Sequence[Any] = 2) -> Tensor:
     """Sum products over `axes`: the last n of `a` and first n of `b`, or a pair of axes of each.
 
     The result has the other axes of `a`, then those of `b`.
+
+    >>> sg.run(sg.tensordot(sg.ones((2, 3, 4)), sg.ones((4, 3)), axes=([1, 2], [1, 0])))
+    array([12., 12.], dtype=float32)
     """
     a, b = _numbers("tensordot", a, b)
     a_axes, b_axes = _contracted_axes(a, b, axes)
@@ -287,7 +301,13 @@ def _as_tuple(axes: Any) -> tuple[int, ...]:
 
 @public(functions=[np.outer])
 def outer(a: Any, b: Any, /) -> Tensor:
-    """Multiply every element of `a` with every element of `b`, both flattened."""
+    """Multiply every element of `a` with every element of `b`, both flattened.
+
+    >>> sg.run(sg.outer([1, 2, 3], [1, 10]))
+    array([[ 1, 10],
+           [ 2, 20],
+           [ 3, 30]], dtype=int32)
+    """
     with called("outer"):
         a, b = (reshape(as_tensor(t), (-1,)) for t in (a, b))
         return tensordot(a, b, axes=0)

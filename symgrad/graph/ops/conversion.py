@@ -30,6 +30,9 @@ def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None
     A float that becomes an integer loses its fraction and stops at the limits, nan becomes 0; an
     integer that becomes a smaller one keeps its low bits; a bool tells whether the value is not 0.
     What becomes a float is rounded once, to nearest, ties to even.
+
+    >>> sg.run(sg.astype([1.7, -1.7, np.nan], "int32"))
+    array([ 1, -1,  0], dtype=int32)
     """
     x = as_tensor(x)
     wanted = as_dtype(dtype)
@@ -79,7 +82,12 @@ astype_op = define(
 
 @public()
 def identity(x: Any, name: str | None = None) -> Tensor:
-    """Return a tensor equal to `x` that is a node of its own."""
+    """Return a tensor equal to `x` that is a node of its own, to be named or differentiated by.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> sg.identity(x, name="entry")
+    <Tensor entry: f32[2]>
+    """
     return apply(identity_op, as_tensor(x), name=name)
 
 

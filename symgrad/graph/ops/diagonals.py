@@ -42,6 +42,12 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
 
 @public()
 def diagflat(x: Any, /, k: int = 0) -> Tensor:
-    """Return a matrix with the elements of `x`, in row-major order, on its `k`-th diagonal."""
+    """Return a matrix with the elements of `x`, in row-major order, on its `k`-th diagonal.
+
+    >>> sg.run(sg.diagflat([1, 2], k=1))
+    array([[0, 1, 0],
+           [0, 0, 2],
+           [0, 0, 0]], dtype=int32)
+    """
     x = as_tensor(x)
     return diag(reshape(x, (x.size,)), k)

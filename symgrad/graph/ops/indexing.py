@@ -86,6 +86,10 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
 
     For None `x` is flattened. A negative index counts from the end; one outside raises
     `IndexOutOfRangeError`, now if it is known and else when the program runs.
+
+    >>> sg.run(sg.take([[1, 2, 3], [4, 5, 6]], [2, 0], axis=1))
+    array([[3, 1],
+           [6, 4]], dtype=int32)
     """
     x = as_tensor(x)
     if axis is None:
@@ -104,6 +108,11 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int | None = -1) -> Tensor
     """Take from each row along `axis` the elements whose positions that row of `indices` has.
 
     Both have as many axes, and the other axes broadcast.
+
+    >>> x = sg.constant([[3, 1, 2], [9, 7, 8]])
+    >>> sg.run(sg.take_along_axis(x, sg.argsort(x)))
+    array([[1, 2, 3],
+           [7, 8, 9]], dtype=int32)
     """
     x = as_tensor(x)
     if axis is None:
@@ -137,6 +146,11 @@ def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: i
     """Return a tensor that is 1 where its index along the new `axis` is the given one, else 0.
 
     The new axis has size `depth`; an index outside of it gives zeros.
+
+    >>> sg.run(sg.one_hot([2, 0, 9], 3))
+    array([[0., 0., 1.],
+           [1., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
     """
     index = as_tensor(indices)
     if not index.dtype.is_integer:
@@ -153,7 +167,11 @@ def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: i
 def scatter_add(base: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     """Return `base` with `updates` added at `indices` along `axis`; equal indices all add.
 
-    `updates` broadcasts to what `take(base, indices, axis=axis)` would be.
+    `updates` broadcasts to what `take(base, indices, axis=axis)` would be. The gradient of `base`
+    is that of the result, and `updates` gets what that has at `indices`.
+
+    >>> sg.run(sg.scatter_add(sg.zeros(4), [1, 1, 3], [10.0, 5.0, 2.0]))
+    array([ 0., 15.,  0.,  2.], dtype=float32)
     """
     base, updates = promote_operands("scatter_add", base, updates)
     axis = normalize_axis("scatter_add", axis, base.ndim)

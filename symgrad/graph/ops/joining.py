@@ -45,25 +45,41 @@ def _at_least(ndim: int, x: Any) -> Tensor:
 
 @public()
 def atleast_1d(x: Any, /) -> Tensor:
-    """Return `x` with at least one axis: a scalar becomes a vector of one element."""
+    """Return `x` with at least one axis: a scalar becomes a vector of one element.
+
+    >>> sg.atleast_1d(3.0).shape
+    (1,)
+    """
     return _at_least(1, x)
 
 
 @public()
 def atleast_2d(x: Any, /) -> Tensor:
-    """Return `x` with at least two axes: a vector becomes a row."""
+    """Return `x` with at least two axes: a vector becomes a row.
+
+    >>> sg.atleast_2d([1.0, 2.0, 3.0]).shape
+    (1, 3)
+    """
     return _at_least(2, x)
 
 
 @public()
 def atleast_3d(x: Any, /) -> Tensor:
-    """Return `x` with at least three axes: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1)."""
+    """Return `x` with at least three axes: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1).
+
+    >>> sg.atleast_3d([1.0, 2.0, 3.0]).shape
+    (1, 3, 1)
+    """
     return _at_least(3, x)
 
 
 @public()
 def hstack(arrays: Sequence[Any], /) -> Tensor:
-    """Join tensors along the second axis, vectors along the first (stack horizontally)."""
+    """Join tensors along the second axis, vectors along the first (stack horizontally).
+
+    >>> sg.run(sg.hstack([[1, 2], [3]]))
+    array([1, 2, 3], dtype=int32)
+    """
     with called("hstack"):
         require_several("hstack", arrays)
         parts = [_at_least(1, x) for x in arrays]
@@ -72,7 +88,12 @@ def hstack(arrays: Sequence[Any], /) -> Tensor:
 
 @public()
 def vstack(arrays: Sequence[Any], /) -> Tensor:
-    """Join tensors along the first axis, vectors as rows (stack vertically)."""
+    """Join tensors along the first axis, vectors as rows (stack vertically).
+
+    >>> sg.run(sg.vstack([[1, 2], [3, 4]]))
+    array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
     with called("vstack"):
         require_several("vstack", arrays)
         return concat([_at_least(2, x) for x in arrays], axis=0)
@@ -80,7 +101,11 @@ def vstack(arrays: Sequence[Any], /) -> Tensor:
 
 @public()
 def dstack(arrays: Sequence[Any], /) -> Tensor:
-    """Join tensors along the third axis, after `atleast_3d` (stack in depth)."""
+    """Join tensors along the third axis, after `atleast_3d` (stack in depth).
+
+    >>> sg.dstack([sg.zeros((2, 3)), sg.ones((2, 3))]).shape
+    (2, 3, 2)
+    """
     with called("dstack"):
         require_several("dstack", arrays)
         return concat([_at_least(3, x) for x in arrays], axis=2)
@@ -88,7 +113,12 @@ def dstack(arrays: Sequence[Any], /) -> Tensor:
 
 @public()
 def column_stack(arrays: Sequence[Any], /) -> Tensor:
-    """Join matrices, and vectors as columns, along the second axis."""
+    """Join matrices, and vectors as columns, along the second axis.
+
+    >>> sg.run(sg.column_stack([[1, 2], [10, 20]]))
+    array([[ 1, 10],
+           [ 2, 20]], dtype=int32)
+    """
     with called("column_stack"):
         require_several("column_stack", arrays)
         tensors = [_at_least(1, x) for x in arrays]
@@ -100,6 +130,9 @@ def array_split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tens
     """Cut `x` along `axis` as `split` does, but into parts that need not be equal.
 
     Of n parts of a size that does not divide the first ones are longer by one element.
+
+    >>> [part.shape for part in sg.array_split(sg.zeros(7), 3)]
+    [(3,), (2,), (2,)]
     """
     x = as_tensor(x)
     axis = normalize_axis("array_split", axis, x.ndim)
@@ -131,20 +164,32 @@ def _split_at(x: Tensor, places: list[int], axis: int) -> list[Tensor]:
 
 @public(functions=[np.hsplit])
 def hsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
-    """Cut `x` along its second axis, a vector along its first."""
+    """Cut `x` along its second axis, a vector along its first.
+
+    >>> sg.run(sg.hsplit([1, 2, 3, 4], 2))
+    [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
+    """
     x = _split_operand("hsplit", x, 1)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 @public(functions=[np.vsplit])
 def vsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
-    """Cut `x`, of at least two axes, along its first axis."""
+    """Cut `x`, of at least two axes, along its first axis.
+
+    >>> [part.shape for part in sg.vsplit(sg.zeros((4, 3)), 2)]
+    [(2, 3), (2, 3)]
+    """
     return split(_split_operand("vsplit", x, 2), indices_or_sections, 0)
 
 
 @public(functions=[np.dsplit])
 def dsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
-    """Cut `x`, of at least three axes, along its third axis."""
+    """Cut `x`, of at least three axes, along its third axis.
+
+    >>> [part.shape for part in sg.dsplit(sg.zeros((2, 2, 6)), 3)]
+    [(2, 2, 2), (2, 2, 2), (2, 2, 2)]
+    """
     return split(_split_operand("dsplit", x, 3), indices_or_sections, 2)
 
 
@@ -158,7 +203,12 @@ def _split_operand(op: str, x: Any, least: int) -> Tensor:
 
 @public()
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotate by 90 degrees, `k` times, in the plane of two axes, from the first to the second."""
+    """Rotate by 90 degrees, `k` times, in the plane of two axes, from the first to the second.
+
+    >>> sg.run(sg.rot90([[1, 2], [3, 4]]))
+    array([[2, 4],
+           [1, 3]], dtype=int32)
+    """
     x = as_tensor(x)
     first, second = (normalize_axis("rot90", a, x.ndim, "axes") for a in axes)
     if first == second:
@@ -173,18 +223,32 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
 @public(functions=[np.flipud])
 def flipud(x: Any, /) -> Tensor:
-    """Reverse the order of the rows: the first axis."""
+    """Reverse the order of the rows: the first axis.
+
+    >>> sg.run(sg.flipud([[1, 2, 3], [4, 5, 6]]))
+    array([[4, 5, 6],
+           [1, 2, 3]], dtype=int32)
+    """
     return flip(_split_operand("flipud", x, 1), 0)
 
 
 @public(functions=[np.fliplr])
 def fliplr(x: Any, /) -> Tensor:
-    """Reverse the order of the columns: the second axis."""
+    """Reverse the order of the columns: the second axis.
+
+    >>> sg.run(sg.fliplr([[1, 2, 3], [4, 5, 6]]))
+    array([[3, 2, 1],
+           [6, 5, 4]], dtype=int32)
+    """
     return flip(_split_operand("fliplr", x, 2), 1)
 
 
 @public()
 def ravel(x: Any, /) -> Tensor:
-    """Return the elements in row-major order, along one axis (flatten)."""
+    """Return the elements in row-major order, along one axis (flatten).
+
+    >>> sg.run(sg.ravel([[1, 2], [3, 4]]))
+    array([1, 2, 3, 4], dtype=int32)
+    """
     x = as_tensor(x)
     return reshape(x, (x.size,))

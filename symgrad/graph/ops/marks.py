@@ -22,7 +22,14 @@ _SAME_ELEMENT = Map(lambda _s, x: x)
 
 @public()
 def prevent_gradient(x: Any, message: str = "", name: str | None = None) -> Tensor:
-    """Return `x`, through which no gradient may be asked for: that is a `NoGradientError`."""
+    """Return `x`, through which no gradient may be asked for: that is a `NoGradientError`.
+
+    >>> x = sg.placeholder((2,))
+    >>> sg.gradients(sg.prevent_gradient(x, "seen in evaluation only"), x)
+    Traceback (most recent call last):
+        ...
+    symgrad.errors.NoGradientError: prevent_gradient: ...: seen in evaluation only...
+    """
     return apply(prevent_gradient_op, as_tensor(x), name=name, message=message)
 
 

@@ -71,7 +71,12 @@ def summable(x: Any, dtype: DTypeLike | None) -> Tensor:
 def sum(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
-    """Sum over `axis`, in `dtype` if given; small integers are summed in 64 bits."""
+    """Sum over `axis`, in `dtype` if given; small integers are summed in 64 bits.
+
+    >>> sg.run(sg.sum([[1.0, 2.0], [3.0, 4.0]], axis=1, keepdims=True))
+    array([[3.],
+           [7.]], dtype=float32)
+    """
     x = summable(x, dtype)
     axes = normalize_axes("sum", axis, x.ndim)
     return _kept(reduce_sum(x, axes), x, axes, keepdims)
@@ -79,7 +84,11 @@ def sum(
 
 @public(is_standard=True)
 def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Average over `axis`; integers as float32. A 16-bit float is rounded once, at the end."""
+    """Average over `axis`; integers as float32. A 16-bit float is rounded once, at the end.
+
+    >>> sg.run(sg.mean([[1, 2], [3, 4]], axis=1))
+    array([1.5, 3.5], dtype=float32)
+    """
     x = float_operand(x)
     axes = normalize_axes("mean", axis, x.ndim)
     wide = cast(x, accumulator_dtype(x.dtype))
@@ -140,7 +149,11 @@ GREATEST: dict[str, Number] = {
 
 @public(is_standard=True, reduces=np.maximum)
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Take the greatest element along `axis`, nan if there is one; equals share the gradient."""
+    """Take the greatest element along `axis`, nan if there is one; equals share the gradient.
+
+    >>> sg.run(sg.max([[1.0, 5.0], [7.0, 0.0]], axis=0))
+    array([7., 5.], dtype=float32)
+    """
     x = as_tensor(x)
     axes = normalize_axes("max", axis, x.ndim)
     return _kept(apply(max_op, x, axes=axes), x, axes, keepdims) if axes else x
@@ -148,7 +161,11 @@ def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 @public(is_standard=True, reduces=np.minimum)
 def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Take the least element along `axis`, nan if there is one; equals share the gradient."""
+    """Take the least element along `axis`, nan if there is one; equals share the gradient.
+
+    >>> sg.run(sg.min([[1.0, 5.0], [7.0, 0.0]], axis=0))
+    array([1., 0.], dtype=float32)
+    """
     x = as_tensor(x)
     axes = normalize_axes("min", axis, x.ndim)
     return _kept(apply(min_op, x, axes=axes), x, axes, keepdims) if axes else x
@@ -182,7 +199,11 @@ min_op = define(
 
 @public(is_standard=True, reduces=np.logical_or)
 def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Compute whether an element along `axis` is true, or not 0."""
+    """Compute whether an element along `axis` is true, or not 0.
+
+    >>> sg.run(sg.any([[0, 0], [1, 0]], axis=1))
+    array([False,  True])
+    """
     x = _as_bool(x)
     axes = normalize_axes("any", axis, x.ndim)
     return _kept(apply(any_op, x, axes=axes), x, axes, keepdims) if axes else x
@@ -190,7 +211,11 @@ def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 @public(is_standard=True, reduces=np.logical_and)
 def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Compute whether every element along `axis` is true, or not 0."""
+    """Compute whether every element along `axis` is true, or not 0.
+
+    >>> sg.run(sg.all([[1, 1], [1, 0]], axis=1))
+    array([ True, False])
+    """
     x = _as_bool(x)
     axes = normalize_axes("all", axis, x.ndim)
     return _kept(apply(all_op, x, axes=axes), x, axes, keepdims) if axes else x
@@ -222,7 +247,11 @@ all_op = define(
 def prod(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
-    """Multiply over `axis`, in `dtype` if given; small integers are multiplied in 64 bits."""
+    """Multiply over `axis`, in `dtype` if given; small integers are multiplied in 64 bits.
+
+    >>> sg.run(sg.prod([[1.0, 2.0], [3.0, 4.0]], axis=1))
+    array([ 2., 12.], dtype=float32)
+    """
     x = summable(x, dtype)
     axes = normalize_axes("prod", axis, x.ndim)
     return _kept(apply(prod_op, x, axes=axes), x, axes, keepdims) if axes else x
@@ -264,13 +293,20 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
 
     The first of several; the first nan if there is one. For None it is the position among all
     elements in row-major order.
+
+    >>> sg.run(sg.argmax([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]], axis=1))
+    array([1, 0])
     """
     return _position(argmax_op, x, axis, keepdims)
 
 
 @public(is_standard=True, functions=[np.argmin])
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Return the position of the least element along `axis`, as int64; ties as in `argmax`."""
+    """Return the position of the least element along `axis`, as int64; ties as in `argmax`.
+
+    >>> sg.run(sg.argmin([3.0, 1.0, 2.0]))
+    array(1)
+    """
     return _position(argmin_op, x, axis, keepdims)
 
 

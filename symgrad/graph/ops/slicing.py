@@ -91,7 +91,12 @@ slice_op = define(
 
 @public(is_standard=True, functions=[np.flip])
 def flip(x: Any, /, axis: Any = None) -> Tensor:
-    """Reverse the order of the elements along `axis`, one or more; along all for None."""
+    """Reverse the order of the elements along `axis`, one or more; along all for None.
+
+    >>> sg.run(sg.flip([[1, 2], [3, 4]], axis=1))
+    array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     x = as_tensor(x)
     chosen = range(x.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
     axes = {normalize_axis("flip", a, x.ndim) for a in chosen}
@@ -183,6 +188,11 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
 
     The gradient of each is its part. Raises `ShapeError` where ranks or sizes of another axis
     differ, and `DTypeError` for one tensor in the place of a list of them.
+
+    >>> sg.run(sg.concat([[[1, 2]], [[3, 4], [5, 6]]]))
+    array([[1, 2],
+           [3, 4],
+           [5, 6]], dtype=int32)
     """
     require_several("concat", arrays)
     if not arrays:
@@ -284,7 +294,12 @@ concat_op = define(
 
 @public(is_standard=True)
 def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
-    """Join tensors of one shape along a new `axis`."""
+    """Join tensors of one shape along a new `axis`.
+
+    >>> sg.run(sg.stack([[1, 2], [3, 4]], axis=1))
+    array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     require_several("stack", arrays)
     if not arrays:
         raise ShapeError("stack", "there are no tensors to join", source=user_source())

@@ -87,7 +87,11 @@ def std(
 
 @public()
 def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Compute the range along `axis` (peak to peak): the maximum less the minimum."""
+    """Compute the range along `axis` (peak to peak): the maximum less the minimum.
+
+    >>> sg.run(sg.ptp([[1.0, 5.0], [7.0, 0.0]], axis=1))
+    array([4., 7.], dtype=float32)
+    """
     with called("ptp"):
         x = as_tensor(x)
         return subtract(max_over(x, axis, keepdims=keepdims), min_over(x, axis, keepdims=keepdims))
@@ -95,7 +99,11 @@ def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 @public(is_standard=True, functions=[np.count_nonzero])
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Count the elements along `axis` that are true, or not 0, as int64; nan counts."""
+    """Count the elements along `axis` that are true, or not 0, as int64; nan counts.
+
+    >>> sg.run(sg.count_nonzero([[0, 1], [2, 3]], axis=0))
+    array([1, 2])
+    """
     with called("count_nonzero"):
         x = as_tensor(x)
         counted = x if x.dtype.is_bool else not_equal(x, 0)
@@ -111,6 +119,9 @@ def average(
 
     `weights` has the shape of `x`, or that of `axis`. With `returned` the result is a pair of the
     average and the sum of the weights. Raises `ShapeError` for weights of another shape.
+
+    >>> sg.run(sg.average([1.0, 2.0, 4.0], weights=[3.0, 1.0, 0.0]))
+    array(1.25, dtype=float32)
     """
     x = float_operand(x)
     axes = normalize_axes("average", axis, x.ndim)
@@ -150,21 +161,33 @@ def without_nan(x: Any, value: float) -> Tensor:
 
 @public(functions=[np.nansum])
 def nansum(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Sum over `axis`, nan as 0; what is nan has gradient 0."""
+    """Sum over `axis`, nan as 0; what is nan has gradient 0.
+
+    >>> sg.run(sg.nansum([1.0, np.nan, 3.0]))
+    array(4., dtype=float32)
+    """
     with called("nansum"):
         return sum_over(without_nan(x, 0), axis, keepdims=keepdims)
 
 
 @public(functions=[np.nanprod])
 def nanprod(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Multiply over `axis`, nan as 1; what is nan has gradient 0."""
+    """Multiply over `axis`, nan as 1; what is nan has gradient 0.
+
+    >>> sg.run(sg.nanprod([2.0, np.nan, 3.0]))
+    array(6., dtype=float32)
+    """
     with called("nanprod"):
         return prod_over(without_nan(x, 1), axis, keepdims=keepdims)
 
 
 @public(functions=[np.nanmax])
 def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Take the greatest element along `axis` that is no nan; nan where all are."""
+    """Take the greatest element along `axis` that is no nan; nan where all are.
+
+    >>> sg.run(sg.nanmax([1.0, np.nan, 3.0]))
+    array(3., dtype=float32)
+    """
     with called("nanmax"):
         return _nan_where_all_are(x, axis, keepdims, max_over(without_nan(x, -np.inf), axis,
                                                               keepdims=keepdims))  # fmt: skip
@@ -172,7 +195,11 @@ def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 
 @public(functions=[np.nanmin])
 def nanmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Take the least element along `axis` that is no nan; nan where all are."""
+    """Take the least element along `axis` that is no nan; nan where all are.
+
+    >>> sg.run(sg.nanmin([1.0, np.nan, 3.0]))
+    array(1., dtype=float32)
+    """
     with called("nanmin"):
         return _nan_where_all_are(x, axis, keepdims, min_over(without_nan(x, np.inf), axis,
                                                               keepdims=keepdims))  # fmt: skip
@@ -187,7 +214,11 @@ def _nan_where_all_are(x: Any, axis: Any, keepdims: bool, found: Tensor) -> Tens
 
 @public(functions=[np.nanmean])
 def nanmean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """Average over `axis` what is no nan; nan where all is. What is nan has gradient 0."""
+    """Average over `axis` what is no nan; nan where all is. What is nan has gradient 0.
+
+    >>> sg.run(sg.nanmean([1.0, np.nan, 3.0]))
+    array(2., dtype=float32)
+    """
     wide, dtype = _wide(x)
     return cast(_nanmean(wide, axis, keepdims), dtype)
 
@@ -215,7 +246,11 @@ def _nanvar(x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
 def nanvar(
     x: Any, /, axis: Any = None, *, correction: int | float = 0.0, keepdims: bool = False
 ) -> Tensor:
-    """Compute the variance over `axis` of what is no nan; nan where `n - correction` is below 1."""
+    """Compute the variance over `axis` of what is no nan; nan where `n - correction` is below 1.
+
+    >>> sg.run(sg.nanvar([1.0, np.nan, 3.0]))
+    array(1., dtype=float32)
+    """
     wide, dtype = _wide(x)
     return cast(_nanvar(wide, axis, correction, keepdims), dtype)
 
@@ -224,7 +259,11 @@ def nanvar(
 def nanstd(
     x: Any, /, axis: Any = None, *, correction: int | float = 0.0, keepdims: bool = False
 ) -> Tensor:
-    """Compute the standard deviation over `axis` of what is no nan: the square root of `nanvar`."""
+    """Compute the standard deviation over `axis` of what is no nan: the square root of `nanvar`.
+
+    >>> sg.run(sg.nanstd([1.0, np.nan, 3.0]))
+    array(1., dtype=float32)
+    """
     wide, dtype = _wide(x)
     return cast(sqrt(_nanvar(wide, axis, correction, keepdims)), dtype)
 
@@ -235,6 +274,9 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None,
     """Replace nan by `nan` and infinities by `posinf` and `neginf`.
 
     Where these are None it is by the limits of the dtype. What is replaced has gradient 0.
+
+    >>> sg.run(sg.nan_to_num([1.0, np.nan, np.inf], posinf=9.0))
+    array([1., 0., 9.], dtype=float32)
     """
     tensor = as_tensor(x)
     if not tensor.dtype.is_float:

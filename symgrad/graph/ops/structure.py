@@ -85,7 +85,15 @@ sum_op = define(
 
 @public(is_standard=True)
 def broadcast_to(x: Any, /, shape: Sequence[Any]) -> Tensor:
-    """Broadcast `x` to `shape` as NumPy does; itself if it has that shape."""
+    """Broadcast `x` to `shape` as NumPy does; itself if it has that shape.
+
+    The gradient is summed over the axes that were stretched.
+
+    >>> sg.run(sg.broadcast_to([1, 2], (3, 2)))
+    array([[1, 2],
+           [1, 2],
+           [1, 2]], dtype=int32)
+    """
     x = as_tensor(x)
     wanted = tuple(shape)
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
@@ -149,6 +157,10 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
 
     Tensors are values, so `copy` makes no difference: no result changes with another tensor.
     Raises `ShapeError` if the numbers of elements differ.
+
+    >>> sg.run(sg.reshape([1, 2, 3, 4, 5, 6], (2, -1)))
+    array([[1, 2, 3],
+           [4, 5, 6]], dtype=int32)
     """
     x = as_tensor(x)
     sizes = (shape,) if isinstance(shape, int | Size) else tuple(shape)
@@ -212,7 +224,11 @@ reshape_op = define(
 
 @public(is_standard=True)
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
-    """Permute the axes: axis `i` of the result is axis `axes[i]` of `x`."""
+    """Permute the axes: axis `i` of the result is axis `axes[i]` of `x`.
+
+    >>> sg.permute_dims(sg.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     x = as_tensor(x)
     order = tuple(normalize_axis("permute_dims", a, x.ndim) for a in axes)
     return x if order == tuple(range(x.ndim)) else apply(permute_dims_op, x, axes=order)
@@ -253,7 +269,11 @@ permute_dims_op = define(
 
 @public(is_standard=True)
 def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
-    """Insert axes of size 1 at the positions `axis` of the result."""
+    """Insert axes of size 1 at the positions `axis` of the result.
+
+    >>> sg.expand_dims(sg.zeros((2, 3)), axis=(0, -1)).shape
+    (1, 2, 3, 1)
+    """
     x = as_tensor(x)
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     ndim = x.ndim + len(given)
@@ -266,7 +286,11 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
 
 @public(is_standard=True, functions=[np.squeeze])
 def squeeze(x: Any, /, axis: Any = None) -> Tensor:
-    """Remove the axes `axis`, all of size 1; every axis of size 1 for None."""
+    """Remove the axes `axis`, all of size 1; every axis of size 1 for None.
+
+    >>> sg.squeeze(sg.zeros((1, 3, 1)), axis=0).shape
+    (3, 1)
+    """
     x = as_tensor(x)
     if axis is None:
         axis = tuple(a for a, n in enumerate(x.shape) if n == 1)

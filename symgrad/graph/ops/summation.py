@@ -39,6 +39,9 @@ def einsum(subscripts: str, /, *operands: Any) -> Tensor:
 
     `subscripts` is as in NumPy: `"ij,jk->ik"`, with `...`, repeated labels and an implicit result.
     An axis of size 1 is not stretched to another size, except under `...`.
+
+    >>> sg.run(sg.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))
+    array([21., 43.], dtype=float32)
     """
     if not isinstance(subscripts, str):
         raise DTypeError(_OP, f"subscripts are a string, not {subscripts!r}", source=user_source())
@@ -182,6 +185,9 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Te
 
     They lie along a new last axis in the place of both. The axes are the last two if none are
     named, as in the Array API and in `trace`; `np.diagonal` of a tensor takes the first two.
+
+    >>> sg.run(sg.diagonal([[1, 2, 3], [4, 5, 6]], offset=1))
+    array([2, 6], dtype=int32)
     """
     x = as_tensor(x)
     first, second = (normalize_axis("diagonal", axis, x.ndim) for axis in (axis1, axis2))
@@ -222,6 +228,10 @@ def _strided_diagonal(x: Tensor, first: int, second: int, start: int, count: int
 
 @public()
 def trace(x: Any, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
-    """Sum a diagonal of the last two axes; small integers are summed in 64 bits."""
+    """Sum a diagonal of the last two axes; small integers are summed in 64 bits.
+
+    >>> sg.run(sg.trace([[1, 2], [3, 4]]))
+    array(5)
+    """
     with called("trace"):
         return sum_over(diagonal(x, offset, axis1, axis2), -1)

@@ -37,6 +37,9 @@ def pow(x: Any, y: Any, /) -> Tensor:
     """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
 
     The gradient to `y` is 0 where `x` is not positive, and that to `x` is 0 where `y` is 0.
+
+    >>> sg.run(sg.pow([2.0, 3.0], 3.0))
+    array([ 8., 27.], dtype=float32)
     """
     return apply(pow_op, *broadcast_operands("pow", x, y))
 
@@ -74,7 +77,13 @@ pow_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.exp])
 def exp(x: Any, /) -> Tensor:
-    """Compute `e**x`."""
+    """Compute the exponential `e**x`, elementwise.
+
+    Integers become float32. The gradient is the result.
+
+    >>> sg.run(sg.exp([0.0, 1.0]))
+    array([1.      , 2.718282], dtype=float32)
+    """
     return apply(exp_op, float_operand(x))
 
 
@@ -89,7 +98,13 @@ exp_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.expm1])
 def expm1(x: Any, /) -> Tensor:
-    """Compute `e**x - 1`, accurately near 0."""
+    """Compute `e**x - 1`, accurately near 0.
+
+    Integers become float32. The gradient is `e**x`.
+
+    >>> sg.run(sg.expm1([0.0, 1e-10]))
+    array([0.e+00, 1.e-10], dtype=float32)
+    """
     return apply(expm1_op, float_operand(x))
 
 
@@ -104,7 +119,13 @@ expm1_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.log])
 def log(x: Any, /) -> Tensor:
-    """Compute the natural logarithm."""
+    """Compute the natural logarithm: -inf of 0, nan of negative numbers.
+
+    Integers become float32. The gradient is `1 / x`.
+
+    >>> sg.run(sg.log([1.0, 10.0]))
+    array([0.       , 2.3025851], dtype=float32)
+    """
     return apply(log_op, float_operand(x))
 
 
@@ -119,7 +140,13 @@ log_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.log1p])
 def log1p(x: Any, /) -> Tensor:
-    """Compute `log(1 + x)`, accurately near 0."""
+    """Compute `log(1 + x)`, accurately near 0.
+
+    Integers become float32. The gradient is `1 / (1 + x)`.
+
+    >>> sg.run(sg.log1p([0.0, 1e-10]))
+    array([0.e+00, 1.e-10], dtype=float32)
+    """
     return apply(log1p_op, float_operand(x))
 
 
@@ -134,7 +161,13 @@ log1p_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.sqrt])
 def sqrt(x: Any, /) -> Tensor:
-    """Compute the square root."""
+    """Compute the square root, nan of negative numbers.
+
+    Integers become float32. The gradient is `1 / (2 * sqrt(x))`.
+
+    >>> sg.run(sg.sqrt([4.0, 2.0]))
+    array([2.       , 1.4142135], dtype=float32)
+    """
     return apply(sqrt_op, float_operand(x))
 
 
@@ -149,7 +182,13 @@ sqrt_op = elementwise(
 
 @public()
 def rsqrt(x: Any, /) -> Tensor:
-    """Compute `1 / sqrt(x)`."""
+    """Compute `1 / sqrt(x)`, elementwise.
+
+    Integers become float32. The gradient is `-1 / (2 * x**1.5)`.
+
+    >>> sg.run(sg.rsqrt([1.0, 4.0]))
+    array([1. , 0.5], dtype=float32)
+    """
     return apply(rsqrt_op, float_operand(x))
 
 
@@ -179,7 +218,13 @@ rsqrt_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.sin])
 def sin(x: Any, /) -> Tensor:
-    """Compute the sine of `x` in radians."""
+    """Compute the sine of `x` in radians, elementwise.
+
+    Integers become float32. The gradient is `cos(x)`.
+
+    >>> sg.run(sg.sin([0.0, 1.0]))
+    array([0.      , 0.841471], dtype=float32)
+    """
     return apply(sin_op, float_operand(x))
 
 
@@ -198,7 +243,13 @@ sin_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.cos])
 def cos(x: Any, /) -> Tensor:
-    """Compute the cosine of `x` in radians."""
+    """Compute the cosine of `x` in radians, elementwise.
+
+    Integers become float32. The gradient is `-sin(x)`.
+
+    >>> sg.run(sg.cos([0.0, 1.0]))
+    array([1.       , 0.5403023], dtype=float32)
+    """
     return apply(cos_op, float_operand(x))
 
 
@@ -213,7 +264,13 @@ cos_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.tanh])
 def tanh(x: Any, /) -> Tensor:
-    """Compute the hyperbolic tangent."""
+    """Compute the hyperbolic tangent.
+
+    Integers become float32. The gradient is `1 - tanh(x)**2`.
+
+    >>> sg.run(sg.tanh([0.0, 1.0]))
+    array([0.       , 0.7615942], dtype=float32)
+    """
     return apply(tanh_op, float_operand(x))
 
 
@@ -233,7 +290,13 @@ tanh_op = elementwise(
 
 @public()
 def sigmoid(x: Any, /) -> Tensor:
-    """Compute `1 / (1 + e**-x)`."""
+    """Compute the logistic function, `1 / (1 + e**-x)`, without overflow.
+
+    Integers become float32. The gradient is `y * (1 - y)` for the result y.
+
+    >>> sg.run(sg.sigmoid([0.0, 2.0]))
+    array([0.5      , 0.8807971], dtype=float32)
+    """
     return apply(sigmoid_op, float_operand(x))
 
 
@@ -258,7 +321,13 @@ sigmoid_op = elementwise(
 
 @public()
 def erf(x: Any, /) -> Tensor:
-    """Compute the error function, `2 / sqrt(pi)` times the integral of `e**-t**2` from 0 to `x`."""
+    """Compute the error function, `2 / sqrt(pi)` times the integral of `e**-t**2` from 0 to `x`.
+
+    Integers become float32. The gradient is `2 / sqrt(pi) * e**-x**2`.
+
+    >>> sg.run(sg.erf([0.0, 1.0]))
+    array([0.       , 0.8427008], dtype=float32)
+    """
     return apply(erf_op, float_operand(x))
 
 

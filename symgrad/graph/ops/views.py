@@ -19,7 +19,13 @@ from symgrad.graph.types import ArrayLiteral
 
 @public(is_standard=True, functions=[np.matrix_transpose])
 def matrix_transpose(x: Any, /) -> Tensor:
-    """Exchange the last two axes."""
+    """Exchange the last two axes. On a tensor also `x.mT`.
+
+    >>> sg.run(sg.matrix_transpose([[1, 2, 3], [4, 5, 6]]))
+    array([[1, 4],
+           [2, 5],
+           [3, 6]], dtype=int32)
+    """
     x = as_tensor(x)
     if x.ndim < 2:
         raise ShapeError(
@@ -37,7 +43,11 @@ def reverse_axes(x: Any, /) -> Tensor:
 
 @public(is_standard=True)
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
-    """Move the axes `source` to the positions `destination`; the others keep their order."""
+    """Move the axes `source` to the positions `destination`; the others keep their order.
+
+    >>> sg.moveaxis(sg.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     x = as_tensor(x)
     moved = _axes_in_order("moveaxis", source, x.ndim)
     places = _axes_in_order("moveaxis", destination, x.ndim)
@@ -58,7 +68,11 @@ def _axes_in_order(op: str, axis: Any, ndim: int) -> list[int]:
 
 @public(functions=[np.swapaxes])
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
-    """Exchange two axes."""
+    """Exchange two axes.
+
+    >>> sg.swapaxes(sg.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     x = as_tensor(x)
     first, second = (normalize_axis("swapaxes", a, x.ndim) for a in (axis1, axis2))
     order = list(range(x.ndim))
@@ -75,7 +89,11 @@ def narrow(x: Tensor, axis: int, start: Dim, size: Dim) -> Tensor:
 
 @public(functions=[np.split])
 def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tensor]:
-    """Cut `x` along `axis` into so many equal parts, or at the given indices, as NumPy does."""
+    """Cut `x` along `axis` into so many equal parts, or at the given indices, as NumPy does.
+
+    >>> sg.run(sg.split([1, 2, 3, 4], [1, 3]))
+    [array([1], dtype=int32), array([2, 3], dtype=int32), array([4], dtype=int32)]
+    """
     x = as_tensor(x)
     axis = normalize_axis("split", axis, x.ndim)
     size = x.shape[axis]
@@ -117,7 +135,11 @@ def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
 
 @public(is_standard=True, functions=[np.unstack])
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Return the slices of `x` along `axis`, whose size must be known."""
+    """Return the slices of `x` along `axis`, whose size must be known.
+
+    >>> sg.run(sg.unstack([[1, 2], [3, 4]], axis=1))
+    (array([1, 3], dtype=int32), array([2, 4], dtype=int32))
+    """
     x = as_tensor(x)
     axis = normalize_axis("unstack", axis, x.ndim)
     size = x.shape[axis]
@@ -130,7 +152,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 @public(is_standard=True)
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
-    """Move elements along `axis` by `shift`; those that leave at the end come in at the start."""
+    """Move elements along `axis` by `shift`; those that leave at the end come in at the start.
+
+    >>> sg.run(sg.roll([1, 2, 3, 4], 1))
+    array([4, 1, 2, 3], dtype=int32)
+    """
     x = as_tensor(x)
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)

@@ -21,7 +21,11 @@ from symgrad.graph.public_ops import public
 
 @public(is_standard=True, ufuncs=[np.floor])
 def floor(x: Any, /) -> Tensor:
-    """Compute the greatest integer not above `x`, in the dtype of `x`."""
+    """Compute the greatest integer not above `x`, in the dtype of `x`. It has no gradient.
+
+    >>> sg.run(sg.floor([1.7, -1.2]))
+    array([ 1., -2.], dtype=float32)
+    """
     x = as_number("floor", x)
     return apply(floor_op, x) if x.dtype.is_float else x
 
@@ -37,7 +41,11 @@ floor_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.ceil])
 def ceil(x: Any, /) -> Tensor:
-    """Compute the least integer not below `x`, in the dtype of `x`."""
+    """Compute the least integer not below `x`, in the dtype of `x`. It has no gradient.
+
+    >>> sg.run(sg.ceil([1.2, -1.7]))
+    array([ 2., -1.], dtype=float32)
+    """
     x = as_number("ceil", x)
     return apply(ceil_op, x) if x.dtype.is_float else x
 
@@ -53,7 +61,11 @@ ceil_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.rint])
 def round(x: Any, /) -> Tensor:
-    """Compute the nearest integer, the even one of two, in the dtype of `x`."""
+    """Compute the nearest integer, the even one of two, in the dtype of `x`. It has no gradient.
+
+    >>> sg.run(sg.round([0.5, 1.5, -2.4]))
+    array([ 0.,  2., -2.], dtype=float32)
+    """
     x = as_number("round", x)
     return apply(round_op, x) if x.dtype.is_float else x
 

@@ -23,7 +23,11 @@ from symgrad.graph.types import static
 
 
 class AggregationMethod(Enum):
-    """How the cotangents that reach one tensor are added; results differ by rounding at most."""
+    """How the cotangents that reach one tensor are added; results differ by rounding at most.
+
+    >>> sg.AggregationMethod.DEFAULT is sg.AggregationMethod.ADD_N
+    True
+    """
 
     ADD_N = 0
     EXPERIMENTAL_TREE = 1

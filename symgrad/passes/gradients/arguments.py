@@ -19,7 +19,12 @@ from symgrad.passes.gradients.aggregate import AggregationMethod
 
 
 class UnconnectedGradients(Enum):
-    """What the gradient of an x is that no y depends on: None, or zeros."""
+    """What the gradient of an x is that no y depends on: None, or zeros.
+
+    >>> x, y = sg.placeholder(()), sg.placeholder(())
+    >>> sg.gradients(x, y), sg.gradients(x, y, unconnected_gradients=sg.UnconnectedGradients.ZERO)
+    ([None], [<Tensor constant: f32[]>])
+    """
 
     NONE = "none"
     ZERO = "zero"

@@ -50,6 +50,14 @@ def custom_gradient(f: AnyFunction) -> CustomGradient:
     each argument: as a tuple, or in the nest of the arguments, or alone if there is one. If `f`
     uses trainable variables that are no arguments, it is called as `grad_fn(*dys, variables=...)`
     and returns `(dxs, dvariables)`. Tensors that `f` uses otherwise get no gradient.
+
+    >>> @sg.custom_gradient
+    ... def clipped_exp(x):
+    ...     y = sg.exp(x)
+    ...     return y, lambda dy: sg.clip(dy * y, -10, 10)
+    >>> x = sg.placeholder((), name="x")
+    >>> sg.run(sg.gradients(clipped_exp(x), x), {x: 5.0})
+    [array(10., dtype=float32)]
     """
     require_callables(_SUBJECT, f=f)
     return CustomGradient(f)
@@ -59,6 +67,11 @@ def grad_pass_through(f: AnyFunction) -> CustomGradient:
     """Return `f` with the gradient of the identity: that of each result goes to an argument.
 
     There are as many results as arguments, of the same shapes. Variables in `f` get no gradient.
+
+    >>> x = sg.placeholder((), name="x")
+    >>> y = 3 * sg.grad_pass_through(sg.round)(x)
+    >>> sg.run([y, *sg.gradients(y, x)], {x: 0.6})
+    [array(3., dtype=float32), array(3., dtype=float32)]
     """
     require_callables("grad_pass_through", f=f)
 

@@ -21,7 +21,12 @@ from symgrad.passes.gradients.reverse_mode import ArrivedGradients, live_tensors
 
 
 def explain_none(y: Any, x: Any) -> str:
-    """Say why the gradient of `y` with respect to `x` is None, and at which line of the user's."""
+    """Say why the gradient of `y` with respect to `x` is None, and at which line of the user's.
+
+    >>> x, y = sg.placeholder((), name="x"), sg.placeholder((), name="y")
+    >>> print(sg.explain_none(y * 2, x).partition(" is ")[2].splitlines()[0])
+    None: y is not computed from x
+    """
     y, x = as_tensor(y), as_tensor(x)
     reason = _reason(y, x, outer_tensors())
     claim = f"the gradient of {y!r} with respect to {x!r} is"

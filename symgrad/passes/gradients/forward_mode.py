@@ -84,6 +84,11 @@ def hvp(y: Any, xs: Any, vs: Any) -> Any:
     any other nest the same nest, which `vs` have as well.
 
     Raises what `jvp` raises for tangents.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> (product,) = sg.hvp(sg.sum(x**3), [x], [sg.constant([1.0, 0.0])])
+    >>> sg.run(product, {x: np.float32([1.0, 2.0])})
+    array([6., 0.], dtype=float32)
     """
     nest = read_xs(xs)[1]
     sources, given = _read_tangents("hvp", "vs", xs, vs)

@@ -39,6 +39,11 @@ def jacobian(y: Any, x: Any) -> Any:
     Its shape is that of `y` and then that of `x`, its dtype that of `x`. It is computed from the
     side that has fewer elements. Of a nest of xs it is the same nest of Jacobians. Raises
     `TypeError` for what are no floats.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> sg.run(sg.jacobian(x**2, x), {x: np.float32([1.0, 2.0])})
+    array([[2., 0.],
+           [0., 4.]], dtype=float32)
     """
     target = as_tensor(y)
     leaves, nest = flatten(x)
@@ -64,6 +69,11 @@ def hessians(ys: Any, xs: Any) -> Any:
     Its shape is that of x, twice, and it is zeros where the ys are linear in x, or do not depend
     on it. There is nothing between two xs, which may be any nest, as for `gradients`. Raises
     `TypeError` for an x without floats.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> sg.run(sg.hessians(x[0] ** 2 * x[1], [x]), {x: np.float32([1.0, 2.0])})
+    [array([[4., 2.],
+           [2., 0.]], dtype=float32)]
     """
     sources, nest = read_xs(xs)
     for position, x in enumerate(sources):

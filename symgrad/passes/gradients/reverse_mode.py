@@ -106,6 +106,11 @@ def gradients(
 
     Raises `ValueError` and `TypeError` for arguments that do not fit, `NoGradientError` where a
     gradient is needed that does not exist or was prevented.
+
+    >>> x, w = sg.placeholder((2,), name="x"), sg.variable([3.0, 4.0], name="w")
+    >>> dx, dw = sg.gradients(sg.sum(w * x**2), [x, w])
+    >>> sg.run([dx, dw], {x: np.float32([1.0, 2.0])})
+    [array([ 6., 16.], dtype=float32), array([1., 4.], dtype=float32)]
     """
     sources, nest = read_xs(xs)
     call = read_arguments(

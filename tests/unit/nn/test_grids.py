@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from typing import Any
 
@@ -10,19 +9,12 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.nn import grids
 
 Array = np.ndarray[Any, Any]
 
 _ROW = np.array([3.0, 5.0, 4.0, 8.0])
 _METHODS: Any = ("nearest", "linear", "cubic")
 _PADDINGS: Any = ("zeros", "border", "reflection")
-
-
-def test_the_examples_give_what_they_say() -> None:
-    found = doctest.testmod(grids, extraglobs={"sg": sg})
-    assert found.attempted >= 5
-    assert found.failed == 0
 
 
 def _sampled(points: Any, **arguments: Any) -> Array:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.nn import unpooling
 from tests.support.evaluators import EVALUATORS
 
 Array = np.ndarray[Any, Any]
-
-
-def test_the_examples_give_what_they_say() -> None:
-    found = doctest.testmod(unpooling, extraglobs={"sg": sg})
-    assert found.attempted >= 3
-    assert found.failed == 0
 
 
 def _row(*values: float) -> Array:

@@ -5,7 +5,6 @@ Seeds are fixed, so a test passes always or never. Its bounds are passed by 999 
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from mpmath import mp
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
-from symgrad.random import draws, rejection, streams
+from symgrad.random import rejection
 from tests.support.draw_programs import DRAWS
 from tests.support.floors import TARGETS, compile_for, run_native, run_reference
 from tests.support.samples import (
@@ -57,24 +56,6 @@ def in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     Both are compiled otherwise, which takes twice the time.
     """
     monkeypatch.setattr(rejection, "_MANY", MANY // 2)
-
-
-_LARGE_EXAMPLES = ("beta", "gamma", "multinomial", "truncated_normal")
-
-
-@pytest.mark.parametrize(
-    ("module", "are_large"),
-    [(draws, False), pytest.param(draws, True, marks=pytest.mark.slow), (streams, False)],
-    ids=["draws", "large draws", "streams"],
-)
-def test_the_examples_give_what_they_say(module: Any, are_large: bool) -> None:
-    runner = doctest.DocTestRunner()
-    found = doctest.DocTestFinder().find(module, extraglobs={"sg": sg, "np": np})
-    for each in found:
-        if each.name.endswith(_LARGE_EXAMPLES) == are_large:
-            runner.run(each)
-    assert runner.tries
-    assert not runner.failures
 
 
 # ----------------------------------------------------------------------- without parameters
