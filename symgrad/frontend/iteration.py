@@ -64,9 +64,8 @@ def while_loop(
     is an int, or with "sqrt" the square root of `maximum_iterations`, and 1024 without a bound.
     The results are the same to the bit. `cond` is then traced twice.
 
-    >>> trips, x = sg.while_loop(lambda i, x: x < 100, lambda i, x: (i + 1, x * 3), (0, 1.0))
-    >>> sg.run([trips, x])
-    [array(5, dtype=int32), array(243., dtype=float32)]
+    >>> sg.run(sg.while_loop(lambda i, x: x < 100, lambda i, x: (i + 1, x * 3), (0, 1.0)))
+    (array(5, dtype=int32), array(243., dtype=float32))
     """
     require_callables("while_loop", cond=cond, body=body)
     arguments, nest = _as_arguments(loop_vars)
@@ -294,8 +293,7 @@ def scan(
     1024 where that is not known. Results are the same to the bit; a gradient that adds up over the
     iterations may add in another order.
 
-    >>> step = lambda total, x: (total + x, total * x)
-    >>> sg.run(sg.scan(step, sg.constant(0.0), sg.constant([1.0, 2.0, 3.0])))
+    >>> sg.run(sg.scan(lambda c, x: (c + x, c * x), 0.0, sg.constant([1.0, 2.0, 3.0])))
     (array(6., dtype=float32), array([0., 2., 9.], dtype=float32))
     """
     require_callables("scan", f=f)
@@ -335,8 +333,7 @@ def scan(
         return unflatten(nest, ()), unflatten(nests_of_y[0], ())
     segment = read_checkpoint("scan", checkpoint, known_trips or 0)
     results = scan_in_segments(traced, initial, scanned, trips, segment, reverse=reverse)
-    carry, ys = results[:width], results[width:]
-    return unflatten(nest, carry), unflatten(nests_of_y[0], ys)
+    return unflatten(nest, results[:width]), unflatten(nests_of_y[0], results[width:])
 
 
 def _trips(xs: Sequence[Tensor], length: Any) -> Dim:

@@ -38,9 +38,8 @@ def placeholder(
     A size may be an int, a string (the same name is the same size) or None (an unknown size of its
     own). Raises `ShapeError` for a negative size and `DTypeError` for what is no size.
 
-    >>> x, y = sg.placeholder((None, 3), name="x"), sg.placeholder(("n", "n"), "int32", name="y")
-    >>> x, y
-    (<Tensor x: f32[?0, 3]>, <Tensor y: i32[n, n]>)
+    >>> sg.placeholder((2, 3), name="x"), sg.placeholder(("n", "n"), "int32", name="y")
+    (<Tensor x: f32[2, 3]>, <Tensor y: i32[n, n]>)
     """
     sizes = (shape,) if isinstance(shape, int | str) else tuple(shape)
     return apply(
