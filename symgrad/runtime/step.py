@@ -222,10 +222,14 @@ class Step(Immutable):
         It is JSON in the trace event format, which chrome://tracing reads as well: a row for each
         thread, with the begin and end of each kernel as measured, and of each part of one that is
         shared by threads. A loop in registers is one event, in which only the kernels that it calls
-        have their own. The step is run twice, and
-        the state is as it was before. Raises what a call of the step raises.
+        have their own. The step is run twice, and the state is as it was before. Raises what a call
+        of the step raises.
 
-            step.trace("step.json", x)
+        >>> import json, pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "step.json"
+        >>> sg.compile([], sg.ones(3)).trace(path)
+        >>> sorted(json.loads(path.read_text()))
+        ['displayTimeUnit', 'otherData', 'traceEvents']
         """
         flat = self._flat_arguments(arrays)
         sizes = resolve_sizes(self.name, self.graph.inputs, flat)
