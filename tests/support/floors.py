@@ -48,6 +48,7 @@ from tests.support.schedules import (
     in_squares,
     interleaved,
     packed,
+    padding_left_out,
     rows_written_out,
     summed_in_memory,
     tiled,
@@ -87,6 +88,7 @@ class Variant:
     sums: bool = False
     rows: bool = False
     blocks: bool = False
+    borders: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -280,7 +282,8 @@ def _floors(
     summing = summed_in_memory() if variant.sums else nullcontext()
     rows = rows_written_out() if variant.rows else nullcontext()
     blocks = batches_blocked() if variant.blocks else nullcontext()
-    with apart, interleaving, packing, squares, tiles, unrolling, summing, rows, blocks:
+    borders = padding_left_out() if variant.borders else nullcontext()
+    with apart, interleaving, packing, squares, tiles, unrolling, summing, rows, blocks, borders:
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.border import emit_is_finite, emit_terms
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
@@ -81,6 +82,11 @@ class _LoopNest:
             self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
             offset = index(plan.partial_offset)
             self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
+        if plan.sees_zeros:
+            with builder.goto_entry_block():
+                self._lanes = ir.VectorType(scalar_type(plan.compute), plan.lanes)
+                self._zeros = builder.alloca(self._lanes)
+                self._zeros.align = 64
         if plan.k_blocks == 1:
             with builder.goto_entry_block():
                 kind = ir.ArrayType(scalar_type(plan.compute), plan.tile_elements)
@@ -94,6 +100,7 @@ class _LoopNest:
             self._blocks(region.panels, plan.panels, plan.block_panels) as panels,
             self._blocks((index(0), index(plan.k)), plan.k, plan.block_k) as steps,
         ):
+            self._is_finite: ir.Value = ir.Constant(ir.IntType(1), 1)
             if plan.pack_right != "none":
                 self._emit_right_packing(panels, steps)
             with self._blocks(band, plan.band_tiles, plan.block_tiles) as tiles:
@@ -115,18 +122,29 @@ class _LoopNest:
 
     def _emit_right_packing(self, panels: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
+        seen = (self._zeros,) if plan.sees_zeros else ()
+        if plan.sees_zeros:
+            builder.store(ir.Constant(self._lanes, None), self._zeros, 64)
         with counted_loop(builder, *panels) as j:
             column = self._column_of(j)
             packed = self._packed_panel(builder.sub(j, panels[0]))
             is_edge = self._is_edge(j)
-            across = builder.select(
-                is_edge,
-                index(plan.whole_vectors(plan.edge_columns)),
-                index(plan.whole_vectors(plan.tile_columns)),
-            )
-            with self._pieces(steps, packed, across) as (step, count, target):
+            with self._pieces(steps, packed, self._across(is_edge)) as (step, count, target):
                 source = self._right_at(step, column)
-                call_one(builder, self._variants.right_packers, is_edge, (source, target, count))
+                arguments = (source, target, count, *seen)
+                call_one(builder, self._variants.right_packers, is_edge, arguments)
+        if plan.sees_zeros:
+            zeros = builder.load(self._zeros, typ=self._lanes, align=64)
+            self._is_finite = emit_is_finite(builder, zeros)
+
+    def _across(self, is_edge: ir.Value) -> ir.Value:
+        """Return how many elements of a packed panel of the right one step of k is."""
+        plan = self._plan
+        return self._builder.select(
+            is_edge,
+            index(plan.whole_vectors(plan.edge_columns)),
+            index(plan.whole_vectors(plan.tile_columns)),
+        )
 
     def _emit_left_packing(self, tiles: _Block, steps: _Block) -> None:
         builder, plan = self._builder, self._plan
@@ -173,10 +191,15 @@ class _LoopNest:
             right = self._right_at(start, column)
             if plan.pack_right != "none":
                 right = self._packed_panel(panel)
+            first, last = steps
+            if plan.border is not None:
+                first, last = emit_terms(builder, plan, row, steps, self._is_finite)
+                left_out = builder.mul(builder.sub(first, step), self._across(is_edge))
+                right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
             sums = self._tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
-            arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last_step, step))
-            arguments += (resumes, step) if plan.has_pieces else (resumes,)
+            arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
+            arguments += (resumes, first) if plan.has_pieces else (resumes,)
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))

@@ -136,7 +136,7 @@ def _emit_pieces(
     before = builder.block
     loop = builder.append_basic_block("piece")
     after = builder.append_basic_block("added")
-    builder.branch(loop)
+    builder.cbranch(builder.icmp_signed("<", index(0), count), loop, after)
     builder.position_at_end(loop)
     at = builder.phi(INDEX, "at")
     sums = [builder.phi(kernel.vector_type) for _ in start]
@@ -161,8 +161,20 @@ def _emit_pieces(
         total.add_incoming(value, before)
         total.add_incoming(sum_, builder.block)
     keep_rolled(builder.cbranch(builder.icmp_signed("<", following, count), loop, after))
+    end = builder.block
     builder.position_at_end(after)
-    return added
+    return [
+        _either(builder, (value, before), (sum_, end))
+        for value, sum_ in zip(start, added, strict=True)
+    ]
+
+
+def _either(builder: ir.IRBuilder, *ways: tuple[ir.Value, ir.Block]) -> ir.Value:
+    """Return what a value is behind the blocks that control comes from."""
+    result = builder.phi(ways[0][0].type)
+    for value, block in ways:
+        result.add_incoming(value, block)
+    return result
 
 
 def _emit_steps(
@@ -219,13 +231,10 @@ def _emit_loop(
         total.add_incoming(sum_, loop)
     keep_rolled(builder.cbranch(builder.icmp_signed("<", following, stop), loop, after))
     builder.position_at_end(after)
-    results: list[ir.Value] = []
-    for value, sum_ in zip(start, added, strict=True):
-        result = builder.phi(kernel.vector_type)
-        result.add_incoming(value, before)
-        result.add_incoming(sum_, loop)
-        results.append(result)
-    return results
+    return [
+        _either(builder, (value, before), (sum_, loop))
+        for value, sum_ in zip(start, added, strict=True)
+    ]
 
 
 def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) -> ir.Value:

@@ -17,6 +17,7 @@ from symgrad.codegen.contract.elements import (
     Elements,
     counted_loop,
     index,
+    multiply_add,
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
@@ -30,7 +31,8 @@ class PanelPacker:
 
     Elements lie `across` apart across the panel and `along` apart along k. No block of k has
     less than `fewest` steps; it is below `lanes` only if k is. Packed lines are `line` apart.
-    What the processor does not fetch ahead is asked for `ahead` steps before, if not 0.
+    What the processor does not fetch ahead is asked for `ahead` steps before, if not 0. One that
+    `sees_zeros` adds 0 times all it packs to a vector: nan, if not all is finite.
     """
 
     how: Packing
@@ -43,27 +45,41 @@ class PanelPacker:
     line: int
     elements: Elements
     ahead: int = 0
+    sees_zeros: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Where a panel is packed, and where 0 times its elements is added up, if it is."""
+
+    packed: ir.Value
+    zeros: ir.Value | None = None
 
 
 def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
-    """Emit the function `(source, packed, k)` that packs `k` steps of a panel."""
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, INDEX])
+    """Emit the function `(source, packed, k)` that packs `k` steps of a panel.
+
+    One that `sees_zeros` takes the place of that vector as well.
+    """
+    kinds = [POINTER, POINTER, INDEX, *[POINTER] * packer.sees_zeros]
+    kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, module.get_unique_name("contract.pack"))
-    source, packed, k = function.args
+    source, packed, k, *seen = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    panel = _Panel(packed, *seen)
     match packer.how:
         case "lines":
-            _emit_lines(builder, packer, source, packed, k)
+            _emit_lines(builder, packer, source, panel, k)
         case "transpose":
-            _emit_transposes(builder, packer, source, packed, k)
+            _emit_transposes(builder, packer, source, panel, k)
         case _:
-            _emit_steps(builder, packer, source, packed, k)
+            _emit_steps(builder, packer, source, panel, k)
     builder.ret_void()
     return function
 
 
 def _emit_steps(
-    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, packed: ir.Value, k: ir.Value
+    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, panel: _Panel, k: ir.Value
 ) -> None:
     """Pack one step of k after the other, a vector at a time."""
     with counted_loop(builder, index(0), k) as step:
@@ -79,30 +95,30 @@ def _emit_steps(
             else:
                 place = packer.elements.address(builder, base, index(start * packer.across))
                 value = packer.elements.gather(builder, place, packer.across, count, packer.lanes)
-            _store(builder, packer, packed, (step, index(start)), value)
+            _store(builder, packer, panel, (step, index(start)), value)
 
 
 def _emit_transposes(
-    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, packed: ir.Value, k: ir.Value
+    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, panel: _Panel, k: ir.Value
 ) -> None:
     """Pack squares of `lanes` steps of k by `lanes` elements across."""
     lanes = packer.lanes
     if packer.fewest < lanes:
-        _emit_squares(builder, packer, source, packed, index(0), packer.fewest)
+        _emit_squares(builder, packer, source, panel, index(0), packer.fewest)
         return
     last = builder.sub(k, index(lanes))
     with counted_loop(builder, index(0), k, lanes) as step:
         # The last square reaches back into the one before it, rather than beyond the operand.
         is_inside = builder.icmp_signed("<", step, last)
         at = builder.select(is_inside, step, last)
-        _emit_squares(builder, packer, source, packed, at, lanes)
+        _emit_squares(builder, packer, source, panel, at, lanes)
 
 
 def _emit_squares(
     builder: ir.IRBuilder,
     packer: PanelPacker,
     source: ir.Value,
-    packed: ir.Value,
+    panel: _Panel,
     step: ir.Value,
     steps: int,
 ) -> None:
@@ -111,17 +127,17 @@ def _emit_squares(
     base = packer.elements.address(builder, source, step)
     if whole:
         with counted_loop(builder, index(0), index(whole), packer.lanes) as start:
-            _emit_square(builder, packer, base, packed, (step, steps), (start, packer.lanes))
+            _emit_square(builder, packer, base, panel, (step, steps), (start, packer.lanes))
     if whole < packer.count:
         rest = index(whole), packer.count - whole
-        _emit_square(builder, packer, base, packed, (step, steps), rest)
+        _emit_square(builder, packer, base, panel, (step, steps), rest)
 
 
 def _emit_square(
     builder: ir.IRBuilder,
     packer: PanelPacker,
     base: ir.Value,
-    packed: ir.Value,
+    panel: _Panel,
     along: tuple[ir.Value, int],
     across: tuple[ir.Value, int],
 ) -> None:
@@ -136,11 +152,11 @@ def _emit_square(
     turned = transpose(builder, lines, 16 // packer.elements.compute.itemsize)
     for offset, value in enumerate(turned[:steps]):
         at = builder.add(step, index(offset))
-        _store(builder, packer, packed, (at, start), value)
+        _store(builder, packer, panel, (at, start), value)
 
 
 def _emit_lines(
-    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, packed: ir.Value, k: ir.Value
+    builder: ir.IRBuilder, packer: PanelPacker, source: ir.Value, panel: _Panel, k: ir.Value
 ) -> None:
     """Copy each line of the panel, element by element, to where it is contiguous along k."""
     kind = scalar_type(packer.elements.compute)
@@ -152,7 +168,7 @@ def _emit_lines(
         place = builder.add(across, builder.mul(step, index(packer.along)))
         item = packer.elements.load(builder, packer.elements.address(builder, source, place), 1, 1)
         offset = builder.add(builder.mul(line, index(packer.line)), step)
-        target = builder.gep(packed, [offset], source_etype=kind)
+        target = builder.gep(panel.packed, [offset], source_etype=kind)
         builder.store(item, target, align=packer.elements.compute.itemsize)
 
 
@@ -212,7 +228,7 @@ def _vector(packer: PanelPacker) -> ir.Type:
 def _store(
     builder: ir.IRBuilder,
     packer: PanelPacker,
-    packed: ir.Value,
+    panel: _Panel,
     at: tuple[ir.Value, ir.Value],
     value: ir.Value,
 ) -> None:
@@ -223,7 +239,12 @@ def _store(
     """
     step, start = at
     offset = builder.add(builder.mul(step, index(packer.padded)), start)
-    place = builder.gep(packed, [offset], source_etype=scalar_type(packer.elements.compute))
+    place = builder.gep(panel.packed, [offset], source_etype=scalar_type(packer.elements.compute))
     is_aligned = packer.padded % packer.lanes == 0
     align = packer.elements.target.vector_bytes if is_aligned else packer.elements.compute.itemsize
     builder.store(value, place, align=align)
+    if panel.zeros is not None:
+        compute = packer.elements.compute
+        seen = builder.load(panel.zeros, typ=_vector(packer), align=align)
+        nothing = ir.Constant(_vector(packer), None)
+        builder.store(multiply_add(builder, compute, value, nothing, seen), panel.zeros, align)

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from symgrad.codegen.loops.strided import Digit, run_of, tiles_along
+from symgrad.codegen.loops.strided import Digit, ZeroBorder, run_of, tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 
@@ -59,8 +59,9 @@ class ContractPlan:
     make a block, for which `block_k` terms of the sums are added at once. A band of `band_tiles`
     tiles is finished before the next begins, which bounds the memory for unfinished sums. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
-    epilogue gets vectors of `vector_width` elements. Registers hold `lanes` elements of `compute`.
-    It is estimated to take `cycles`, no more than any other way.
+    epilogue gets vectors of `vector_width` elements. Terms with the zeros of a `border` of the left
+    are left out, as long as what is packed of the right is finite. Registers hold `lanes` elements
+    of `compute`. It is estimated to take `cycles`, no more than any other way.
     """
 
     m: int
@@ -85,6 +86,7 @@ class ContractPlan:
     pack_right: Packing
     rows_first: bool
     cycles: float = 0.0
+    border: ZeroBorder | None = None
 
     @property
     def rows(self) -> int:
@@ -147,6 +149,11 @@ class ContractPlan:
     def has_pieces(self) -> bool:
         """Whether the terms of the sums are counted in digits."""
         return bool(self.left.column_digits)
+
+    @property
+    def sees_zeros(self) -> bool:
+        """Whether packing has to find out that 0 times an element of the right is 0."""
+        return self.border is not None and self.compute.is_float
 
     @property
     def k_piece(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.border import with_border
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import (
@@ -43,6 +44,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         target,
         streams=_streams(product),
     )
+    plan = with_border(plan, product.border)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan

@@ -6,7 +6,7 @@ microkernels and two packers for each operand. The calls choose among them by fl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from symgrad.codegen import ir
@@ -84,7 +84,11 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
     )
     right_packers = (
-        _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))) for w in widths
+        replace(
+            _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))),
+            sees_zeros=plan.sees_zeros,
+        )
+        for w in widths
     )
     return Variants(
         kernels,

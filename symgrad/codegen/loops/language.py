@@ -20,6 +20,7 @@ from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
 from symgrad.codegen.loops.strided import Modulus as Modulus
 from symgrad.codegen.loops.strided import Quotient as Quotient
 from symgrad.codegen.loops.strided import StridedOperand as StridedOperand
+from symgrad.codegen.loops.strided import ZeroBorder as ZeroBorder
 from symgrad.codegen.loops.strided import tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import Bound
@@ -283,7 +284,8 @@ class Product:
     The body is run for vectors of elements, or for one after another if an index in it is data that
     differs along them. The sums are taken in `dtype` over elements of `element`; `scratch` is the
     buffer the product works in, if it needs one. Parts of the product, or of a loop around it, are
-    the work of a thread each, and each has its own part of `scratch`.
+    the work of a thread each, and each has its own part of `scratch`. `border` is what is known of
+    zeros in `lhs`.
     """
 
     name: str
@@ -298,6 +300,7 @@ class Product:
     scratch: str | None
     body: tuple[Stmt, ...]
     parallel: Share | None = None
+    border: ZeroBorder | None = None
 
     @property
     def parts(self) -> int:

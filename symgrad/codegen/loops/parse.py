@@ -34,6 +34,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
+    ZeroBorder,
 )
 from symgrad.codegen.loops.print import argument_dtype
 from symgrad.codegen.loops.tokens import WORDS, TokenReader
@@ -292,6 +293,7 @@ class _Parser(TokenReader):
         lhs = self._operand()
         self.take("*")
         rhs = self._operand()
+        border = self._border() if self.accept("border") else None
         blocking, scratch = self._blocking()
         parallel = self.share() if self.accept("parallel") else None
         self._values[name] = dtype
@@ -308,7 +310,11 @@ class _Parser(TokenReader):
             scratch=scratch,
             body=self._block(),
             parallel=parallel,
+            border=border,
         )
+
+    def _border(self) -> ZeroBorder:
+        return ZeroBorder(*self.integers(3), *self.integers(2), *self.integers(2))
 
     def _sort(self) -> SortRows:
         gives: Literal["values", "positions"] = "values"

@@ -36,7 +36,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
-from symgrad.codegen.loops.strided import Digit
+from symgrad.codegen.loops.strided import Digit, ZeroBorder
 from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS
 
@@ -211,7 +211,8 @@ class _Printer:
         ranges = " ".join(f"({var} in 0..{extent})" for var, extent in axes)
         self.line(f"product {product.name}: {product.dtype} for {ranges}")
         operands = f"{_print_operand(product.lhs)} * {_print_operand(product.rhs)}"
-        self.line(f"    {operands} {_print_blocking(product)} {{")
+        border = _print_border(product.border)
+        self.line(f"    {operands}{border} {_print_blocking(product)} {{")
         self.block(product.body)
         self.line("}")
 
@@ -235,6 +236,14 @@ def _print_operand(operand: StridedOperand) -> str:
 
 def _print_stride(stride: int, digits: tuple[Digit, ...]) -> str:
     return " ".join([str(stride), *(f"{place}:{by}" for place, by in digits)])
+
+
+def _print_border(border: ZeroBorder | None) -> str:
+    if border is None:
+        return ""
+    rows = f"({border.row_place}, {border.row_count}, {border.row_step})"
+    terms = f"({border.term_place}, {border.term_step})"
+    return f" border{rows}{terms}({border.first}, {border.stop})"
 
 
 def _print_blocking(product: Product) -> str:

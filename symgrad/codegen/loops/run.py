@@ -49,7 +49,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.ordering import counts_before, stable_order
 from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
-from symgrad.codegen.loops.strided import walked
+from symgrad.codegen.loops.strided import check_border, walked
 
 Array = NDArray[Any]
 Position = int | NDArray[np.int64]
@@ -370,8 +370,9 @@ class _Interpreter:
 
     def _sums(self, product: Product) -> Array:
         m, n, k = product.rows[1], product.columns[1], product.inner[1]
-        matrices = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
-        lhs, rhs = (convert(matrix, product.element, product.dtype) for matrix in matrices)
+        lhs, rhs = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
+        check_border(lhs, product.border)
+        lhs, rhs = (convert(side, product.element, product.dtype) for side in (lhs, rhs))
         sums = np.zeros((m, n), product.dtype.numpy)
         for i in range(k):
             sums = sums + lhs[:, i : i + 1] * rhs[i : i + 1, :]
@@ -392,9 +393,8 @@ class _Interpreter:
         if sort.count == 0:
             return
         places = self._places(sort.result, sort.rows, sort.count)
-        for row, place in zip(
-            self._matrix(sort.source, sort.rows, sort.length), places, strict=True
-        ):
+        source = self._matrix(sort.source, sort.rows, sort.length)
+        for row, place in zip(source, places, strict=True):
             order = stable_order(row, descending=sort.descending)[: sort.count]
             found = row[order] if sort.gives == "values" else order
             self._buffers[sort.result.buffer][place] = found

@@ -63,6 +63,39 @@ class StridedOperand:
     column_digits: tuple[Digit, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ZeroBorder:
+    """`border(7, 7, 1)(1536, 1)(1, 8)`: the left operand of a product is 0 outside of some lines.
+
+    Row m and term k meet in line `1 * (m // 7 % 7) + 1 * (k // 1536)` of a padded image, and what
+    is not in the lines 1 to 7 is padding. So terms may be left out, where the right operand has
+    nothing that makes another number than 0 of them.
+    """
+
+    row_place: int
+    row_count: int
+    row_step: int
+    term_place: int
+    term_step: int
+    first: int
+    stop: int
+
+    def terms_of(self, row: int, k: int) -> tuple[int, int]:
+        """Return from which to which of `k` terms a row has elements that are no padding."""
+        line = self.row_step * (row // self.row_place % self.row_count)
+        most = k // self.term_place
+        first, stop = (
+            min(max(-((line - end) // self.term_step), 0), most) for end in (self.first, self.stop)
+        )
+        return first * self.term_place, max(first, stop) * self.term_place
+
+    def share_left_out(self, k: int) -> float:
+        """Return which part of all products of `k` terms is with padding."""
+        spans = [self.terms_of(line * self.row_place, k) for line in range(self.row_count)]
+        taken = sum(stop - first for first, stop in spans)
+        return 1 - taken / (k * self.row_count)
+
+
 def walk(stride: int, digits: tuple[Digit, ...], extent: int) -> list[tuple[int, int, int]]:
     """Return for each digit of an axis, the lowest first: steps that make one, extent, stride."""
     lowest: list[Digit] = [(1, stride), *digits]
@@ -87,3 +120,12 @@ def walked(stride: int, digits: tuple[Digit, ...], extent: int) -> np.ndarray[An
     for place, size, by in walk(stride, digits, extent):
         total += by * (steps // place % max(size, 1))
     return total
+
+
+def check_border(lhs: np.ndarray[Any, Any], border: ZeroBorder | None) -> None:
+    """Assert that the left operand of a product is 0 where `border` says so."""
+    for row in range(len(lhs) if border is not None else 0):
+        assert border is not None, "there are rows of a product with a border only"
+        first, stop = border.terms_of(row, lhs.shape[1])
+        padding = np.delete(lhs[row], slice(first, stop))
+        assert not padding.any(), f"row {row} is not 0 outside of {border}"

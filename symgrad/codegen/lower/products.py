@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.codegen.loops.access import walks_on
-from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand
+from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand, ZeroBorder
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.cost_model import WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract
+from symgrad.graph.structures import Contract, Place
+from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.windows import multiplies_matrices
 
 Axis = tuple[str, int]  # a loop variable and its extent
@@ -27,10 +28,15 @@ Axis = tuple[str, int]  # a loop variable and its extent
 
 @dataclass(frozen=True, slots=True)
 class MatrixOperand:
-    """An operand as a strided array in memory: its buffer and its index in the loop variables."""
+    """An operand as a strided array in memory: its buffer and its index in the loop variables.
+
+    `lines` say of axes of it which part of each is not padding of zeros: the index along the axis,
+    and from where to where.
+    """
 
     buffer: str
     index: Index
+    lines: tuple[tuple[Index, int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -63,7 +69,22 @@ def _strided(values: GroupValues, tensor: Tensor, index: tuple[Index, ...]) -> M
     offset = values.linear(place, stored.type.static_shape)
     if not values.is_in_memory(stored) or not all(isinstance(a, str) for a, _ in offset.terms):
         return None
-    return MatrixOperand(values.source(stored), offset)
+    return MatrixOperand(values.source(stored), offset, _lines(stored, place))
+
+
+def _lines(stored: Tensor, place: tuple[Index, ...]) -> tuple[tuple[Index, int, int], ...]:
+    """Return where along each axis a tensor that is a pad with zeros has elements."""
+    spec = kernel_spec(stored.node)
+    if not isinstance(spec, Place) or spec.fill != 0 or spec.adds or len(spec.operands) != 1:
+        return ()
+    sizes = stored.node.inputs[0].type.static_shape
+    maps = zip(spec.operands[0], place, strict=True)
+    return tuple(
+        (at, m.offset, m.offset + step * (sizes[axis] - 1) + 1)
+        for m, at in maps
+        for axis, step in m.terms
+        if len(m.terms) == 1 and step > 0 and sizes[axis] > 0
+    )
 
 
 def build_product(
@@ -97,6 +118,8 @@ def build_product(
         inner.whole,
         body,
     )
+    borders = [_border(loops, row, inner, *line) for line in left.lines]
+    product = replace(product, border=next(filter(None, borders), None))
     result: tuple[Stmt, ...] = (product,)
     for variable, extent in reversed([*axes.batch, *around_rows, *around_columns]):
         result = (For(variable, extent, result),)
@@ -120,6 +143,29 @@ class _Counted:
             found.append((place, index.coefficient(variable)))
             place *= extent
         return found[0][1], tuple(found[1:])
+
+
+def _border(
+    loops: dict[str, Axis], rows: _Counted, inner: _Counted, at: Index, first: int, stop: int
+) -> ZeroBorder | None:
+    """Return what the lines [first, stop) of an axis, walked through by `at`, are to a product.
+
+    That is something if digits of the rows and the highest one of the terms walk through it.
+    """
+    if len(at.terms) != 2 or len(rows.digits) < 2 or len(inner.digits) < 2:
+        return None
+    whole = set(loops.values())  # an axis that was merged is another one now
+    steps = {axis: at.coefficient(axis[0]) for axis in (*rows.digits, *inner.digits)}
+    walking = [axis for axis in rows.digits[:-1] if steps[axis] > 0 and axis in whole]
+    highest = inner.digits[0]
+    if len(walking) != 1 or steps[highest] <= 0 or highest not in whole:
+        return None
+    place = math.prod(n for _, n in rows.digits[rows.digits.index(walking[0]) + 1 :])
+    terms = math.prod(n for _, n in inner.digits[1:])
+    first, stop = max(first - at.const, 0), max(stop - at.const, 0)
+    count, step = walking[0][1], steps[walking[0]]
+    border = ZeroBorder(place, count, step, terms, steps[highest], first, max(first, stop))
+    return border if border.share_left_out(inner.whole[1]) > 0 else None
 
 
 def _chosen(
