@@ -39,7 +39,8 @@ def test_every_package_has_its_floor_and_every_floor_a_package():
 def test_the_documents_name_the_floors_in_their_order():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = text.partition("## The house")[2].partition("\n## ")[0]
-    lines = re.findall(r"^    (\w[\w, ]*?)(?:  |$)", section, re.MULTILINE)
+    drawing = section.partition("```text\n")[2].partition("```")[0]
+    lines = re.findall(r"^(\w[\w, ]*?)(?:  |$)", drawing, re.MULTILINE)
     drawn = [name for line in lines for name in line.split(", ")]
     assert drawn == _floors()
     table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
