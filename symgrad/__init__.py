@@ -89,6 +89,8 @@ from symgrad.graph.build import name_scope as name_scope
 from symgrad.graph.dtypes import DType as DType
 from symgrad.graph.dtypes import bfloat16 as bfloat16
 from symgrad.graph.dtypes import bool_ as bool_
+from symgrad.graph.dtypes import complex64 as complex64
+from symgrad.graph.dtypes import complex128 as complex128
 from symgrad.graph.dtypes import float16 as float16
 from symgrad.graph.dtypes import float32 as float32
 from symgrad.graph.dtypes import float64 as float64
@@ -147,6 +149,8 @@ from symgrad.graph.ops.comparison import logical_or as logical_or
 from symgrad.graph.ops.comparison import logical_xor as logical_xor
 from symgrad.graph.ops.comparison import not_equal as not_equal
 from symgrad.graph.ops.comparison import where as where
+from symgrad.graph.ops.complex_parts import angle as angle
+from symgrad.graph.ops.complex_parts import complex as complex
 from symgrad.graph.ops.complex_parts import conj as conj
 from symgrad.graph.ops.complex_parts import imag as imag
 from symgrad.graph.ops.complex_parts import real as real

@@ -11,13 +11,13 @@ from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, float_limits, promote
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import common_dtype
+from symgrad.graph.operands import Scalar, common_dtype
 from symgrad.graph.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)
 class FloatLimits:
-    """Machine limits of a float dtype: what `finfo` returns."""
+    """Machine limits of a float dtype, or of the parts of a complex one: what `finfo` returns."""
 
     bits: int
     eps: float
@@ -41,12 +41,13 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatLimits:
     """Return the machine limits of a float dtype, or of that of a tensor.
 
     `bits`, `eps` (from 1 to the next number), `max`, `min` (the least finite number),
-    `smallest_normal`, `dtype`. Raises `DTypeError` for a dtype that is no float.
+    `smallest_normal`, `dtype`. Those of a complex dtype are those of its parts. Raises `DTypeError`
+    for a dtype that is neither.
 
     >>> sg.finfo(sg.float32).bits
     32
     """
-    dtype = _dtype_of(type)
+    dtype = _dtype_of(type).real
     if not dtype.is_float:
         raise DTypeError("finfo", f"{dtype.name} is no float", source=user_source())
     found = float_limits(dtype)
@@ -102,8 +103,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     >>> sg.result_type("int8", sg.uint8, 3)
     symgrad.int16
     """
-    weak = [v for v in arrays_and_dtypes if isinstance(v, bool | int | float)]
-    strong = [_strong_dtype(v) for v in arrays_and_dtypes if not isinstance(v, bool | int | float)]
+    weak = [v for v in arrays_and_dtypes if isinstance(v, Scalar)]
+    strong = [_strong_dtype(v) for v in arrays_and_dtypes if not isinstance(v, Scalar)]
     if not strong:
         problem = f"there is no dtype and no tensor among {arrays_and_dtypes}"
         raise DTypeError("result_type", problem, source=user_source())
@@ -127,7 +128,7 @@ KINDS: dict[str, tuple[DType, ...]] = {
     "unsigned integer": tuple(d for d in dtypes.ALL if d.kind == "unsigned"),
     "integral": tuple(d for d in dtypes.ALL if d.is_integer),
     "real floating": dtypes.FLOATS,
-    "complex floating": (),
+    "complex floating": dtypes.COMPLEX,
     "numeric": tuple(d for d in dtypes.ALL if not d.is_bool),
 }
 

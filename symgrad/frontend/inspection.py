@@ -7,7 +7,7 @@ from typing import Any
 from symgrad.frontend.data_types import KINDS, dtypes_of_kind
 from symgrad.graph import dtypes
 from symgrad.graph.devices import DEVICE, require_device
-from symgrad.graph.dtypes import DEFAULT_FLOAT, DEFAULT_INTEGER, DType
+from symgrad.graph.dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER, DType
 
 _MOST_AXES = 64  # of an array of NumPy's, which is what a program takes and returns
 
@@ -38,6 +38,7 @@ class NamespaceInfo:
         require_device("default_dtypes", device)
         return {
             "real floating": DEFAULT_FLOAT,
+            "complex floating": DEFAULT_COMPLEX,
             "integral": DEFAULT_INTEGER,
             "indexing": dtypes.int64,
         }

@@ -20,6 +20,7 @@ from symgrad.graph.ops import (
     arithmetic,
     bessel,
     comparison,
+    complex_parts,
     contraction,
     counting,
     cumulative,
@@ -268,10 +269,9 @@ def _i0(x: Any) -> Tensor:
     return bessel.i0e(number) * transcendental.exp(arithmetic.abs(number))
 
 
-@adapts("atan2", np.angle)
+@adapts("angle", np.angle)
 def _angle(z: Any, deg: bool = False) -> Tensor:
-    x = float_operand(z)
-    found = trigonometry.atan2(filled(x.shape, 0, x.dtype), x)
+    found = complex_parts.angle(z)
     return trigonometry.rad2deg(found) if deg else found
 
 

@@ -21,6 +21,7 @@ from symgrad.graph.ops import (
     arithmetic,
     closeness,
     comparison,
+    complex_parts,
     contraction,
     conversion,
     diagonals,
@@ -248,30 +249,35 @@ def _isneginf(x: Any) -> Tensor:
     return comparison.logical_and(arithmetic.isinf(x), comparison.less(x, 0))
 
 
-# There are real numbers only.
 @adapts("identity", np.real_if_close)
 def _real_if_close(a: Any, tol: float = 100) -> Tensor:
-    return as_tensor(a)
+    return as_tensor(a)  # whether it is close depends on values, and a dtype does not
 
 
-@adapts("zeros_like", np.iscomplex)
+@adapts("imag", np.iscomplex)
 def _iscomplex(x: Any) -> Tensor:
-    return filled(as_tensor(x).shape, False, dtypes.bool_)
+    return comparison.not_equal(_imag(x), 0)
 
 
-@adapts("ones_like", np.isreal)
+@adapts("imag", np.isreal)
 def _isreal(x: Any) -> Tensor:
-    return filled(as_tensor(x).shape, True, dtypes.bool_)
+    return comparison.equal(_imag(x), 0)
+
+
+def _imag(x: Any) -> Tensor:
+    given = as_tensor(x)
+    is_complex = given.dtype.is_complex
+    return complex_parts.imag(given) if is_complex else filled(given.shape, 0, dtypes.int8)
 
 
 @adapts("isdtype", np.iscomplexobj)
 def _iscomplexobj(x: Any) -> bool:
-    return False
+    return as_tensor(x).dtype.is_complex
 
 
 @adapts("isdtype", np.isrealobj)
 def _isrealobj(x: Any) -> bool:
-    return True
+    return not as_tensor(x).dtype.is_complex
 
 
 @adapts("result_type", np.result_type)
@@ -303,7 +309,7 @@ def _inner(a: Any, b: Any, /) -> Tensor:
 
 @adapts("tensordot", np.vdot)
 def _vdot(a: Any, b: Any, /) -> Tensor:
-    return contraction.tensordot(joining.ravel(a), joining.ravel(b), axes=1)
+    return contraction.tensordot(complex_parts.conj(joining.ravel(a)), joining.ravel(b), axes=1)
 
 
 @adapts("trace", np.trace)

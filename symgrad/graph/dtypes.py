@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, user_source
 
-Kind = Literal["bool", "unsigned", "signed", "float"]
+Kind = Literal["bool", "unsigned", "signed", "float", "complex"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,9 +71,23 @@ class DType:
         return self.kind == "float" and self.bits == 16
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
     def is_trainable(self) -> bool:
         """Whether gradients flow through tensors of this type."""
-        return self.is_float
+        return self.is_float or self.is_complex
+
+    @property
+    def real(self) -> DType:
+        """The dtype of the real part of a complex number; of any other, its own."""
+        return _PARTS.get(self.name, self)
+
+    @property
+    def complex(self) -> DType:
+        """The complex dtype that this one is promoted to where it meets a complex scalar."""
+        return self if self.is_complex else _WHOLES.get(self.name, complex64)
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return as_dtype, (self.name,)  # a copy is the one object
@@ -106,16 +120,24 @@ float16 = DType("float16", "f16", "float", 16, np.dtype(np.float16))
 bfloat16 = DType("bfloat16", "bf16", "float", 16, np.dtype(ml_dtypes.bfloat16))
 float32 = DType("float32", "f32", "float", 32, np.dtype(np.float32))
 float64 = DType("float64", "f64", "float", 64, np.dtype(np.float64))
+complex64 = DType("complex64", "c64", "complex", 64, np.dtype(np.complex64))
+complex128 = DType("complex128", "c128", "complex", 128, np.dtype(np.complex128))
 
-ALL = (
+# Those that loops compute in; a complex tensor becomes two of them before there are loops.
+REAL = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     float16, bfloat16, float32, float64,
 )  # fmt: skip
 FLOATS = (float16, bfloat16, float32, float64)
+COMPLEX = (complex64, complex128)
+ALL = (*REAL, *COMPLEX)
+
+_PARTS = {"complex64": float32, "complex128": float64}
+_WHOLES = {"float64": complex128}
 
 # What Python numbers become where the Array API makes an array of them. A `constant` of an int, and
 # so an operand that is one beside a bool, is int32: it is no creation function of the standard.
-DEFAULT_FLOAT, DEFAULT_INTEGER = float32, int64
+DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER = complex64, float32, int64
 
 BY_SHORT = {dtype.short: dtype for dtype in ALL}
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
@@ -159,11 +181,14 @@ _SIGNED_ABOVE = {8: int16, 16: int32, 32: int64}
 def promote(subject: str, a: DType, b: DType) -> DType:
     """Return the dtype `a` and `b` meet in: the Array API table within a kind, the float across.
 
-    An integer or bool with a float takes the float's dtype, so nothing becomes float64 unasked.
+    An integer or bool with a float takes the float's dtype, so nothing becomes float64 unasked; a
+    real dtype with a complex one takes the complex dtype whose parts hold both.
     Raises `DTypeError` for uint64 with a signed integer, which meet nowhere.
     """
     if a == b:
         return a
+    if a.is_complex or b.is_complex:
+        return max(a.complex, b.complex, key=lambda dtype: dtype.bits)
     if a.is_float or b.is_float:
         return _promote_floats(a, b)
     if a.is_bool or b.is_bool:
@@ -198,6 +223,8 @@ def is_lossless(given: DType, wanted: DType) -> bool:
     """Return whether every value of `given` is one of `wanted`."""
     if given == wanted or given.is_bool:
         return True
+    if given.is_complex or wanted.is_complex:
+        return wanted.is_complex and is_lossless(given.real, wanted.real)
     if wanted.is_bool or (given.is_float and not wanted.is_float):
         return False
     digits = given.bits - (given.kind == "signed")

@@ -63,6 +63,10 @@ Commutes = Literal["no", "but zeros", "yes"]
 # "pointwise" treats each element alike, "moved" moves elements of any dtype and fills with zeros,
 # "read" reads the mask itself and hands it on, "mixed" mixes what is masked with what is not.
 GradientMask = Literal["pointwise", "moved", "read", "mixed"]
+# How an op takes complex operands, each a pair of real tensors (`passes/calls/split_complex.py`):
+# "each" is applied to the real parts and to the imaginary parts, "rule" has a rule in
+# `graph/pair_rules.py`, and "none" takes none.
+OfPairs = Literal["each", "rule", "none"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +80,9 @@ class OpDef:
     `batch` is the vmap rule; without one it follows from the structure, or the op is run slice by
     slice. `tangent` is the forward-mode rule; without one it is the transpose of `grad`.
     `value_range` says which integers the result holds; without one it follows from the structure,
-    or they may be any. `has_zero_for_zero` says that `grad` makes zeros that stand for no gradient
-    of such zeros. With `is_always_recomputed` a gradient computes the op again whatever it costs.
+    or they may be any. `of_pairs` says how it takes complex operands. `has_zero_for_zero` says that
+    `grad` makes zeros that stand for no gradient of such zeros. With `is_always_recomputed` a
+    gradient computes the op again whatever it costs.
     """
 
     name: str
@@ -91,6 +96,7 @@ class OpDef:
     value_range: ValueRange | None = None
     commutes: Commutes = "no"
     gradient_mask: GradientMask = "mixed"
+    of_pairs: OfPairs = "none"
     has_zero_for_zero: bool = True
     is_always_recomputed: bool = False
 
@@ -207,9 +213,21 @@ def infer_types(
     """
     inferred = definition.infer(*inputs, **attrs)
     types = inferred if isinstance(inferred, tuple) else (inferred,)
+    if definition.of_pairs == "none" and not definition.is_leaf:
+        _refuse_complex(definition, inputs)
     for type_ in types:
         require_int64_count(definition.name, type_, type_.shape, type_.dtype.itemsize)
     return types
+
+
+def _refuse_complex(definition: OpDef, inputs: Sequence[TensorType]) -> None:
+    for position, type_ in enumerate(inputs):
+        if type_.dtype.is_complex:
+            raise DTypeError(
+                definition.name,
+                f"operand {position}: {type_} is complex, real numbers are needed",
+                hint="take sg.real, sg.imag or sg.abs of it",
+            )
 
 
 def make_node(

@@ -18,12 +18,13 @@ from symgrad.graph.node import (
     GradientMask,
     Infer,
     KernelRule,
+    OfPairs,
     OpDef,
     Reference,
     Tangent,
     ValueRange,
 )
-from symgrad.graph.structures import Body, KernelSpec, Map, Nested, Scan, While
+from symgrad.graph.structures import Body, KernelSpec, Map, Nested, Reshape, Scan, View, While
 from symgrad.graph.types import Array, TensorType
 
 OPS: dict[str, OpDef] = {}
@@ -50,6 +51,7 @@ def define(
     value_range: ValueRange | None = None,
     commutes: Commutes = "no",
     gradient_mask: GradientMask | None = None,
+    of_pairs: OfPairs | None = None,
     has_zero_for_zero: bool | None = None,
     is_always_recomputed: bool = False,
 ) -> OpDef:
@@ -81,6 +83,7 @@ def define(
         value_range=value_range,
         commutes=commutes,
         gradient_mask=gradient_mask or _gradient_mask(structure),
+        of_pairs=of_pairs or _of_pairs(structure),
         has_zero_for_zero=not adds_to_gradients if has_zero_for_zero is None else has_zero_for_zero,
         is_always_recomputed=is_always_recomputed,
     )
@@ -111,6 +114,11 @@ def _gradient_mask(structure: Structure) -> GradientMask:
     return "read" if structure in get_args(Nested) else "mixed"
 
 
+def _of_pairs(structure: Structure) -> OfPairs:
+    """Return how an op of a structure takes complex operands, if its record does not say it."""
+    return "each" if structure in (View, Reshape) else "none"
+
+
 def elementwise(
     name: str,
     *,
@@ -121,6 +129,7 @@ def elementwise(
     batch: Batch | None = None,
     tangent: Tangent | None = None,
     commutes: Commutes = "no",
+    of_pairs: OfPairs = "none",
 ) -> OpDef:
     """Declare an op of the Map structure, whose operands all have the shape of the result."""
 
@@ -136,6 +145,7 @@ def elementwise(
         batch=batch,
         tangent=tangent,
         commutes=commutes,
+        of_pairs=of_pairs,
     )
 
 

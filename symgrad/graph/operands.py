@@ -22,15 +22,17 @@ from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import ArrayLiteral, Shape, TensorType
 
-_PYTHON_SCALARS = (bool, int, float)
-_RANKS = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2}
+_PYTHON_SCALARS = (bool, int, float, complex)
+Scalar = bool | int | float | complex
+_RANKS = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
 
 
 def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Make a constant of `value`, a scalar, a nest of lists or an array.
 
-    Python floats become float32 and ints int32 unless `dtype` says otherwise; NumPy arrays keep
-    their dtype. Raises `DTypeError` for a dtype symgrad does not have or a value it cannot hold.
+    Python floats become float32, ints int32 and complex numbers complex64 unless `dtype` says
+    otherwise; NumPy arrays keep their dtype. Raises `DTypeError` for a dtype symgrad does not have
+    or a value it cannot hold.
 
     >>> sg.constant([[1.0, 2.0]]), sg.constant(3), sg.constant(np.zeros(2))
     (<Tensor constant: f32[1, 2]>, <Tensor constant: i32[]>, <Tensor constant: f64[2]>)
@@ -55,7 +57,7 @@ def _no_constant(size: Size) -> DTypeError:
 
 
 @lru_cache(maxsize=128, typed=True)  # formulas name the same few numbers again and again
-def _literal_of_scalar(value: bool | int | float, _text: str, wanted: DType | None) -> ArrayLiteral:
+def _literal_of_scalar(value: Scalar, _text: str, wanted: DType | None) -> ArrayLiteral:
     # The text is part of the key, since 0.0 and -0.0 are equal.
     return ArrayLiteral(_as_array(value, wanted))
 
@@ -76,8 +78,11 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     for size in (n for n in array.flat if isinstance(n, Size)) if kind == "O" else ():
         raise _no_constant(size)
     if wanted is None:
-        wanted = {"f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_}.get(kind)
-        wanted = wanted or _known_dtype(array)
+        wanted = _DEFAULTS.get(kind) or _known_dtype(array)
+    if kind == "c" and not (wanted.is_complex or wanted.is_bool):
+        raise DTypeError(
+            "constant", f"{value!r} is complex, {wanted.name} is real", source=user_source()
+        )
     if wanted.is_integer and kind in "iu" and array.size:
         limits = np.iinfo(wanted.numpy)
         if array.min() < limits.min or array.max() > limits.max:
@@ -85,6 +90,11 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
                 "constant", f"{value!r} does not fit {wanted.name}", source=user_source()
             )
     return convert_numbers(array, wanted)
+
+
+_DEFAULTS = {
+    "c": dtypes.complex64, "f": dtypes.float32, "i": dtypes.int32, "b": dtypes.bool_,
+}  # fmt: skip
 
 
 def _known_dtype(array: np.ndarray[Any, Any]) -> DType:
@@ -138,7 +148,7 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
     """Convert `values` to tensors of the one dtype they promote to.
 
     A Python scalar is weak: it takes the dtype of the others, except that a float makes integers
-    float32 and an int makes bools int32.
+    float32, an int makes bools int32, and a complex number makes what is real complex.
     """
     first, *rest = values
     if isinstance(first, Tensor) and all(
@@ -160,7 +170,7 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
     ]
 
 
-def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[bool | int | float]) -> DType:
+def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[Scalar]) -> DType:
     """Return the dtype that dtypes and Python scalars, which are weak, promote to."""
     dtype: DType | None = None
     for other in strong:
@@ -168,14 +178,16 @@ def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[bool | int | f
     for scalar in weak:
         default = _scalar_dtype(scalar)
         if dtype is None or _rank(default) > _rank(dtype):
-            dtype = default
+            dtype = dtype.complex if dtype is not None and default.is_complex else default
     assert dtype is not None, "an op has operands"
     return dtype
 
 
-def _scalar_dtype(scalar: bool | int | float) -> DType:
+def _scalar_dtype(scalar: Scalar) -> DType:
     if isinstance(scalar, bool):
         return dtypes.bool_
+    if isinstance(scalar, complex):
+        return dtypes.complex64
     return dtypes.int32 if isinstance(scalar, int) else dtypes.float32
 
 

@@ -150,7 +150,7 @@ class State:
     of a generator of random numbers is marked: users do not handle it as a variable of theirs.
     """
 
-    __slots__ = ("array", "is_of_generator", "name", "trainable", "type")
+    __slots__ = ("_reals", "_whole", "array", "is_of_generator", "name", "trainable", "type")
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
         self.array = aligned_copy(array)
@@ -158,6 +158,8 @@ class State:
         self.name = name
         self.trainable = trainable
         self.is_of_generator = False
+        self._reals: State | None = None
+        self._whole: State | None = None
 
     @classmethod
     def zeros(cls, type_: TensorType, *, name: str, trainable: bool) -> State:
@@ -166,6 +168,23 @@ class State:
         state.array = aligned_zeros(type_.static_shape, type_.dtype.numpy)
         state.type = type_
         return state
+
+    @property
+    def reals(self) -> State:
+        """The memory of a complex state as reals, with a trailing axis of two parts."""
+        if self._reals is None:
+            part = self.type.dtype.real
+            view = State(np.zeros((), part.numpy), name=self.name, trainable=self.trainable)
+            view.array = as_reals(self.array)
+            view.type = TensorType(part, (*self.type.shape, 2))
+            view._whole = self
+            self._reals = view
+        return self._reals
+
+    @property
+    def whole(self) -> State:
+        """The state that this one shows the memory of: the complex one of reals, else itself."""
+        return self if self._whole is None else self._whole
 
     def __repr__(self) -> str:
         return f"State({self.name}: {self.type})"
@@ -194,6 +213,12 @@ def _as_stored(value: Array, target: Array) -> Array:
     stored = np.empty_like(target)
     stored[...] = value
     return stored
+
+
+def as_reals(array: Array) -> Array:
+    """Return a view of the memory of a C-ordered complex array as reals, a trailing axis of two."""
+    part = dtypes.as_dtype(array.dtype).real.numpy
+    return array.reshape(-1).view(part).reshape((*array.shape, 2))
 
 
 class PythonFunction:

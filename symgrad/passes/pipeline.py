@@ -22,6 +22,7 @@ from symgrad.passes.calls.expand import expand
 from symgrad.passes.calls.inline_calls import inline_calls
 from symgrad.passes.calls.legalise import legalise
 from symgrad.passes.calls.share_calls import share_calls
+from symgrad.passes.calls.split_complex import split_complex
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import verify_partition
@@ -136,9 +137,21 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
     ),
     SPECIALIZE,
     GraphPass(
+        "split-complex",
+        lambda graph, _: split_complex(graph),
+        after={
+            "legalise": "what stands for its operands has no rule for pairs",
+            "specialize": "the inputs and outputs of a program are those of the graph before",
+        },
+        is_required=True,
+        counts_itself=False,
+        phase="once",
+    ),
+    GraphPass(
         "rematerialise",
         rematerialise,
         after={
+            "split-complex": "prices and rules are those of real numbers",
             "merge-loops": "it keeps values of the loop that is left",
             "specialize": "what to keep is weighed by sizes",
         },

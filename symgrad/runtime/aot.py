@@ -152,7 +152,7 @@ def _plan(
         messages = {status: f.message for status, f in _failures(of_step[0]).items()}
         built.append(of_step)
         programs = tuple(made.program for made in of_step)
-        parts.append(StepPrograms(step.name, of_step[0].optimized, programs, symbols, messages))
+        parts.append(StepPrograms(step.name, of_step[0].graph, programs, symbols, messages))
     return plan_interface(name, [t.level for t in targets], parts), built
 
 

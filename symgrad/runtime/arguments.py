@@ -49,7 +49,9 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
         given = np.asarray(argument)
     except ValueError as error:
         raise ShapeError(step, f"{what}: {error}", source=user_source()) from error
-    is_scalar = isinstance(argument, bool | int | float) and not isinstance(argument, np.generic)
+    is_scalar = isinstance(argument, bool | int | float | complex) and not isinstance(
+        argument, np.generic
+    )
     if not _casts(given, argument if is_scalar else None, tensor.dtype):
         raise DTypeError(
             step,
@@ -64,15 +66,15 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
     return np.require(given, tensor.dtype.numpy, ["C", "A", "E"])
 
 
-def _casts(given: Array, scalar: bool | int | float | None, dtype: DType) -> bool:
+def _casts(given: Array, scalar: bool | int | float | complex | None, dtype: DType) -> bool:
     if scalar is None:
         return np.can_cast(given.dtype, dtype.numpy, casting="safe")
     if isinstance(scalar, bool):
         return True
-    if isinstance(scalar, float):
-        return dtype.is_float
-    if not dtype.is_integer:
-        return dtype.is_float
+    if isinstance(scalar, complex):
+        return dtype.is_complex
+    if isinstance(scalar, float) or not dtype.is_integer:
+        return dtype.is_float or dtype.is_complex
     limits = np.iinfo(dtype.numpy)
     return bool(limits.min <= scalar <= limits.max)
 

@@ -65,7 +65,7 @@ def loaded_program(program: Program, compiled: Compiled) -> LoadedProgram:
         len(program.tapes),
         f'@"{POLL}"' in compiled.llvm,
         tuple(literal.array for literal in program.constants),
-        program.variables,
+        tuple(state.whole for state in program.variables),
     )
 
 

@@ -93,7 +93,7 @@ def test_the_namespace_has_every_function_and_nothing_that_is_not_of_the_standar
     assert dtypes == {n for n in dir(strict) if n in dtypes}
     assert dtypes == {
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float32", "float64"),
+        *("float32", "float64", "complex64", "complex128"),
     }
 
 

@@ -20,7 +20,7 @@ from symgrad.graph.node import Tensor
 Array = np.ndarray[Any, Any]
 
 FLOATS = dtypes.FLOATS
-INTEGERS = tuple(d for d in dtypes.ALL if d.is_integer)
+INTEGERS = tuple(d for d in dtypes.REAL if d.is_integer)
 NUMBERS = (*INTEGERS, *FLOATS)
 BOOL = (dtypes.bool_,)
 

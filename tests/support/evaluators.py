@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.codegen.program.run import run_program
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
-from tests.support.floors import compile_for, program_for, run_native
+from tests.support.floors import as_stated, compile_for, program_for, run_native
 
 Array = np.ndarray[Any, Any]
 Evaluator = Callable[[Graph, Sequence[Array]], list[Array]]
@@ -29,7 +29,7 @@ def evaluate_reference(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 def evaluate_loops(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     """Run the kernels in the loop interpreter."""
     known = specialize(graph, bind_sizes(graph, inputs))
-    return run_program(program_for(known), inputs).outputs
+    return as_stated(run_program(program_for(known), inputs).outputs, graph)
 
 
 def evaluate_native(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
@@ -45,7 +45,7 @@ def evaluate_compiled(graph: Graph, inputs: Sequence[Array]) -> dict[str, list[A
     """
     step = compile_for(specialize(graph, bind_sizes(graph, inputs)), opt_level=0)
     loops, native = run_program(step.program, inputs), run_native(step, inputs)
-    return {"loops": loops.outputs, "native": native.outputs}
+    return {"loops": as_stated(loops.outputs, graph), "native": native.outputs}
 
 
 EVALUATORS: dict[str, Evaluator] = {

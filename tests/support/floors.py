@@ -30,6 +30,7 @@ from symgrad.compiler import CompileOptions
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
+from symgrad.graph.types import as_reals
 from symgrad.passes.calls.callees import graphs_within
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.pipeline import optimize
@@ -100,6 +101,26 @@ def run_reference(graph: Graph, inputs: Sequence[Array]) -> Results:
     state = {variable.state: variable.value for variable in graph.variables}
     state.update(zip((u.variable.state for u in graph.updates), new, strict=True))
     return Results(outputs, state)
+
+
+def parts_of(array: Array) -> Array:
+    """Return a complex array as the reals in its memory; another as it is."""
+    return as_reals(np.ascontiguousarray(array)) if np.iscomplexobj(array) else array
+
+
+def in_parts(results: Results) -> Results:
+    """Return results of any floor as those behind the pass that makes complex numbers pairs."""
+    state = {s.whole: parts_of(value) for s, value in results.state.items()}
+    return Results([parts_of(a) for a in results.outputs], state)
+
+
+def as_stated(outputs: Sequence[Array], graph: Graph) -> list[Array]:
+    """Return what a program gives as arrays of the dtypes that the outputs of `graph` have."""
+    pairs = zip(outputs, graph.outputs, strict=True)
+    return [
+        a.reshape(-1).view(t.dtype.numpy).reshape(a.shape[:-1]) if t.dtype.is_complex else a
+        for a, t in pairs
+    ]
 
 
 def run_native(step: Executable, inputs: Sequence[Array]) -> Results:
@@ -206,7 +227,7 @@ def run_variants(
 ) -> Disagreement | None:
     """Do what `run_everywhere` does, with machine code made and run in each of some ways."""
     graph = specialize(graph, bind_sizes(graph, inputs))
-    wanted = run_reference(graph, inputs)
+    wanted = in_parts(run_reference(graph, inputs))
     with _optimized_once():
         tolerance = Tolerance(slack, coarsest(graph))
         for variant in variants:
@@ -226,7 +247,7 @@ def _first_difference(
 ) -> Disagreement | None:
     for floor, run in floors:
         try:
-            found = run()
+            found = in_parts(run())
         except Exception as error:
             error.add_note(f"raised by {floor} for {variant.target}")
             raise
@@ -288,7 +309,10 @@ def _floors(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )
     if has_passes:
-        yield "the graph after the passes", partial(run_reference, made.optimized, inputs)
+        yield (
+            "the graph after the passes",
+            partial(run_reference, made.optimized, [parts_of(a) for a in inputs]),
+        )
     yield "the loops", partial(run_program, made.program, inputs)
     if variant.memory.side is None:
         yield "native code", partial(run_native, made, inputs)
@@ -327,7 +351,7 @@ EXACT_TYPES = Tolerance()
 
 def coarsest(graph: Graph) -> float:
     """Return the tolerance of the coarsest float of a program: it rounds what the others hold."""
-    dtypes = {t.dtype for g in graphs_within(graph) for node in g.nodes for t in node.outputs}
+    dtypes = {t.dtype.real for g in graphs_within(graph) for node in g.nodes for t in node.outputs}
     return max((TOLERANCES[dtype] for dtype in dtypes if dtype in TOLERANCES), default=0.0)
 
 
@@ -351,13 +375,13 @@ def is_unstable(graph: Graph, inputs: Sequence[Array], slack: float = 1.0) -> bo
     ways of computing it need not jump alike.
     """
     tolerance = Tolerance(slack, coarsest(graph))
-    wanted = run_reference(graph, inputs)
+    wanted = in_parts(run_reference(graph, inputs))
     for seed in range(4):
         rng = np.random.default_rng(seed)
         with kept_state(graph):
             for variable in graph.variables:
                 variable.state.array[...] = _nudged(rng, variable.state.array)
-            found = run_reference(graph, [_nudged(rng, a) for a in inputs])
+            found = in_parts(run_reference(graph, [_nudged(rng, a) for a in inputs]))
         pairs = [*zip(found.outputs, wanted.outputs, strict=True)]
         pairs += [(found.state[state], value) for state, value in wanted.state.items()]
         if not all(agree(a, b, tolerance) for a, b in pairs):
@@ -367,6 +391,9 @@ def is_unstable(graph: Graph, inputs: Sequence[Array], slack: float = 1.0) -> bo
 
 def _nudged(rng: np.random.Generator, array: Array) -> Array:
     dtype = as_dtype(array.dtype)
+    if dtype.is_complex:
+        nudged = _nudged(rng, parts_of(array))
+        return nudged.reshape(-1).view(array.dtype).reshape(array.shape)
     if not dtype.is_float:
         return array
     ulps = rng.integers(-4, 5, array.shape) * float(np.spacing(dtype.numpy.type(1)))

@@ -177,7 +177,7 @@ class StepPrograms:
 def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepPrograms]) -> Interface:
     """Lay out the instance of a library and give everything in it a name."""
     programs = [p for step in steps for p in step.programs]
-    states = dict.fromkeys(state for p in programs for state in p.variables)
+    states = dict.fromkeys(state.whole for p in programs for state in p.variables)
     tape_counts = [max(len(p.tapes) for p in step.programs) for step in steps]
     first_variable = _aligned(HEAD_BYTES + TAPE_BYTES * sum(tape_counts))
     names = distinct([state.name for state in states])
@@ -203,7 +203,7 @@ def _table(
 ) -> tuple[TableEntry, ...]:
     """Return what the table `state` of the function of `program` points at, slot by slot."""
     tapes = (first_tape + TAPE_BYTES * i for i in range(len(program.tapes)))
-    variables = (offsets[state] for state in program.variables)
+    variables = (offsets[state.whole] for state in program.variables)
     return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes)
 
 

@@ -27,7 +27,7 @@ from symgrad.codegen.program.language import (
     WhileInstr,
 )
 from symgrad.graph.dtypes import DType
-from symgrad.graph.types import Array, State, aligned_empty
+from symgrad.graph.types import Array, State, aligned_empty, as_reals
 from symgrad.passes.fusion.buffers import Buffer
 
 # What is never written reads as this byte: a large negative float, a negative integer.
@@ -45,6 +45,7 @@ class Results:
 def run_program(program: Program, inputs: Sequence[Array]) -> Results:
     """Run `program` in the interpreter; its variables stay as they are, the new ones are results.
 
+    A complex array is given as it is, and read as the reals that are in its memory.
     Raises AssertionError, with the status, if it fails.
     """
     interpreter = ProgramInterpreter(program, inputs)
@@ -60,13 +61,17 @@ def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
     return array
 
 
+def _flat_reals(array: Array) -> Array:
+    return (as_reals(array) if np.iscomplexobj(array) else array).reshape(-1)
+
+
 class ProgramInterpreter:
     """The memory of a program, and its instructions one after another."""
 
     def __init__(self, program: Program, inputs: Sequence[Array]) -> None:
         self.program = program
         self._arena = np.full(program.arena_bytes, POISON, np.uint8)
-        self._inputs = [np.array(a).reshape(-1) for a in inputs]
+        self._inputs = [_flat_reals(np.array(a)) for a in inputs]
         self._outputs = [poisoned(t.static_shape, t.dtype) for t in program.outputs]
         self._variables = [state.array.copy() for state in program.variables]
         self._constants = [literal.array.reshape(-1) for literal in program.constants]

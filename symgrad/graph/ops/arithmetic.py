@@ -8,16 +8,24 @@ import numpy as np
 
 from symgrad.errors import DTypeError, called, user_source
 from symgrad.graph.build import apply
+from symgrad.graph.late_binding import provided
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.comparison import greater_equal, less, less_equal, where
+from symgrad.graph.ops.comparison import (
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    where,
+)
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
     filled_like,
     float_operand,
     infer_same,
-    is_float,
+    is_inexact,
     is_number,
     one_call,
     rounded_once,
@@ -44,6 +52,7 @@ add_op = elementwise(
     grad=lambda _node, g: (g, g),
     body=one_call("add"),
     commutes="yes",
+    of_pairs="each",
 )
 
 
@@ -67,6 +76,7 @@ subtract_op = elementwise(
     reference=rounded_once(np.subtract),
     grad=_subtract_grad,
     body=one_call("sub"),
+    of_pairs="each",
 )
 
 
@@ -93,6 +103,7 @@ multiply_op = elementwise(
     grad=_multiply_grad,
     body=one_call("mul"),
     commutes="yes",
+    of_pairs="rule",
 )
 
 
@@ -115,10 +126,11 @@ def _divide_grad(node: Node, g: Tensor) -> Grads:
 
 divide_op = elementwise(
     "divide",
-    infer=infer_same("divide", is_float),
+    infer=infer_same("divide", is_inexact),
     reference=rounded_once(np.divide),
     grad=_divide_grad,
     body=one_call("div"),
+    of_pairs="rule",
 )
 
 
@@ -183,6 +195,7 @@ negative_op = elementwise(
     reference=rounded_once(np.negative),
     grad=lambda _node, g: (negative(g),),
     body=one_call("neg"),
+    of_pairs="each",
 )
 
 
@@ -219,10 +232,15 @@ def square(x: Any, /) -> Tensor:
 def abs(x: Any, /) -> Tensor:
     """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays.
 
+    Of complex numbers it is the modulus, a real number.
+
     >>> sg.run(sg.abs([-1.5, 2.0]))
     array([1.5, 2. ], dtype=float32)
     """
     x = as_number("abs", x)
+    if x.dtype.is_complex:
+        modulus: Tensor = provided("modulus")(x)  # lies above
+        return modulus
     return x if x.dtype.kind == "unsigned" else apply(abs_op, x)
 
 
@@ -241,12 +259,18 @@ abs_op = elementwise(
 
 @public(is_standard=True, ufuncs=[np.sign])
 def sign(x: Any, /) -> Tensor:
-    """Compute 1 for positive numbers, -1 for negative ones, 0 for zeros; nan stays. No gradient.
+    """Compute 1 for positive numbers, -1 for negative ones, 0 for zeros; nan stays.
+
+    Of a complex number z it is z / abs(z), and 0 of 0; so it is differentiated, too.
 
     >>> sg.run(sg.sign([-2.0, 0.0, 3.0]))
     array([-1.,  0.,  1.], dtype=float32)
     """
-    return apply(sign_op, as_tensor(x))
+    x = as_tensor(x)
+    if x.dtype.is_complex:
+        direction: Tensor = provided("direction")(x)  # lies above
+        return direction
+    return apply(sign_op, x)
 
 
 def _sign_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
@@ -338,12 +362,19 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.isinf])
 def isinf(x: Any, /) -> Tensor:
-    """Compute whether each element is infinite.
+    """Compute whether each element is infinite: of a complex number, whether a part is.
 
     >>> sg.run(sg.isinf([1.0, -np.inf, np.nan]))
     array([False,  True, False])
     """
-    return _is_infinite(as_tensor(x))
+    x = as_tensor(x)
+    if x.dtype.is_complex:
+        return logical_or(*map(_is_infinite, _parts(x)))
+    return _is_infinite(x)
+
+
+def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    return provided("real")(x), provided("imag")(x)  # they lie above
 
 
 def _is_infinite(x: Tensor) -> Tensor:
@@ -354,10 +385,12 @@ def _is_infinite(x: Tensor) -> Tensor:
 
 @public(is_standard=True, ufuncs=[np.isfinite])
 def isfinite(x: Any, /) -> Tensor:
-    """Compute whether each element is neither infinite nor nan.
+    """Compute whether each element, with all its parts, is neither infinite nor nan.
 
     >>> sg.run(sg.isfinite([1.0, -np.inf, np.nan]))
     array([ True, False, False])
     """
     x = as_tensor(x)
+    if x.dtype.is_complex:
+        return logical_and(*map(isfinite, _parts(x)))
     return less(abs(x), filled_like(x, np.inf)) if x.dtype.is_float else less_equal(x, x)

@@ -157,4 +157,5 @@ switch_case_op = define(
     reference=_switch_case_reference,
     grad=_switch_case_grad,
     kernel=_switch_case_kernel,
+    of_pairs="rule",
 )

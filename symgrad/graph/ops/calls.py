@@ -172,6 +172,7 @@ call_op = define(
     reference=_call_reference,
     grad=_call_grad,
     kernel=_call_kernel,
+    of_pairs="rule",
 )
 
 

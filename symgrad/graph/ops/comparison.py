@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
-from symgrad.graph.node import Commutes, Grads, Node, OpDef, Tensor
+from symgrad.graph.node import Commutes, Grads, Node, OfPairs, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor, promote_operands, require_dtype, require_equal_types
 from symgrad.graph.ops.elementwise import (
@@ -27,7 +27,13 @@ from symgrad.graph.public_ops import public
 from symgrad.graph.types import Array, TensorType
 
 
-def _comparison(name: str, reference: np.ufunc, scalar_op: str, commutes: Commutes = "no") -> OpDef:
+def _comparison(
+    name: str,
+    reference: np.ufunc,
+    scalar_op: str,
+    commutes: Commutes = "no",
+    of_pairs: OfPairs = "none",
+) -> OpDef:
     return elementwise(
         name,
         infer=infer_bool(name, is_any),
@@ -35,6 +41,7 @@ def _comparison(name: str, reference: np.ufunc, scalar_op: str, commutes: Commut
         grad="none",
         body=one_call(scalar_op),
         commutes=commutes,
+        of_pairs=of_pairs,
     )
 
 
@@ -48,7 +55,7 @@ def equal(x: Any, y: Any, /) -> Tensor:
     return apply(equal_op, *broadcast_operands("equal", x, y))
 
 
-equal_op = _comparison("equal", np.equal, "eq", "yes")
+equal_op = _comparison("equal", np.equal, "eq", "yes", "rule")
 
 
 @public(is_standard=True, ufuncs=[np.not_equal])
@@ -61,7 +68,7 @@ def not_equal(x: Any, y: Any, /) -> Tensor:
     return apply(not_equal_op, *broadcast_operands("not_equal", x, y))
 
 
-not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes")
+not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes", "rule")
 
 
 @public(is_standard=True, ufuncs=[np.less])
@@ -249,4 +256,5 @@ where_op = elementwise(
     grad=_where_grad,
     tangent=_where_tangent,
     body=lambda s, condition, x, y: s.select(condition, x, y),
+    of_pairs="each",
 )

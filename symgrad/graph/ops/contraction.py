@@ -25,6 +25,7 @@ from symgrad.graph.operands import (
     require_dtype,
 )
 from symgrad.graph.ops.arithmetic import multiply
+from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.elementwise import is_number, rounded_once
 from symgrad.graph.ops.structure import accumulator_dtype, reshape
 from symgrad.graph.ops.views import moveaxis
@@ -120,6 +121,7 @@ einsum_op = define(
     grad=_einsum_grad,
     kernel=_einsum_kernel,
     batch=_einsum_batch,
+    of_pairs="rule",
 )
 
 
@@ -226,10 +228,13 @@ def dot(a: Any, b: Any, /) -> Tensor:
 def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
     """Multiply element by element and sum over `axis`; the other axes broadcast.
 
+    Of a complex `x` the conjugate is taken.
+
     >>> sg.run(sg.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))
     array([21., 43.], dtype=float32)
     """
     x, y = _numbers("vecdot", x, y)
+    x = conj(x)
     places = [normalize_axis("vecdot", axis, t.ndim) for t in (x, y)]
     m, n = (t.shape[place] for t, place in zip((x, y), places, strict=True))
     if m != n and isinstance(m, int) and isinstance(n, int):

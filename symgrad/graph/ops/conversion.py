@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError
+from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.devices import require_device
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.late_binding import provide
+from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.operands import as_tensor
@@ -29,7 +29,9 @@ def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None
 
     A float that becomes an integer loses its fraction and stops at the limits, nan becomes 0; an
     integer that becomes a smaller one keeps its low bits; a bool tells whether the value is not 0.
-    What becomes a float is rounded once, to nearest, ties to even.
+    What becomes a float is rounded once, to nearest, ties to even. What becomes complex has the
+    imaginary part 0. Raises `DTypeError` for a complex number that becomes real: `real`, `imag` and
+    `abs` say which one is meant.
 
     >>> sg.run(sg.astype([1.7, -1.7, np.nan], "int32"))
     array([ 1, -1,  0], dtype=int32)
@@ -41,6 +43,12 @@ def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None
 
 
 def _astype_infer(x: TensorType, *, dtype: DType) -> TensorType:
+    if x.dtype.is_complex and not (dtype.is_complex or dtype.is_bool):
+        raise DTypeError(
+            "astype",
+            f"x: {x} is complex, {dtype.name} is real",
+            hint="take sg.real, sg.imag or sg.abs of it",
+        )
     return x.with_dtype(dtype)
 
 
@@ -64,7 +72,10 @@ def _saturate(x: Array, dtype: DType) -> Array:
 
 def _astype_grad(node: Node, g: Tensor, *, dtype: DType) -> Grads:
     (x,) = node.inputs
-    return (astype(g, x.dtype) if x.dtype.is_float and dtype.is_float else None,)
+    if not (x.dtype.is_trainable and dtype.is_trainable):
+        return (None,)
+    is_widened = dtype.is_complex and not x.dtype.is_complex
+    return (astype(provided("real")(g) if is_widened else g, x.dtype),)
 
 
 def _astype_kernel(_x: TensorType, *, dtype: DType) -> Map:
@@ -77,6 +88,7 @@ astype_op = define(
     reference=_astype_reference,
     grad=_astype_grad,
     kernel=_astype_kernel,
+    of_pairs="rule",
 )
 
 
@@ -97,6 +109,7 @@ identity_op = elementwise(
     reference=lambda x: x,
     grad=lambda _node, g: (g,),
     body=lambda _s, x: x,
+    of_pairs="each",
 )
 
 
@@ -111,6 +124,7 @@ stop_gradient_op = elementwise(
     reference=lambda x: x,
     grad="none",
     body=lambda _s, x: x,
+    of_pairs="each",
 )
 
 

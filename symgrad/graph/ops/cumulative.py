@@ -139,4 +139,5 @@ cumsum_op = define(
     reference=accumulate_reference(np.add, _zero),
     grad=_cumsum_grad,
     kernel=fold_kernel("add", _zero),
+    of_pairs="each",
 )

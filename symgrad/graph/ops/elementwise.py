@@ -33,13 +33,18 @@ Allowed = Callable[[DType], bool]
 
 
 def is_number(dtype: DType) -> bool:
-    """Return whether elements are integers or floats."""
+    """Return whether elements are integers, floats or complex numbers."""
     return not dtype.is_bool
 
 
 def is_float(dtype: DType) -> bool:
     """Return whether elements are floats."""
     return dtype.is_float
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Return whether elements are floats or complex numbers."""
+    return dtype.is_float or dtype.is_complex
 
 
 def is_bool(dtype: DType) -> bool:
@@ -102,7 +107,8 @@ def rounded_from_double(function: Callable[..., Any]) -> Callable[..., Array]:
         dtype = operands[0].dtype
         between = widen_halves(operands[0])[0].dtype
         with np.errstate(all="ignore"):
-            result = np.asarray(function(*[x.astype(np.float64) for x in operands]))
+            wide_dtype = np.complex128 if dtype.kind == "c" else np.float64
+            result = np.asarray(function(*[x.astype(wide_dtype) for x in operands]))
             return result.astype(between, copy=False).astype(dtype, copy=False)
 
     return reference
@@ -169,9 +175,9 @@ def broadcast_target(x: TensorType, shape: Shape) -> Shape:
 
 
 def float_operand(x: Any) -> Tensor:
-    """Return `x` as a tensor of floats: integers and bools become float32."""
+    """Return `x` as a tensor of floats or complex numbers: integers and bools become float32."""
     tensor = as_tensor(x)
-    return tensor if tensor.dtype.is_float else cast(tensor, dtypes.float32)
+    return tensor if is_inexact(tensor.dtype) else cast(tensor, dtypes.float32)
 
 
 def float_operands(op: str, *values: Any) -> list[Tensor]:

@@ -140,6 +140,7 @@ gather_op = define(
     grad=_gather_grad,
     kernel=_gather_kernel,
     batch=_gather_batch,
+    of_pairs="each",
 )
 
 
@@ -219,6 +220,7 @@ scatter_add_op = define(
     kernel=_scatter_add_kernel,
     batch=scatter_batch,
     tangent=_scatter_add_tangent,
+    of_pairs="each",
 )
 
 
@@ -307,4 +309,5 @@ scatter_set_op = define(
     grad=_scatter_set_grad,
     kernel=_scatter_set_kernel,
     batch=scatter_batch,
+    of_pairs="each",
 )

@@ -18,7 +18,7 @@ from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.elementwise import (
     float_operand,
     infer_same,
-    is_float,
+    is_inexact,
     one_call,
     rounded_from_double,
 )
@@ -45,10 +45,11 @@ def _sinh_grad(node: Node, g: Tensor) -> Grads:
 
 sinh_op = elementwise(
     "sinh",
-    infer=infer_same("sinh", is_float),
+    infer=infer_same("sinh", is_inexact),
     reference=rounded_from_double(np.sinh),
     grad=_sinh_grad,
     body=one_call("sinh"),
+    of_pairs="rule",
 )
 
 
@@ -70,10 +71,11 @@ def _cosh_grad(node: Node, g: Tensor) -> Grads:
 
 cosh_op = elementwise(
     "cosh",
-    infer=infer_same("cosh", is_float),
+    infer=infer_same("cosh", is_inexact),
     reference=rounded_from_double(np.cosh),
     grad=_cosh_grad,
     body=one_call("cosh"),
+    of_pairs="rule",
 )
 
 
@@ -90,15 +92,19 @@ def asinh(x: Any, /) -> Tensor:
 
 
 def _asinh_grad(node: Node, g: Tensor) -> Grads:
-    return (divide(g, hypot(node.inputs[0], 1)),)
+    (x,) = node.inputs
+    if x.dtype.is_complex:  # two roots, each of which is on its principal branch
+        return (divide(g, multiply(sqrt(add(1, multiply(x, 1j))), sqrt(add(1, multiply(x, -1j))))),)
+    return (divide(g, hypot(x, 1)),)
 
 
 asinh_op = elementwise(
     "asinh",
-    infer=infer_same("asinh", is_float),
+    infer=infer_same("asinh", is_inexact),
     reference=rounded_from_double(np.arcsinh),
     grad=_asinh_grad,
     body=one_call("asinh"),
+    of_pairs="rule",
 )
 
 
@@ -122,10 +128,11 @@ def _acosh_grad(node: Node, g: Tensor) -> Grads:
 
 acosh_op = elementwise(
     "acosh",
-    infer=infer_same("acosh", is_float),
+    infer=infer_same("acosh", is_inexact),
     reference=rounded_from_double(np.arccosh),
     grad=_acosh_grad,
     body=one_call("acosh"),
+    of_pairs="rule",
 )
 
 
@@ -148,8 +155,9 @@ def _atanh_grad(node: Node, g: Tensor) -> Grads:
 
 atanh_op = elementwise(
     "atanh",
-    infer=infer_same("atanh", is_float),
+    infer=infer_same("atanh", is_inexact),
     reference=rounded_from_double(np.arctanh),
     grad=_atanh_grad,
     body=one_call("atanh"),
+    of_pairs="rule",
 )

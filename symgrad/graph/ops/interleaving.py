@@ -96,4 +96,5 @@ interleave_op = define(
     kernel=_interleave_kernel,
     batch=_interleave_batch,
     gradient_mask="moved",
+    of_pairs="each",
 )

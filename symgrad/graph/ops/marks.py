@@ -58,6 +58,7 @@ prevent_gradient_op = define(
     reference=_prevent_gradient_reference,
     grad=_prevent_gradient_grad,
     kernel=_prevent_gradient_kernel,
+    of_pairs="each",
 )
 
 
@@ -96,4 +97,5 @@ match_shape_op = define(
     kernel=_match_shape_kernel,
     batch=batch_to_shape,
     gradient_mask="moved",  # a size of the gradient is written in another way
+    of_pairs="each",
 )

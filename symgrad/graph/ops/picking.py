@@ -111,6 +111,7 @@ pick_op = define(
     tangent=_tangent,
     kernel=_kernel,
     batch=_batch,
+    of_pairs="each",
 )
 
 

@@ -24,6 +24,7 @@ from symgrad.graph.ops.elementwise import (
     in_float32,
     infer_same,
     is_float,
+    is_inexact,
     one_call,
     rounded_from_double,
 )
@@ -91,10 +92,11 @@ def _log2_grad(node: Node, g: Tensor) -> Grads:
 
 log2_op = elementwise(
     "log2",
-    infer=infer_same("log2", is_float),
+    infer=infer_same("log2", is_inexact),
     reference=rounded_from_double(np.log2),
     grad=_log2_grad,
     body=one_call("log2"),
+    of_pairs="rule",
 )
 
 
@@ -116,10 +118,11 @@ def _log10_grad(node: Node, g: Tensor) -> Grads:
 
 log10_op = elementwise(
     "log10",
-    infer=infer_same("log10", is_float),
+    infer=infer_same("log10", is_inexact),
     reference=rounded_from_double(np.log10),
     grad=_log10_grad,
     body=one_call("log10"),
+    of_pairs="rule",
 )
 
 

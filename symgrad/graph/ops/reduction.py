@@ -26,6 +26,7 @@ from symgrad.graph.ops.elementwise import (
     filled_like,
     float_operand,
     is_bool,
+    is_inexact,
     is_number,
     rounded_once,
 )
@@ -62,7 +63,7 @@ def summable(x: Any, dtype: DTypeLike | None) -> Tensor:
     tensor = as_tensor(x)
     if dtype is not None:
         return cast(tensor, as_dtype(dtype))
-    if tensor.dtype.is_float:
+    if is_inexact(tensor.dtype):
         return tensor
     return cast(tensor, dtypes.uint64 if tensor.dtype.kind == "unsigned" else dtypes.int64)
 
@@ -284,6 +285,7 @@ prod_op = define(
     reference=_reference(np.multiply),
     grad=_prod_grad,
     kernel=_fold("mul", {"any": 1}),
+    of_pairs="rule",
 )
 
 

@@ -180,4 +180,5 @@ restarting_sum_op = define(
     reference=_restarting_sum_reference,
     grad=_restarting_sum_grad,
     kernel=_restarting_sum_kernel,
+    of_pairs="each",
 )

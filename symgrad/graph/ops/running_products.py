@@ -12,7 +12,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.elementwise import is_float, is_number, widen_halves
+from symgrad.graph.ops.elementwise import is_inexact, is_number, widen_halves
 from symgrad.graph.ops.prefix_scans import (
     accumulate_reference,
     fold_kernel,
@@ -55,6 +55,7 @@ cumprod_op = define(
     reference=accumulate_reference(np.multiply, _one),
     grad=_cumprod_grad,
     kernel=fold_kernel("mul", _one),
+    of_pairs="rule",
 )
 
 
@@ -70,7 +71,7 @@ def linear_recurrence(a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> Tens
 def _linear_recurrence_infer(
     a: TensorType, b: TensorType, *, axis: int, reverse: bool
 ) -> TensorType:
-    return infer_along("linear_recurrence", (is_float, is_float), (a, b), axis)
+    return infer_along("linear_recurrence", (is_inexact, is_inexact), (a, b), axis)
 
 
 def _linear_recurrence_reference(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
@@ -113,4 +114,5 @@ linear_recurrence_op = define(
     reference=_linear_recurrence_reference,
     grad=_linear_recurrence_grad,
     kernel=_linear_recurrence_kernel,
+    of_pairs="rule",
 )

@@ -196,7 +196,12 @@ def _scan_kernel(
 
 
 scan_op = define(
-    "scan", infer=_scan_infer, reference=_scan_reference, grad=_scan_grad, kernel=_scan_kernel
+    "scan",
+    infer=_scan_infer,
+    reference=_scan_reference,
+    grad=_scan_grad,
+    kernel=_scan_kernel,
+    of_pairs="rule",
 )
 
 

@@ -172,6 +172,7 @@ place_op = define(
     kernel=_place_kernel,
     batch=_place_batch,
     gradient_mask="moved",
+    of_pairs="rule",
 )
 
 
@@ -289,6 +290,7 @@ concat_op = define(
     tangent=_concat_tangent,
     value_range=_concat_range,
     gradient_mask="moved",
+    of_pairs="each",
 )
 
 

@@ -109,6 +109,7 @@ custom_gradient_op = define(
     grad=_custom_gradient_grad,
     kernel=_custom_gradient_kernel,
     has_zero_for_zero=False,  # a user is free to give anything
+    of_pairs="each",
 )
 
 
@@ -213,6 +214,7 @@ recompute_op = define(
     kernel=_recompute_kernel,
     tangent=_recompute_tangent,
     gradient_mask="read",
+    of_pairs="each",
 )
 
 
@@ -254,6 +256,7 @@ after_op = elementwise(
     grad=lambda _node, g: (g, None),
     body=lambda _s, x, _other: x,
     batch=_after_batch,
+    of_pairs="each",
 )
 
 
@@ -274,4 +277,5 @@ linear_in_op = elementwise(
     reference=lambda g, _x: g,
     grad=lambda node, g: (g, filled_like(node.inputs[1], 0)),
     body=lambda _s, g, _x: g,
+    of_pairs="each",
 )

@@ -80,6 +80,7 @@ sum_op = define(
     grad=_sum_grad,
     kernel=_sum_kernel,
     gradient_mask="moved",
+    of_pairs="each",
 )
 
 

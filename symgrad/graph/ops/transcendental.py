@@ -15,13 +15,14 @@ from symgrad.graph.dtypes import as_dtype
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
-from symgrad.graph.ops.comparison import equal, greater, where
+from symgrad.graph.ops.comparison import equal, greater, not_equal, where
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
     filled_like,
     float_operand,
     infer_same,
     is_float,
+    is_inexact,
     is_number,
     one_call,
     rounded_once,
@@ -36,7 +37,8 @@ from symgrad.graph.types import Array
 def pow(x: Any, y: Any, /) -> Tensor:
     """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
 
-    The gradient to `y` is 0 where `x` is not positive, and that to `x` is 0 where `y` is 0.
+    The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0), and that
+    to `x` is 0 where `y` is 0.
 
     >>> sg.run(sg.pow([2.0, 3.0], 3.0))
     array([ 8., 27.], dtype=float32)
@@ -56,14 +58,15 @@ def _pow_meaning(x: Array, y: Array) -> Array:
 def _pow_grad(node: Node, g: Tensor) -> Grads:
     x, y = node.inputs
     zero, one = filled_like(x, 0), filled_like(x, 1)
+    has_log = not_equal if x.dtype.is_complex else greater
     # d/dx = y * x**(y - 1); for y = 0 the exponent is replaced, so that 0 * 0**-1 is not met
     exponent = where(equal(y, zero), one, subtract(y, one))
     to_x = multiply(g, multiply(y, pow(x, exponent)))
-    # d/dy = x**y * log(x); the logarithm sees 1 where x is not positive, so that its own
-    # gradient is finite there
-    positive = greater(x, zero)
-    slope = multiply(node.output, log(where(positive, x, one)))
-    return to_x, multiply(g, where(positive, slope, zero))
+    # d/dy = x**y * log(x); the logarithm sees 1 where x has none, so that its own gradient is
+    # finite there
+    is_inside = has_log(x, zero)
+    slope = multiply(node.output, log(where(is_inside, x, one)))
+    return to_x, multiply(g, where(is_inside, slope, zero))
 
 
 pow_op = elementwise(
@@ -72,6 +75,7 @@ pow_op = elementwise(
     reference=rounded_once(_pow_meaning),
     grad=_pow_grad,
     body=one_call("pow"),
+    of_pairs="rule",
 )
 
 
@@ -89,10 +93,11 @@ def exp(x: Any, /) -> Tensor:
 
 exp_op = elementwise(
     "exp",
-    infer=infer_same("exp", is_float),
+    infer=infer_same("exp", is_inexact),
     reference=rounded_once(np.exp),
     grad=lambda node, g: (multiply(g, node.output),),
     body=one_call("exp"),
+    of_pairs="rule",
 )
 
 
@@ -110,10 +115,11 @@ def expm1(x: Any, /) -> Tensor:
 
 expm1_op = elementwise(
     "expm1",
-    infer=infer_same("expm1", is_float),
+    infer=infer_same("expm1", is_inexact),
     reference=rounded_once(np.expm1),
     grad=lambda node, g: (multiply(g, add(node.output, 1)),),
     body=one_call("expm1"),
+    of_pairs="rule",
 )
 
 
@@ -131,10 +137,11 @@ def log(x: Any, /) -> Tensor:
 
 log_op = elementwise(
     "log",
-    infer=infer_same("log", is_float),
+    infer=infer_same("log", is_inexact),
     reference=rounded_once(np.log),
     grad=lambda node, g: (divide(g, node.inputs[0]),),
     body=one_call("log"),
+    of_pairs="rule",
 )
 
 
@@ -152,10 +159,11 @@ def log1p(x: Any, /) -> Tensor:
 
 log1p_op = elementwise(
     "log1p",
-    infer=infer_same("log1p", is_float),
+    infer=infer_same("log1p", is_inexact),
     reference=rounded_once(np.log1p),
     grad=lambda node, g: (divide(g, add(node.inputs[0], 1)),),
     body=one_call("log1p"),
+    of_pairs="rule",
 )
 
 
@@ -173,10 +181,11 @@ def sqrt(x: Any, /) -> Tensor:
 
 sqrt_op = elementwise(
     "sqrt",
-    infer=infer_same("sqrt", is_float),
+    infer=infer_same("sqrt", is_inexact),
     reference=rounded_once(np.sqrt),
     grad=lambda node, g: (divide(multiply(g, 0.5), node.output),),
     body=one_call("sqrt"),
+    of_pairs="rule",
 )
 
 
@@ -234,10 +243,11 @@ def _sin_grad(node: Node, g: Tensor) -> Grads:
 
 sin_op = elementwise(
     "sin",
-    infer=infer_same("sin", is_float),
+    infer=infer_same("sin", is_inexact),
     reference=rounded_once(np.sin),
     grad=_sin_grad,
     body=one_call("sin"),
+    of_pairs="rule",
 )
 
 
@@ -255,10 +265,11 @@ def cos(x: Any, /) -> Tensor:
 
 cos_op = elementwise(
     "cos",
-    infer=infer_same("cos", is_float),
+    infer=infer_same("cos", is_inexact),
     reference=rounded_once(np.cos),
     grad=lambda node, g: (negative(multiply(g, sin(node.inputs[0]))),),
     body=one_call("cos"),
+    of_pairs="rule",
 )
 
 
@@ -281,10 +292,11 @@ def _tanh_grad(node: Node, g: Tensor) -> Grads:
 
 tanh_op = elementwise(
     "tanh",
-    infer=infer_same("tanh", is_float),
+    infer=infer_same("tanh", is_inexact),
     reference=rounded_once(np.tanh),
     grad=_tanh_grad,
     body=one_call("tanh"),
+    of_pairs="rule",
 )
 
 

@@ -26,6 +26,7 @@ from symgrad.graph.ops.elementwise import (
     in_float32,
     infer_same,
     is_float,
+    is_inexact,
     one_call,
     rounded_from_double,
 )
@@ -57,10 +58,11 @@ def _tan_grad(node: Node, g: Tensor) -> Grads:
 
 tan_op = elementwise(
     "tan",
-    infer=infer_same("tan", is_float),
+    infer=infer_same("tan", is_inexact),
     reference=rounded_from_double(np.tan),
     grad=_tan_grad,
     body=one_call("tan"),
+    of_pairs="rule",
 )
 
 
@@ -87,10 +89,11 @@ def _leg(x: Tensor) -> Tensor:
 
 asin_op = elementwise(
     "asin",
-    infer=infer_same("asin", is_float),
+    infer=infer_same("asin", is_inexact),
     reference=rounded_from_double(np.arcsin),
     grad=_asin_grad,
     body=one_call("asin"),
+    of_pairs="rule",
 )
 
 
@@ -112,10 +115,11 @@ def _acos_grad(node: Node, g: Tensor) -> Grads:
 
 acos_op = elementwise(
     "acos",
-    infer=infer_same("acos", is_float),
+    infer=infer_same("acos", is_inexact),
     reference=rounded_from_double(np.arccos),
     grad=_acos_grad,
     body=one_call("acos"),
+    of_pairs="rule",
 )
 
 
@@ -138,10 +142,11 @@ def _atan_grad(node: Node, g: Tensor) -> Grads:
 
 atan_op = elementwise(
     "atan",
-    infer=infer_same("atan", is_float),
+    infer=infer_same("atan", is_inexact),
     reference=rounded_from_double(np.arctan),
     grad=_atan_grad,
     body=one_call("atan"),
+    of_pairs="rule",
 )
 
 

@@ -223,4 +223,5 @@ fold_op = define(
     grad=_fold_grad,
     kernel=_fold_kernel,
     batch=_fold_batch,
+    of_pairs="each",
 )

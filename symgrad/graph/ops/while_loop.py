@@ -136,4 +136,5 @@ while_loop_op = define(
     reference=_while_loop_reference,
     grad=_while_loop_grad,
     kernel=_while_loop_kernel,
+    of_pairs="rule",
 )

@@ -247,6 +247,7 @@ dynamic_slice_op = define(
     grad=_slice_grad,
     kernel=_slice_kernel,
     batch=_slice_batch,
+    of_pairs="each",
 )
 
 
@@ -315,4 +316,5 @@ dynamic_update_slice_op = define(
     grad=_update_grad,
     kernel=_update_kernel,
     batch=_update_batch,
+    of_pairs="each",
 )

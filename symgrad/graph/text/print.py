@@ -50,6 +50,7 @@ from symgrad.graph.types import (
     PythonFunction,
     State,
     TensorType,
+    as_reals,
 )
 
 # A name with its scopes. It does not begin with a digit: those are results without a name.
@@ -214,9 +215,13 @@ class _Names:
 
 
 def print_array(array: Array, elide: int | None) -> str:
-    """Return the text of the value of a constant, from which every bit can be had back."""
+    """Return the text of the value of a constant, from which every bit can be had back.
+
+    A complex number is a list of its two parts.
+    """
     if elide is not None and array.size > elide:
         return f"<elided {'x'.join(map(str, array.shape)) or 'scalar'}>"
+    array = as_reals(array) if array.dtype.kind == "c" else array
     listed = _list_elements(array) if array.size <= LISTED else None
     if listed is not None:
         return listed

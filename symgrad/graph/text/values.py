@@ -285,6 +285,10 @@ def as_literal(value: Value, type_: TensorType, line: int) -> ArrayLiteral:
     if not type_.is_static:
         raise error_at(line, f"a constant has no type {type_}")
     check_storable(type_, line)
+    if type_.dtype.is_complex:
+        parts = TensorType(type_.dtype.real, (*type_.shape, 2))
+        reals = as_literal(value, parts, line).array
+        return ArrayLiteral(reals.reshape(-1).view(type_.dtype.numpy).reshape(type_.static_shape))
     if isinstance(value, Packed):
         return ArrayLiteral(_unpack(value, type_, line))
     elements = _flatten(value, type_.static_shape, type_, line)

@@ -107,9 +107,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def _read_seeds(ys: Sequence[Tensor], grad_ys: Any) -> tuple[Tensor | None, ...]:
-    if grad_ys is None:
-        return (None,) * len(ys)
-    given = as_list(grad_ys)
+    given = [None] * len(ys) if grad_ys is None else as_list(grad_ys)
     if len(given) != len(ys):
         raise GraphError(
             "gradients",
@@ -117,12 +115,26 @@ def _read_seeds(ys: Sequence[Tensor], grad_ys: Any) -> tuple[Tensor | None, ...]
             hint="None in grad_ys stands for ones",
             source=user_source(),
         )
+    for position, (y, value) in enumerate(zip(ys, given, strict=True)):
+        if value is None:
+            _require_real(position, y)
     return tuple(
         None
         if value is None
         else read_seed(f"gradients: grad_ys[{position}]", value, f"ys[{position}]", y)
         for position, (y, value) in enumerate(zip(ys, given, strict=True))
     )
+
+
+def _require_real(position: int, y: Tensor) -> None:
+    """Raise `DTypeError` for a complex y, of which ones would not be the seed of a gradient."""
+    if y.dtype.is_complex:
+        raise DTypeError(
+            "gradients",
+            f"ys[{position}]: {y.type} is complex, and a gradient is that of a real number",
+            hint="take sg.real, sg.imag or sg.abs of it, or give grad_ys",
+            source=user_source(),
+        )
 
 
 def read_seed(subject: str, value: Any, label: str, y: Tensor) -> Tensor:
@@ -151,5 +163,5 @@ def _as_seed(value: Any, dtype: DType) -> Tensor:
     if isinstance(value, Tensor | np.ndarray | np.generic):
         return as_tensor(value)
     kind = np.asarray(value).dtype.kind
-    is_weak = kind == "i" or (kind == "f" and dtype.is_float)
+    is_weak = kind == "i" or dtype.is_complex or (kind == "f" and dtype.is_float)
     return constant(value, dtype if is_weak else None)

@@ -39,7 +39,7 @@ ONE_TARGET = (
     pytest.param("x86-64-v3", marks=[pytest.mark.isa("avx2"), pytest.mark.slow]),
     pytest.param("x86-64", marks=[pytest.mark.isa("sse2"), pytest.mark.slow]),
 )
-NUMBERS = tuple(dtype for dtype in dtypes.ALL if not dtype.is_bool)
+NUMBERS = tuple(dtype for dtype in dtypes.REAL if not dtype.is_bool)
 
 # Strides of a matrix, in elements, from its sizes; a layout may leave gaps or walk backwards.
 LAYOUTS: dict[str, Callable[[int, int], tuple[int, int]]] = {

@@ -31,7 +31,7 @@ from symgrad.codegen.llvm.lanes import (
 from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
 from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import Target, target_named
-from symgrad.graph.dtypes import ALL, DType, bfloat16, bool_, float16, float32, float64
+from symgrad.graph.dtypes import REAL, DType, bfloat16, bool_, float16, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -147,7 +147,7 @@ class Loaded:
 def dtypes_of(name: str) -> list[DType]:
     """Return the dtypes an operation is called with: halves are computed in float32."""
     takes = SCALAR_OPS[name].takes
-    full = [dtype for dtype in ALL if not dtype.is_half]
+    full = [dtype for dtype in REAL if not dtype.is_half]
     if takes == "any":
         return full
     if takes == "number":
@@ -162,8 +162,8 @@ def dtypes_of(name: str) -> list[DType]:
 
 def all_kernels(widths: Sequence[int], cast_widths: Sequence[int]) -> list[ArrayKernel]:
     ops = [op_kernel(n, d, w) for n in SCALAR_OPS for d in dtypes_of(n) for w in widths]
-    casts = [ArrayKernel("cast", (a,), b, w) for a in ALL for b in ALL for w in cast_widths]
-    selects = [ArrayKernel("select", (bool_, d, d), d, w) for d in ALL for w in cast_widths]
+    casts = [ArrayKernel("cast", (a,), b, w) for a in REAL for b in REAL for w in cast_widths]
+    selects = [ArrayKernel("select", (bool_, d, d), d, w) for d in REAL for w in cast_widths]
     return ops + casts + selects
 
 
@@ -408,13 +408,13 @@ def cast_in_numpy(x: Array, source: DType, to: DType) -> Array:
         return x.astype(to.numpy)
 
 
-@pytest.mark.parametrize("source", ALL, ids=str)
+@pytest.mark.parametrize("source", REAL, ids=str)
 @pytest.mark.parametrize("target_name", TARGETS)
 def test_cast_agrees_with_numpy(target_name: str, source: DType) -> None:
     machine_code = loaded(target_name)
     (x,) = arguments(source, 1)
     x = np.concatenate([x, x[: -len(x) % 16]])
-    for to in ALL:
+    for to in REAL:
         wanted = cast_in_numpy(x, source, to)
         for width in CAST_WIDTHS:
             actual = machine_code.call(ArrayKernel("cast", (source,), to, width), x)
@@ -423,7 +423,7 @@ def test_cast_agrees_with_numpy(target_name: str, source: DType) -> None:
             assert_same(actual, wanted, [x])
 
 
-@pytest.mark.parametrize("half", [d for d in ALL if d.is_half], ids=str)
+@pytest.mark.parametrize("half", [d for d in REAL if d.is_half], ids=str)
 @pytest.mark.parametrize("wide", [float32, float64], ids=str)
 @pytest.mark.parametrize("target_name", TARGETS)
 def test_rounding_to_half_is_right_beside_every_tie(
@@ -440,7 +440,7 @@ def test_rounding_to_half_is_right_beside_every_tie(
     assert np.array_equal(actual.view(np.uint16), wanted.view(np.uint16))
 
 
-@pytest.mark.parametrize("half", [d for d in ALL if d.is_half], ids=str)
+@pytest.mark.parametrize("half", [d for d in REAL if d.is_half], ids=str)
 @pytest.mark.parametrize("target_name", TARGETS)
 def test_every_half_survives_widening_and_narrowing(target_name: str, half: DType) -> None:
     codes = np.arange(2**16, dtype=np.uint16).view(half.numpy)
@@ -457,7 +457,7 @@ def test_every_half_survives_widening_and_narrowing(target_name: str, half: DTyp
 def test_select_takes_each_lane_by_its_condition(target_name: str) -> None:
     machine_code = loaded(target_name)
     condition = random_values(bool_, 64, seed=3)
-    for dtype, width in product(ALL, CAST_WIDTHS):
+    for dtype, width in product(REAL, CAST_WIDTHS):
         a, b = random_values(dtype, 64, seed=4), random_values(dtype, 64, seed=5)
         kernel = ArrayKernel("select", (bool_, dtype, dtype), dtype, width)
         actual = machine_code.call(kernel, condition, a, b)
@@ -468,7 +468,7 @@ CONSTANTS = (
     [(bool_, True), (float16, 0.1), (float16, 1e9), (bfloat16, -1e-3), (bfloat16, math.nan)]
     + [(float32, x) for x in (0.1, -0.0, 1e300, 1e-45, math.nan, -math.inf)]
     + [(float64, x) for x in (0.1, 5e-324, 3)]
-    + [(d, int(n)) for d in ALL if d.is_integer for n in (np.iinfo(d.numpy).max, -1, 0)
+    + [(d, int(n)) for d in REAL if d.is_integer for n in (np.iinfo(d.numpy).max, -1, 0)
        if d.kind == "signed" or n >= 0]
 )  # fmt: skip
 
