@@ -72,6 +72,7 @@ class DType:
 
     @property
     def is_complex(self) -> bool:
+        """Whether elements are complex numbers."""
         return self.kind == "complex"
 
     @property
