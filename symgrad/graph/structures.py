@@ -11,7 +11,7 @@ affine maps between the axes of the operands and of the result:
     Reduce     result[i] = combine over j of item(operand[i, j])
     PrefixScan result[i, j] = combine over k <= j of item(operands[i, k])
     Contract   result[o] = sum over the labels not in o of lhs[affine(l)] * rhs[r]
-    ColumnMap  result[:, i] = body(operands[:, i])
+    ColumnMap  result[i, :, j] = body(operands[:, i, j])
     Gather     result[a, j, b] = operand[a, indices...[j], b]
     Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
     Sort       result[a, i, b] = operand[a, order[a, i, b], b], or that order
@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, assert_never
 
+from symgrad.graph.axis_maps import AxisMap as AxisMap
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.traits import Traits as Traits
@@ -37,18 +38,6 @@ from symgrad.graph.types import NestedGraph
 ScalarExpr = Any
 Body = Callable[..., ScalarExpr]
 Number = bool | int | float
-
-
-@dataclass(frozen=True, slots=True)
-class AxisMap:
-    """`offset + sum(coefficient * index[axis])` over the axes of the other side."""
-
-    offset: int = 0
-    terms: tuple[tuple[int, int], ...] = ()
-
-    @staticmethod
-    def axis(axis: int, coefficient: int = 1, offset: int = 0) -> AxisMap:
-        return AxisMap(offset, ((axis, coefficient),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +195,9 @@ class Contract:
 class ColumnMap:
     """`body(s, *columns)` gives the column of the result from those of the operands.
 
-    A column is all elements along axis 0; the other axes are those of the result. It is an
-    algorithm on a small matrix, written out, of about `flops` flops: a lane has one matrix.
+    A column of an operand is all elements along axis 0; that of the result runs through `axes`, in
+    row-major order, and the other axes are those of the operands. It is an algorithm on a small
+    matrix, written out, of about `flops` flops: a lane has one matrix.
     """
 
     traits: ClassVar = Traits(
@@ -216,6 +206,11 @@ class ColumnMap:
 
     body: Callable[..., Sequence[ScalarExpr]]
     flops: int
+    axes: tuple[int, ...] = (0,)
+
+    def around(self, shape: Sequence[int]) -> list[int]:
+        """Return the axes of a result of `shape` that count columns."""
+        return [axis for axis in range(len(shape)) if axis not in self.axes]
 
 
 # What becomes of an index that is data: "wrap" counts a negative one from the end and "strict" does

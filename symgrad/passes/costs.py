@@ -77,7 +77,8 @@ def picoseconds(node: Node) -> int:
 
 def _flops_written_out(node: Node, spec: Map | ColumnMap) -> int:
     if isinstance(spec, ColumnMap):
-        return spec.flops * math.prod(node.output.type.static_shape[1:])
+        shape = node.output.type.static_shape
+        return spec.flops * math.prod(shape[axis] for axis in spec.around(shape))
     return flops_per_element(node, spec) * node.output.type.count
 
 

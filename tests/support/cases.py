@@ -10,6 +10,7 @@ from tests.support.control_cases import CONTROL_CASES
 from tests.support.convolution_cases import CONVOLUTIONS
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
+from tests.support.fourier_cases import FOURIER
 from tests.support.layer_op_cases import LAYER_OPS
 from tests.support.linalg_cases import LINALG
 from tests.support.loss_cases import LOSS_CASES
@@ -41,4 +42,5 @@ CASES: tuple[Case, ...] = (
     *NUMERICAL,
     *CONVOLUTIONS,
     *LINALG,
+    *FOURIER,
 )

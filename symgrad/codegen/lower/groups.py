@@ -28,7 +28,7 @@ from symgrad.codegen.lower.folds import Folds
 from symgrad.codegen.lower.places import load_anew, lower_place
 from symgrad.codegen.lower.products import build_product, plan_product
 from symgrad.codegen.lower.scope import Names, Scope, constant
-from symgrad.codegen.lower.short_rows import NO_ROWS, ShortRows, short_rows
+from symgrad.codegen.lower.short_rows import NO_ROWS, ShortRows, places_within, short_rows
 from symgrad.codegen.lower.sorts import lower_sort
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.codegen.lower.windows import WindowFolds
@@ -250,6 +250,8 @@ class _Lowering:
 
     def _column_group(self, anchor: Node, spec: ColumnMap) -> tuple[Stmt, ...]:
         output = anchor.output
+        shape = output.type.static_shape
+        counting = spec.around(shape)
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
             columns = [
@@ -259,10 +261,14 @@ class _Lowering:
                 ]
                 for t in anchor.inputs
             ]
-            for i, value in enumerate(spec.body(scope, *columns)):
-                self.values.store(scope, output, (Index(i), *index), value)
+            places = places_within([(axis, shape[axis]) for axis in spec.axes])
+            around: dict[int | str, Index] = dict(zip(counting, index, strict=True))
+            for place, value in zip(places, spec.body(scope, *columns), strict=True):
+                at = around | place
+                element = tuple(at[axis] for axis in range(len(shape)))
+                self.values.store(scope, output, element, value)
 
-        return self.nest(output.type.static_shape[1:], write)
+        return self.nest([shape[axis] for axis in counting], write)
 
     # ------------------------------------------------------------------------ Scatter
 

@@ -58,13 +58,16 @@ def shared(build: Build, *operands: Tensor, key: tuple[object, ...] = ()) -> lis
     return list(call(found, operands).outputs)
 
 
-def in_parts(build: Build, *operands: Tensor) -> list[Tensor]:
+def in_parts(
+    build: Build, *operands: Tensor, nbytes: int = PART_BYTES, least: int = LEAST_PART
+) -> list[Tensor]:
     """Return what `build` makes of operands that count matrices, for some matrices at a time.
 
-    So what it computes on its way stays in the cache. All results count matrices, too.
+    Of the largest operand they take `nbytes`, but they are `least` at least. So what is computed on
+    the way stays in the cache. All results count matrices, too.
     """
     count = operands[0].type.static_shape[0]
-    size = _part(count, max(t.type.nbytes for t in operands) // count)
+    size = _part(count, max(nbytes // (max(t.type.nbytes for t in operands) // count or 1), least))
     if size == count:
         return list(build(*operands))
     parts = count // size
@@ -80,9 +83,8 @@ def in_parts(build: Build, *operands: Tensor) -> list[Tensor]:
     return [concat(pair, axis=0) for pair in zip(results, rest, strict=True)]
 
 
-def _part(count: int, nbytes: int) -> int:
-    """Return how many matrices of `nbytes` are a part: if it can be, a divisor of their number."""
-    most = max(PART_BYTES // max(nbytes, 1), LEAST_PART)
+def _part(count: int, most: int) -> int:
+    """Return how many of so many matrices are a part: if it can be, a divisor of their number."""
     if count <= 2 * most:
         return count
     divisors = (size for size in range(most, most // 4, -1) if count % size == 0)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from symgrad.graph.graph import Graph
 from symgrad.passes.rewrites.algebra import ALGEBRA
+from symgrad.passes.rewrites.joins import JOINS
 from symgrad.passes.rewrites.reductions import REDUCTION
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.rules import RuleTable, apply_rules
@@ -27,7 +28,7 @@ from symgrad.passes.rewrites.structure import STRUCTURE
 from symgrad.passes.rewrites.windows import WINDOWS
 
 # Views go first: seen through fewer of them, more equations match.
-RULES = RuleTable((*STRUCTURE, *WINDOWS, *REDUCTION, *ALGEBRA), one_constant=True)
+RULES = RuleTable((*STRUCTURE, *JOINS, *WINDOWS, *REDUCTION, *ALGEBRA), one_constant=True)
 
 
 def simplify(graph: Graph, rewrites: Rewrites) -> Graph:

@@ -1,0 +1,17 @@
+"""Affine index maps: the place along one axis, by the indices of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """`offset + sum(coefficient * index[axis])` over the axes of the other side."""
+
+    offset: int = 0
+    terms: tuple[tuple[int, int], ...] = ()
+
+    @staticmethod
+    def axis(axis: int, coefficient: int = 1, offset: int = 0) -> AxisMap:
+        return AxisMap(offset, ((axis, coefficient),))

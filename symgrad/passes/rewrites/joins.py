@@ -1,0 +1,48 @@
+"""Algebraic rewriting of concatenations: parts of a tensor that come together again.
+
+    %1 = slice %x {size = [8, 1], start = [0, 0], step = [1, 1]} : f32[8, 1]
+    %2 = slice %x {size = [8, 1], start = [0, 1], step = [1, 1]} : f32[8, 1]
+    %3 = concat %1, %2 {axis = 1} : f32[8, 2]
+->
+    %x
+
+The parts of complex numbers are such slices, of what an op gives and of what is in memory.
+"""
+
+from __future__ import annotations
+
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.slicing import concat, concat_op, slice_axes, slice_op
+from symgrad.passes.rewrites.structure import ints, structural
+
+
+@structural(
+    "concat(slice(x), slice(x)) -> slice(x), if one lies behind the other",
+    concat_op,
+    operands=slice_op,
+    examples=(
+        lambda x: concat([x[:, :, :1], x[:, :, 1:2], x[:, :, 2:]], axis=2),
+        lambda x: concat([x[:, 1:2, ::2], x[:, 2:, ::2]], axis=1),
+        lambda x: concat([x[:, :, :2:-1], x[:, :, 2::-1]], axis=2),
+    ),
+)
+def _concat_of_slices(node: Node) -> Tensor | None:
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int), "concat joins one axis"
+    first, *others = (t.node for t in node.inputs)
+    start, step = ints(first, "start"), ints(first, "step")
+    (x,) = first.inputs
+    if start is None or step is None or not node.output.type.is_static:
+        return None
+    follows = [*start]
+    follows[axis] += step[axis] * first.output.type.static_shape[axis]
+    for part in others:
+        if part.inputs[0] is not x or part.attrs["step"] != step:
+            return None
+        if ints(part, "start") != tuple(follows):
+            return None
+        follows[axis] += step[axis] * part.output.type.static_shape[axis]
+    return slice_axes(x, start, node.output.shape, step)
+
+
+JOINS = (_concat_of_slices,)
