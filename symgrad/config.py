@@ -28,12 +28,14 @@ class Settings:
     `cache`: keep machine code in files, for other processes and later ones.
     `cache_dir`: the folder for these, which is made; "" for where the platform keeps caches.
     `cache_megabytes`: how much may be in it; what was not used for longest goes.
+    `warn_float64`: warn where a float64 array makes float64 of a graph that was float32.
     """
 
     verify: bool = False
     cache: bool = True
     cache_dir: str = ""
     cache_megabytes: int = 512
+    warn_float64: bool = True
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -85,6 +87,7 @@ class _Changes(TypedDict, total=False):
     cache: bool
     cache_dir: str
     cache_megabytes: int
+    warn_float64: bool
 
 
 @contextmanager

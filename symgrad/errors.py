@@ -33,11 +33,15 @@ def user_source(scope: str = "") -> Source | None:
     """Return the innermost frame that is not inside symgrad, in `scope`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        if not (_is_file_of_ours(code.co_filename) or _is_module_of_ours(frame)):
+        if not _is_ours(frame):
+            code = frame.f_code
             return Source(code.co_filename, frame.f_lineno, code.co_name, scope)
         frame = frame.f_back
     return None
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return _is_file_of_ours(frame.f_code.co_filename) or _is_module_of_ours(frame)
 
 
 @cache  # every op that is built asks about all frames between it and the user's
@@ -81,6 +85,19 @@ class SymgradError(Exception):
         return "\n".join(lines)
 
 
+def is_raised_below(error: BaseException) -> bool:
+    """Return whether `error`, which is being handled, came out of a function of the user's.
+
+    One that this frame called, through whatever frames of symgrad: the body of a loop, say.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        if not _is_ours(trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    return False
+
+
 class called:  # noqa: N801 - it reads as a statement
     """Have errors in a block name `op`, the function that the user called, and the user's line.
 
@@ -101,6 +118,20 @@ class called:  # noqa: N801 - it reads as a statement
         if isinstance(error, SymgradError):
             error.subject = self.op
             error.source = error.source or user_source()
+
+
+class PromotionWarning(UserWarning):
+    """A float64 array that makes float64 of a graph that was float32, at twice the cost.
+
+    It is shown once for each line, as Python shows warnings; `SYMGRAD_WARN_FLOAT64=off` or a filter
+    turns it off.
+
+    >>> import numpy as np
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", sg.PromotionWarning)
+    >>> (sg.zeros(2) * np.ones(2)).dtype
+    symgrad.float64
+    """
 
 
 class ShapeError(SymgradError, ValueError):
@@ -133,6 +164,28 @@ class DTypeError(SymgradError, TypeError):
     ... except sg.DTypeError as error:
     ...     print(error.problem)
     f32[2] is not bool
+    """
+
+
+class ArgumentError(SymgradError, TypeError):
+    """A keyword that a function does not take, or an input given twice: a `TypeError`.
+
+    >>> try:
+    ...     sg.sum(sg.zeros(2), dim=0)
+    ... except sg.ArgumentError as error:
+    ...     print(error.hint)
+    did you mean axis=?
+    """
+
+
+class UnknownNameError(SymgradError, AttributeError):
+    """A name that a module, or an attribute that a tensor, does not have: an `AttributeError`.
+
+    >>> try:
+    ...     sg.reduce_sum
+    ... except sg.UnknownNameError as error:
+    ...     print(error.hint)
+    did you mean sg.sum?
     """
 
 

@@ -38,6 +38,7 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, TensorType
 from symgrad.runtime.function import compile
 from symgrad.runtime.step import Step
+from symgrad.suggestions import known_as
 
 _CACHE_SIZE = 128  # signatures of one function
 
@@ -45,6 +46,7 @@ _CACHE_SIZE = 128  # signatures of one function
 _open_traces: ContextVar[frozenset[Hashable]] = ContextVar("open_traces", default=frozenset())
 
 
+@known_as("tf_function")
 def function(func: Callable[..., Any]) -> Function:
     """Return `func` as a function that is compiled for arrays and builds a graph for tensors.
 

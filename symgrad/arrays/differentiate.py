@@ -27,6 +27,7 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import Dim
 from symgrad.passes.gradients.jacobian import jacobian
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.suggestions import known_as
 
 Func = Callable[..., Any]
 
@@ -66,6 +67,7 @@ def value_and_grad(func: Func, argnums: int | Sequence[int] = 0, has_aux: bool =
     return _derivative("value_and_grad", func, argnums, derive)
 
 
+@known_as("jacrev", "jacfwd")
 def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
     """Return a function of the same arguments that gives the Jacobian of `func`.
 

@@ -14,8 +14,10 @@ from symgrad.frontend.nests import describe, flatten, map_leaves
 from symgrad.frontend.state import change, check_storable, storage
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import conversion
+from symgrad.suggestions import known_as
 
 
+@known_as("detach", "no_gradient")
 def stop_gradient(x: Any, preserve_type: bool = True, *, out: Any = None) -> Any:
     """Return what equals `x` and lets no gradient through; of a nest, a nest of these.
 

@@ -25,12 +25,14 @@ from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim
 from symgrad.passes.batching.vmap import build_batched
+from symgrad.suggestions import known_as
 
 Func = Callable[..., Any]
 
 _SUBJECT = "vmap"
 
 
+@known_as("vectorized_map")
 def vmap(func: Func, in_axes: Any = 0, out_axes: Any = 0) -> Func:
     """Vectorise (vmap): return a function that maps `func` over an axis of its arguments.
 

@@ -7,7 +7,6 @@ what joins two of them, is decided in `symgrad/frontend/nests.py`.
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -16,7 +15,6 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.nests import describe, flatten, join, paths, register, unflatten
-from symgrad.graph.public_ops import PUBLIC_OPS
 
 LeafFunction = TypeVar("LeafFunction", bound=Callable[..., Any])
 
@@ -241,27 +239,6 @@ def _containers_in(argument: Any) -> list[Container]:
     if isinstance(argument, list | tuple):
         return [part for part in argument if isinstance(part, Container)]
     return [argument] if isinstance(argument, Container) else []
-
-
-# One for each op, under whatever names and in whatever modules it is public.
-mapped_op = functools.cache(leafwise)
-
-
-def publish(namespace: dict[str, Any]) -> list[str]:
-    """Make each op of a module one that maps over containers; return the names that are public.
-
-    These are all but modules and what starts with an underscore. Ops themselves take tensors, and
-    use one another so.
-    """
-    ops = {op.function for op in PUBLIC_OPS.values()}
-    for name, value in list(namespace.items()):
-        if inspect.isfunction(value) and value in ops:
-            namespace[name] = mapped_op(value)
-    return sorted(
-        name
-        for name, value in namespace.items()
-        if not name.startswith("_") and not inspect.ismodule(value)
-    )
 
 
 def _map(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

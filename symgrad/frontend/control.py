@@ -23,10 +23,12 @@ from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import logical_not
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import reshape
+from symgrad.suggestions import known_as
 
 AnyFunction = Callable[..., Any]
 
 
+@known_as("if_else", "ifelse")
 def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | None = None) -> Any:
     """Return what `true_fn()` gives where `pred` holds when the program runs, else `false_fn()`.
 
@@ -52,6 +54,7 @@ def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | Non
     return _choose("cond", index, {"true_fn": true_fn, "false_fn": false_fn}, name)
 
 
+@known_as("switch")
 def switch_case(
     index: Any,
     branch_fns: Sequence[AnyFunction]

@@ -40,8 +40,10 @@ from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, TensorType
+from symgrad.suggestions import known_as
 
 
+@known_as("whileloop")
 def while_loop(
     cond: AnyFunction,
     body: AnyFunction,

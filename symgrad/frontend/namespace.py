@@ -11,9 +11,9 @@ from typing import Any
 
 from symgrad.frontend import creation as creation  # these two declare their functions
 from symgrad.frontend import matrices as matrices
-from symgrad.frontend.container import mapped_op
 from symgrad.frontend.data_types import can_cast, finfo, iinfo, isdtype, result_type
 from symgrad.frontend.inspection import __array_namespace_info__
+from symgrad.frontend.publication import published
 from symgrad.frontend.shapes import broadcast_shapes
 from symgrad.graph import dtypes
 from symgrad.graph.late_binding import provided
@@ -41,7 +41,7 @@ _NAMES = {
     **_CONSTANTS,
     **_DTYPES,
     **{f.__name__: f for f in (*_FUNCTIONS, __array_namespace_info__)},
-    **{name: mapped_op(op.function) for name, op in PUBLIC_OPS.items() if op.is_standard},
+    **{name: published(op.function) for name, op in PUBLIC_OPS.items() if op.is_standard},
 }
 globals().update(_NAMES)
 __all__ = sorted(_NAMES)

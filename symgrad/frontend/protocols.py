@@ -26,6 +26,7 @@ from symgrad.frontend.container import Container, leafwise
 from symgrad.frontend.numpy_arguments import ADAPTERS, call_adapter, call_op, refuse
 from symgrad.frontend.numpy_refusals import instead_of
 from symgrad.frontend.numpy_ufuncs import call_ufunc
+from symgrad.frontend.publication import is_op, published
 from symgrad.graph.late_binding import provide, wrap_provided
 from symgrad.graph.networkx_view import to_networkx
 from symgrad.graph.node import Tensor
@@ -79,7 +80,7 @@ def array_namespace(api_version: str | None) -> ModuleType:
 
 declare_all()
 # `tensor + container` is a container.
-wrap_provided(leafwise)
+wrap_provided(lambda function: published(function) if is_op(function) else leafwise(function))
 provide(parse_graph)
 provide(print_graph)
 provide(to_networkx)

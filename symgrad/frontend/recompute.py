@@ -16,8 +16,10 @@ from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.stand_in import recompute_node
+from symgrad.suggestions import known_as
 
 
+@known_as("checkpoint", "remat")
 def recompute_grad(f: AnyFunction) -> AnyFunction:
     """Return a function with the values and the gradients of `f` that keeps no intermediates.
 

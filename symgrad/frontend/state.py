@@ -19,6 +19,7 @@ from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant
 from symgrad.graph.types import Array, ArrayLiteral, State, write_states
+from symgrad.suggestions import known_as
 
 _unnamed = itertools.count()
 
@@ -41,6 +42,7 @@ def variable(
 ) -> Variable: ...
 
 
+@known_as("parameter", "get_variable", "shared")
 def variable(
     value: Any, dtype: DTypeLike | None = None, trainable: bool = True, name: str | None = None
 ) -> Any:
@@ -103,9 +105,10 @@ def variable_data(x: Any) -> Any:
     >>> sg.variable_data({"w": sg.variable([1.0, 2.0]), "epochs": 3})
     {'w': array([1., 2.], dtype=float32), 'epochs': 3}
     """
-    return map_leaves(lambda leaf: leaf.value if isinstance(leaf, Variable) else leaf, x)
+    return map_leaves(lambda leaf: leaf.value.copy() if isinstance(leaf, Variable) else leaf, x)
 
 
+@known_as("assign")
 def inplace_update(x: Any, value: Any) -> Any:
     """Set `x` to `value`.
 
@@ -123,6 +126,7 @@ def inplace_update(x: Any, value: Any) -> Any:
     return change("inplace_update", x, value)
 
 
+@known_as("assign_add")
 def inplace_increment(x: Any, value: Any) -> Any:
     """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does.
 
@@ -133,6 +137,7 @@ def inplace_increment(x: Any, value: Any) -> Any:
     return change("inplace_increment", x, value, operator.add)
 
 
+@known_as("assign_sub")
 def inplace_decrement(x: Any, value: Any) -> Any:
     """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does.
 

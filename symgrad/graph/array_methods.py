@@ -6,13 +6,50 @@ The ops are looked up by name, as those of operators are (`operators.py`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from symgrad.graph.dtypes import DTypeLike
+from symgrad.suggestions import methods_refuse_keywords, unknown_attribute
 
 Result = TypeVar("Result")
 
+# What arrays of other libraries have and tensors have not: what is used instead.
+_INSTEAD = {
+    "assign": "sg.inplace_update",
+    "backward": "sg.gradients",
+    "bfloat16": ".astype",
+    "bool": ".astype",
+    "cpu": "sg.run",
+    "detach": "sg.stop_gradient",
+    "dim": ".ndim",
+    "double": ".astype",
+    "eval": "sg.run",
+    "expand": "sg.broadcast_to",
+    "float": ".astype",
+    "gather": "sg.take_along_axis",
+    "get_shape": ".shape",
+    "grad": "sg.gradients",
+    "half": ".astype",
+    "int": ".astype",
+    "item": "sg.run",
+    "long": ".astype",
+    "matmul": "the operator @",
+    "mm": "the operator @",
+    "numel": ".size",
+    "numpy": "sg.run",
+    "permute": ".transpose",
+    "requires_grad": "sg.stop_gradient",
+    "t": ".T",
+    "to": ".astype",
+    "tolist": "sg.run",
+    "type_as": ".astype",
+    "unsqueeze": "sg.expand_dims",
+    "value": "sg.run",
+    "view": ".reshape",
+}
 
+
+@methods_refuse_keywords
 class ArrayMethods(Generic[Result]):
     """What makes `x.sum()` build graph; `Tensor` has it, and is what the methods give."""
 
@@ -25,6 +62,13 @@ class ArrayMethods(Generic[Result]):
 
     @abstractmethod
     def _call(self, op: str, *args: Any, **attrs: Any) -> Result: ...
+
+    if not TYPE_CHECKING:  # which would take every attribute to be there
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # what Python and its tools look for, and mostly do not find
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            raise unknown_attribute(type(self).__name__, name, dir(type(self)), _INSTEAD)
 
     @property
     def T(self) -> Result:  # noqa: N802 - the Array API's name

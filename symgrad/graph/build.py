@@ -22,6 +22,7 @@ from symgrad.graph.types import (
     TensorType,
     attr_key,
 )
+from symgrad.suggestions import known_as
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
@@ -31,6 +32,7 @@ _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _gradient_keys: ContextVar[Mapping[str, str]] = ContextVar("gradient_keys", default=_NO_KEYS)
 
 
+@known_as("named_scope")
 @contextmanager
 def name_scope(name: str) -> Iterator[str]:
     """Prefix the names of the tensors built inside with `name/`; scopes nest.

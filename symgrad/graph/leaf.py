@@ -27,7 +27,7 @@ from symgrad.graph.types import (
 )
 
 
-@public()
+@public(known_as=["input", "tensor"])
 def placeholder(
     shape: Sequence[int | str | Size | None],
     dtype: DTypeLike = "float32",
@@ -109,6 +109,7 @@ class Variable(Tensor):
     """
 
     __slots__ = ()
+    pickled_instead = "pickle its value, or write it with sg.save(path, variables)"
 
     def __setattr__(self, name: str, value: object) -> None:
         # That of a frozen class with slots fails in a subclass, and would refuse `value` too.
@@ -130,11 +131,15 @@ class Variable(Tensor):
 
     @property
     def value(self) -> Array:
-        """A copy of the current value; assigning sets it, with shape and dtype checked.
+        """A read-only copy of the current value; assigning sets it, with shape and dtype checked.
 
         Both are whole: no step that runs in another thread lies half before and half after them.
+        Since it is a copy, `w.value[0] = 1` would change nothing, and is a `ValueError`; write
+        `w.value = new`, or to `w.value.copy()`.
         """
-        return read_states([self.state])[0]
+        value = read_states([self.state])[0]
+        value.flags.writeable = False
+        return value
 
     @value.setter
     def value(self, new: Any) -> None:

@@ -18,6 +18,7 @@ from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
+from symgrad.graph.promotion_warning import warn_of_float64
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import ArrayLiteral, Shape, TensorType
@@ -71,14 +72,14 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
         raise
     if isinstance(value, np.ndarray | np.generic):
-        return convert_numbers(array, wanted or _known_dtype(array))
+        return convert_numbers(array, wanted or _known_dtype(array, value))
     kind = array.dtype.kind
     if kind == "O" and all(type(n) is int for n in array.flat):
         kind = "i"  # NumPy has no dtype for ints beyond 64 bits
     for size in (n for n in array.flat if isinstance(n, Size)) if kind == "O" else ():
         raise _no_constant(size)
     if wanted is None:
-        wanted = _DEFAULTS.get(kind) or _known_dtype(array)
+        wanted = _DEFAULTS.get(kind) or _known_dtype(array, value)
     if kind == "c" and not (wanted.is_complex or wanted.is_bool):
         raise DTypeError(
             "constant", f"{value!r} is complex, {wanted.name} is real", source=user_source()
@@ -97,11 +98,13 @@ _DEFAULTS = {
 }  # fmt: skip
 
 
-def _known_dtype(array: np.ndarray[Any, Any]) -> DType:
+def _known_dtype(array: np.ndarray[Any, Any], value: Any) -> DType:
     try:
         return as_dtype(array.dtype)
     except SymgradError as error:
-        error.source = user_source()
+        error.subject, error.source = "constant", user_source()
+        if not isinstance(value, np.ndarray | np.generic | list | tuple):
+            error.hint = f"{value!r:.40} is no tensor, array or number"
         raise
 
 
@@ -163,6 +166,8 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
     except SymgradError as error:
         error.source = user_source()
         raise
+    if dtype is dtypes.float64:
+        warn_of_float64(op, values)
     tensors = iter(strong)
     return [
         constant(v, dtype) if isinstance(v, _PYTHON_SCALARS) else cast(next(tensors), dtype)

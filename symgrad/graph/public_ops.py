@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad import suggestions
 from symgrad.graph.late_binding import BoundFunction, provide
 
 
@@ -50,8 +51,12 @@ def public(
     reduces: np.ufunc | None = None,
     accumulates: np.ufunc | None = None,
     functions: Sequence[Callable[..., Any]] = (),
+    known_as: Sequence[str] = (),
 ) -> Callable[[BoundFunction], BoundFunction]:
-    """Declare a function to be an op that users know by its name; see `PublicOp`."""
+    """Declare a function to be an op that users know by its name; see `PublicOp`.
+
+    `known_as` is what other libraries call it, for the hints of errors.
+    """
 
     def declare(function: BoundFunction) -> BoundFunction:
         made = PublicOp(provide(function), is_standard, ufuncs, reduces, accumulates, functions)
@@ -60,6 +65,7 @@ def public(
         _enter(REDUCTIONS, () if reduces is None else [reduces], made)
         _enter(ACCUMULATIONS, () if accumulates is None else [accumulates], made)
         _enter(FUNCTIONS, functions, made)
+        suggestions.known_as(*known_as)(function)
         return function
 
     return declare

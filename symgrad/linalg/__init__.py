@@ -3,7 +3,7 @@
 import sys as _sys
 from typing import Any as _Any
 
-from symgrad.frontend.container import publish as _publish
+from symgrad.frontend.publication import publish as _publish
 from symgrad.graph.late_binding import provide as _provide
 from symgrad.graph.ops.contraction import matmul as matmul
 from symgrad.graph.ops.contraction import outer as outer

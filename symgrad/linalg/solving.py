@@ -68,7 +68,7 @@ def cho_solve(c: Any, b: Any, /) -> Tensor:
         return without_column(found, is_vector=is_vector)
 
 
-@public(functions=[np.linalg.solve])
+@public(functions=[np.linalg.solve], known_as=["linsolve"])
 def solve(a: Any, b: Any, /) -> Tensor:
     """Solve a @ x = b for square matrices, by LU factorisation with partial pivoting.
 

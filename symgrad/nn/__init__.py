@@ -1,6 +1,6 @@
 """Neural networks: activations, layers and losses as functions of tensors."""
 
-from symgrad.frontend.container import publish as _publish
+from symgrad.frontend.publication import publish as _publish
 from symgrad.graph.ops.indexing import one_hot as one_hot
 from symgrad.graph.ops.transcendental import sigmoid as sigmoid
 from symgrad.nn import init as init
@@ -113,4 +113,4 @@ from symgrad.nn.unfolding import fold as fold
 from symgrad.nn.unfolding import unfold as unfold
 from symgrad.nn.unpooling import max_unpool as max_unpool
 
-__all__ = sorted([*_publish(globals()), "init"])
+__all__ = _publish(globals(), ["init"])

@@ -100,7 +100,7 @@ def gelu(x: Any, /, approximate: bool = False) -> Tensor:
     return multiply(multiply(x, 0.5), add(gate, 1))
 
 
-@public()
+@public(known_as=["swish"])
 def silu(x: Any, /) -> Tensor:
     """Compute `x * sigmoid(x)`, which is also called swish.
 
@@ -168,7 +168,7 @@ def hard_silu(x: Any, /) -> Tensor:
     return multiply(x, hard_sigmoid(x))
 
 
-@public()
+@public(known_as=["reduce_logsumexp"])
 def logsumexp(x: Any, /, axis: Any = None, b: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute `log(sum(b * exp(x)))` over `axis`, without overflow; without `b`, of `exp(x)`.
 

@@ -31,7 +31,7 @@ from symgrad.random.draws import Draws
 from symgrad.random.keyed import draws_of
 
 
-@public()
+@public(known_as=["dot_product_attention"])
 def scaled_dot_product_attention(
     q: Any,
     k: Any,
@@ -84,7 +84,7 @@ def scaled_dot_product_attention(
     return _attend(op, queries, keys, values, mask, causal, scale, rate)
 
 
-@public()
+@public(known_as=["MultiheadAttention"])
 def multi_head_attention(
     q: Any,
     k: Any,

@@ -51,7 +51,7 @@ from symgrad.nn.operand_shapes import shaped
 from symgrad.nn.reductions import Reduction, reduced
 
 
-@public()
+@public(known_as=["softmax_cross_entropy", "sparse_categorical_crossentropy", "CrossEntropyLoss"])
 def cross_entropy(
     logits: Any,
     labels: Any,
@@ -155,7 +155,7 @@ def _shifted(logits: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
     return squeeze(greatest, axis), shifted, log(sum_over(exp(shifted), axis))
 
 
-@public()
+@public(known_as=["nll_loss"])
 def nll(
     log_p: Any,
     labels: Any,

@@ -250,7 +250,7 @@ def _with_bias(op: str, y: Tensor, bias: Any, layout: Layout) -> Tensor:
 # ------------------------------------------------------------------------------- transposed
 
 
-@public()
+@public(known_as=["conv_transpose2d"])
 def conv_transpose(
     x: Any,
     kernel: Any,

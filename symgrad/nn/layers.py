@@ -15,7 +15,7 @@ from symgrad.graph.ops.summation import einsum
 from symgrad.graph.public_ops import public
 
 
-@public()
+@public(known_as=["dense"])
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """Compute `x @ weight + bias`, where `weight` has shape (features in, features out).
 
@@ -25,6 +25,10 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     x, weight = as_tensor(x), as_tensor(weight)
     if weight.ndim != 2:
         raise ShapeError("linear", f"weight: {weight.type} is no matrix", source=user_source())
+    features = x.shape[-1:], weight.shape[:1]
+    if features[0] != features[1] and all(isinstance(n, int) for pair in features for n in pair):
+        problem = f"x: {x.type} does not fit axis 0 of weight: {weight.type}"
+        raise ShapeError("linear", problem, source=user_source())
     product = matmul(x, weight)
     return product if bias is None else add(product, bias)
 
@@ -53,7 +57,7 @@ def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Tensor:
     return product if bias is None else add(product, bias)
 
 
-@public()
+@public(known_as=["embedding_lookup"])
 def embedding(indices: Any, table: Any) -> Tensor:
     """Look up embeddings: the rows of `table` at `indices`, in the place of these as a last axis.
 

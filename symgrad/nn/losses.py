@@ -41,7 +41,7 @@ def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Ten
     return reduced("mse", square(subtract(float_operand(predictions), targets)), reduction)
 
 
-@public()
+@public(known_as=["mean_absolute_error", "L1Loss"])
 def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Tensor:
     """Compute the absolute difference; its gradient at 0 is 0.
 
@@ -93,7 +93,7 @@ def smooth_l1(x: Any, t: Any, beta: float = 1.0, *, reduction: Reduction = "mean
     return reduced("smooth_l1", losses, reduction)
 
 
-@public()
+@public(known_as=["bce", "BCELoss"])
 def binary_cross_entropy(
     p: Any, y: Any, *, weights: Any = None, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -116,7 +116,7 @@ def binary_cross_entropy(
     return reduced("binary_cross_entropy", _times(losses, weights), reduction)
 
 
-@public()
+@public(known_as=["bce_with_logits", "BCEWithLogitsLoss", "sigmoid_cross_entropy"])
 def binary_cross_entropy_with_logits(
     logits: Any,
     labels: Any,
@@ -186,7 +186,7 @@ def focal(
     return reduced("focal", losses, reduction)
 
 
-@public()
+@public(known_as=["kl_divergence", "KLDivLoss"])
 def kl_div(
     log_q: Any, p: Any, *, log_target: bool = False, reduction: Reduction = "mean"
 ) -> Tensor:

@@ -1,5 +1,6 @@
 """Optimizers: from a loss, or from gradients, to the updates a compiled step carries out."""
 
+from symgrad.frontend.publication import publish as _publish
 from symgrad.optim import schedules
 from symgrad.optim.accumulation import Accumulate
 from symgrad.optim.adadelta import Adadelta
@@ -36,3 +37,5 @@ __all__ = [
     "global_norm",
     "schedules",
 ]
+
+_publish(globals(), ["schedules"])

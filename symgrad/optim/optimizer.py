@@ -24,10 +24,12 @@ from symgrad.graph.types import Array, OwnsVariables, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.collector import paused_collector
+from symgrad.suggestions import methods_refuse_keywords
 
 Pair = tuple[Tensor, Variable]
 
 
+@methods_refuse_keywords
 class Optimizer(OwnsVariables, ABC):
     """A rule that moves variables against the gradient of a loss.
 
@@ -42,6 +44,10 @@ class Optimizer(OwnsVariables, ABC):
     >>> list(optimizer.state)
     ['w/momentum']
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        methods_refuse_keywords(cls)
 
     def __init__(self) -> None:
         self._slots = Slots()

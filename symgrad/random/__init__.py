@@ -1,5 +1,6 @@
 """Random numbers as graph: draws of generators, whose state is in variables, and of keys."""
 
+from symgrad.frontend.publication import publish as _publish
 from symgrad.random.generator import Generator
 from symgrad.random.keyed import (
     bernoulli,
@@ -51,3 +52,5 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+_publish(globals())

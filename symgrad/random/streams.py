@@ -102,6 +102,9 @@ def as_seed(op: str, seed: Any) -> np.uint64:
 
 def as_key(op: str, key: Any) -> Tensor:
     """Return `key` if it is one, a uint64 scalar."""
+    if key is None:
+        hint = "make one with sg.random.Generator(seed) or sg.random.key(seed)"
+        raise DTypeError(op, "key: None is no generator or key", hint=hint, source=user_source())
     if isinstance(key, int | float):
         hint = f"sg.random.key({key}) is a key"
         raise DTypeError(op, f"key: {key!r} is no key", hint=hint, source=user_source())

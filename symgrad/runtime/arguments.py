@@ -7,19 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import CompileError, DTypeError, ShapeError, SymgradError, user_source
+from symgrad.errors import (
+    ArgumentError,
+    CompileError,
+    DTypeError,
+    ShapeError,
+    SymgradError,
+    user_source,
+)
+from symgrad.frontend.nests import Nest, is_leaf
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, Unknown, substitute
 from symgrad.graph.types import Array
+from symgrad.suggestions import unknown_keyword
 
 
 def convert(name: str, inputs: Sequence[Tensor], arguments: Sequence[Any]) -> list[Array]:
     """Return the arguments as arrays of the dtypes of `inputs`, contiguous and aligned.
 
-    A dtype that casts safely is converted, and so is a Python number. Raises `DTypeError` for
-    another, and `ShapeError` for a wrong count or a wrong rank; sizes are `resolve_sizes`'s.
+    A dtype that casts safely is converted, and so are Python numbers and lists of them, which have
+    no dtype of their own. Raises `DTypeError` for another, and `ShapeError` for a wrong count or a
+    wrong rank; sizes are `resolve_sizes`'s.
     """
     if len(arguments) != len(inputs):
         names = ", ".join(label(t, i) for i, t in enumerate(inputs))
@@ -49,14 +59,11 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
         given = np.asarray(argument)
     except ValueError as error:
         raise ShapeError(step, f"{what}: {error}", source=user_source()) from error
-    is_scalar = isinstance(argument, bool | int | float | complex) and not isinstance(
-        argument, np.generic
-    )
-    if not _casts(given, argument if is_scalar else None, tensor.dtype):
+    if not _casts(given, _is_weak(argument), tensor.dtype):
         raise DTypeError(
             step,
             f"{what}: {given.dtype.name} was given, {tensor.dtype.name} is needed",
-            hint=f"convert it: .astype({tensor.dtype.name!r})",
+            hint=_conversion_hint(argument, given, tensor.dtype),
             source=user_source(),
         )
     if given.ndim != tensor.ndim:
@@ -66,17 +73,69 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
     return np.require(given, tensor.dtype.numpy, ["C", "A", "E"])
 
 
-def _casts(given: Array, scalar: bool | int | float | complex | None, dtype: DType) -> bool:
-    if scalar is None:
+def _is_weak(argument: Any) -> bool:
+    """Return whether an argument is Python numbers alone, whose dtype is a guess of NumPy's."""
+    if isinstance(argument, list | tuple):
+        return all(map(_is_weak, argument))
+    return isinstance(argument, bool | int | float | complex) and not isinstance(
+        argument, np.generic
+    )
+
+
+def _casts(given: Array, is_weak: bool, dtype: DType) -> bool:
+    if not is_weak:
         return np.can_cast(given.dtype, dtype.numpy, casting="safe")
-    if isinstance(scalar, bool):
+    if not given.size or given.dtype.kind == "b":
         return True
-    if isinstance(scalar, complex):
+    if given.dtype.kind == "c":
         return dtype.is_complex
-    if isinstance(scalar, float) or not dtype.is_integer:
+    if given.dtype.kind == "f" or not dtype.is_integer:
         return dtype.is_float or dtype.is_complex
     limits = np.iinfo(dtype.numpy)
-    return bool(limits.min <= scalar <= limits.max)
+    return bool(limits.min <= given.min() and given.max() <= limits.max)
+
+
+def _conversion_hint(argument: Any, given: Array, dtype: DType) -> str | None:
+    is_real = given.dtype.kind in "biuf"
+    if not (is_real or (given.dtype.kind == "c" and dtype.is_complex)):
+        return None  # it holds no numbers, or parts that would be lost
+    if isinstance(argument, np.ndarray | np.generic):
+        return f"convert it: .astype({dtype.name!r})"
+    return f"convert it: np.asarray(x).astype({dtype.name!r})"
+
+
+def in_order(
+    name: str,
+    labels: Sequence[str | None],
+    arguments: Sequence[Any],
+    by_name: Mapping[str, Any],
+) -> tuple[Any, ...]:
+    """Return the arguments of a step in their order, where some were given by the names of inputs.
+
+    `labels` are the names of the inputs, None for one that has none. Raises `ArgumentError` for a
+    name that no input has and for an input that is given twice, `ShapeError` for a missing one.
+    """
+    rest = labels[len(arguments) :]
+    for keyword in by_name:
+        if keyword not in labels:
+            raise unknown_keyword(name, keyword, [label for label in labels if label])
+        if keyword not in rest:
+            raise ArgumentError(name, f"input {keyword} was given twice", source=user_source())
+    missing = [n for n, given in enumerate(rest, len(arguments)) if given not in by_name]
+    if missing:
+        names = (f"input {n} ({labels[n]})" if labels[n] else f"input {n}" for n in missing)
+        raise ShapeError(name, f"{', '.join(names)} was not given", source=user_source())
+    return *arguments, *(by_name[label] for label in rest if label)
+
+
+def input_labels(nest: Nest, inputs: Sequence[Tensor]) -> list[str | None]:
+    """Return the names by which the arguments of a step may be given, None for a nest of inputs."""
+    leaves = iter(inputs)
+    labels: list[str | None] = []
+    for child in nest.children():
+        held = [next(leaves) for _ in range(child.num_leaves)]
+        labels.append(held[0].name if is_leaf(child) else None)
+    return labels
 
 
 def _shape_error(step: str, what: str, given: Array, tensor: Tensor) -> ShapeError:

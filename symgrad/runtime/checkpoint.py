@@ -27,6 +27,7 @@ from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.leaf import Variable
 from symgrad.graph.types import Array, State, read_states, write_states
+from symgrad.suggestions import known_as
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.
 _CHECKSUMS = "crc32"
@@ -43,6 +44,7 @@ _KINDS = (
 PathLike = str | os.PathLike[str]
 
 
+@known_as("save_weights", "save_checkpoint")
 def save(path: PathLike, variables: Any) -> None:
     """Write the values of `variables` to `path` as safetensors, all of them or nothing.
 
@@ -74,6 +76,7 @@ def save(path: PathLike, variables: Any) -> None:
     _replace(Path(path), specs, {_CHECKSUMS: json.dumps(checksums, sort_keys=True)})
 
 
+@known_as("load_state_dict", "load_weights", "restore_checkpoint")
 def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> None:
     """Set `variables`, named as in `save`, to the values in the file `path`.
 
@@ -224,7 +227,9 @@ def _check_names(path: str, wanted: set[str], found: set[str], ignore_extra: boo
         problems.append(f"has entries that no variable asks for: {_listed(extra)}")
     if problems:
         problem = f"{path} {' and '.join(problems)}"
-        raise CheckpointError("restore", problem, source=user_source())
+        # Where entries are missing as well, the file is likely to be another program's.
+        hint = None if missing else "restore(path, variables, ignore_extra=True) passes over them"
+        raise CheckpointError("restore", problem, hint=hint, source=user_source())
 
 
 def _listed(names: list[str]) -> str:

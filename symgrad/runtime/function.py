@@ -17,10 +17,12 @@ from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.runtime.step import Step
+from symgrad.suggestions import known_as
 
 UpdateLike = Update | tuple[Variable, Any]
 
 
+@known_as("jit", "theano_function", "session")
 def compile(
     inputs: Any,
     outputs: Any,
@@ -125,6 +127,7 @@ _RUN_CACHE_SIZE = 128
 _run_cache: OrderedDict[tuple[object, ...], Step] = OrderedDict()
 
 
+@known_as("evaluate", "eval")
 def run(fetches: Any, feed_dict: Mapping[Tensor, Any] | None = None) -> Any:
     """Compute `fetches`, any nest of tensors, with placeholders fed as `feed_dict` says.
 

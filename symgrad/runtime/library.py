@@ -126,7 +126,7 @@ class Library:
     def __getitem__(self, step: str) -> LoadedStep:
         return self.steps[step]
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, **by_name: Any) -> Any:
         """Run the only step. Raises `GraphError` if there are several."""
         if len(self.steps) != 1:
             raise GraphError(
@@ -135,7 +135,7 @@ class Library:
                 source=user_source(),
             )
         (step,) = self.steps.values()
-        return step(*arrays, out=out)
+        return step(*arrays, out=out, **by_name)
 
     def save(self) -> bytes:
         """Return all variables as bytes, which every build of the same steps restores.

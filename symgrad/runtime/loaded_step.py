@@ -23,7 +23,13 @@ from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
 from symgrad.runtime.aot_manifest import failure_from_json, nest_from_json
-from symgrad.runtime.arguments import check_outputs, convert, resolve_sizes
+from symgrad.runtime.arguments import (
+    check_outputs,
+    convert,
+    in_order,
+    input_labels,
+    resolve_sizes,
+)
 from symgrad.runtime.entry import ArraySpec, build_entry
 from symgrad.runtime.interrupts import raise_interrupt
 
@@ -75,6 +81,7 @@ class LoadedStep:
         self._is_single = is_leaf(self._output_nest)
         as_tuple = flatten((0,) * len(self._outputs) or None)[1]
         self._is_direct = self._is_single or self._output_nest == as_tuple
+        self._labels = input_labels(self._input_nest, self._inputs)
         takes_flat = self._input_nest == flatten((0,) * len(self._inputs))[1]
         self._entry = build_entry(
             name=self.name,
@@ -96,8 +103,13 @@ class LoadedStep:
         outputs = ", ".join(str(t.type) for t in self._outputs)
         return f"<LoadedStep {self.name}({inputs}) -> ({outputs})>"
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
+    def __call__(self, *arrays: Any, out: Any = None, **by_name: Any) -> Any:
+        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs.
+
+        An input that has a name may be given by it: `step(x=..., labels=...)`.
+        """
+        if by_name:
+            arrays = in_order(self.name, self._labels, arrays, by_name)
         if out is None:
             return self._run(*arrays)
         outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)

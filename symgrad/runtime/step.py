@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,14 @@ from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array, Immutable
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
-from symgrad.runtime.arguments import check_outputs, check_sizes, convert, resolve_sizes
+from symgrad.runtime.arguments import (
+    check_outputs,
+    check_sizes,
+    convert,
+    in_order,
+    input_labels,
+    resolve_sizes,
+)
 from symgrad.runtime.collector import paused_collector
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import Executable
@@ -28,8 +37,12 @@ from symgrad.runtime.inspection.trace import write_trace
 from symgrad.runtime.provenance import Provenance
 from symgrad.runtime.report.page import write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
+from symgrad.suggestions import methods_refuse_keywords
+
+_LOGGER = logging.getLogger("symgrad")
 
 
+@methods_refuse_keywords
 class Step(Immutable):
     """A compiled program: call it with arrays, read what it became.
 
@@ -65,6 +78,7 @@ class Step(Immutable):
         self._is_nothing = output_nest == nothing
         self._is_direct = self._is_single or output_nest in (nothing, as_tuple)
         self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
+        self._labels = input_labels(input_nest, graph.inputs)
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
         self._unknowns = _unknowns(graph)
         self._latest: Executable | None = None
@@ -73,8 +87,13 @@ class Step(Immutable):
         if not self._unknowns:
             self._specialized({})
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs."""
+    def __call__(self, *arrays: Any, out: Any = None, **by_name: Any) -> Any:
+        """Run the step. `out` is a nest of arrays to write the outputs to, like the outputs.
+
+        An input that is a placeholder with a name may be given by it: `step(x=..., labels=...)`.
+        """
+        if by_name:
+            arrays = in_order(self.name, self._labels, arrays, by_name)
         if out is None:
             return self._run(*arrays)
         if self._run_single_into is not None:
@@ -154,6 +173,7 @@ class Step(Immutable):
     def _specialized(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
         key = tuple(sorted(sizes.items()))
         if key not in self._compiled:
+            start = perf_counter()
             with paused_collector():
                 executable = Executable(self._prepared, self._options, sizes)
             entry = executable.entry(
@@ -164,12 +184,23 @@ class Step(Immutable):
                 none_for_nothing=self._is_nothing,
             )
             self._compiled[key] = (executable, entry)
+            self._log(sizes, perf_counter() - start)
         self._latest, entry = self._compiled[key]
         if self._takes_flat:
             # What fits these sizes takes the short way from now on; the entry sends others here.
             self._run = entry.call if self._is_direct else self._nested(entry)
             self._run_single_into = entry.into if self._is_single else None
         return self._compiled[key]
+
+    def _log(self, sizes: Mapping[str, int], seconds: float) -> None:
+        """Log that the step was compiled: once is expected, and again is what a user may mend."""
+        level = logging.DEBUG if len(self._compiled) == 1 else logging.INFO
+        chosen = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        _LOGGER.log(
+            level,
+            "%s: compiled%s in %.3f s (program %d of this step)",
+            *(self.name, f" for {chosen}" if chosen else "", seconds, len(self._compiled)),
+        )
 
     @property
     def executable(self) -> Executable:
@@ -201,8 +232,8 @@ class Step(Immutable):
         """The memory plan: the arena and its buffers with their lifetimes, and the state."""
         return describe_memory(self.executable)
 
-    def profile(self, *arrays: Any, repeat: int = 20) -> Profile:
-        """Run the step `repeat` times on `arrays` and return the time of each kernel.
+    def profile(self, *arrays: Any, repeat: int = 20, **by_name: Any) -> Profile:
+        """Run the step `repeat` times on `arrays`, as in a call: return the time of each kernel.
 
         The state is as it was before when this returns.
 
@@ -211,6 +242,8 @@ class Step(Immutable):
         >>> len(profile.rows)
         1
         """
+        if by_name:
+            arrays = in_order(self.name, self._labels, arrays, by_name)
         flat = self._flat_arguments(arrays)
         sizes = resolve_sizes(self.name, self.graph.inputs, flat)
         executable, _ = self._specialized(sizes)

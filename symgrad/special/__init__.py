@@ -1,6 +1,6 @@
 """Special functions, under SciPy's names: gamma, error, Bessel and zeta functions and entropies."""
 
-from symgrad.frontend.container import publish as _publish
+from symgrad.frontend.publication import publish as _publish
 from symgrad.graph.ops.transcendental import erf as erf
 from symgrad.nn.activations import logsumexp as logsumexp
 from symgrad.special.distributions import erfc as erfc

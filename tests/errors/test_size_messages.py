@@ -74,7 +74,7 @@ an int64 counts to 9223372036854775807
 
 def test_a_tensor_of_too_many_bytes():
     assert_refused(lambda: sg.sum(sg.ones((2**61,))), ValueError, """
-        broadcast_to: f32[2305843009213693952] takes 9223372036854775808 bytes, \
+        ones: f32[2305843009213693952] takes 9223372036854775808 bytes, \
 an int64 counts to 9223372036854775807
           --> <here>
     """)  # fmt: skip

@@ -56,7 +56,7 @@ add_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.subtract])
+@public(is_standard=True, ufuncs=[np.subtract], known_as=["sub"])
 def subtract(x: Any, y: Any, /) -> Tensor:
     """Compute the difference `x - y`, elementwise; bools are refused.
 
@@ -80,7 +80,7 @@ subtract_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.multiply])
+@public(is_standard=True, ufuncs=[np.multiply], known_as=["mul"])
 def multiply(x: Any, y: Any, /) -> Tensor:
     """Compute the product `x * y`, elementwise; bools are refused.
 
@@ -107,7 +107,7 @@ multiply_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.divide])
+@public(is_standard=True, ufuncs=[np.divide], known_as=["div", "true_divide"])
 def divide(x: Any, y: Any, /) -> Tensor:
     """Compute the quotient `x / y`, elementwise; integers are divided as float32.
 
@@ -153,7 +153,7 @@ floor_divide_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.remainder])
+@public(is_standard=True, ufuncs=[np.remainder], known_as=["mod", "fmod"])
 def remainder(x: Any, y: Any, /) -> Tensor:
     """Compute the remainder of `x / y`, with the sign of `y`; of an integer by 0 it is 0.
 
@@ -179,7 +179,7 @@ remainder_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.negative])
+@public(is_standard=True, ufuncs=[np.negative], known_as=["neg"])
 def negative(x: Any, /) -> Tensor:
     """Compute `-x`; unsigned integers wrap around.
 
@@ -228,7 +228,7 @@ def square(x: Any, /) -> Tensor:
     return multiply(x, x)
 
 
-@public(is_standard=True, ufuncs=[np.absolute, np.fabs])
+@public(is_standard=True, ufuncs=[np.absolute, np.fabs], known_as=["absolute"])
 def abs(x: Any, /) -> Tensor:
     """Compute the absolute value; its gradient at 0 is 0. The least signed integer stays.
 
@@ -346,7 +346,7 @@ minimum_op = elementwise(
 )
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["clamp", "clip_by_value"])
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """Limit `x` to `min` below and `max` above; a limit of None is none.
 

@@ -45,7 +45,7 @@ def _comparison(
     )
 
 
-@public(is_standard=True, ufuncs=[np.equal])
+@public(is_standard=True, ufuncs=[np.equal], known_as=["eq"])
 def equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x == y`, elementwise, as bools. On a tensor also `x == y`.
 
@@ -58,7 +58,7 @@ def equal(x: Any, y: Any, /) -> Tensor:
 equal_op = _comparison("equal", np.equal, "eq", "yes", "rule")
 
 
-@public(is_standard=True, ufuncs=[np.not_equal])
+@public(is_standard=True, ufuncs=[np.not_equal], known_as=["ne"])
 def not_equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x != y`, elementwise, as bools. On a tensor also `x != y`.
 
@@ -71,7 +71,7 @@ def not_equal(x: Any, y: Any, /) -> Tensor:
 not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes", "rule")
 
 
-@public(is_standard=True, ufuncs=[np.less])
+@public(is_standard=True, ufuncs=[np.less], known_as=["lt"])
 def less(x: Any, y: Any, /) -> Tensor:
     """Compute `x < y`, elementwise, as bools; false where either is nan.
 
@@ -84,7 +84,7 @@ def less(x: Any, y: Any, /) -> Tensor:
 less_op = _comparison("less", np.less, "lt")
 
 
-@public(is_standard=True, ufuncs=[np.less_equal])
+@public(is_standard=True, ufuncs=[np.less_equal], known_as=["le"])
 def less_equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x <= y`, elementwise, as bools; false where either is nan.
 
@@ -97,7 +97,7 @@ def less_equal(x: Any, y: Any, /) -> Tensor:
 less_equal_op = _comparison("less_equal", np.less_equal, "le")
 
 
-@public(is_standard=True, ufuncs=[np.greater])
+@public(is_standard=True, ufuncs=[np.greater], known_as=["gt"])
 def greater(x: Any, y: Any, /) -> Tensor:
     """Compute `x > y`, elementwise, as bools; false where either is nan.
 
@@ -110,7 +110,7 @@ def greater(x: Any, y: Any, /) -> Tensor:
 greater_op = _comparison("greater", np.greater, "gt")
 
 
-@public(is_standard=True, ufuncs=[np.greater_equal])
+@public(is_standard=True, ufuncs=[np.greater_equal], known_as=["ge"])
 def greater_equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x >= y`, elementwise, as bools; false where either is nan.
 
@@ -207,7 +207,7 @@ def isnan(x: Any, /) -> Tensor:
     return not_equal(x, x)
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["select"])
 def where(condition: Any, x: Any, y: Any, /) -> Tensor:
     """Take `x` where `condition` holds and `y` elsewhere; both are evaluated.
 

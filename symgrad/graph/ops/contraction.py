@@ -125,7 +125,7 @@ einsum_op = define(
 )
 
 
-@public(is_standard=True, ufuncs=[np.matmul])
+@public(is_standard=True, ufuncs=[np.matmul], known_as=["mm", "bmm", "matvec"])
 def matmul(a: Any, b: Any, /, *, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """Multiply matrices; leading axes are a batch and broadcast, a vector is a row or a column.
 

@@ -23,7 +23,7 @@ from symgrad.graph.structures import Map
 from symgrad.graph.types import Array, TensorType
 
 
-@public(is_standard=True, functions=[np.astype])
+@public(is_standard=True, functions=[np.astype], known_as=["cast"])
 def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Convert `x` to `dtype`; itself if it has it, since tensors are values and need no `copy`.
 

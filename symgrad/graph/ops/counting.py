@@ -26,7 +26,7 @@ from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
 
 
-@public(is_standard=True, functions=[np.searchsorted])
+@public(is_standard=True, functions=[np.searchsorted], known_as=["bucketize"])
 def searchsorted(
     x1: Any, x2: Any, /, *, side: Literal["left", "right"] = "left", sorter: Any = None
 ) -> Tensor:

@@ -55,7 +55,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: DTypeLike | None = None) -> 
     return _flat_or_along(cumprod_op, summable(x, dtype), axis)
 
 
-@public(is_standard=True, functions=[np.cumulative_sum])
+@public(is_standard=True, functions=[np.cumulative_sum], known_as=["running_sum"])
 def cumulative_sum(
     x: Any,
     /,

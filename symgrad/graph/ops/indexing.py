@@ -103,7 +103,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     return gather(x, [index_tensor("take", indices, size, axis)], axis)
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["gather"])
 def take_along_axis(x: Any, indices: Any, /, *, axis: int | None = -1) -> Tensor:
     """Take from each row along `axis` the elements whose positions that row of `indices` has.
 

@@ -163,7 +163,7 @@ argsort_op = define(
 )
 
 
-@public()
+@public(known_as=["topk"])
 def top_k(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """Return the `k` largest elements of `x` along `axis`, the largest first, and their positions.
 

@@ -68,7 +68,7 @@ def summable(x: Any, dtype: DTypeLike | None) -> Tensor:
     return cast(tensor, dtypes.uint64 if tensor.dtype.kind == "unsigned" else dtypes.int64)
 
 
-@public(is_standard=True, reduces=np.add)
+@public(is_standard=True, reduces=np.add, known_as=["reduce_sum"])
 def sum(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -83,7 +83,7 @@ def sum(
     return _kept(reduce_sum(x, axes), x, axes, keepdims)
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["reduce_mean"])
 def mean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Average over `axis`; integers as float32. A 16-bit float is rounded once, at the end.
 
@@ -148,7 +148,7 @@ GREATEST: dict[str, Number] = {
 } | {"any": np.inf}
 
 
-@public(is_standard=True, reduces=np.maximum)
+@public(is_standard=True, reduces=np.maximum, known_as=["reduce_max", "amax"])
 def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis`, nan if there is one; equals share the gradient.
 
@@ -160,7 +160,7 @@ def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(apply(max_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
-@public(is_standard=True, reduces=np.minimum)
+@public(is_standard=True, reduces=np.minimum, known_as=["reduce_min", "amin"])
 def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the least element along `axis`, nan if there is one; equals share the gradient.
 
@@ -198,7 +198,7 @@ min_op = define(
 )
 
 
-@public(is_standard=True, reduces=np.logical_or)
+@public(is_standard=True, reduces=np.logical_or, known_as=["reduce_any"])
 def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute whether an element along `axis` is true, or not 0.
 
@@ -210,7 +210,7 @@ def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     return _kept(apply(any_op, x, axes=axes), x, axes, keepdims) if axes else x
 
 
-@public(is_standard=True, reduces=np.logical_and)
+@public(is_standard=True, reduces=np.logical_and, known_as=["reduce_all"])
 def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Compute whether every element along `axis` is true, or not 0.
 
@@ -244,7 +244,7 @@ all_op = define(
 )
 
 
-@public(is_standard=True, reduces=np.multiply)
+@public(is_standard=True, reduces=np.multiply, known_as=["reduce_prod"])
 def prod(
     x: Any, /, axis: Any = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Tensor:

@@ -38,7 +38,7 @@ from symgrad.graph.types import Shape, TensorType
 Rows = Callable[[Tensor, Tensor, list[Tensor], int], Tensor]
 
 
-@public()
+@public(known_as=["unsorted_segment_sum"])
 def segment_sum(data: Any, segment_ids: Any, num_segments: Dim) -> Tensor:
     """Sum the rows of `data` that have the same id (a segment sum): (num_segments, *row).
 
@@ -218,7 +218,7 @@ def gather_nd(x: Any, indices: Any) -> Tensor:
     return gather(x, vectors, 0)
 
 
-@public()
+@public(known_as=["tensor_scatter_nd_update"])
 def scatter_nd(indices: Any, updates: Any, shape: Shape) -> Tensor:
     """Add `updates` at index vectors into zeros of `shape`: the adjoint of `gather_nd`.
 

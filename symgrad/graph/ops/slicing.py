@@ -89,7 +89,7 @@ slice_op = define(
 )
 
 
-@public(is_standard=True, functions=[np.flip])
+@public(is_standard=True, functions=[np.flip], known_as=["reverse"])
 def flip(x: Any, /, axis: Any = None) -> Tensor:
     """Reverse the order of the elements along `axis`, one or more; along all for None.
 
@@ -183,7 +183,7 @@ def require_several(op: str, arrays: Any) -> None:
         raise DTypeError(op, problem, hint="use sg.unstack for its slices", source=user_source())
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["cat", "concatenate"])
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
     """Join tensors along `axis`; all flattened first for None. Dtypes promote.
 

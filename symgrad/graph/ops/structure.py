@@ -84,7 +84,7 @@ sum_op = define(
 )
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["expand"])
 def broadcast_to(x: Any, /, shape: Sequence[Any]) -> Tensor:
     """Broadcast `x` to `shape` as NumPy does; itself if it has that shape.
 
@@ -223,7 +223,7 @@ reshape_op = define(
 )
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["transpose", "permute"])
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """Permute the axes: axis `i` of the result is axis `axes[i]` of `x`.
 
@@ -268,7 +268,7 @@ permute_dims_op = define(
 )
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["unsqueeze"])
 def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
     """Insert axes of size 1 at the positions `axis` of the result.
 

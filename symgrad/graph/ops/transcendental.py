@@ -33,7 +33,7 @@ from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
 
-@public(is_standard=True, ufuncs=[np.power, np.float_power])
+@public(is_standard=True, ufuncs=[np.power, np.float_power], known_as=["power"])
 def pow(x: Any, y: Any, /) -> Tensor:
     """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
 
@@ -189,7 +189,7 @@ sqrt_op = elementwise(
 )
 
 
-@public()
+@public(known_as=["inverse_sqrt"])
 def rsqrt(x: Any, /) -> Tensor:
     """Compute `1 / sqrt(x)`, elementwise.
 

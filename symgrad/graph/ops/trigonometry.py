@@ -66,7 +66,7 @@ tan_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.arcsin])
+@public(is_standard=True, ufuncs=[np.arcsin], known_as=["arcsin"])
 def asin(x: Any, /) -> Tensor:
     """Compute the arcsine in radians, from -pi/2 to pi/2, elementwise, within 1.25 ulp.
 
@@ -97,7 +97,7 @@ asin_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.arccos])
+@public(is_standard=True, ufuncs=[np.arccos], known_as=["arccos"])
 def acos(x: Any, /) -> Tensor:
     """Compute the arccosine in radians, from 0 to pi, elementwise, within 1.25 ulp.
 
@@ -123,7 +123,7 @@ acos_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.arctan])
+@public(is_standard=True, ufuncs=[np.arctan], known_as=["arctan"])
 def atan(x: Any, /) -> Tensor:
     """Compute the arctangent in radians, from -pi/2 to pi/2, elementwise, within 1.5 ulp.
 
@@ -150,7 +150,7 @@ atan_op = elementwise(
 )
 
 
-@public(is_standard=True, ufuncs=[np.arctan2])
+@public(is_standard=True, ufuncs=[np.arctan2], known_as=["arctan2"])
 def atan2(y: Any, x: Any, /) -> Tensor:
     """Compute the angle of the point `(x, y)` in radians, from -pi to pi, within 1.75 ulp.
 

@@ -17,7 +17,7 @@ from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.types import ArrayLiteral
 
 
-@public(is_standard=True, functions=[np.matrix_transpose])
+@public(is_standard=True, functions=[np.matrix_transpose], known_as=["adjoint"])
 def matrix_transpose(x: Any, /) -> Tensor:
     """Exchange the last two axes. On a tensor also `x.mT`.
 
@@ -133,7 +133,7 @@ def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
     return [*parts, narrow(x, axis, part * (sections - 1), size - part * (sections - 1))]
 
 
-@public(is_standard=True, functions=[np.unstack])
+@public(is_standard=True, functions=[np.unstack], known_as=["unbind"])
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices of `x` along `axis`, whose size must be known.
 
@@ -216,7 +216,7 @@ def _repetitions(repetitions: Any) -> tuple[Dim, ...]:
     return counts
 
 
-@public(is_standard=True)
+@public(is_standard=True, known_as=["repeat_interleave"])
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Repeat each element `repeats` times along `axis`; flattened first for None.
 

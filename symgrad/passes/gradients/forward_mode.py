@@ -55,6 +55,7 @@ from symgrad.passes.gradients.reverse_mode import (
     sweep,
 )
 from symgrad.passes.loops.merge_loops import shared_loops
+from symgrad.suggestions import known_as
 
 
 def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
@@ -75,6 +76,7 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
         return unflatten(nest, tangents_or_zeros(outputs, found))
 
 
+@known_as("hessian_vector_product")
 def hvp(y: Any, xs: Any, vs: Any) -> Any:
     """Return the Hessian-vector product (HVP): the second derivative of the sum of `y`, times `vs`.
 

@@ -52,6 +52,7 @@ from symgrad.passes.gradients.arguments import (
     read_xs,
 )
 from symgrad.passes.rewrites.value_numbering import find_twins
+from symgrad.suggestions import known_as
 
 
 @overload
@@ -82,6 +83,7 @@ def gradients(
 ) -> Any: ...
 
 
+@known_as("backward", "grads", "derivative")
 def gradients(
     ys: Any,
     xs: Any,

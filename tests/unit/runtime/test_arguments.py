@@ -91,7 +91,9 @@ def test_a_subclass_is_seen_as_an_array():
         (np.array([1j, 2]), "float64"),
         (["a", "b"], "float32"),
         ([None, 1], "float32"),
-        ([1.5, 2.5], "float32"),
+        ([np.float64(1.5), 2.5], "float32"),
+        ([1.5, 2.5], "int32"),
+        ([1, 300], "uint8"),
     ],
 )
 def test_what_does_not_cast_safely_is_refused(argument, dtype):

@@ -164,6 +164,7 @@ def test_an_extra_entry_is_refused(tmp_path: Path) -> None:
     assert_refused(lambda: sg.restore(path, [a]), sg.CheckpointError, f"""
         restore: {path} has entries that no variable asks for: b, n
           --> <here>
+          hint: restore(path, variables, ignore_extra=True) passes over them
     """)  # fmt: skip
     assert are_untouched([a, b, n])
 

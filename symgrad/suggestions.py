@@ -1,0 +1,203 @@
+"""Did-you-mean hints: a name or a keyword that does not exist, beside those that do.
+
+What other libraries call a thing is declared where the thing is, by `known_as`; what they call an
+argument is in one table here, since hundreds of functions have an `axis`. Which names are public is
+not decided here but in the modules that list them; they say so by `register_names`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar, cast
+
+from symgrad.errors import ArgumentError, UnknownNameError, user_source
+
+Known = TypeVar("Known", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+# What PyTorch, TensorFlow and JAX call an argument: what it is called here, which may be several.
+KEYWORDS: Mapping[str, tuple[str, ...]] = {
+    "a_max": ("max",),
+    "a_min": ("min",),
+    "alpha": ("slope",),
+    "b1": ("beta1",),
+    "b2": ("beta2",),
+    "beta_1": ("beta1",),
+    "beta_2": ("beta2",),
+    "betas": ("beta1", "beta2"),
+    "compute_dtype": ("dtype",),
+    "data_format": ("layout",),
+    "descending_order": ("descending",),
+    "dim": ("axis",),
+    "dim0": ("axis1",),
+    "dim1": ("axis2",),
+    "dimension": ("axis",),
+    "dims": ("axes",),
+    "eps": ("epsilon",),
+    "from_logits": ("logits",),
+    "givens": ("inputs",),
+    "is_causal": ("causal",),
+    "is_training": ("training",),
+    "keep_dims": ("keepdims",),
+    "keepdim": ("keepdims",),
+    "kernel_size": ("window",),
+    "learning_rate": ("lr",),
+    "attn_mask": ("mask",),
+    "dropout_p": ("dropout",),
+    "maxval": ("high",),
+    "minval": ("low",),
+    "n_groups": ("groups",),
+    "negative_slope": ("slope",),
+    "normalized_shape": ("axis",),
+    "num_groups": ("groups",),
+    "num_heads": ("heads",),
+    "p": ("rate",),
+    "pool_size": ("window",),
+    "rng": ("generator",),
+    "scale_factor": ("factor",),
+    "stride": ("strides",),
+    "upscale_factor": ("factor",),
+    "weight": ("weights",),
+}
+
+_PATHS: dict[str, list[str]] = {}  # a public name: where it is, as users write it
+_NAMES: dict[str, Collection[str]] = {}  # a module, as users write it: its public names
+_REFUSING: set[Callable[..., Any]] = set()  # methods that name the keywords they do not take
+_KNOWN_AS: dict[str, str] = {}  # what another library calls it: its name here
+
+
+def known_as(*names: str) -> Callable[[Known], Known]:
+    """Declare what other libraries call a public function or class; a decorator."""
+
+    def declare(known: Known) -> Known:
+        for name in names:
+            ours = _KNOWN_AS.setdefault(_plain(name), known.__name__)
+            assert ours == known.__name__, f"{name} is {ours} and {known.__name__}"
+        return known
+
+    return declare
+
+
+def register_names(module: str, names: Collection[str]) -> None:
+    """Make the public names of a module known, whose path users write as `module`."""
+    _NAMES[module] = names
+    for name in names:
+        _PATHS.setdefault(name, []).append(f"{module}.{name}")
+
+
+def is_public_name(name: str) -> bool:
+    """Return whether a public module has this name."""
+    return name in _PATHS
+
+
+def unknown_name(module: str, name: str) -> UnknownNameError:
+    """Return the error for a name that a public module does not have."""
+    return UnknownNameError(
+        module, f"there is no {name!r}", hint=_hint(_similar(module, name)), source=user_source()
+    )
+
+
+def unknown_attribute(
+    owner: str, name: str, attributes: Iterable[str], known: Mapping[str, str]
+) -> UnknownNameError:
+    """Return the error for an attribute that `owner` does not have.
+
+    `known` maps what other libraries call one to what stands for it.
+    """
+    plain = {_plain(attribute): attribute for attribute in attributes if attribute[:1] != "_"}
+    close = (
+        [known[name]] if name in known else [f".{plain[n]}" for n in _close(_plain(name), plain)]
+    )
+    hint = _hint(close or _similar("sg", name))
+    return UnknownNameError(
+        owner, f"there is no attribute {name!r}", hint=hint, source=user_source()
+    )
+
+
+def unknown_keyword(subject: str, keyword: str, parameters: Collection[str]) -> ArgumentError:
+    """Return the error for a keyword that `subject`, which takes `parameters`, does not take."""
+    meant = [name for name in KEYWORDS.get(keyword, ()) if name in parameters]
+    found = meant or get_close_matches(keyword, parameters, 1, 0.7)
+    takes = ", ".join(parameters) or "none"
+    hint = _hint([f"{name}=" for name in found], " and ")
+    return ArgumentError(
+        subject,
+        f"no argument is called {keyword!r}; there are {takes}",
+        hint=hint,
+        source=user_source(),
+    )
+
+
+def refuse_keywords(subject: str, function: Callable[..., Any], given: Iterable[str]) -> None:
+    """Raise `ArgumentError` if a keyword that is given is none of `function`."""
+    taken = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in taken):
+        return
+    hidden = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    named = [p.name for p in taken if p.kind not in hidden and p.name != "self"]
+    for keyword in given:
+        if keyword not in named:
+            raise unknown_keyword(subject, keyword, named)
+
+
+def methods_refuse_keywords(owner: Class) -> Class:
+    """Make an unknown keyword of a public method of a class, or of its construction, one error.
+
+    A decorator of the class: an `ArgumentError` with a hint, as that of a public function is.
+    Methods it inherits are meant as well.
+    """
+    for name, method in inspect.getmembers(owner, inspect.isfunction):
+        if method not in _REFUSING and (name == "__init__" or not name.startswith("_")):
+            setattr(owner, name, _refusing(owner.__name__ if name == "__init__" else name, method))
+    return owner
+
+
+def _refusing(subject: str, method: Known) -> Known:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except TypeError:
+            if kwargs:  # of a keyword that does not exist nothing of the method has run
+                refuse_keywords(subject, method, kwargs)
+            raise
+
+    _REFUSING.add(call)
+    return cast(Known, call)
+
+
+def _similar(module: str, name: str) -> list[str]:
+    """Return the one public name that `name` probably means, in `module` or another one."""
+    known = _KNOWN_AS.get(_plain(name))
+    if known is not None:
+        return [_path(module, known)]
+    for place in (module, *(other for other in _NAMES if other != module)):
+        plain = {_plain(n): n for n in _NAMES.get(place, ())}
+        found = _close(_plain(name), plain) if place == module else [_plain(name)] * (
+            _plain(name) in plain
+        )  # fmt: skip
+        if found:
+            return [f"{place}.{plain[found[0]]}"]
+    return []
+
+
+def _path(module: str, known: str) -> str:
+    paths = _PATHS.get(known, [known])
+    inside = f"{module}.{known}"
+    return inside if inside in paths else paths[0]
+
+
+def _close(name: str, names: Iterable[str]) -> list[str]:
+    return get_close_matches(name, list(names), 1, 0.8)
+
+
+def _plain(name: str) -> str:
+    """Return a name without what spellings differ in: `CrossEntropy` is `cross_entropy`."""
+    return name.replace("_", "").lower()
+
+
+def _hint(found: list[str], between: str = " or ") -> str | None:
+    return f"did you mean {between.join(found)}?" if found else None
