@@ -77,10 +77,11 @@ class Function:
     """
 
     def __init__(self, func: Callable[..., Any], *, gives_arrays: bool = True) -> None:
+        # First, since it copies attributes: those of a Function that `func` is, or wraps, too.
+        functools.update_wrapper(self, func)
         self._func = func
         self._gives_arrays = gives_arrays
         self._traces: OrderedDict[Hashable, _Trace] = OrderedDict()
-        functools.update_wrapper(self, func)
 
     def __repr__(self) -> str:
         return f"<function {self._name} of arrays and tensors>"

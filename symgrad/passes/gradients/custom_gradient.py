@@ -89,8 +89,9 @@ class CustomGradient:
     """A function with its own gradient; in a class it is a method like any other."""
 
     def __init__(self, function: AnyFunction) -> None:
-        self._function = function
+        # First, since it copies attributes: those of one of these that `function` wraps, too.
         functools.update_wrapper(self, function)
+        self._function = function
 
     def __get__(self, instance: object, owner: type | None = None) -> CustomGradient:
         if instance is None:

@@ -32,6 +32,15 @@ def test_grad_is_that_of_gradients():
     np.testing.assert_allclose(value, np.sum(np.tanh(X * X) ** 2), rtol=1e-12)
 
 
+def test_a_derivative_of_a_function_is_of_it_and_not_the_function_itself():
+    loss = sg.function(_loss)
+    wanted = sg.grad(_loss)(X, X)
+    np.testing.assert_allclose(sg.grad(loss)(X, X), wanted)
+    np.testing.assert_allclose(sg.value_and_grad(loss)(X, X)[1], wanted)
+    np.testing.assert_allclose(sg.function(sg.grad(loss))(X, X), wanted)
+    np.testing.assert_allclose(sg.jac(sg.grad(loss))(X, X), sg.hessian(loss)(X, X))
+
+
 @pytest.mark.parametrize("argnums", [0, 1, -1, (0,), (1, 0), [0, 1]])
 def test_argnums_choose_the_arguments(argnums):
     def product(a, b):

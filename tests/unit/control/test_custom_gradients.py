@@ -152,3 +152,16 @@ def test_loop_variables_nobody_reads_are_left_out_all_the_same(x):
 
     plain = step(lambda a: sg.log(1.0 + sg.exp(a)))
     assert step(softplus).memory.arena_bytes <= plain.memory.arena_bytes
+
+
+def test_a_gradient_around_a_function_with_another_one_is_the_outer_one(x):
+    @sg.custom_gradient
+    def doubled(a):
+        return a * 2.0, lambda dy: dy * 100.0
+
+    passed = sg.grad_pass_through(doubled)(x)
+    again = sg.recompute_grad(doubled)(x)
+    found = run([passed, gradient(passed, x), gradient(again, x)], {x: POINT})
+    ones = np.ones_like(POINT)
+    for one, wanted in zip(found, (2 * POINT, ones, 100 * ones), strict=True):
+        np.testing.assert_allclose(one, wanted)
