@@ -164,6 +164,8 @@ UNROLLED_STEPS = 4
 LEAST_UNROLLED = 8
 SHORT_LOOP = 1024
 UNROLLED_CYCLES = 2**20
+# So many panels at most read a block of the left: for the first of many it is brought near.
+FEW_PANELS = 4
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.

@@ -200,6 +200,9 @@ class _LoopNest:
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.has_pieces else (resumes,)
+            if plan.asks_for_next:
+                following = self._at_most(builder.add(i, index(1)), plan.row_tiles)
+                arguments += (self._left_at(self._rows_of(following)[0], start),)
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
@@ -40,7 +41,8 @@ class Microkernel:
     is `unrolled` steps of k, at least one of each chain. Only `piece` steps of k
     lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
-    steps before it is read; 0 says that nothing is.
+    steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
+    the tile behind this one are asked for, a line of each row every so many steps.
     """
 
     rows: int
@@ -59,6 +61,7 @@ class Microkernel:
     piece: int | None = None
     left_ahead: int = 0
     right_ahead: int = 0
+    asks_for_next: bool = False
 
     @property
     def vectors(self) -> int:
@@ -69,25 +72,35 @@ class Microkernel:
         return ir.VectorType(scalar_type(self.left.compute), self.lanes)
 
 
+class _Operands(NamedTuple):
+    """Where a run of steps of k begins in the operands, and in the left of the next tile."""
+
+    left: ir.Value
+    right: ir.Value
+    following: ir.Value
+
+
 def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
-    Where k is in pieces it has one argument more, the first step of k.
+    Where k is in pieces it has one argument more, the first step of k; and one that asks for the
+    rows of the next tile has another, where they begin.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kinds += [INDEX] if kernel.piece else []
+    kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks_for_next
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, module.get_unique_name("contract.tile"))
-    left, right, tile, k, resume, *first = function.args
+    left, right, tile, k, resume, *rest = function.args
+    operands = _Operands(left, right, rest[-1] if kernel.asks_for_next else left)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
         sums = _emit_resume(builder, kernel, tile, resume, sums)
     if kernel.piece and not kernel.is_empty:
-        sums = _emit_pieces(builder, kernel, (left, right), (first[0], k), sums)
+        sums = _emit_pieces(builder, kernel, operands, (rest[0], k), sums)
     elif not kernel.is_empty:
-        sums = _emit_steps(builder, kernel, left, right, k, sums)
+        sums = _emit_steps(builder, kernel, operands, k, sums)
     for at, value in enumerate(sums):
         builder.store(value, _place(builder, kernel, tile, at), align=_tile_align(kernel))
     builder.ret_void()
@@ -126,12 +139,12 @@ def _emit_resume(
 def _emit_pieces(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: tuple[ir.Value, ir.Value],
+    operands: _Operands,
     span: tuple[ir.Value, ir.Value],
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Emit the loop over pieces of k, `count` steps from `first` on, and return the sums after."""
-    (left, right), (first, count) = operands, span
+    first, count = span
     assert kernel.piece is not None, "k is in pieces"
     before = builder.block
     loop = builder.append_basic_block("piece")
@@ -146,14 +159,17 @@ def _emit_pieces(
         axis.offset(builder, step if axis.digits else at)
         for axis in (kernel.left_k, kernel.right_k)
     ]
-    left = kernel.left.address(builder, left, begins[0])
-    right = kernel.right.address(builder, right, begins[1])
+    piece = _Operands(
+        kernel.left.address(builder, operands.left, begins[0]),
+        kernel.right.address(builder, operands.right, begins[1]),
+        kernel.left.address(builder, operands.following, begins[0]),
+    )
     if kernel.piece <= _SHORT_PIECE:
         added: list[ir.Value] = list(sums)
         for number in range(kernel.piece):
-            added = _emit_step(builder, kernel, left, right, index(number), added)
+            added = _emit_step(builder, kernel, piece, index(number), added)
     else:
-        added = _emit_steps(builder, kernel, left, right, index(kernel.piece), list(sums))
+        added = _emit_steps(builder, kernel, piece, index(kernel.piece), list(sums))
     following = builder.add(at, index(kernel.piece), flags=("nuw", "nsw"))
     at.add_incoming(index(0), before)
     at.add_incoming(following, builder.block)
@@ -180,8 +196,7 @@ def _either(builder: ir.IRBuilder, *ways: tuple[ir.Value, ir.Block]) -> ir.Value
 def _emit_steps(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    left: ir.Value,
-    right: ir.Value,
+    operands: _Operands,
     k: ir.Value,
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
@@ -191,16 +206,16 @@ def _emit_steps(
         zero = ir.Constant(kernel.vector_type, None)
         whole = builder.and_(k, index(-steps))
         started = [*start, *[zero] * (len(start) * (kernel.chains - 1))]
-        several = _emit_loop(builder, kernel, (left, right), (first, whole, steps), started)
+        several = _emit_loop(builder, kernel, operands, (first, whole, steps), started)
         start = [_total(builder, kernel, several[at :: len(start)]) for at in range(len(start))]
         first = whole
-    return _emit_loop(builder, kernel, (left, right), (first, k, 1), start)
+    return _emit_loop(builder, kernel, operands, (first, k, 1), start)
 
 
 def _emit_loop(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: tuple[ir.Value, ir.Value],
+    operands: _Operands,
     span: tuple[ir.Value, ir.Value, int],
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
@@ -222,7 +237,7 @@ def _emit_loop(
     for number in range(steps):
         at = builder.add(step, index(number))
         chain = slice(number % chains * each, (number % chains + 1) * each)
-        added[chain] = _emit_step(builder, kernel, *operands, at, added[chain])
+        added[chain] = _emit_step(builder, kernel, operands, at, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
     step.add_incoming(first, before)
     step.add_incoming(following, loop)
@@ -247,21 +262,23 @@ def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) ->
 def _emit_step(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    left: ir.Value,
-    right: ir.Value,
+    operands: _Operands,
     step: ir.Value,
     sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right."""
     dtype = kernel.left.compute
-    _emit_prefetching(builder, kernel, left, right, step)
-    along = kernel.right.address(builder, right, builder.mul(step, index(kernel.right_k.stride)))
+    _emit_prefetching(builder, kernel, operands, step)
+    along = kernel.right.address(
+        builder, operands.right, builder.mul(step, index(kernel.right_k.stride))
+    )
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
         place = kernel.right.address(builder, along, index(start))
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
-    column = kernel.left.address(builder, left, builder.mul(step, index(kernel.left_k.stride)))
+    across = builder.mul(step, index(kernel.left_k.stride))
+    column = kernel.left.address(builder, operands.left, across)
     added = []
     for i in range(kernel.rows):
         place = kernel.left.address(builder, column, index(i * kernel.left_row))
@@ -273,19 +290,41 @@ def _emit_step(
 
 
 def _emit_prefetching(
-    builder: ir.IRBuilder, kernel: Microkernel, left: ir.Value, right: ir.Value, step: ir.Value
+    builder: ir.IRBuilder, kernel: Microkernel, operands: _Operands, step: ir.Value
 ) -> None:
-    """Ask for what later steps of k read on other pages."""
+    """Ask for what later steps of k read on other pages, and for the rows of the next tile."""
+    if kernel.asks_for_next:
+        _emit_asking(builder, kernel, operands.following, step)
     if kernel.left_ahead:
         later = builder.add(step, index(kernel.left_ahead))
         offset = builder.mul(later, index(kernel.left_k.stride))
-        place = kernel.left.address(builder, left, offset)
+        place = kernel.left.address(builder, operands.left, offset)
         kernel.left.prefetch(builder, place, kernel.rows)
     if kernel.right_ahead:
         later = builder.add(step, index(kernel.right_ahead))
         offset = builder.mul(later, index(kernel.right_k.stride))
-        place = kernel.right.address(builder, right, offset)
+        place = kernel.right.address(builder, operands.right, offset)
         kernel.right.prefetch(builder, place, kernel.columns)
+
+
+def _emit_asking(
+    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value
+) -> None:
+    """Ask for a line of the next tile: each of its rows has its turn once in a line of steps.
+
+    Where rows lie side by side a line has this step of k of all of them.
+    """
+    if kernel.left_row == 1:
+        offset = builder.mul(step, index(kernel.left_k.stride))
+        place = kernel.left.address(builder, following, offset)
+        kernel.left.prefetch(builder, place, kernel.rows)
+        return
+    of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
+    turn = builder.and_(step, index(of_line - 1))
+    for first in range(0, kernel.rows, of_line):
+        row = builder.add(turn, index(first))
+        offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
+        kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
 
 
 def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:

@@ -60,8 +60,9 @@ class ContractPlan:
     tiles is finished before the next begins, which bounds the memory for unfinished sums. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of a `border` of the left
-    are left out, as long as what is packed of the right is finite. Registers hold `lanes` elements
-    of `compute`. It is estimated to take `cycles`, no more than any other way.
+    are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
+    for the rows of the left that the next one reads. Registers hold `lanes` elements of `compute`.
+    It is estimated to take `cycles`, no more than any other way.
     """
 
     m: int
@@ -86,6 +87,7 @@ class ContractPlan:
     pack_right: Packing
     rows_first: bool
     cycles: float = 0.0
+    asks_for_next: bool = False
     border: ZeroBorder | None = None
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import replace
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
+    FEW_PANELS,
     FEW_READS,
     FEW_STREAMS,
     LONG_SUM,
@@ -87,7 +88,22 @@ def plan_contract(
     # Of equals the first: lanes along n.
     cycles, chosen = min(ways, key=lambda way: way[0])
     rows_first = _serves_result(chosen, streams, target.memory)
-    return replace(chosen, rows_first=rows_first, cycles=cycles)
+    asks = _is_met_late(chosen, target.memory)
+    return replace(chosen, rows_first=rows_first, cycles=cycles, asks_for_next=asks)
+
+
+def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a tile waits for rows of the left that no near cache has.
+
+    They are read along k, one beside the other and each for a few lines at a time, or across, a
+    line at each step of k: too short for a processor to follow. Where many panels read a block of
+    them, most find it near; and a panel of one vector has no time to ask at each step.
+    """
+    is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
+    is_in_lines = is_across or plan.left.column_stride == 1
+    left_bytes = plan.rows * plan.k * plan.dtype.itemsize
+    is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
+    return plan.method == "tile" and plan.pack_left == "none" and is_in_lines and is_far
 
 
 def _serves_result(plan: ContractPlan, streams: int, memory: MemoryHierarchy) -> bool:

@@ -137,6 +137,7 @@ def _microkernel(
         piece=plan.k_piece if plan.has_pieces else None,
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
+        asks_for_next=plan.asks_for_next,
     )
 
 

@@ -1,0 +1,71 @@
+"""Prefetches of the left of a product: who asks for the next tile; nothing else is another."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.contract import ContractPlan, planning
+from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.target import target_named
+from symgrad.graph.graph import Graph
+from tests.support.floors import Memory, Variant, compile_for, run_variants
+
+# Rows, columns and k, with and without leftovers of tiles, of lines and of a last tile.
+SHAPES = ((24, 64, 64), (13, 67, 37), (1, 40, 10), (50, 20, 259))
+
+
+def asks(graph: Graph, target: str = "native") -> list[bool]:
+    program = compile_for(graph, target, opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    machine = target_named(target)
+    return [product_plan(s, machine).asks_for_next for s in found if isinstance(s, Product)]
+
+
+def product(m: int, n: int, k: int, *, is_turned: bool = False) -> Graph:
+    a, b = sg.placeholder((k, m) if is_turned else (m, k)), sg.placeholder((k, n))
+    return Graph([(a.T if is_turned else a) @ b], [a, b])
+
+
+def test_a_left_in_memory_is_asked_for():
+    assert asks(product(4096, 64, 256)) == [True]
+    assert asks(product(64, 64, 25600, is_turned=True)) == [True]
+
+
+def test_a_left_in_cache_or_of_many_panels_is_not_asked_for():
+    assert asks(product(256, 64, 256)) == [False]
+    assert asks(product(4096, 1024, 256)) == [False]
+    assert asks(product(4096, 8, 1024, is_turned=True)) == [False]
+
+
+def convolution() -> Graph:
+    x, kernel = sg.placeholder((2, 9, 11, 5)), sg.placeholder((3, 3, 5, 20))
+    return Graph([sg.nn.conv2d(x, kernel, padding="SAME")], [x, kernel])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_results_are_the_same_between_guard_pages(dtype):
+    random = np.random.default_rng(0)
+    graphs = [product(*shape, is_turned=i % 2 == 1) for i, shape in enumerate(SHAPES)]
+    x, y = sg.placeholder((40, 33), dtype), sg.placeholder((33, 21), dtype)
+    for graph in (*graphs, Graph([x @ y], [x, y]), convolution()):
+        arrays = [
+            random.integers(-3, 4, t.type.static_shape).astype(t.dtype.numpy) for t in graph.inputs
+        ]
+        variants = [
+            Variant(threads=Threads(1, 0.0), memory=Memory("end")),
+            Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
+        ]
+        with mock.patch.object(planning, "_is_met_late", lambda plan, _: can_ask(plan)):
+            assert run_variants(graph, arrays, variants) is None
+
+
+def can_ask(plan: ContractPlan) -> bool:
+    is_in_lines = 1 in (plan.left.row_stride, plan.left.column_stride)
+    return plan.method == "tile" and plan.pack_left == "none" and is_in_lines
