@@ -80,6 +80,7 @@ from symgrad.frontend.namespace import __array_api_version__ as __array_api_vers
 from symgrad.frontend.publication import publish as _publish
 from symgrad.frontend.recompute import recompute_grad as recompute_grad
 from symgrad.frontend.shapes import broadcast_shapes as broadcast_shapes
+from symgrad.frontend.sparse_tensor import SparseTensor as SparseTensor
 from symgrad.frontend.state import inplace_decrement as inplace_decrement
 from symgrad.frontend.state import inplace_increment as inplace_increment
 from symgrad.frontend.state import inplace_update as inplace_update

@@ -14,18 +14,19 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.control import require_callables
 from symgrad.frontend.nests import flatten, map_leaves, unflatten
+from symgrad.frontend.sparse_tensor import SparseTensor
 from symgrad.functional import Function
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import Dim
-from symgrad.passes.gradients.jacobian import jacobian
+from symgrad.passes.gradients.jacobian import Sparsity, hessian_of, jacobian
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.suggestions import known_as
 
@@ -81,26 +82,55 @@ def jac(func: Func, argnums: int | Sequence[int] = 0) -> Func:
     return _derivative("jac", func, argnums, _jacobian_of)
 
 
-def hessian(func: Func, argnums: int | Sequence[int] = 0) -> Func:
-    """Return a function of the same arguments that gives the Hessian of `func`.
+@overload
+def hessian(y: Tensor, x: Tensor, sparsity: Sparsity) -> SparseTensor: ...
 
-    For a result of shape `s` and an argument of shape `t` it has shape `s + t + t`, and zeros where
-    `func` is linear. With nests it is the nest of the results, at each of their leaves that of the
+
+@overload
+def hessian(y: Tensor, x: Any, sparsity: Sparsity | None = None) -> Any: ...
+
+
+@overload
+def hessian(y: Func, x: None = None, *, argnums: int | Sequence[int] = 0) -> Func: ...
+
+
+@overload
+def hessian(y: Func, x: int | Sequence[int]) -> Func: ...
+
+
+def hessian(
+    y: Any,
+    x: Any = None,
+    sparsity: Sparsity | None = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+) -> Any:
+    """Return the Hessian of a tensor `y` by `x`, or of a function a function that gives it.
+
+    Of a tensor of shape `s` by an `x` of shape `t` it has shape `s + t + t`, and zeros where `y` is
+    linear. By a nest it is that nest, at each leaf of it the nest again. With `sparsity="auto"` it
+    is that of a scalar by one tensor, as a `SparseTensor` of shape `(x.size, x.size)`: all of it,
+    not one triangle. What `jacobian` says of patterns holds.
+
+    `hessian(f)`, or `hessian(f, argnums)`, is a function of the arguments of `f`, by those that
+    `argnums` says. With nests it is the nest of the results, at each of their leaves that of the
     argument, and at each leaf of this that of the argument again: `h["w"]["b"]` is the derivative
-    by `w` and then by `b`. Raises what `jac` raises; `hessians` is the form for tensors.
+    by `w` and then by `b`. Raises what `jac` raises, and of tensors what `jacobian` raises.
 
     >>> sg.hessian(lambda x: sg.sum(x**3))(np.ones(2))
     array([[6., 0.],
            [0., 6.]])
     """
-    if isinstance(func, Tensor):
+    if not isinstance(y, Tensor):
+        return _derivative("hessian", y, argnums if x is None else x, _hessian_of)
+    if x is None:
         raise DTypeError(
             "hessian",
-            f"func is {func!r}, not a function",
-            hint="sg.hessians(ys, xs) is the form for tensors",
+            f"y is {y!r} and x is missing",
+            hint="hessian(y, x) is the form for tensors, hessian(f) that for functions",
             source=user_source(),
         )
-    return _derivative("hessian", func, argnums, _hessian_of)
+    return hessian_of(y, x, sparsity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from symgrad.codegen.c_interface.abi import ABI_VERSION, STATE_VERSION, Interfac
 from symgrad.codegen.target import Target
 from symgrad.errors import CompileError, LoadError, Source, user_source
 from symgrad.frontend.nests import Nest, flatten, unflatten
+from symgrad.frontend.sparse_tensor import SparseTensor
 from symgrad.graph.types import ALIGNMENT, TensorType
 
 FORMAT = 2
@@ -152,10 +153,13 @@ def _tree_to_json(tree: Any) -> Any:
     for kind, word in ((list, "list"), (tuple, "tuple")):
         if type(tree) is kind:
             return {word: [_tree_to_json(child) for child in tree]}
+    is_sparse = isinstance(tree, SparseTensor)
     raise CompileError(
         "export",
         f"a nest of {type(tree).__name__} cannot be written to a manifest",
-        hint="lists, tuples and dicts with strings as keys can",
+        hint="make its .values the output: its pattern is no result of the program"
+        if is_sparse
+        else "lists, tuples and dicts with strings as keys can",
         source=user_source(),
     )
 

@@ -186,6 +186,15 @@ def test_every_network_is_measured_on_one_thread_and_on_two(long_reports):
 
 
 @pytest.mark.slow
+def test_sparse_derivatives_are_measured(long_reports):
+    rows = [
+        row for row in long_reports["sparse derivatives"]["rows"] if row["library"] == "symgrad"
+    ]
+    assert [row["non-zeros"] for row in rows] == [28_000, 2_998]
+    assert all(row["s to build"] > 0 and row["ms a run"] > 0 for row in rows)
+
+
+@pytest.mark.slow
 def test_every_workload_is_measured_and_has_a_goal_for_each_number_of_threads(long_reports):
     rows = [row for row in long_reports["workloads"]["rows"] if row["library"] == "symgrad"]
     assert [row["workload"] for row in rows] == [workload.name for workload in WORKLOADS]

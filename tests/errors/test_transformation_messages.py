@@ -188,10 +188,52 @@ def test_a_function_without_aux():
     """)  # fmt: skip
 
 
-def test_a_hessian_of_a_tensor():
+def test_a_hessian_of_a_tensor_by_nothing():
     wrong: Any = Y
     assert_refused(lambda: sg.hessian(wrong), TypeError, """
-        hessian: func is <Tensor y: f64[3]>, not a function
+        hessian: y is <Tensor y: f64[3]> and x is missing
           --> <here>
-          hint: sg.hessians(ys, xs) is the form for tensors
+          hint: hessian(y, x) is the form for tensors, hessian(f) that for functions
+    """)  # fmt: skip
+
+
+def test_a_pattern_that_cannot_be_found():
+    n = sg.placeholder(("n",), "float64", name="n")
+    wrong: Any = "columns"
+    assert_refused(lambda: sg.jacobian(n * n, n, sparsity="auto"), ValueError, """
+        jacobian: y: f64[n] has a size that is not known, and so no static pattern
+          --> <here>
+          hint: give the placeholder ints as its shape, or leave sparsity out
+    """)  # fmt: skip
+    assert_refused(lambda: sg.hessian(sg.sum(n), n, sparsity="auto"), ValueError, """
+        hessian: x: f64[n] has a size that is not known, and so no static pattern
+          --> <here>
+          hint: give the placeholder ints as its shape, or leave sparsity out
+    """)  # fmt: skip
+    assert_refused(lambda: sg.jacobian(Y, Y, sparsity=wrong), ValueError, """
+        jacobian: sparsity is 'columns', neither None nor "auto"
+          --> <here>
+    """)  # fmt: skip
+    assert_refused(lambda: sg.hessian(Y, Y, sparsity="auto"), ValueError, """
+        hessian: y is f64[3], with sparsity a scalar is needed
+          --> <here>
+          hint: sum it
+    """)  # fmt: skip
+    assert_refused(lambda: sg.hessian(sg.sum(Y), [Y, Y], sparsity="auto"), ValueError, """
+        hessian: x is a nest of 2 tensors, with sparsity one is needed
+          --> <here>
+          hint: make them slices of one vector
+    """)  # fmt: skip
+    assert_refused(lambda: sg.hessian(sg.constant(1), Y, sparsity="auto"), TypeError, """
+        hessian: y is i32[], which has no derivatives
+          --> <here>
+    """)  # fmt: skip
+
+
+def test_a_size_on_the_way_that_is_not_known():
+    n = sg.placeholder(("n",), "float64", name="n")
+    assert_refused(lambda: sg.jacobian(sg.sum(n * n[0] * Y[0]), Y, "auto"), ValueError, """
+        jacobian: the pattern depends on broadcast_to: f64[n], whose size is not known
+          --> <here>
+          hint: give placeholders ints as their shapes, or leave sparsity out
     """)  # fmt: skip

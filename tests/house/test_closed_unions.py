@@ -46,12 +46,14 @@ PLACES = {
     (STRUCTURES, "KernelSpec"): {
         STRUCTURES,
         "symgrad/passes/costs.py",
+        "symgrad/passes/sparsity/dependence.py",
         "symgrad/codegen/lower/groups.py",
         "symgrad/codegen/lower/values.py",
     },
     (STRUCTURES, "Nested"): {
         STRUCTURES,
         "symgrad/passes/costs.py",
+        "symgrad/passes/sparsity/dependence.py",
         "symgrad/codegen/lower/groups.py",
         "symgrad/codegen/lower/values.py",
         "symgrad/codegen/program/build.py",

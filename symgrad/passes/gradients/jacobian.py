@@ -2,17 +2,19 @@
 
 The gradient, or the tangent, is built once, for a seed that is a node of its own, then for all
 unit seeds along an axis of its own by `symgrad/passes/batching/vmap.py`. There is no loop over
-seeds, and the size of the graph does not depend on their number.
+seeds, and the size of the graph does not depend on their number. Those with a pattern are in
+`symgrad/passes/gradients/sparse_jacobian.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.matrices import eye
-from symgrad.frontend.nests import flatten, leaf_names, unflatten
+from symgrad.frontend.nests import flatten, is_leaf, leaf_names, unflatten
+from symgrad.frontend.sparse_tensor import SparseTensor
 from symgrad.graph.build import name_scope
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
@@ -23,6 +25,9 @@ from symgrad.passes.batching.vmap import batch
 from symgrad.passes.gradients.arguments import read_xs
 from symgrad.passes.gradients.forward_mode import jvp
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.gradients.sparse_jacobian import sparse_hessian, sparse_jacobian
+
+Sparsity = Literal["auto"]
 
 
 @overload
@@ -30,29 +35,91 @@ def jacobian(y: Any, x: Tensor) -> Tensor: ...
 
 
 @overload
-def jacobian(y: Any, x: Any) -> Any: ...
+def jacobian(y: Any, x: Tensor, sparsity: Sparsity) -> SparseTensor: ...
 
 
-def jacobian(y: Any, x: Any) -> Any:
+@overload
+def jacobian(y: Any, x: Any, sparsity: Sparsity | None = None) -> Any: ...
+
+
+def jacobian(y: Any, x: Any, sparsity: Sparsity | None = None) -> Any:
     """Return the derivative of each element of `y` by each element of `x`, zeros where none is.
 
     Its shape is that of `y` and then that of `x`, its dtype that of `x`. It is computed from the
-    side that has fewer elements. Of a nest of xs it is the same nest of Jacobians. Raises
-    `TypeError` for what are no floats.
+    side that has fewer elements. Of a nest of xs it is the same nest of Jacobians.
+
+    With `sparsity="auto"` it is a `SparseTensor` of shape `(y.size, x.size)`, whose pattern is
+    found now, from the graph: sizes and indices must be known for it. Elements of the pattern may
+    be zero. It is computed by as many seeds as it takes to tell the columns, or the rows, of the
+    pattern apart, in time proportional to its elements.
+
+    Raises `TypeError` for what are no floats, and `ValueError` for a size that is not known with
+    `sparsity`, and for another `sparsity`.
 
     >>> x = sg.placeholder((2,), name="x")
     >>> sg.run(sg.jacobian(x**2, x), {x: np.float32([1.0, 2.0])})
     array([[2., 0.],
            [0., 4.]], dtype=float32)
+    >>> sg.jacobian(x**2, x, sparsity="auto")
+    <SparseTensor 2 x 2, 2 values: f32>
     """
     target = as_tensor(y)
     leaves, nest = flatten(x)
     sources = [as_tensor(leaf) for leaf in leaves]
+    require_sparsity("jacobian", sparsity)
     _require_floats("jacobian", "y", target)
     for label, source in zip(leaf_names("x", x), sources, strict=True):
         _require_floats("jacobian", label, source)
     with name_scope("jacobian"):
+        if sparsity is not None:
+            found = [sparse_jacobian("jacobian", target, source) for source in sources]
+            return unflatten(nest, found)
         return unflatten(nest, (_jacobian(target, source) for source in sources))
+
+
+def require_sparsity(op: str, sparsity: object) -> None:
+    """Raise `GraphError` for a way to find a pattern that there is not."""
+    if sparsity not in (None, "auto"):
+        raise GraphError(
+            op, f'sparsity is {sparsity!r}, neither None nor "auto"', source=user_source()
+        )
+
+
+def hessian_of(y: Any, x: Any, sparsity: Sparsity | None) -> Any:
+    """Return the second derivative of each element of `y` by each two of `x`, as `hessian` says."""
+    target = as_tensor(y)
+    require_sparsity("hessian", sparsity)
+    leaves, nest = flatten(x)
+    sources = [as_tensor(leaf) for leaf in leaves]
+    _require_floats("hessian", "y", target)
+    for label, source in zip(leaf_names("x", x), sources, strict=True):
+        _require_floats("hessian", label, source)
+    with name_scope("hessian"):
+        if sparsity is not None:
+            return _sparse_hessian(target, sources, is_leaf(nest))
+        blocks = (
+            unflatten(nest, (_jacobian(_jacobian(target, a), b) for b in sources)) for a in sources
+        )
+        return unflatten(nest, blocks)
+
+
+def _sparse_hessian(y: Tensor, sources: Sequence[Tensor], is_single: bool) -> SparseTensor:
+    """Return the one sparse Hessian; raises unless `y` has one element and there is one x."""
+    if not is_single:
+        raise GraphError(
+            "hessian",
+            f"x is a nest of {len(sources)} tensors, with sparsity one is needed",
+            hint="make them slices of one vector",
+            source=user_source(),
+        )
+    if not y.type.is_static or y.type.count != 1:
+        raise ShapeError(
+            "hessian",
+            f"y is {y.type}, with sparsity a scalar is needed",
+            hint="sum it",
+            source=user_source(),
+        )
+    return sparse_hessian("hessian", y, sources[0])
 
 
 @overload

@@ -1,0 +1,1 @@
+"""Sparsity: which elements depend on which, and which of them can share a seed."""
