@@ -36,6 +36,7 @@ from symgrad.errors import AxisError as AxisError
 from symgrad.errors import CheckpointError as CheckpointError
 from symgrad.errors import CompileError as CompileError
 from symgrad.errors import DTypeError as DTypeError
+from symgrad.errors import ForeignCallError as ForeignCallError
 from symgrad.errors import GraphError as GraphError
 from symgrad.errors import IndexOutOfRangeError as IndexOutOfRangeError
 from symgrad.errors import LoadError as LoadError
@@ -45,6 +46,7 @@ from symgrad.errors import ShapeError as ShapeError
 from symgrad.errors import SymgradError as SymgradError
 from symgrad.errors import TapeError as TapeError
 from symgrad.errors import UnknownNameError as UnknownNameError
+from symgrad.foreign import extern as extern
 from symgrad.frontend import protocols as protocols  # binds the methods of tensors and graphs
 from symgrad.frontend.associative_scan import associative_scan as associative_scan
 from symgrad.frontend.container import Container as Container

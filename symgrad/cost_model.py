@@ -18,6 +18,7 @@ PER_FLOP = 20  # element by element; what is not arithmetic comes with reading a
 PER_FLOP_OF_PRODUCT = 5
 PER_ELEMENT_REDUCED = 50
 PER_COMPARISON = 200  # of an element that is sorted, or looked for
+FOREIGN_CALL = 100_000_000  # of a function of which nothing is known
 LIKELY_TRIPS = 8  # of a loop without a bound
 LIKELY_SIZE = 128  # of an axis whose size is unknown, to choose an order of contraction
 

@@ -214,6 +214,23 @@ class IndexOutOfRangeError(SymgradError, IndexError):
     """
 
 
+class ForeignCallError(SymgradError, RuntimeError):
+    """A function of C that a running program called, and that returned a status other than 0.
+
+    It is a `RuntimeError`; no variable has been changed by the step.
+
+    >>> import ctypes
+    >>> refuse = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: 3)
+    >>> x = sg.placeholder((), name="x")
+    >>> step = sg.compile([x], sg.extern("refuse", [x], [((), "float32")], pointer=refuse))
+    >>> try:
+    ...     step(1.0)
+    ... except sg.ForeignCallError as error:
+    ...     print(error.problem)
+    the function returned status 3
+    """
+
+
 class NoGradientError(SymgradError, LookupError):
     """A gradient that was asked for and does not exist, or was forbidden: a `LookupError`.
 

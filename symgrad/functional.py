@@ -28,6 +28,7 @@ from symgrad.graph.build import (
     origin_of,
 )
 from symgrad.graph.dtypes import as_dtype, uint64
+from symgrad.graph.effects import has_effects, renumbered
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import constant_op, placeholder, placeholder_op
 from symgrad.graph.nested import Traced, inline
@@ -248,6 +249,10 @@ class _Trace:
         """Call the function on `operands`."""
         if not self.graph.outputs:
             return unflatten(self.nest, ())
+        if has_effects(self.graph):
+            # Each call of the function makes its own calls outside, after those before it.
+            given = [*operands, *self.captures]
+            return unflatten(self.nest, inline(renumbered(self.graph), given))
         if self.callee is None:
             self.callee = with_intermediates(self.graph)
         node = call(self.callee, [*operands, *self.captures])

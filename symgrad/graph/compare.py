@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
@@ -172,6 +173,8 @@ class _Comparison:
             return repr(a) == repr(b)  # tells 0.0 from -0.0 and lets nan equal nan
         if isinstance(a, Size) and isinstance(b, Size):
             return substitute(a, self.renames[0]) == substitute(b, self.renames[1])
+        if isinstance(a, ForeignFunction) and isinstance(b, ForeignFunction):
+            return a.name == b.name  # where it is in this process is not structure
         if isinstance(a, State) and isinstance(b, State):
             return self.states.setdefault(a, b) is b and _states_agree(a, b)
         return a == b

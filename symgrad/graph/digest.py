@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from symgrad.graph.compare import statements
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.types import ArrayLiteral, Attr, State, TensorType
@@ -98,6 +99,8 @@ class _Digests:
             return f"literal {value.type} {_digest_of(value.array.tobytes())}"
         if isinstance(value, DType):
             return f"dtype {value.short}"
+        if isinstance(value, ForeignFunction):
+            return f"extern {value.name}"  # its address is of this process
         if isinstance(value, State):
             number = self._states.setdefault(value, len(self._states))
             return f"state {number} {self._type(value.type)}"

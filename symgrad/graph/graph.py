@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph.build import are_same, rebuild, substitute_sizes
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.late_binding import provided
 from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor
@@ -170,6 +171,14 @@ def _require_text(graph: Graph) -> None:
             attrs = (a if isinstance(a, tuple) else (a,) for a in node.attrs.values())
             parts = [part for attr in attrs for part in attr]
             pending += [part for part in parts if isinstance(part, Graph)]
+            found = [part for part in parts if isinstance(part, ForeignFunction)]
+            if any(function.address is not None for function in found):
+                raise DTypeError(
+                    "pickle",
+                    f"extern {found[0].name} is at an address of this process, which text has not",
+                    hint="without pointer= the symbol is looked up where the graph is unpickled",
+                    source=node.source,
+                )
             if any(isinstance(part, PythonFunction) for part in parts):
                 raise DTypeError(
                     "pickle",

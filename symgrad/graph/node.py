@@ -20,6 +20,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
 from symgrad.graph.structures import (
+    Extern,
     Gather,
     Iota,
     KernelSpec,
@@ -123,8 +124,8 @@ class OpDef:
 
     @property
     def can_fail(self) -> bool:
-        """Whether a value of an operand, an index out of range, can stop a program."""
-        return self.structure in (Gather, Scatter)
+        """Whether a value of an operand, as an index out of range, can stop a program."""
+        return self.structure in (Gather, Scatter, Extern)
 
     def __repr__(self) -> str:
         return f"OpDef({self.name})"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError
+from symgrad.graph.effects import in_effect_order
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
@@ -32,7 +33,7 @@ def evaluate(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[A
     values: dict[Tensor, Array] = dict(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
         found = _Results(used.calls)
-        for node in program.nodes:
+        for node in in_effect_order(program):
             if node.definition is not placeholder_op:
                 _run(node, found.of(node, values), values, uses)
     # Copies: a result may be a view of an input, of a constant or of another result.

@@ -16,6 +16,7 @@ affine maps between the axes of the operands and of the result:
     Scatter    result = base;  result[a, indices...[j], b] combined with updates[a, j, b]
     Sort       result[a, i, b] = operand[a, order[a, i, b], b], or that order
     Search     result[i, j] = the number of elements of rows[i] that stand before queries[i, j]
+    Extern     results = what a function of C writes, given the operands
 
 Every structure has one lowering. Shapes are static when a spec is made. What passes ask of a
 structure are its `Traits`: they list no classes, so that a new member of `KernelSpec` is known to
@@ -29,8 +30,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, assert_never
 
 from symgrad.graph.axis_maps import AxisMap as AxisMap
+from symgrad.graph.axis_maps import Windows as Windows
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction, Layout
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.traits import LEAF
 from symgrad.graph.traits import Traits as Traits
 from symgrad.graph.types import NestedGraph
 
@@ -150,17 +154,6 @@ class PrefixScan:
     combine: Callable[[Scalars[ScalarExpr], Accumulators, Accumulators], Accumulators]
     finish: Callable[..., ScalarExpr]
     in_order: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Sliding windows: an operand of `shape` that is read where the affine maps `index` say.
-
-    There is one map for each axis of the operand in memory, in the axes of the windows.
-    """
-
-    shape: tuple[int, ...]
-    index: tuple[AxisMap, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,22 +350,36 @@ class Call:
     graph: NestedGraph
 
 
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """A call of `function`, with the arguments that `layout` lists and `workspace` bytes of memory.
+
+    Operands and results are contiguous, in row-major order, and none overlaps another. `copied` are
+    pairs of a result and of the operand that it holds before. A status other than 0 stops the
+    program. With `is_ordered` the last operand and the last result are a token, of no elements.
+    """
+
+    traits: ClassVar = Traits(
+        home="program", reads="many", operands="whole", writes="pieces", is_free=False
+    )
+
+    function: ForeignFunction
+    layout: Layout
+    workspace: int
+    copied: tuple[tuple[int, int], ...] = ()
+    is_ordered: bool = False
+
+
 Nested = Switch | While | Scan | Call
 Folding = Reduce | PrefixScan
 Ordered = Sort | Search
 Looping = Folding | Contract | ColumnMap | AtIndices | Ordered
-KernelSpec = Map | Iota | View | Reshape | Place | Looping | Nested
-
-# What an input, a constant or a variable is: it has no structure.
-_LEAF = Traits(home="memory", reads="none", operands="values", writes="once", is_free=True)
+KernelSpec = Map | Iota | View | Reshape | Place | Looping | Extern | Nested
 
 
 def traits_of(spec: KernelSpec | None) -> Traits:
     """Return the traits of a structure, or of a leaf, which has none."""
-    return _LEAF if spec is None else spec.traits
-
-
-_NONE = range(0)
+    return LEAF if spec is None else spec.traits
 
 
 def checked_axes(spec: KernelSpec | None) -> range:
@@ -382,12 +389,12 @@ def checked_axes(spec: KernelSpec | None) -> range:
     """
     match spec:
         case None | Map() | Iota() | View() | Reshape() | Place():
-            return _NONE
+            return range(0)
         case Reduce() | PrefixScan() | Contract() | ColumnMap():
-            return _NONE
+            return range(0)
         case Gather(axis, count) | Scatter(axis, count):
-            return _NONE if spec.bound == "clamp" else range(axis, axis + count)
-        case Sort() | Search() | Switch() | While() | Scan() | Call():
-            return _NONE
+            return range(0) if spec.bound == "clamp" else range(axis, axis + count)
+        case Sort() | Search() | Extern() | Switch() | While() | Scan() | Call():
+            return range(0)
         case _:
             assert_never(spec)

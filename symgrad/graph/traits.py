@@ -12,13 +12,13 @@ class Traits:
 
     `home` says where it is computed: in each kernel of `users` that wants it; nowhere, since its
     elements are those of its `operand`; in a `kernel` with loops of its own; in a `program`, by
-    graphs that are instructions around kernels; or it is in `memory` already, as a leaf is.
+    instructions beside kernels or around them; or it is in `memory` already, as a leaf is.
 
     `reads` says which elements of its operands an element is made of: those at its `own` position
     in row-major order, `one` at another position, `many`, or `none`.
 
     `operands` says how they must lie: as `values`, which may be in registers; in strided memory,
-    `all` of them, or the `first`; or, since graphs of its own read them, in memory as a `whole`.
+    `all` of them, or the `first`; or, since no kernel reads them, in memory as a `whole`.
 
     `writes` says in what order a result is finished: each element at `once`, so that more can be
     done to it; in `pieces`, one after another; or by `rows`, over what its first operand holds.
@@ -43,8 +43,8 @@ class Traits:
         return self.home == "operand"
 
     @property
-    def is_nested(self) -> bool:
-        """Whether it runs graphs of its own between kernels."""
+    def is_instruction(self) -> bool:
+        """Whether it is an instruction beside kernels: it runs graphs, or calls a function."""
         return self.home == "program"
 
     @property
@@ -76,3 +76,7 @@ class Traits:
     def writes_rows(self) -> bool:
         """Whether it leaves its first operand as it is, but for rows at indices that are data."""
         return self.writes == "rows"
+
+
+# What an input, a constant or a variable is: it has no structure.
+LEAF = Traits(home="memory", reads="none", operands="values", writes="once", is_free=True)

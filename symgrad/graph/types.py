@@ -14,6 +14,7 @@ import numpy.typing as npt
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.whole_copies import copy_whole
 
@@ -322,6 +323,7 @@ Attr = (
     | ArrayLiteral
     | State
     | PythonFunction
+    | ForeignFunction
     | NestedGraph
     | tuple["Attr", ...]
 )

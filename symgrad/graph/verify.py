@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_in, graphs_of
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor, infer_types
@@ -30,6 +31,7 @@ _ATOMS = (
     ArrayLiteral,
     State,
     PythonFunction,
+    ForeignFunction,
     Graph,
 )
 

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from symgrad.cost_model import (
     FLOPS_OF_MULTIPLY_ADD,
+    FOREIGN_CALL,
     LIKELY_TRIPS,
     PER_BYTE_AGAIN,
     PER_BYTE_READ,
@@ -28,6 +29,7 @@ from symgrad.graph.structures import (
     Call,
     ColumnMap,
     Contract,
+    Extern,
     Gather,
     Iota,
     KernelSpec,
@@ -88,10 +90,8 @@ def _picoseconds_of_kernel(node: Node, spec: KernelSpec | None) -> int:
             return 0
         case Map() | ColumnMap():
             return PER_FLOP * _flops_written_out(node, spec)
-        case Reduce():
-            return PER_ELEMENT_REDUCED * node.inputs[0].type.count
-        case PrefixScan():
-            return (PER_ELEMENT_REDUCED + PER_FLOP * _flops_of_scan(spec)) * node.output.type.count
+        case Reduce() | PrefixScan():
+            return _picoseconds_of_fold(node, spec)
         case Contract():
             read = sum(map(bytes_of, node.inputs))
             return PER_FLOP_OF_PRODUCT * flops_of_contract(node, spec) + PER_BYTE_AGAIN * read
@@ -102,10 +102,18 @@ def _picoseconds_of_kernel(node: Node, spec: KernelSpec | None) -> int:
         case Call(graph):  # what it is expanded to
             assert isinstance(graph, Graph), "an expansion is a graph"
             return _picoseconds_of_graph(graph)
+        case Extern():
+            return FOREIGN_CALL
         case Switch() | While() | Scan():
             raise AssertionError(f"{node!r} has no graphs of its own")
         case _:
             assert_never(spec)
+
+
+def _picoseconds_of_fold(node: Node, spec: Reduce | PrefixScan) -> int:
+    if isinstance(spec, PrefixScan):
+        return (PER_ELEMENT_REDUCED + PER_FLOP * _flops_of_scan(spec)) * node.output.type.count
+    return PER_ELEMENT_REDUCED * node.inputs[0].type.count
 
 
 def _flops_of_scan(spec: PrefixScan) -> int:

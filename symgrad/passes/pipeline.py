@@ -23,6 +23,7 @@ from symgrad.passes.calls.inline_calls import inline_calls
 from symgrad.passes.calls.legalise import legalise
 from symgrad.passes.calls.share_calls import share_calls
 from symgrad.passes.calls.split_complex import split_complex
+from symgrad.passes.calls.thread_effects import thread_effects
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import verify_partition
@@ -113,9 +114,21 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         {"inline-calls": "a loop in a function meets its recording copy where both are inlined"},
     ),
     _as_built(
+        "thread-effects",
+        thread_effects,
+        {
+            "inline-calls": "a token is handed through what remains a call",
+            "merge-loops": "bodies are compared by identity, and those with a token are built anew",
+        },
+        is_required=True,
+    ),
+    _as_built(
         "prune-loops",
         prune_loops,
-        {"merge-loops": "bodies are compared by identity, and pruning builds them anew"},
+        {
+            "merge-loops": "bodies are compared by identity, and pruning builds them anew",
+            "thread-effects": "a loop that only makes calls would be left out",
+        },
     ),
     _as_built(
         "share-calls",

@@ -34,7 +34,8 @@ from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest
 from symgrad.graph.graph import Graph
-from symgrad.graph.structures import checked_axes
+from symgrad.graph.node import Node
+from symgrad.graph.structures import Extern, KernelSpec, checked_axes
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
     Failure,
@@ -79,6 +80,7 @@ def write_library(
     if not folder.is_dir():
         raise _refuse(f"there is no folder {folder}")
     interface, programs = _plan(stem.name, steps, targets)
+    _check_functions(interface)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch:
         made = Path(scratch) / stem.name
         if "h" in formats:
@@ -91,7 +93,7 @@ def write_library(
             image = _object(interface, steps, programs, targets, digest_of(description))
             made.with_suffix(".o").write_bytes(image)
         if "so" in formats:
-            _link(made, targets[0].architecture, is_threaded=interface.is_threaded)
+            _link(made, targets[0].architecture, interface)
             manifest = make_manifest(description, made.with_suffix(".so"))
             made.with_suffix(".json").write_text(print_manifest(manifest))
         wanted = (*formats, "json") if "so" in formats else formats
@@ -134,6 +136,15 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
         raise _refuse(f"a step cannot be called {taken[0]!r}: a function of the library is")
 
 
+def _check_functions(interface: Interface) -> None:
+    """Raise `CompileError` for a function of C that is called as one of the library."""
+    names = (f.name for f in interface.functions if f.name.startswith(f"{interface.name}_"))
+    for name in names:
+        rest = name.removeprefix(f"{interface.name}_")
+        if rest.removesuffix("_run") in (*FUNCTIONS, *(step.name for step in interface.steps)):
+            raise _refuse(f"extern {name} has the name of a function of the library")
+
+
 # ---------------------------------------------------------------------------------- planning
 
 
@@ -159,10 +170,16 @@ def _plan(
 def _failures(lowered: Lowered) -> dict[int, Failure]:
     """Return what can fail, by the statuses of the program."""
     return {
-        status: Failure(node.op, failing_axis(node, spec), node.source)
+        status: _failure(node, spec)
         for status, (node, spec) in lowered.sources.failures.items()
-        if checked_axes(spec)
+        if checked_axes(spec) or isinstance(spec, Extern)
     }
+
+
+def _failure(node: Node, spec: KernelSpec | None) -> Failure:
+    if isinstance(spec, Extern):
+        return Failure(f"extern {spec.function.name}", None, node.source)
+    return Failure(node.op, failing_axis(node, spec), node.source)
 
 
 def _record(step: ExportedStep, lowered: Lowered) -> StepRecord:
@@ -207,8 +224,11 @@ def _object(
     return emit_object(joined, base, max(opt_levels))
 
 
-def _link(made: Path, architecture: str, *, is_threaded: bool) -> None:
-    """Make a shared library of the object `made`.o by the system's C compiler."""
+def _link(made: Path, architecture: str, interface: Interface) -> None:
+    """Make a shared library of the object `made`.o by the system's C compiler.
+
+    What is undefined in it but functions of C, which are the host's to provide, is refused.
+    """
     is_native = target_named("native").architecture == architecture
     compiler = "cc" if is_native else _COMPILERS[architecture]
     if shutil.which(compiler) is None:
@@ -217,8 +237,10 @@ def _link(made: Path, architecture: str, *, is_threaded: bool) -> None:
             hint='formats=("o", "h") needs no linker',
         )
     library = made.with_suffix(".so")
-    command = [compiler, "-shared", "-Wl,-z,defs", "-o", str(library), f"{made}.o", "-lm"]
-    if is_threaded:
+    command = [compiler, "-shared", "-o", str(library), f"{made}.o", "-lm"]
+    if not interface.functions:
+        command.append("-Wl,-z,defs")
+    if interface.is_threaded:
         command.append("-lpthread")  # a library of its own where the C library is old
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

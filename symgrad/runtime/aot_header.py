@@ -75,6 +75,7 @@ def print_header(interface: Interface) -> str:
         _structs(name),
         _GENERAL.format(name=name, upper=name.upper()).rstrip(),
         _variables(interface),
+        *_functions(interface),
         *(_step(name, step) for step in interface.steps),
         "#ifdef __cplusplus\n}\n#endif",
         f"#endif /* {guard} */",
@@ -124,6 +125,19 @@ def _variables(interface: Interface) -> str:
         return "/* There are no variables. */"
     lines = [f"     {i} {_quoted(v.name)}: {v.type}" for i, v in enumerate(interface.variables)]
     return "\n".join(["/* The variables:", *lines, "*/"])
+
+
+def _functions(interface: Interface) -> list[str]:
+    """Return what is said of the functions of C that are called, if there are any."""
+    if not interface.functions:
+        return []
+    lines = [
+        f"     {f.name}" + (f": link with -l{f.library}" if f.library else "")
+        for f in interface.functions
+    ]
+    told = "/* The functions that are called, which whoever links this provides. Where one returns"
+    more = "   another status than 0, the step fails, and {}_failed_index gives that status:"
+    return ["\n".join([told, more.format(interface.name), *lines, "*/"])]
 
 
 def _step(name: str, step: StepInterface) -> str:

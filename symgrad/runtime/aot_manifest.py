@@ -20,11 +20,15 @@ from symgrad.codegen.target import Target
 from symgrad.errors import CompileError, LoadError, Source, user_source
 from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.frontend.sparse_tensor import SparseTensor
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, TensorType
 
-FORMAT = 2
+FORMAT = 3
 # What is read of a manifest before the library has said that it is its own.
-_NEEDED = {"name": str, "architecture": str, "features": list, "targets": list, "library": dict}
+_NEEDED = {
+    "name": str, "architecture": str, "features": list, "targets": list, "functions": list,
+    "library": dict,
+}  # fmt: skip
 
 # What the levels of the x86-64 psABI add, by LLVM's names of features.
 _LEVEL_FEATURES = {
@@ -36,16 +40,21 @@ _LEVEL_FEATURES = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an op can fail for while a step runs: an index outside of `axis`."""
+    """What an op can fail for while a step runs: an index outside of `axis`.
+
+    A call of a function of C has no `axis`: it fails by its status.
+    """
 
     op: str
-    axis: str
+    axis: str | None
     source: Source | None
 
     @property
     def message(self) -> str:
         """One line of text, without the index."""
         at = f" ({self.source})" if self.source is not None else ""
+        if self.axis is None:
+            return f"{self.op}: the function returned a status other than 0{at}"
         return f"{self.op}: an index is out of range for {self.axis}{at}"
 
 
@@ -73,6 +82,7 @@ def describe_library(
         "features": required_features(targets[0]),
         "instance": {"bytes": interface.size, "alignment": ALIGNMENT},
         "state_bytes": interface.state_bytes,
+        "functions": [_foreign(function) for function in interface.functions],
         "variables": [_typed(v.name, v.type) for v in interface.variables],
         "steps": [
             {
@@ -107,6 +117,10 @@ def digest_of(manifest: Mapping[str, Any]) -> str:
     described = {key: value for key, value in manifest.items() if key != "library"}
     text = json.dumps(described, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest() if described else ""
+
+
+def _foreign(function: ForeignFunction) -> dict[str, Any]:
+    return {"name": function.name, "library": function.library}
 
 
 def _slot(slot: Slot) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -28,10 +28,13 @@ from symgrad.compiler import (
     emit_linkable,
     lower_graph,
 )
-from symgrad.errors import IndexOutOfRangeError, TapeError
+from symgrad.errors import ForeignCallError, IndexOutOfRangeError, TapeError
+from symgrad.graph.foreign_calls import locate
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes
+from symgrad.graph.ops.extern import failed_call, foreign_functions
+from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
@@ -99,7 +102,14 @@ class Executable:
         self._tapes = np.zeros((program.tapes, TAPE_BYTES // 8), np.int64)
         weakref.finalize(self, _free_tapes, self._tapes)
         self._arrays = [*arrays, *self._constants, *self._tapes]
-        self.table = np.array([a.ctypes.data for a in self._arrays], np.int64)
+        addresses = self._located(program.functions)
+        self.table = np.array([*(a.ctypes.data for a in self._arrays), *addresses], np.int64)
+
+    def _located(self, functions: Sequence[ForeignFunction]) -> list[int]:
+        """Return where functions of C are, which stay there as long as this lives."""
+        self._functions = functions
+        lines = {function.name: line for function, line in foreign_functions(self.graph)}
+        return [locate(function, lines.get(function.name)) for function in functions]
 
     # ------------------------------------------------------------------- what it was made of
 
@@ -168,7 +178,7 @@ class Executable:
             target=self.options.target,
             into_slow_path=into_slow_path,
             none_for_nothing=none_for_nothing,
-            owner=(self.code, self.table, self._arrays, self._interrupts),
+            owner=(self.code, self.table, self._arrays, self._functions, self._interrupts),
         )
 
     def raise_failure(self, status: int, *_arguments: object) -> None:
@@ -187,6 +197,9 @@ class Executable:
             )
         index = self._watch[FAILURE_WORD]
         node, spec = self.sources.failures[status]
+        if isinstance(spec, Extern):
+            subject, problem = failed_call(spec.function.name, int(index))
+            raise ForeignCallError(subject, problem, source=node.source)
         problem = f"index {index} is out of range for {failing_axis(node, spec)}"
         raise IndexOutOfRangeError(node.op, problem, source=node.source)
 

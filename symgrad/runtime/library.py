@@ -18,6 +18,8 @@ import numpy as np
 
 from symgrad.codegen.c_interface.abi import ASKED_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
+from symgrad.graph.foreign_calls import symbol_in_process
+from symgrad.graph.foreign_functions import is_symbol
 from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import copy_whole
 from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse
@@ -32,7 +34,8 @@ def load(path: str | os.PathLike[str]) -> Library:
 
     Its variables are an instance of their own, with the values they had when it was exported.
     Raises `LoadError` for a library or a manifest that is missing, altered, truncated, or made for
-    another machine or version; nothing of it has run then.
+    another machine or version, and for one that calls a function of C which the process does not
+    have; nothing of it has run then.
 
     >>> import pathlib, tempfile
     >>> x, path = sg.placeholder((2,), name="x"), pathlib.Path(tempfile.mkdtemp()) / "twice"
@@ -47,9 +50,25 @@ def load(path: str | os.PathLike[str]) -> Library:
     manifest_path = stem.with_name(f"{stem.name}.json")
     library_path = stem.with_name(f"{stem.name}.so")
     manifest = read_manifest(manifest_path)
+    _require_functions(library_path, manifest)
     functions = _open(library_path, read_image(library_path, manifest))
     _require_own(manifest_path, manifest, functions)
     return Library(manifest, functions)
+
+
+def _require_functions(path: Path, manifest: _Record) -> None:
+    """Raise `LoadError` unless the process has the functions of C that a library calls."""
+    for record in manifest["functions"]:
+        if not isinstance(record, dict) or not is_symbol(record.get("name")):
+            raise refuse(path, "the manifest names functions that are none")
+        if symbol_in_process(record["name"]) is None:
+            library = record.get("library") or "its library"
+            raise LoadError(
+                f"load {path.name}",
+                f"it calls {record['name']}, and there is no such symbol in the process",
+                hint=f"load {library} before, with ctypes.CDLL(path, ctypes.RTLD_GLOBAL)",
+                source=user_source(),
+            )
 
 
 def _require_own(path: Path, manifest: _Record, functions: ctypes.PyDLL) -> None:

@@ -17,7 +17,13 @@ from symgrad.codegen.llvm.tape import TAPE_FULL
 from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
-from symgrad.errors import GraphError, IndexOutOfRangeError, TapeError, user_source
+from symgrad.errors import (
+    ForeignCallError,
+    GraphError,
+    IndexOutOfRangeError,
+    TapeError,
+    user_source,
+)
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
@@ -160,6 +166,9 @@ class LoadedStep:
                 hint="give it maximum_iterations",
             )
         failure = self._failures[status]
+        if failure.axis is None:
+            problem = f"the function returned status {self._failed_index()}"
+            raise ForeignCallError(failure.op, problem, source=failure.source)
         problem = f"index {self._failed_index()} is out of range for {failure.axis}"
         raise IndexOutOfRangeError(failure.op, problem, source=failure.source)
 

@@ -32,7 +32,9 @@ from symgrad.compiler import Compiled, CompileOptions
 from symgrad.config import settings
 from symgrad.graph import dtypes
 from symgrad.graph.digest import graph_digest
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
+from symgrad.graph.ops.extern import foreign_functions
 from symgrad.graph.types import Array, State
 from symgrad.passes.table import ALL_PASSES, Options
 
@@ -46,7 +48,8 @@ _IMPORTED = time.time()
 class LoadedProgram:
     """Native code and what memory it runs on: all that it takes to call it.
 
-    `is_polled` says that it asks whether it is to stop.
+    `is_polled` says that it asks whether it is to stop. `functions` are those of C that it calls,
+    wherever they are in this process.
     """
 
     code: LoadedCode
@@ -55,6 +58,7 @@ class LoadedProgram:
     is_polled: bool
     constants: tuple[Array, ...]
     variables: tuple[State, ...]
+    functions: tuple[ForeignFunction, ...]
 
 
 def loaded_program(program: Program, compiled: Compiled) -> LoadedProgram:
@@ -66,6 +70,7 @@ def loaded_program(program: Program, compiled: Compiled) -> LoadedProgram:
         f'@"{POLL}"' in compiled.llvm,
         tuple(literal.array for literal in program.constants),
         tuple(state.whole for state in program.variables),
+        program.functions,
     )
 
 
@@ -99,6 +104,7 @@ def find_program(
     if code is None:
         return None
     states = _states(graph)
+    functions = {function.name: function for function, _ in foreign_functions(graph)}
     program = LoadedProgram(
         code,
         record["arena_bytes"],
@@ -106,6 +112,7 @@ def find_program(
         record["is_polled"],
         tuple(map(_array_of, record["constants"])),
         tuple(states[number] for number in record["variables"]),
+        tuple(functions[name] for name in record["functions"]),
     )
     return program, name
 
@@ -123,6 +130,7 @@ def keep_program(key: EntryKey, graph: Graph, program: LoadedProgram, name: Code
         "tapes": program.tapes,
         "is_polled": program.is_polled,
         "constants": [*map(_record_of, program.constants)],
+        "functions": [function.name for function in program.functions],
         "variables": [numbers[state] for state in program.variables],
     }
     store.write(key, json.dumps(record).encode())

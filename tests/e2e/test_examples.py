@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from symgrad.__main__ import main
+from tests.support.c_programs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -157,6 +158,16 @@ def check_gaussian_process(folder: Path) -> None:
     check_picture(folder, "fit.png")
 
 
+def check_extern(folder: Path) -> None:
+    done = run_example("extern.py", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    before, after = map(float, re.findall(r"([\d.]+) (?:before|after)", done.stdout))
+    assert after < 3.7 < before
+    assert "y = 2.00 x" in done.stdout
+    assert "the same to the bit: True" in done.stdout
+
+
 def check_picture(folder: Path, name: str) -> None:
     assert [path.name for path in folder.iterdir()] == [name]
     check_image(folder / name)
@@ -191,6 +202,7 @@ CHECKS = {
     "resnet.py": check_resnet,
     "vae.py": check_vae,
     "gaussian_process.py": check_gaussian_process,
+    "extern.py": check_extern,
 }
 
 
@@ -221,6 +233,11 @@ def test_example_runs_for_a_short_time(name, tmp_path, monkeypatch, capsys):
         import_module(f"examples.{name}").main()
     assert found(r"steps per second: ([\d,]+)", capsys.readouterr().out)
     check_picture(tmp_path, "it.png")
+
+
+@needs("cc")
+def test_a_function_of_c_is_called_in_a_compiled_and_in_an_exported_step(tmp_path):
+    check_extern(tmp_path)
 
 
 def test_the_step_of_digits_is_inspected(capsys):

@@ -16,6 +16,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.program import build as build_program
+from symgrad.codegen.program.slices import slices_of
 from symgrad.config import override
 from symgrad.graph.graph import Graph
 from tests.fuzz.test_three_oracles import ROOT, fuzz
@@ -47,13 +48,12 @@ def _chosen() -> Program:
 @contextmanager
 def _slices_as_wide_as(width: int) -> Iterator[None]:
     """Have loops take slices as far apart as if they were wider than they are."""
-    right = build_program._slices
 
     def too_far_apart(*given: Any) -> list[Any]:
-        return [replace(s, type=s.type.with_shape((width,))) for s in right(*given)]
+        return [replace(s, type=s.type.with_shape((width,))) for s in slices_of(*given)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_program, "_slices", too_far_apart)
+        patch.setattr(build_program, "slices_of", too_far_apart)
         with override(verify=False):  # which says that slices do not fill their stack
             yield
 
@@ -142,6 +142,7 @@ from dataclasses import replace
 import numpy as np
 import symgrad as sg
 from symgrad.codegen.program import build as build_program
+from symgrad.codegen.program.slices import slices_of
 from symgrad.config import override
 from tests.support.floors import Memory, compile_for, run_between_guards
 from tests.support.guard_pages import guarded_empty
@@ -162,9 +163,8 @@ def reach():
     inputs = [np.ones((6, 8), np.float32)]
     run_between_guards(compile_for(graph), inputs, Memory("end"))
     inside()
-    right = build_program._slices
-    build_program._slices = lambda *given: [
-        replace(s, type=s.type.with_shape((4096,))) for s in right(*given)
+    build_program.slices_of = lambda *given: [
+        replace(s, type=s.type.with_shape((4096,))) for s in slices_of(*given)
     ]
     with override(verify=False):
         run_between_guards(compile_for(graph), inputs, Memory("end"))

@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import symgrad as sg
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.extern import extern_node
+from symgrad.graph.types import Attr
 from tests.support.pool import Pool, Recipe, Row, bounded
 
 MAX_TRIPS = 4  # of each loop
@@ -206,6 +209,39 @@ def _tensor_array(pool: Pool) -> Tensor:
     return seen(pool, slots.stack() if pool.chance() else last)
 
 
+# ----------------------------------------------------------------------------- functions of C
+
+
+def copied(x: Tensor, *, way: int, is_pure: bool) -> Tensor:
+    """Return `x` as a function of the C library copies it, which every process has.
+
+    It returns where it copied to, which says nothing; so the status is one more argument.
+    """
+    passed: list[tuple[Attr, ...]] = [("out", 0), ("in", 0), ("int64", x.type.nbytes), ("status*",)]
+    workspace = 0
+    filled: list[tuple[int, int]] = []
+    if way == 1:  # what is there already, onto itself
+        passed[1], filled = ("out", 0), [(0, 0)]
+    if way == 2:  # nothing of what it copies from
+        passed[1], passed[2], filled = ("workspace", 8), ("int64", 0), [(0, 0)]
+        workspace = 16
+    node = extern_node(
+        ForeignFunction("memmove"), [x], [x.type],
+        layout=passed, workspace=workspace, copied=filled, is_pure=is_pure,
+    )  # fmt: skip
+    return node.output
+
+
+def _extern(pool: Pool) -> Tensor:
+    """Call a function of C on what is seen through a view; its gradient is such a call too."""
+    way, is_pure = pool.integer(0, 2), pool.chance()
+
+    def call(x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        return copied(x, way=way, is_pure=is_pure), sg.custom_gradient(call)
+
+    return seen(pool, sg.custom_gradient(call)(seen(pool, pool.any())))
+
+
 def _nested(name: str, recipe: Recipe, *, is_smooth: bool = True) -> Row:
     return Row(name, recipe, is_float_only=False, is_smooth=is_smooth, is_nested=True)
 
@@ -221,4 +257,5 @@ CONTROL: Sequence[Row] = (
     _nested("map_of_nothing", _map_of_nothing),
     _nested("function", _function),
     _nested("tensor_array", _tensor_array),
+    Row("extern", _extern, is_float_only=False, is_smooth=True),
 )

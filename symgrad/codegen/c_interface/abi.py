@@ -26,8 +26,10 @@ from symgrad.codegen.llvm.poll import (
 )
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.language import Program
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType
+from symgrad.passes.calls.thread_effects import EFFECTS
 
 ABI_VERSION = 1  # of the functions, their arguments and the head of an instance
 STATE_VERSION = 1  # of the bytes that `save` writes
@@ -93,7 +95,7 @@ class Stored:
         return self.state.type
 
 
-TableEntry = int | ArrayLiteral  # a byte of the instance, or a constant
+TableEntry = int | ArrayLiteral | ForeignFunction  # a byte of the instance, a constant, a symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +128,7 @@ class Interface:
 
     `levels` are the x86-64 levels its implementations need, ascending; (0,) where none is checked.
     `tapes` are the offsets of all tapes; `size` is that of an instance. `threads` is how many
-    threads share a kernel at the most.
+    threads share a kernel at the most. `functions` are those of C that whoever links it provides.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Interface:
     size: int
     threads: int
     steps: tuple[StepInterface, ...]
+    functions: tuple[ForeignFunction, ...] = ()
 
     @property
     def is_threaded(self) -> bool:
@@ -177,7 +180,7 @@ class StepPrograms:
 def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepPrograms]) -> Interface:
     """Lay out the instance of a library and give everything in it a name."""
     programs = [p for step in steps for p in step.programs]
-    states = dict.fromkeys(state.whole for p in programs for state in p.variables)
+    states = dict.fromkeys(s.whole for p in programs for s in p.variables if s is not EFFECTS)
     tape_counts = [max(len(p.tapes) for p in step.programs) for step in steps]
     first_variable = _aligned(HEAD_BYTES + TAPE_BYTES * sum(tape_counts))
     names = distinct([state.name for state in states])
@@ -188,6 +191,7 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
     size = _aligned(arena + max(p.arena_bytes for p in programs))
     threads = max((kernel_parts(kernel) for p in programs for kernel in p.kernels), default=1)
     offsets = {stored.state: stored.offset for stored in variables}
+    offsets[EFFECTS] = first_variable  # of no bytes
     planned, first_tape, status_base = [], HEAD_BYTES, 0
     for step, count in zip(steps, tape_counts, strict=True):
         tables = [_table(p, arena, offsets, first_tape) for p in step.programs]
@@ -195,7 +199,10 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
         first_tape += TAPE_BYTES * count
         status_base += max(step.messages, default=0)
     tapes = tuple(range(HEAD_BYTES, first_tape, TAPE_BYTES))
-    return Interface(name, tuple(levels), tuple(variables), tapes, size, threads, tuple(planned))
+    functions = tuple({f.name: f for p in programs for f in p.functions}.values())
+    return Interface(
+        name, tuple(levels), tuple(variables), tapes, size, threads, tuple(planned), functions
+    )
 
 
 def _table(
@@ -204,7 +211,7 @@ def _table(
     """Return what the table `state` of the function of `program` points at, slot by slot."""
     tapes = (first_tape + TAPE_BYTES * i for i in range(len(program.tapes)))
     variables = (offsets[state.whole] for state in program.variables)
-    return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes)
+    return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes, *program.functions)
 
 
 def _step_interface(

@@ -29,6 +29,7 @@ from symgrad.codegen.c_interface.code import (
     at,
     define,
     load_at,
+    of_c,
     read_only_bytes,
     require_instance,
     require_pointers,
@@ -40,6 +41,7 @@ from symgrad.codegen.c_interface.cpu import emit_choose
 from symgrad.codegen.c_interface.state import emit_state_functions
 from symgrad.codegen.c_interface.variables import emit_table, emit_variable_functions
 from symgrad.codegen.llvm.poll import STOPPED
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, ArrayLiteral
 
 
@@ -156,6 +158,8 @@ class _Steps:
     def _place(self, builder: ir.IRBuilder, instance: ir.Value, place: TableEntry) -> ir.Value:
         if isinstance(place, int):
             return at(builder, instance, place)
+        if isinstance(place, ForeignFunction):
+            return of_c(self._module, place.name, I32)
         if place not in self._constants:
             content = place.array.tobytes()
             self._constants[place] = read_only_bytes(self._module, content, align=ALIGNMENT)

@@ -3,8 +3,8 @@
     i32 @step(ptr inputs, ptr outputs, ptr state)
 
 `state` is a table: the arena, the watch (`poll.py`), which also receives an index found out of
-range, then the variables, the constants and the tapes. Where a temporary lies in the arena has been
-decided.
+range, then the variables, the constants, the tapes, and the addresses of functions of C. Where a
+temporary lies in the arena has been decided.
 """
 
 from __future__ import annotations
@@ -103,6 +103,13 @@ class Addresses:
             case "temporary":
                 offset = _I64(self.program.offsets[buffer])
                 return self.builder.gep(self.arena, [offset], inbounds=True, source_etype=_BYTE)
+
+    def symbol(self, name: str) -> ir.Value:
+        """Return the address of a function of C, or of another symbol of a library."""
+        program = self.program
+        names = [function.name for function in program.functions]
+        held = len(program.variables) + len(program.constants) + len(program.tapes)
+        return _slot(self.builder, self.state, FIRST_VARIABLE_SLOT + held + names.index(name))
 
     def _parameter(self, table: int, number: int) -> ir.Value:
         """Return the address of an input, in table 0 or its place, or of an output, in table 1."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.extern import emit_foreign_call
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.place import CodePlace
 from symgrad.codegen.llvm.poll import CYCLES_WORD, emit_count, emit_poll, watch_word
@@ -22,6 +23,7 @@ from symgrad.codegen.llvm.written_out import emit_written_out
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     ScanInstr,
@@ -79,6 +81,9 @@ def _emit_instr(place: CodePlace, instr: Instr) -> None:
             emit_scan(place, instr)
         case CallInstr():
             _emit_call(place, instr)
+        case ExternInstr():
+            status = emit_foreign_call(place, instr)
+            return_failure(place.builder, status)
 
 
 # ------------------------------------------------------------------------------------------- calls

@@ -29,7 +29,7 @@ class Functions:
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
     is in registers is timed as a whole, in the place of its first call; if `is_traced`, times are
-    events and no sums.
+    events and no sums. `passing` are those that call functions of C (`extern.py`).
     """
 
     module: ir.Module
@@ -43,6 +43,7 @@ class Functions:
     routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
+    passing: dict[str, ir.LLVMFunction] = field(default_factory=dict)
 
     def kernel(self, kernel: Kernel) -> ir.LLVMFunction:
         """Return the function of a kernel."""

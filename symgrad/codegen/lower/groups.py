@@ -37,6 +37,7 @@ from symgrad.graph.structures import (
     Call,
     ColumnMap,
     Contract,
+    Extern,
     Gather,
     Iota,
     Map,
@@ -128,8 +129,8 @@ class _Lowering:
                 return lower_sort(self.values, anchor, spec)
             case None | Map() | Iota() | View() | Reshape() | Gather() | Search():
                 raise AssertionError(f"{anchor!r} is no anchor")
-            case Switch() | While() | Scan() | Call():
-                raise AssertionError(f"{anchor!r} runs kernels and is none")
+            case Extern() | Switch() | While() | Scan() | Call():
+                raise AssertionError(f"{anchor!r} is an instruction and no kernel")
             case _:
                 assert_never(spec)
 

@@ -31,6 +31,7 @@ from symgrad.graph.structures import (
     Call,
     ColumnMap,
     Contract,
+    Extern,
     Gather,
     Iota,
     KernelSpec,
@@ -195,7 +196,7 @@ class GroupValues:
                 return self._placed(node, spec, index)
             case None | Iota() | Reduce() | PrefixScan() | Contract() | Scatter():
                 return []
-            case Sort() | ColumnMap() | Switch() | While() | Scan() | Call():
+            case Sort() | ColumnMap() | Extern() | Switch() | While() | Scan() | Call():
                 return []
             case _:
                 assert_never(spec)
@@ -222,7 +223,7 @@ class GroupValues:
             case Place(fill=fill):
                 assert fill is not None, "a pad that a convolution reads through has a fill"
                 return operands[0] if operands else constant(fill, tensor.dtype)
-            case ColumnMap() | Scatter() | Sort() | Switch() | While() | Scan() | Call():
+            case ColumnMap() | Scatter() | Sort() | Extern() | Switch() | While() | Scan() | Call():
                 raise AssertionError(f"{tensor!r} is read while its group still makes it")
             case _:
                 assert_never(spec)

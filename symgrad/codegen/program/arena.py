@@ -14,6 +14,7 @@ from dataclasses import replace
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -96,7 +97,7 @@ class _Lifetimes:
         for instr in instrs:
             self._now += 1
             match instr:
-                case Launch():
+                case Launch() | ExternInstr():
                     for argument in instr.arguments:
                         self._touch(argument)
                 case SwitchInstr():

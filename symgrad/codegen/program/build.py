@@ -18,6 +18,7 @@ from symgrad.codegen.program.group_key import group_key
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -26,9 +27,9 @@ from symgrad.codegen.program.language import (
     Slice,
     SwitchInstr,
     WhileInstr,
-    root,
     routines_of,
 )
+from symgrad.codegen.program.slices import slices_of, tapes_among
 from symgrad.codegen.program.source_map import BuiltProgram, SourceMap
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.passes import Machine
@@ -37,7 +38,7 @@ from symgrad.cost_model import COPIED_BYTES
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Call, KernelSpec, Nested, Scan, Switch, While
+from symgrad.graph.structures import Call, Extern, KernelSpec, Nested, Scan, Switch, While
 from symgrad.graph.types import ArrayLiteral, NestedGraph, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer, Buffers, assign_buffers
 from symgrad.passes.fusion.partition import FusionGroup, Partition
@@ -182,7 +183,9 @@ class _GraphInstrs:
         for group in self._partition.groups:
             anchor = group.anchor
             spec = None if anchor is None else self._partition.specs[anchor]
-            if anchor is None or not isinstance(spec, Nested):
+            if anchor is not None and isinstance(spec, Extern):
+                instrs += self._extern(anchor, spec)
+            elif anchor is None or not isinstance(spec, Nested):
                 instrs.append(self._launch(group))
             else:
                 instrs += self._nested(anchor, spec)
@@ -279,6 +282,28 @@ class _GraphInstrs:
         results, copies = self._outputs(anchor)
         return [CallInstr(self._builder.routine(callee), inputs, tuple(results)), *copies]
 
+    def _extern(self, anchor: Node, spec: Extern) -> list[Instr]:
+        builder = self._builder
+        inputs = [self._source(t) for t in anchor.inputs]
+        outputs, copies = self._outputs(anchor)
+        if spec.is_ordered:  # the function is not passed the tokens
+            inputs, outputs = inputs[:-1], outputs[:-1]
+        filled = [
+            builder.copy(inputs[operand], outputs[result], "what a function writes over")
+            for result, operand in spec.copied
+        ]
+        bytes_ = TensorType(uint8, (spec.workspace,))
+        call = ExternInstr(
+            builder.label(f"{anchor.op} {spec.function.name}"),
+            spec.function,
+            spec.layout,
+            tuple(inputs),
+            tuple(outputs),
+            builder.temporary(bytes_) if spec.workspace else None,
+            self._partition.status[anchor],
+        )
+        return [*filled, call, *copies]
+
     def _while(self, anchor: Node, loop: While) -> list[Instr]:
         """Lay out a loop with a condition."""
         builder = self._builder
@@ -289,10 +314,10 @@ class _GraphInstrs:
         number = builder.loop()
         test = builder.temporary(TensorType(bool_, ()))
         condition = builder.instrs(builder.nested(loop.condition), _Surroundings(inputs, (test,)))
-        slices = _slices(stacks, anchor.outputs[1 + loop.carried :], number)
+        slices = slices_of(stacks, anchor.outputs[1 + loop.carried :], number)
         body = self._body(loop.body, inputs, state, slices)
         capacity = loop.capacity if stacks else 0
-        instr = WhileInstr(number, condition, test, body, count, capacity, _tapes(slices))
+        instr = WhileInstr(number, condition, test, body, count, capacity, tapes_among(slices))
         return [*self._before(operands, state, stacks), instr, *copies]
 
     def _scan(self, anchor: Node, scan: Scan) -> list[Instr]:
@@ -303,11 +328,11 @@ class _GraphInstrs:
         number = self._builder.loop()
         width = scan.carried + scan.scanned
         scanned = slice(scan.carried, width)
-        read = _slices(operands[scanned], anchor.inputs[1:][scanned], number)
+        read = slices_of(operands[scanned], anchor.inputs[1:][scanned], number)
         inputs = (*state, *read, *operands[width:])
-        written = _slices(stacks, anchor.outputs[scan.carried :], number)
+        written = slices_of(stacks, anchor.outputs[scan.carried :], number)
         body = self._body(scan.body, inputs, state, written)
-        instr = ScanInstr(number, trips, body, scan.capacity, scan.reverse, _tapes(written))
+        instr = ScanInstr(number, trips, body, scan.capacity, scan.reverse, tapes_among(written))
         # Each iteration writes its slices: what as many of them as there are write needs no zeros.
         is_filled = trips_of(anchor) is not None
         return [*self._before(operands, state, [] if is_filled else stacks), instr, *copies]
@@ -357,22 +382,6 @@ class _GraphInstrs:
             if new is not state[i]
         ]
         return (*instrs, *advance)
-
-
-def _tapes(slices: Sequence[Slice]) -> tuple[Slice, ...]:
-    return tuple(piece for piece in slices if root(piece).place == "tape")
-
-
-def _slices(stacks: Sequence[Argument], tensors: Sequence[Tensor], loop: int) -> list[Slice]:
-    """Return the slices of `tensors`, which lie in `stacks`.
-
-    A slice has its type from the tensor: the buffer may be that of the tensor in another shape.
-    """
-    types = (tensor.type for tensor in tensors)
-    return [
-        Slice(stack, loop, type_.with_shape(type_.shape[1:]))
-        for stack, type_ in zip(stacks, types, strict=True)
-    ]
 
 
 def _label(partition: Partition, group: FusionGroup) -> str:

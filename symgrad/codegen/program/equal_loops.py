@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Register,
@@ -57,6 +58,9 @@ class _Canonical:
                 return f"{kernel.name}({self._arguments(arguments)}) {starts} {statuses}"
             case CallInstr(routine, inputs, outputs):
                 return f"{routine.name}({self._arguments((*inputs, *outputs))})"
+            case ExternInstr(_, function, layout, inputs, outputs, workspace, status):
+                memory = (*inputs, *outputs, *(() if workspace is None else (workspace,)))
+                return f"extern {function.name} {layout} ({self._arguments(memory)}) {status}"
             case SwitchInstr(index, branches):
                 parts = " or ".join(f"{{{self._instrs(branch)}}}" for branch in branches)
                 return f"switch {self._argument(index)} {parts}"

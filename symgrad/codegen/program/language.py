@@ -1,7 +1,8 @@
 """Program IR: structured control flow over kernels, and the memory it uses.
 
-A program is a list of instructions. One launches a kernel, or runs other instructions: one of
-several branches, a body again and again, or a routine that is called from other places too. What
+A program is a list of instructions. One launches a kernel, calls a function of C, or runs other
+instructions: one of several branches, a body again and again, or a routine that is called from
+other places too. What
 it takes to run is all that is here: which groups of which graph a program was built of is in its
 source map (`program/source_map.py`). `program/print.py` shows the text of each.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
 from symgrad.codegen.loops.language import Kernel
+from symgrad.graph.foreign_functions import ForeignFunction, Layout, symbols_in
 from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -134,8 +136,9 @@ class Routine:
 
     @property
     def can_fail(self) -> bool:
-        """Return whether it may end early: by a kernel, or since there is no memory for a tape."""
+        """Return whether it may end early: by a kernel, a function of C, or for want of memory."""
         is_fallible = any(launch.kernel.can_fail for launch in launches_of(self.instrs))
+        is_fallible = is_fallible or any(True for _ in externs_of(self.instrs))
         has_tape = any(buffer.place == "tape" for buffer in buffers_of(self.instrs))
         return is_fallible or has_tape or any(routine.can_fail for routine in self.inner)
 
@@ -149,8 +152,32 @@ class CallInstr:
     outputs: tuple[Argument, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ExternInstr:
+    """Calls a function of C with the arguments that `layout` lists; `label` names it in reports.
+
+    What it says of operands are `inputs`, of results `outputs`, and of the workspace `workspace`,
+    if there is one. If the function returns another status than 0 the program ends with `status`,
+    and that of the function is in the watch.
+    """
+
+    label: str
+    function: ForeignFunction
+    layout: Layout
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    workspace: Buffer | None
+    status: int
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All memory that the function is handed."""
+        workspace = () if self.workspace is None else (self.workspace,)
+        return (*self.inputs, *self.outputs, *workspace)
+
+
 LoopInstr = WhileInstr | ScanInstr
-Instr = Launch | SwitchInstr | LoopInstr | CallInstr
+Instr = Launch | SwitchInstr | LoopInstr | CallInstr | ExternInstr
 
 
 def launches_of(instrs: Sequence[Instr]) -> Iterator[Launch]:
@@ -167,7 +194,7 @@ def launches_of(instrs: Sequence[Instr]) -> Iterator[Launch]:
                 yield from launches_of(instr.body)
             case ScanInstr():
                 yield from launches_of(instr.body)
-            case CallInstr():
+            case CallInstr() | ExternInstr():
                 pass  # the calls of a routine are its own
 
 
@@ -181,7 +208,7 @@ def calls_of(instrs: Sequence[Instr]) -> Iterator[CallInstr]:
     """Yield the calls of routines in `instrs`, nested ones in their place."""
     for instr in instrs:
         match instr:
-            case Launch():
+            case Launch() | ExternInstr():
                 pass
             case SwitchInstr():
                 for branch in instr.branches:
@@ -192,6 +219,23 @@ def calls_of(instrs: Sequence[Instr]) -> Iterator[CallInstr]:
                 yield from calls_of(instr.body)
             case CallInstr():
                 yield instr
+
+
+def externs_of(instrs: Sequence[Instr]) -> Iterator[ExternInstr]:
+    """Yield the calls of functions of C in `instrs`, nested ones in their place."""
+    for instr in instrs:
+        match instr:
+            case Launch() | CallInstr():
+                pass  # those of a routine are its own
+            case ExternInstr():
+                yield instr
+            case SwitchInstr():
+                for branch in instr.branches:
+                    yield from externs_of(branch)
+            case WhileInstr():
+                yield from externs_of((*instr.condition, *instr.body))
+            case ScanInstr():
+                yield from externs_of(instr.body)
 
 
 def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
@@ -213,6 +257,8 @@ def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
                 yield from buffers_of(instr.body)
             case CallInstr():
                 yield from map(root, (*instr.inputs, *instr.outputs))
+            case ExternInstr():
+                yield from map(root, instr.arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +292,13 @@ class Program:
         return tuple(launches_of(self.all_instrs))
 
     @property
+    def functions(self) -> tuple[ForeignFunction, ...]:
+        """The functions of C and other symbols of libraries, one for each name."""
+        calls = externs_of(self.all_instrs)
+        found = (f for call in calls for f in symbols_in(call.function, call.layout))
+        return tuple({f.name: f for f in found}.values())
+
+    @property
     def all_instrs(self) -> tuple[Instr, ...]:
         """The instructions of the routines, then those of the program."""
         return (*(instr for routine in self.routines for instr in routine.instrs), *self.instrs)
@@ -267,7 +320,7 @@ def _calling(instrs: Sequence[Instr], routines: Mapping[Routine, Routine]) -> tu
 
     def renamed(instr: Instr) -> Instr:
         match instr:
-            case Launch():
+            case Launch() | ExternInstr():
                 return instr
             case SwitchInstr():
                 branches = tuple(_calling(branch, routines) for branch in instr.branches)

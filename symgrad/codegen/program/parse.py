@@ -7,6 +7,8 @@ makes sense is for `verify_program` to say.
     program  := "program" "@" name "arena" "(" bytes ")" [polls] "{" {memory} {routine} {instr} "}"
     polls    := "polls" "(" loop ":" cycles {"," loop ":" cycles} ")"
     routine  := "routine" "@" name "scratch" "(" buffer ")" "{" {memory} {instr} "}"
+    extern   := "extern" string arguments "->" arguments ["workspace" "(" buffer ")"]
+                "passing" layout "else" "(" status ")"
     argument := buffer {"[" "iteration" "of" "loop" number [":" type] "]"}
 """
 
@@ -18,11 +20,11 @@ from dataclasses import dataclass, field
 from typing import cast, get_args
 
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.program.arena import Lifetimes, placed
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -35,8 +37,10 @@ from symgrad.codegen.program.language import (
     WhileInstr,
     routines_of,
 )
+from symgrad.codegen.program.parse_parts import layout_of, parse_kernels
 from symgrad.codegen.program.print import slice_type
 from symgrad.errors import GraphError
+from symgrad.graph.foreign_functions import ForeignFunction, is_symbol
 from symgrad.graph.text.tokens import Token, Tokens, error_at
 from symgrad.graph.text.values import Values, as_literal, check_storable, unquote
 from symgrad.graph.types import UNBOUNDED, ArrayLiteral, State, TensorType
@@ -52,35 +56,11 @@ def parse_program(text: str) -> Program:
 
     Raises `GraphError`, with the line of the text, for what is no program.
     """
-    kernels, rest = _kernels(text)
+    kernels, rest = parse_kernels(text)
     try:
         return _ProgramParser(rest, kernels).program()
     except GraphError as error:
         raise GraphError("program text", error.problem) from error
-
-
-def _kernels(text: str) -> tuple[dict[str, Kernel], str]:
-    """Return the kernels of a text by their names, and the text with blank lines in their place."""
-    kernels: dict[str, Kernel] = {}
-    lines = text.split("\n")
-    first: int | None = None
-    for number, line in enumerate(lines):
-        if first is None and line.startswith("kernel "):
-            first = number
-        if first is not None and line.rstrip() == "}":
-            kernel = parse_kernel("\n".join(lines[first : number + 1]), first + 1)
-            if kernel.name in kernels:
-                raise _refused(first, f"there are two kernels @{kernel.name}")
-            kernels[kernel.name] = kernel
-            lines[first : number + 1] = [""] * (number + 1 - first)
-            first = None
-    if first is not None:
-        raise _refused(first, "the kernel does not end with a line that is '}'")
-    return kernels, "\n".join(lines)
-
-
-def _refused(number: int, problem: str) -> GraphError:
-    return GraphError("program text", f"line {number + 1}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +93,7 @@ class _ProgramParser:
             "while": self._while,
             "scan": self._scan,
             "call": self._call,
+            "extern": self._extern,
         }
 
     def program(self) -> Program:
@@ -396,3 +377,22 @@ class _ProgramParser:
         inputs = self._arguments()
         self._tokens.expect("->")
         return CallInstr(self._routines[name], inputs, self._arguments())
+
+    def _extern(self) -> ExternInstr:
+        line = self._tokens.next.line
+        name = self._values.string()
+        if not is_symbol(name):
+            raise error_at(line, f"{name!r} is no name of a function of C")
+        inputs = self._arguments()
+        self._tokens.expect("->")
+        outputs = self._arguments()
+        workspace = None
+        if self._tokens.take_if("workspace"):
+            self._tokens.expect("(")
+            workspace = self._buffer()
+            self._tokens.expect(")")
+        self._tokens.expect("passing")
+        layout = layout_of(self._values.value(), line)
+        (status,) = self._numbers("else", 1)
+        label = self._tokens.comment(line).removeprefix("//").removeprefix(" ")
+        return ExternInstr(label, ForeignFunction(name), layout, inputs, outputs, workspace, status)

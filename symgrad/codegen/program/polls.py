@@ -15,6 +15,7 @@ from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.language import (
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Routine,
@@ -45,7 +46,7 @@ def polls_inside(instrs: Sequence[Instr], polled: Iterable[int]) -> bool:
 def _loops_of(instrs: Sequence[Instr]) -> Iterator[int]:
     for instr in instrs:
         match instr:
-            case Launch() | CallInstr():
+            case Launch() | CallInstr() | ExternInstr():
                 pass
             case SwitchInstr():
                 for branch in instr.branches:
@@ -79,6 +80,8 @@ class _CycleCounter:
                 return self._of_loop(instr.number, (*instr.condition, *instr.body), instr.capacity)
             case ScanInstr():
                 return self._of_loop(instr.number, instr.body, instr.capacity)
+            case ExternInstr():
+                return POLL_PERIOD  # nothing is known of it
             case CallInstr():
                 return self.routines[instr.routine.name]
 

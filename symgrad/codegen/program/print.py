@@ -30,6 +30,7 @@
         launch @k1(input0[iteration of loop 1: f32[2, 4]], output0)  // exp
       }
       call @f.0(temporary0) -> (output0)
+      extern "f"(temporary0) -> (output0) passing [["in", 0], ["out", 0]] else (2)  // extern
     }
 
 Memory comes first: where a temporary lies in the arena, in a routine from the start of its scratch
@@ -38,8 +39,8 @@ kernel begins at, and `[iteration of loop 1]` the slice of a stack, whose type f
 that of the stack less its first axis. `else` says which statuses of the program those of the kernel
 are. `polls` names the loops that ask whether the program is to stop, each with the cycles that an
 iteration counts. A loop with a condition goes on while the bool between its blocks holds; behind
-the arrow is what counts its iterations. A label is the comment behind a launch. `program/parse.py`
-reads all of it back.
+the arrow is what counts its iterations. `passing` is the layout of what a function of C is passed.
+A label is the comment behind a launch. `program/parse.py` reads all of it back.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -64,7 +66,8 @@ from symgrad.codegen.program.language import (
     WhileInstr,
     buffers_of,
 )
-from symgrad.graph.text.print import NAME, print_array
+from symgrad.graph.foreign_functions import layout_attribute
+from symgrad.graph.text.print import NAME, print_array, print_attribute
 from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -207,8 +210,19 @@ def _instr(instr: Instr) -> Iterator[str]:
         case CallInstr():
             inputs, outputs = map(_listed, (instr.inputs, instr.outputs))
             yield f"call @{_name(instr.routine.name)}({inputs}) -> ({outputs})"
+        case ExternInstr():
+            yield _extern(instr)
         case _:
             assert_never(instr)
+
+
+def _extern(call: ExternInstr) -> str:
+    inputs, outputs = _listed(call.inputs), _listed(call.outputs)
+    workspace = "" if call.workspace is None else f" workspace({call.workspace})"
+    passed = print_attribute(layout_attribute(call.layout))
+    label = f"  // {call.label}" if call.label else ""
+    head = f"extern {json.dumps(call.function.name)}({inputs}) -> ({outputs}){workspace}"
+    return f"{head} passing {passed} else ({call.status}){label}"
 
 
 def _launch(launch: Launch) -> str:

@@ -44,6 +44,7 @@ from symgrad.codegen.program.equal_loops import canonical_text
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     LoopInstr,
@@ -119,7 +120,7 @@ def timed_as_one(instrs: Sequence[Instr]) -> Iterator[WhileInstr | ScanInstr]:
             case SwitchInstr():
                 for branch in instr.branches:
                     yield from timed_as_one(branch)
-            case Launch() | CallInstr():
+            case Launch() | CallInstr() | ExternInstr():
                 pass
 
 
@@ -148,7 +149,7 @@ class _Registers:
 
     def _instr(self, instr: Instr) -> Instr:
         match instr:
-            case Launch() | CallInstr():
+            case Launch() | CallInstr() | ExternInstr():
                 return instr
             case SwitchInstr():
                 return replace(instr, branches=tuple(map(self.schedule, instr.branches)))
@@ -222,7 +223,7 @@ def addressed(instrs: Sequence[Instr], vector_bytes: int) -> Iterator[Buffer]:
                 yield from (root(a) for p, a in pairs if p.name in names or isinstance(a, Slice))
             case SwitchInstr(index=Slice() as control) | ScanInstr(trips=Slice() as control):
                 yield root(control)
-            case CallInstr():
+            case CallInstr() | ExternInstr():
                 yield from map(root, _arguments(instr))
             case SwitchInstr() | WhileInstr() | ScanInstr():
                 pass
@@ -240,6 +241,8 @@ def _arguments(instr: Instr) -> tuple[Argument, ...]:
             return (instr.trips, *instr.tapes)
         case CallInstr():
             return (*instr.inputs, *instr.outputs)
+        case ExternInstr():
+            return instr.arguments
 
 
 def _slices(argument: Argument) -> Iterator[Slice]:
@@ -283,6 +286,8 @@ def written_by(instrs: Sequence[Instr]) -> Iterator[Buffer]:
                 yield instr.count
             case CallInstr():
                 yield from map(root, instr.outputs)
+            case ExternInstr():
+                yield from map(root, instr.arguments[len(instr.inputs) :])
             case SwitchInstr() | ScanInstr():
                 pass
 
@@ -292,7 +297,7 @@ def _nested(instrs: Sequence[Instr]) -> Iterator[Instr]:
     for instr in instrs:
         yield instr
         match instr:
-            case Launch() | CallInstr():
+            case Launch() | CallInstr() | ExternInstr():
                 pass  # a routine is scheduled by itself
             case SwitchInstr():
                 yield from (inner for branch in instr.branches for inner in _nested(branch))

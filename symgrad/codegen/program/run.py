@@ -18,6 +18,7 @@ from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -27,6 +28,7 @@ from symgrad.codegen.program.language import (
     WhileInstr,
 )
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_calls import call_foreign
 from symgrad.graph.types import Array, State, aligned_empty, as_reals
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -105,6 +107,8 @@ class ProgramInterpreter:
                 return self._scan(instr)
             case CallInstr():
                 return self._call(instr)
+            case ExternInstr():
+                return self._extern(instr)
             case _:
                 assert_never(instr)
 
@@ -126,6 +130,13 @@ class ProgramInterpreter:
         status = self._run(call.routine.instrs)
         self._inputs, self._outputs = outside
         return status
+
+    def _extern(self, call: ExternInstr) -> int:
+        inputs = [self._place(argument) for argument in call.inputs]
+        outputs = [self._place(argument) for argument in call.outputs]
+        size = 0 if call.workspace is None else call.workspace.type.nbytes
+        status = call_foreign(call.function, call.layout, inputs, outputs, size)
+        return call.status if status else 0
 
     def _while(self, loop: WhileInstr) -> int:
         for iteration in itertools.count():

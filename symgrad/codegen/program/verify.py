@@ -25,6 +25,7 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -41,6 +42,7 @@ from symgrad.codegen.program.registers import addressed, written_by
 from symgrad.codegen.program.verify_memory import verify_memory
 from symgrad.codegen.schedule.relocate import statuses_of
 from symgrad.graph.dtypes import DType, bool_, int64
+from symgrad.graph.foreign_functions import PassedOperand, PassedWorkspace
 from symgrad.graph.types import ALIGNMENT, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -124,7 +126,7 @@ def _loops_of(instrs: Sequence[Instr]) -> Iterator[WhileInstr | ScanInstr]:
     """Yield the loops among `instrs`, at any depth."""
     for instr in instrs:
         match instr:
-            case Launch() | CallInstr():
+            case Launch() | CallInstr() | ExternInstr():
                 pass
             case SwitchInstr():
                 yield from (loop for branch in instr.branches for loop in _loops_of(branch))
@@ -180,6 +182,8 @@ class _InstrVerifier:
                 self.verify(instr.body, self._loop(instr, slices))
             case CallInstr():
                 self._call(instr, slices)
+            case ExternInstr():
+                self._extern(instr, slices)
             case _:
                 assert_never(instr)
 
@@ -260,6 +264,26 @@ class _InstrVerifier:
             is_apart = not output.type.count or root(output) not in map(root, others)
             assert is_apart, f"output {number} of @{routine.name} overlaps another operand"
 
+    def _extern(self, call: ExternInstr, slices: Mapping[int, int]) -> None:
+        assert "\n" not in call.label, "a label is one line"
+        assert call.status > 0, "a status of a failure is not positive"
+        counts = {"in": len(call.inputs), "out": len(call.outputs)}
+        for passed in call.layout:
+            if isinstance(passed, PassedOperand):
+                is_there = 0 <= passed.number < counts[passed.place]
+                assert is_there, f"there is no {passed.place} {passed.number}"
+            if isinstance(passed, PassedWorkspace):
+                held = 0 if call.workspace is None else call.workspace.type.nbytes
+                assert 0 <= passed.offset < held, f"byte {passed.offset} of a workspace of {held}"
+        for argument in call.arguments:
+            self._argument(argument, slices)
+        written = call.arguments[len(call.inputs) :]
+        for number, argument in enumerate(written):
+            _verify_written(argument)
+            others = map(root, (*call.inputs, *written[:number]))
+            is_apart = not argument.type.count or root(argument) not in others
+            assert is_apart, f"{root(argument)}, which the function writes, is handed twice"
+
     # ----------------------------------------------------------------------------- arguments
 
     def _scalar(self, argument: Argument, dtype: DType, slices: Mapping[int, int]) -> None:
@@ -322,5 +346,7 @@ def _described(instr: Instr) -> str:
             return f"scan loop {instr.number}"
         case CallInstr():
             return f"call @{instr.routine.name}"
+        case ExternInstr():
+            return f"extern {instr.function.name}"
         case _:
             assert_never(instr)

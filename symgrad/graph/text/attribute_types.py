@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, ForwardRef, Union, get_args, get_origin, get_type_hints
 
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.node import OpDef
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import ArrayLiteral, Attr, NestedGraph, PythonFunction, State
@@ -29,6 +30,7 @@ _CALLED: dict[object, str] = {
     ArrayLiteral: "a literal",
     State: "the state of a variable",
     PythonFunction: "a function",
+    ForeignFunction: "a function of C",
     NestedGraph: "a block",
 }
 

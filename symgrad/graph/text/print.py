@@ -37,6 +37,7 @@ import numpy as np
 from symgrad.graph import dtypes
 from symgrad.graph.compare import graphs_in, graphs_of, number_unknowns, sizes_of, statements
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import constant_op, placeholder_op, variable_op
 from symgrad.graph.node import Node, Tensor
@@ -58,7 +59,8 @@ ELIDED = 64  # elements: dumps leave out the values of a larger constant
 NAME = r"[^\W\d][\w./-]*"
 # Words with a meaning of their own where a size may stand; a size so called prints as dim"f32".
 RESERVED = frozenset(
-    {"true", "false", "none", "inf", "nan", "literal", "bytes", "dim", "floordiv", "min", "max"}
+    {"true", "false", "none", "inf", "nan", "literal", "bytes", "dim", "extern"}
+    | {"floordiv", "min", "max"}
     | dtypes.BY_SHORT.keys()
 )
 LISTED = 16  # a literal of more elements prints as its bytes
@@ -200,8 +202,8 @@ class _Names:
                 return f"literal {value.type} {print_array(value.array, self.elide)}"
             case DType():
                 return value.short
-            case PythonFunction():
-                return f"<function {value.name}>"
+            case PythonFunction() | ForeignFunction():
+                return _function(value)
             case State() | NestedGraph():
                 raise AssertionError(f"{value!r} within another attribute")
             case _:
@@ -212,6 +214,16 @@ class _Names:
 
     def size(self, size: Dim) -> str:
         return str(size if isinstance(size, int) else substitute(size, self.sizes))
+
+
+def print_attribute(value: Attr) -> str:
+    """Return the text of an attribute without unknown sizes, states and graphs."""
+    return _Names({}, {}, {}, None).attribute(value)
+
+
+def _function(value: PythonFunction | ForeignFunction) -> str:
+    is_foreign = isinstance(value, ForeignFunction)
+    return f"extern {json.dumps(value.name)}" if is_foreign else f"<function {value.name}>"
 
 
 def print_array(array: Array, elide: int | None) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import BY_SHORT, DType
+from symgrad.graph.foreign_functions import ForeignFunction, is_symbol
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, add_up, at_least, at_most, divide, unknown
 from symgrad.graph.text.tokens import Tokens, error_at
@@ -72,6 +73,7 @@ class Values:
         }
         self._by_text: dict[str, Callable[[], Value]] = {
             "literal": self._literal,
+            "extern": self._foreign,
             "[": self._tuple,
             "-": self._negative,
             "<": self._elided,
@@ -249,6 +251,13 @@ class Values:
             return Packed(base64.b64decode(self.string(prefix="bytes"), validate=True))
         except binascii.Error as error:
             raise error_at(line, f"bytes are no base64: {error}") from error
+
+    def _foreign(self) -> ForeignFunction:
+        line = self._tokens.expect("extern").line
+        name = self.string()
+        if not is_symbol(name):
+            raise error_at(line, f"{name!r} is no name of a function of C")
+        return ForeignFunction(name)
 
     def _literal(self) -> ArrayLiteral:
         line = self._tokens.expect("literal").line

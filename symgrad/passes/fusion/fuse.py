@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from symgrad.cost_model import CHEAP_FLOPS, MAX_NODES
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Place, View, checked_axes
+from symgrad.graph.structures import Contract, Extern, Place, View, checked_axes
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.draft import Draft, Drafts, only_adds_ones, only_splits
@@ -173,8 +173,11 @@ def _require_operands(drafts: Drafts, node: Node) -> None:
             reason = "a gather reads it at indices that are data"
             _require_strided(drafts, node.inputs[0], reason)
         case "whole":
+            is_extern = isinstance(drafts.specs[node], Extern)
+            reader = f"the graphs of a {node.op} read it"
+            reader = "a function of C reads it" if is_extern else reader
             for operand in node.inputs:
-                drafts.require_memory(operand, f"the graphs of a {node.op} read it")
+                drafts.require_memory(operand, reader)
 
 
 def _compute_before_rows(drafts: Drafts, scatter: Node) -> None:

@@ -117,7 +117,7 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
     anchor = producer.anchor
     if anchor is not None and drafts.traits(anchor).writes_piecewise:
         return f"the {anchor.op} writes its result piece by piece"
-    if anchor is not None and drafts.traits(anchor).is_nested:
+    if anchor is not None and drafts.traits(anchor).is_instruction:
         return f"it is complete when the {anchor.op} is"
     if math.prod(draft.domain) != math.prod(producer.domain):
         return "the kernel that uses it computes another number of elements"

@@ -251,7 +251,7 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
         traits, axes = traits_of(specs[node]), checked_axes(specs[node])
         if traits.writes_rows and checked_place(node, specs[node]) in gathered:
             continue
-        if traits.is_nested or (axes and not is_surely_in_range(node, specs[node])):
+        if traits.is_instruction or (axes and not is_surely_in_range(node, specs[node])):
             return True
     return False
 

@@ -91,7 +91,7 @@ def _verify_group(
     anchors = [n for n in anchors if not _is_read_as_windows(partition, group, n)]
     anchor = [] if group.anchor is None else [group.anchor]
     assert anchors == anchor, f"{where}: its anchors are {anchors}, not {anchor}"
-    is_nested = any(partition.traits(n).is_nested for n in anchors)
+    is_nested = any(partition.traits(n).is_instruction for n in anchors)
     sizes = {t.type.count for t in group.outputs}
     assert is_nested or len(sizes) <= 1, (
         f"{where}: its results have different numbers of elements {sizes}"
@@ -212,7 +212,7 @@ def _fallible(partition: Partition) -> list[int]:
         gathers = [n for n, of in indexed if not of.writes_rows]
         scatters = [n for n, of in indexed if of.writes_rows]
         is_known = all(checked_place(n, partition.specs[n]) in known for n in scatters)
-        if gathers or not is_known or any(of.is_nested for _, of in traits):
+        if gathers or not is_known or any(of.is_instruction for _, of in traits):
             found.append(number)
         known |= {checked_place(n, partition.specs[n]) for n in gathers}
     return found

@@ -35,6 +35,7 @@ from symgrad.graph.ops.calls import call_op
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import filled_like, tangents_or_zeros
 from symgrad.graph.ops.scan import scan_op
+from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.passes.gradients.arguments import is_flat, read_seed, read_xs
@@ -176,7 +177,9 @@ def _tensors_on_the_way(
         operands = operands_of(node, outer)
         goes_on = operands is not node.inputs or has_gradient(node)
         if goes_on and any(t in needed for t in node.outputs):
-            needed.update(t for t in operands if t.dtype.is_trainable)
+            # Of a gradient of the user's, its arguments: what it stands for may have none.
+            ways = differentiated_inputs(node) if operands is node.inputs else operands
+            needed.update(t for t in ways if t.dtype.is_trainable)
     return needed
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from symgrad.graph.effects import order_of
 from symgrad.graph.gradient_registry import is_registered
 from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
@@ -37,7 +38,7 @@ def find_twins(order: Sequence[Node], distinct: Collection[Tensor]) -> Mapping[T
     """Return for each redundant tensor of `order` the first one that is equal to it.
 
     Nodes of the tensors in `distinct` have no equals, and neither have those with a gradient that
-    a user registered: it is called for every node.
+    a user registered: it is called for every node; nor have impure calls.
     """
     alone = {t.node for t in distinct}
     first: dict[Hashable, Node] = {}
@@ -45,6 +46,8 @@ def find_twins(order: Sequence[Node], distinct: Collection[Tensor]) -> Mapping[T
     number: dict[Tensor, int] = {}
     for node in order:
         if node in alone or node.definition is placeholder_op or is_registered(node.gradient_key):
+            continue
+        if order_of(node) is not None:
             continue
         operands = [number.setdefault(twin_of.get(t, t), len(number)) for t in node.inputs]
         key = value_key(node, operands), node.gradient_key, node.region

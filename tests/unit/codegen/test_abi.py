@@ -19,7 +19,7 @@ from symgrad.codegen.c_interface.abi import (
 )
 from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.types import ALIGNMENT, ArrayLiteral
 from tests.support.floors import program_for
 
 
@@ -88,7 +88,8 @@ def test_constants_are_in_the_table_as_what_they_are():
     x = sg.placeholder((4,), name="x")
     table = np.arange(4, dtype=np.float32)
     interface = plan(Graph([x * sg.constant(table)], [x]))
-    (literal,) = (p for p in interface.steps[0].implementations[0].table if not isinstance(p, int))
+    entries = interface.steps[0].implementations[0].table
+    (literal,) = (entry for entry in entries if isinstance(entry, ArrayLiteral))
     assert np.array_equal(literal.array, table)
 
 

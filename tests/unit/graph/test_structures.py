@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from symgrad.graph.structures import KernelSpec, Nested, Scatter, Traits, traits_of
+from symgrad.graph.structures import Extern, KernelSpec, Nested, Scatter, Traits, traits_of
 
 STRUCTURES = get_args(KernelSpec)
 every_structure = pytest.mark.parametrize("structure", STRUCTURES, ids=lambda cls: cls.__name__)
@@ -19,10 +19,10 @@ def test_a_structure_declares_its_traits(structure):
 
 
 @every_structure
-def test_what_runs_graphs_between_kernels_is_nested(structure):
+def test_what_runs_graphs_or_functions_between_kernels_is_an_instruction(structure):
     traits = structure.traits
-    assert traits.is_nested == (structure in get_args(Nested))
-    assert traits.is_nested == (traits.operands == "whole")
+    assert traits.is_instruction == (structure is Extern or structure in get_args(Nested))
+    assert traits.is_instruction == (traits.operands == "whole")
     assert traits.writes_rows == (structure is Scatter)
 
 

@@ -1,0 +1,157 @@
+"""Foreign functions (FFI): a function of C as an attribute, and the layout of what it is passed.
+
+A layout lists the arguments of a call in their order. As an attribute, and in text, an argument is
+a list of a word and values:
+
+    ["in", 0]         const T *       the elements of operand 0, in row-major order
+    ["out", 1]        T *             those of result 1
+    ["workspace", 64] void *          the workspace, from its byte 64 on
+    ["int32", 5]      int32_t         a number, "int64" for an int64_t
+    ["int32*", 5]     int32_t *       the address of one, "int64*" for an int64_t
+    ["char*", "V"]    const char *    a string
+    ["status*"]       int32_t *       where the status is written, in the place of a result
+    ["symbol", f]     const void *    the address of a symbol
+
+So the conventions of Fortran, and of libraries with handles, are layouts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, assert_never
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFunction:
+    """A function of C: its symbol, and its address in this process where that is known.
+
+    Without an `address` the symbol is looked up in the process when a program is loaded. `library`
+    is what an export that calls it is linked with, such as "lapack". `owner` is kept alive with it.
+    """
+
+    name: str
+    address: int | None = None
+    library: str | None = field(default=None, compare=False)
+    owner: object = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOperand:
+    """A pointer to the elements of an operand, or of a result."""
+
+    place: Literal["in", "out"]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassedWorkspace:
+    """A pointer into the workspace."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassedNumber:
+    """An integer, or with `is_pointer` the address of one."""
+
+    bits: Literal[32, 64]
+    value: int
+    is_pointer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PassedText:
+    """A pointer to a string that ends with a zero."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedStatus:
+    """A pointer to the int32 that is the status of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedSymbol:
+    """The address of a symbol, such as that of a handle of a library."""
+
+    symbol: ForeignFunction
+
+
+PassedArgument = (
+    PassedOperand | PassedWorkspace | PassedNumber | PassedText | PassedStatus | PassedSymbol
+)
+Layout = tuple[PassedArgument, ...]
+
+# What an argument is as an attribute of a node.
+_AsAttribute = tuple[Any, ...]
+
+
+def plain_layout(inputs: int, outputs: int, *, has_workspace: bool) -> tuple[_AsAttribute, ...]:
+    """Return, as an attribute, the layout `f(in..., out..., workspace)`."""
+    places = [("in", i) for i in range(inputs)] + [("out", i) for i in range(outputs)]
+    return (*places, ("workspace", 0)) if has_workspace else tuple(places)
+
+
+def read_layout(attribute: Iterable[_AsAttribute]) -> Layout:
+    """Return the layout that an attribute says, whose sizes are known.
+
+    Raises ValueError for what is none.
+    """
+    return tuple(map(_read_argument, attribute))
+
+
+def _read_argument(attribute: _AsAttribute) -> PassedArgument:
+    match attribute:
+        case ("in" | "out" as place, int(number)):
+            return PassedOperand(place, number)
+        case ("workspace", int(offset)):
+            return PassedWorkspace(offset)
+        case ("int32" | "int32*" as word, int(value)) if -(2**31) <= value < 2**31:
+            return PassedNumber(32, value, word.endswith("*"))
+        case ("int64" | "int64*" as word, int(value)) if -(2**63) <= value < 2**63:
+            return PassedNumber(64, value, word.endswith("*"))
+        case ("char*", str(value)) if value.isascii() and "\0" not in value:
+            return PassedText(value)
+        case ("status*",):
+            return PassedStatus()
+        case ("symbol", ForeignFunction() as symbol):
+            return PassedSymbol(symbol)
+        case _:
+            raise ValueError(f"{attribute} is no argument of a function of C")
+
+
+def layout_attribute(layout: Layout) -> tuple[_AsAttribute, ...]:
+    """Return a layout as an attribute."""
+    return tuple(map(_attribute_of, layout))
+
+
+def _attribute_of(argument: PassedArgument) -> _AsAttribute:
+    match argument:
+        case PassedOperand(place, number):
+            return place, number
+        case PassedWorkspace(offset):
+            return "workspace", offset
+        case PassedNumber(bits, value, is_pointer):
+            return f"int{bits}{'*' if is_pointer else ''}", value
+        case PassedText(value):
+            return "char*", value
+        case PassedStatus():
+            return ("status*",)
+        case PassedSymbol(symbol):
+            return "symbol", symbol
+        case _:
+            assert_never(argument)
+
+
+def symbols_in(function: ForeignFunction, layout: Layout) -> Iterator[ForeignFunction]:
+    """Yield the function of a call, and the symbols it is passed."""
+    yield function
+    yield from (argument.symbol for argument in layout if isinstance(argument, PassedSymbol))
+
+
+def is_symbol(name: object) -> bool:
+    """Return whether `name` can be that of a function of C."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None
