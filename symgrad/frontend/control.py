@@ -182,10 +182,12 @@ def _strong_dtype(values: Sequence[Any]) -> DType | None:
 
 def with_dtype(value: Any, dtype: DType | None) -> Tensor:
     """Return `value` as a tensor; a number of Python takes `dtype` if that loses nothing."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool | np.generic)
-    if dtype is None or not is_number:
+    is_number = isinstance(value, int | float | complex)
+    if dtype is None or not is_number or isinstance(value, bool | np.generic):
         return as_tensor(value)
-    fits = dtype.is_float or (dtype.is_integer and isinstance(value, int))
+    is_real = not isinstance(value, complex)
+    fits = dtype.is_complex or (dtype.is_float and is_real)
+    fits = fits or (dtype.is_integer and isinstance(value, int))
     return constant(value, dtype if fits else None)
 
 

@@ -15,6 +15,7 @@ from symgrad.graph.ops import svd as of_svd
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.comparison import equal, greater, not_equal, where
+from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.reduction import max as greatest
@@ -79,16 +80,20 @@ def _norm_of_rows(x: Tensor, order: float) -> Tensor:
     if order == -math.inf:
         return least(size, axis=-1)
     if order == 0:
-        return reduce_sum(astype(not_equal(x, 0), x.dtype), last)
+        return reduce_sum(astype(not_equal(x, 0), size.dtype), last)
     if order == 1:
         return reduce_sum(size, last)
     if order == 2:
-        total = reduce_sum(multiply(x, x), last)
+        total = reduce_sum(_squares(x), last)
         return _where_positive(total, sqrt)
     if order < 0:
         return pow(reduce_sum(pow(size, order), last), 1 / order)
     powers = _where_positive(size, lambda t: pow(t, order))
     return _where_positive(reduce_sum(powers, last), lambda t: pow(t, 1 / order))
+
+
+def _squares(x: Tensor) -> Tensor:
+    return real(multiply(x, conj(x)))  # which of a real x are x * x
 
 
 def _where_positive(x: Tensor, function: Any) -> Tensor:
@@ -118,7 +123,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: MatrixOrder | None = 
 def _norm_of_matrices(x: Tensor, order: MatrixOrder | None) -> Tensor:
     last = x.ndim - 1
     if order is None or order == "fro":
-        total = reduce_sum(multiply(x, x), (last - 1, last))
+        total = reduce_sum(_squares(x), (last - 1, last))
         return _where_positive(total, sqrt)
     if order != "nuc" and order not in _MATRIX_ORDERS:
         known = "'fro', 'nuc', 1, -1, 2, -2, inf, -inf"

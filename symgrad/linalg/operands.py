@@ -8,7 +8,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, broadcast_shapes, cast, promote_operands
-from symgrad.graph.ops.elementwise import broadcast_target
+from symgrad.graph.ops.elementwise import broadcast_target, is_inexact
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.types import Shape
 
@@ -31,13 +31,13 @@ def as_square(op: str, name: str, x: Any) -> Tensor:
 
 
 def as_wide_float(op: str, name: str, x: Tensor) -> Tensor:
-    """Return `x` as floats of 32 or 64 bits; integers become float32, and 16 bits are refused."""
+    """Return `x` with parts of 32 or 64 bits; integers become float32, and 16 bits are refused."""
     if x.dtype.is_half:
         raise DTypeError(
             op, f"{name}: {x.type} is neither float32 nor float64", hint="use astype",
             source=user_source(),
         )  # fmt: skip
-    return x if x.dtype.is_float else cast(x, dtypes.float32)
+    return x if is_inexact(x.dtype) else cast(x, dtypes.float32)
 
 
 def as_system(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor, bool]:

@@ -1,4 +1,4 @@
-"""Gradient checking: symbolic gradients against central differences in float64.
+"""Gradient checking: symbolic gradients against central differences in float64 or complex128.
 
 The program is widened to float64 first, whatever its dtypes, so that differences mean something;
 what it computes in float32 is for other tests.
@@ -49,7 +49,8 @@ def check_gradients(
     xs they depend on. Placeholders missing from `feed` get normal random values, variables have
     the value of their state. ys are weighted at random, and each x is moved by `step` along one
     random direction. With `order=2` the gradients are differentiated and checked in turn. The
-    point must be away from kinks.
+    point must be away from kinks. A complex x is moved along a complex direction, and of a complex
+    y the real part of what it is weighted with counts.
 
     >>> sg.testing.check_gradients(lambda x: sg.sin(x) * x, [np.array([1.0, 2.0])], order=2)
     """
@@ -59,21 +60,27 @@ def check_gradients(
     ys, xs = _as_list(fn_or_ys), _as_list(xs)
     point = _starting_point(Graph([*ys, *xs]), feed or {}, rng)
     for x in xs:
-        if x not in point or not x.dtype.is_float:
+        if x not in point or not x.dtype.is_trainable:
             raise GraphError("check_gradients", f"{x!r} is no float placeholder or variable")
     for level in range(1, order + 1):
         weights = [placeholder(y.shape, y.dtype) for y in ys]
         shapes = [value.shape for value in _Widened(ys)(point)]
-        point |= {w: rng.standard_normal(shape) for w, shape in zip(weights, shapes, strict=True)}
+        point |= {w: _normal(rng, w, shape) for w, shape in zip(weights, shapes, strict=True)}
         found = gradients(ys, xs, weights)
         for x, gradient in zip(xs, found, strict=True):
             label = f"gradient {level} with respect to {x!r}"
-            direction = rng.standard_normal(point[x].shape)
+            direction = _normal(rng, x, point[x].shape)
             symbolic = _symbolic_slope(gradient, direction, point)
             numeric = _numeric_slope(ys, weights, x, direction * step, point) / step
             close = np.isclose(symbolic, numeric, rtol=rtol, atol=atol)
             assert close, f"{label}: {symbolic} along a direction, differences give {numeric}"
         ys = [g for g in found if g is not None]
+
+
+def _normal(rng: np.random.Generator, like: Tensor, shape: tuple[int, ...]) -> Array:
+    """Return normal random numbers, complex ones for a complex tensor."""
+    found = rng.standard_normal(shape)
+    return found + 1j * rng.standard_normal(shape) if like.dtype.is_complex else found
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -88,7 +95,7 @@ def _trace(
     kinds = [dtypes.as_dtype(value.dtype) for value in values]
     inputs = [placeholder(v.shape, _widen(kind)) for v, kind in zip(values, kinds, strict=True)]
     ys = [as_tensor(y) for y in _as_list(function(*inputs))]
-    return ys, [x for x in inputs if x.dtype.is_float], dict(zip(inputs, values, strict=True))
+    return ys, [x for x in inputs if x.dtype.is_trainable], dict(zip(inputs, values, strict=True))
 
 
 def _starting_point(graph: Graph, feed: Mapping[Tensor, Any], rng: np.random.Generator) -> Point:
@@ -96,8 +103,8 @@ def _starting_point(graph: Graph, feed: Mapping[Tensor, Any], rng: np.random.Gen
     for tensor in graph.inputs:
         if tensor in feed:
             point[tensor] = np.asarray(feed[tensor]).astype(_widen(tensor.dtype).numpy)
-        elif tensor.dtype.is_float and tensor.type.is_static:
-            point[tensor] = rng.standard_normal(tensor.type.static_shape)
+        elif tensor.dtype.is_trainable and tensor.type.is_static:
+            point[tensor] = _normal(rng, tensor, tensor.type.static_shape)
         else:
             raise GraphError("check_gradients", f"{tensor!r} must be fed")
     return point
@@ -107,7 +114,7 @@ def _symbolic_slope(gradient: Tensor | None, direction: Array, point: Point) -> 
     if gradient is None:
         return 0.0
     (value,) = _Widened([gradient])(point)
-    return float(np.sum(value * direction))
+    return float(np.sum(value * direction).real)
 
 
 def _numeric_slope(
@@ -118,15 +125,17 @@ def _numeric_slope(
     behind = program({**point, x: point[x] - move})
     # The values are subtracted before they are summed, which loses fewer digits.
     terms = zip(weights, ahead, behind, strict=True)
-    return sum(float(np.sum(point[w] * (a - b))) for w, a, b in terms) / 2
+    return sum(float(np.sum(point[w] * (a - b)).real) for w, a, b in terms) / 2
 
 
 def _widen(dtype: DType) -> DType:
+    if dtype.is_complex:
+        return dtypes.complex128
     return dtypes.float64 if dtype.is_float else dtype
 
 
 class _Widened:
-    """A program in which every float is float64 and variables are inputs like any other."""
+    """A program in the widest floats and complex numbers, with variables as other inputs."""
 
     def __init__(self, outputs: Sequence[Tensor]) -> None:
         self._leaves: list[Tensor] = []

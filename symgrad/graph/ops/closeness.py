@@ -11,7 +11,7 @@ from symgrad.graph.operands import as_tensor, cast, promote_operands
 from symgrad.graph.ops.arithmetic import abs as abs_of
 from symgrad.graph.ops.arithmetic import add, isfinite, maximum, minimum, multiply, subtract
 from symgrad.graph.ops.comparison import equal, isnan, less_equal, logical_and, logical_or
-from symgrad.graph.ops.elementwise import broadcast_together, filled
+from symgrad.graph.ops.elementwise import broadcast_together, filled, is_inexact
 from symgrad.graph.ops.reduction import all as all_over
 from symgrad.graph.ops.structure import accumulator_dtype
 from symgrad.graph.public_ops import public
@@ -32,7 +32,9 @@ def isclose(
     wide = dtypes.uint8 if x.dtype.is_bool else accumulator_dtype(x.dtype)
     x, y = broadcast_together("isclose", x=cast(x, wide), y=cast(y, wide))
     # The difference of unsigned integers is taken the way that it is none below 0.
-    distance = abs_of(subtract(x, y)) if wide.is_float else subtract(maximum(x, y), minimum(x, y))
+    distance = (
+        abs_of(subtract(x, y)) if is_inexact(wide) else subtract(maximum(x, y), minimum(x, y))
+    )
     near = less_equal(distance, add(multiply(abs_of(y), float(rtol)), float(atol)))
     found = logical_or(logical_and(near, isfinite(y)), equal(x, y))
     return logical_or(found, logical_and(isnan(x), isnan(y))) if equal_nan else found

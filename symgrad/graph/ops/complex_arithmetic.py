@@ -226,5 +226,6 @@ direction_op = elementwise(
 
 @splits(direction_op)
 def _split_direction(z: Parts) -> Parts:
-    length = nonzero_length(hypot(z.re, z.im))
-    return Parts(divide(z.re, length), divide(z.im, length))
+    length = hypot(z.re, z.im)
+    is_nothing, divisor = equal(length, 0), nonzero_length(length)
+    return Parts(*(where(is_nothing, 0.0, divide(part, divisor)) for part in (z.re, z.im)))

@@ -17,7 +17,7 @@ from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_ax
 from symgrad.graph.ops.arithmetic import divide, maximum, multiply, square, subtract
 from symgrad.graph.ops.comparison import equal, isnan, less_equal, logical_not, not_equal, where
 from symgrad.graph.ops.conversion import size_of
-from symgrad.graph.ops.elementwise import filled_like, float_operand
+from symgrad.graph.ops.elementwise import filled_like, float_operand, is_inexact
 from symgrad.graph.ops.reduction import all as all_over
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean as mean_over
@@ -154,7 +154,7 @@ def _aligned(x: Tensor, weights: Tensor, axis: Any) -> Tensor:
 def without_nan(x: Any, value: float) -> Tensor:
     """Return `x` with `value` in the place of nan; what was nan gets no gradient."""
     tensor = as_tensor(x)
-    if not tensor.dtype.is_float:
+    if not is_inexact(tensor.dtype):
         return tensor
     return where(isnan(tensor), filled_like(tensor, value), tensor)
 

@@ -47,7 +47,7 @@ def pow(x: Any, y: Any, /) -> Tensor:
 
 
 def _pow_meaning(x: Array, y: Array) -> Array:
-    if as_dtype(x.dtype).is_float or as_dtype(x.dtype).kind == "unsigned":
+    if as_dtype(x.dtype).kind != "signed":
         return np.asarray(np.power(x, y))
     power = np.power(x, np.maximum(y, 0))
     odd = np.where(y % 2 == 0, 1, -1)

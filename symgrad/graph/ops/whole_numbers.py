@@ -13,6 +13,7 @@ from symgrad.graph.ops.arithmetic import as_number
 from symgrad.graph.ops.elementwise import (
     infer_same,
     is_float,
+    is_inexact,
     one_call,
     rounded_once,
 )
@@ -67,13 +68,14 @@ def round(x: Any, /) -> Tensor:
     array([ 0.,  2., -2.], dtype=float32)
     """
     x = as_number("round", x)
-    return apply(round_op, x) if x.dtype.is_float else x
+    return apply(round_op, x) if is_inexact(x.dtype) else x
 
 
 round_op = elementwise(
     "round",
-    infer=infer_same("round", is_float),
+    infer=infer_same("round", is_inexact),
     reference=rounded_once(np.rint),
     grad="none",
     body=one_call("round"),
+    of_pairs="each",
 )
