@@ -215,19 +215,28 @@ def infer_types(
     inferred = definition.infer(*inputs, **attrs)
     types = inferred if isinstance(inferred, tuple) else (inferred,)
     if definition.of_pairs == "none" and not definition.is_leaf:
-        _refuse_complex(definition, inputs)
+        _refuse_complex(definition, inputs, types)
     for type_ in types:
         require_int64_count(definition.name, type_, type_.shape, type_.dtype.itemsize)
     return types
 
 
-def _refuse_complex(definition: OpDef, inputs: Sequence[TensorType]) -> None:
+def _refuse_complex(
+    definition: OpDef, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+) -> None:
     for position, type_ in enumerate(inputs):
         if type_.dtype.is_complex:
             raise DTypeError(
                 definition.name,
                 f"operand {position}: {type_} is complex, real numbers are needed",
                 hint="take sg.real, sg.imag or sg.abs of it",
+            )
+    for type_ in outputs:
+        if type_.dtype.is_complex:
+            raise DTypeError(
+                definition.name,
+                f"the result is {type_}, and there is none that is complex",
+                hint="make it of two real ones by sg.complex",
             )
 
 

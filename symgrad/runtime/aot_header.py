@@ -10,7 +10,15 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 
 _PAIRS = re.compile(r"(\*(?=/)|/(?=\*)|\?(?=\?))")
-_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
+_TYPES = {
+    "float32": "float", "float64": "double", "bool": "uint8_t", "complex64": "float",
+    "complex128": "double",
+}  # fmt: skip
+_PARTS = ", the real and the imaginary part in turn"
+_NOTES = {
+    "float16": ", as bits", "bfloat16": ", as bits", "bool": ", 0 or 1", "complex64": _PARTS,
+    "complex128": _PARTS,
+}  # fmt: skip
 
 _THREADED = "\n   Kernels are shared by threads, of one team for all instances: link with -pthread."
 
@@ -168,8 +176,7 @@ def _counted(slots: Sequence[Slot]) -> str:
 
 def _comment(slot: Slot, verb: str) -> str:
     named = "" if slot.c_name == slot.name else f" ({_quoted(slot.name)})"
-    note = {"float16": ", as bits", "bfloat16": ", as bits", "bool": ", 0 or 1"}
-    return f"     {verb} {slot.c_name}{named}: {slot.type}{note.get(slot.type.dtype.name, '')}"
+    return f"     {verb} {slot.c_name}{named}: {slot.type}{_NOTES.get(slot.type.dtype.name, '')}"
 
 
 def _parameter(slot: Slot, qualifier: str) -> str:
@@ -177,7 +184,7 @@ def _parameter(slot: Slot, qualifier: str) -> str:
 
 
 def c_type(dtype: DType) -> str:
-    """Return the type of an element in C; half floats are their bits."""
+    """Return the type of an element in C; half floats are their bits, complex numbers two parts."""
     if dtype.is_half:
         return "uint16_t"
     return _TYPES.get(dtype.name, f"{dtype.name}_t")

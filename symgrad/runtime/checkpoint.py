@@ -21,12 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, TensorSpec, safe_open, serialize_file
 
 from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.leaf import Variable
-from symgrad.graph.types import Array, State, read_states, write_states
+from symgrad.graph.types import Array, State, as_reals, read_states, write_states
 from symgrad.suggestions import known_as
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.
@@ -52,7 +53,8 @@ def save(path: PathLike, variables: Any) -> None:
     such as the `state` of an optimizer: `save(path, [w, b, optimizer.state])`. In a mapping an
     entry is called like its key, with a slash between the keys of nested ones; elsewhere like its
     variable. The metadata key `crc32` holds JSON that maps names to the CRC-32 of their bytes in
-    hexadecimal. Equal values make equal files. The values are those of one moment between steps:
+    hexadecimal. The format has no complex numbers: such a value is written as reals with a trailing
+    axis of two parts, and its dtype stands after its CRC-32. Equal values make equal files. The values are those of one moment between steps:
     other threads may run steps meanwhile.
 
     The file is written in a new folder beside it, brought to the disk, and renamed. A process that
@@ -71,7 +73,7 @@ def save(path: PathLike, variables: Any) -> None:
         _require_file("save", os.fspath(path))
     states = _by_name("save", variables)
     values = dict(zip(states, read_states(list(states.values())), strict=True))
-    specs = {name: _spec(array) for name, array in values.items()}
+    specs = {name: _spec(_written(array)) for name, array in values.items()}
     checksums = {name: _checksum(array) for name, array in values.items()}
     _replace(Path(path), specs, {_CHECKSUMS: json.dumps(checksums, sort_keys=True)})
 
@@ -170,10 +172,20 @@ def _spec(array: Array) -> TensorSpec:
     )
 
 
+def _written(array: Array) -> Array:
+    """Return what is written of a value: the reals in the memory of a complex one."""
+    return as_reals(array) if np.iscomplexobj(array) else array
+
+
 def _checksum(array: Array) -> str:
     # Through uint8, since the buffers of bfloat16 have no format that Python knows.
     data: memoryview = array.reshape(-1).view("uint8").data
-    return f"{zlib.crc32(data):08x}"
+    return f"{zlib.crc32(data):08x}{_mark(array.dtype.name)}"
+
+
+def _mark(dtype: str) -> str:
+    """Return what tells an entry of reals that is a complex value from one that is not."""
+    return f" {dtype}" if dtype.startswith("complex") else ""
 
 
 # ---------------------------------------------------------------------------------- reading
@@ -243,13 +255,19 @@ def _read(
     """Return the value of the entry `name`, of which everything has been checked."""
     # Asked for first: the library has dtypes and shapes that no array has.
     entry = entries.get_slice(name)
-    given, wanted = (entry.get_dtype(), list(entry.get_shape())), state.type
-    if given != (wanted.dtype.short.upper(), list(wanted.static_shape)):
-        known = BY_SHORT.get(given[0].lower())
-        stated = f"{given[0] if known is None else known.name}{given[1]}"
+    wanted = state.type
+    known = BY_SHORT.get(entry.get_dtype().lower())
+    dtype, shape = entry.get_dtype() if known is None else known.name, list(entry.get_shape())
+    _, _, mark = ("" if checksums is None else str(checksums.get(name))).partition(" ")
+    is_pair = mark != "" or (wanted.dtype.is_complex and checksums is None)
+    if is_pair and known is not None and shape[-1:] == [2]:
+        dtype, shape = known.complex.name, shape[:-1]
+    if (dtype, shape) != (wanted.dtype.name, list(wanted.static_shape)):
         variable = f"{wanted.dtype.name}{list(wanted.static_shape)}"
-        raise _refuse("restore", f"{path}: {name} is {stated}, the variable is {variable}")
+        raise _refuse("restore", f"{path}: {name} is {dtype}{shape}, the variable is {variable}")
     array: Array = entries.get_tensor(name)
+    if wanted.dtype.is_complex:
+        array = array.reshape(-1).view(wanted.dtype.numpy).reshape(wanted.static_shape)
     if checksums is not None and checksums.get(name) != _checksum(array):
         problem = f"{path}: {name} is damaged: its bytes do not have the checksum written with them"
         raise _refuse("restore", problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.array_cases import ARRAY_CASES
 from tests.support.attention_cases import ATTENTION
 from tests.support.case import Case
+from tests.support.complex_cases import COMPLEX
 from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
 from tests.support.convolution_cases import CONVOLUTIONS
@@ -43,4 +44,5 @@ CASES: tuple[Case, ...] = (
     *CONVOLUTIONS,
     *LINALG,
     *FOURIER,
+    *COMPLEX,
 )

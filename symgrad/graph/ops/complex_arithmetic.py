@@ -36,13 +36,14 @@ from symgrad.graph.ops.comparison import (
     where,
 )
 from symgrad.graph.ops.complex_parts import complex_op, conj, real
-from symgrad.graph.ops.conversion import astype, astype_op
+from symgrad.graph.ops.conversion import astype, astype_op, dim_size_op
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.powers import hypot, nonzero_length
 from symgrad.graph.ops.slicing import place, place_op
 from symgrad.graph.ops.subgraph import is_zero
 from symgrad.graph.pair_rules import Parts, Split, splits
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array, TensorType
 
@@ -134,6 +135,12 @@ def _split_astype(x: Split, *, dtype: DType) -> Split:
     if dtype.is_bool:
         return logical_or(not_equal(x.re, 0), not_equal(x.im, 0))
     return Parts(astype(x.re, dtype.real), astype(x.im, dtype.real))
+
+
+@splits(dim_size_op)
+def _split_dim_size(*, value: Dim, dtype: DType) -> Parts:
+    size = apply(dim_size_op, value=value, dtype=dtype.real)
+    return Parts(size, filled_like(size, 0))
 
 
 @splits(place_op)

@@ -171,4 +171,5 @@ dim_size_op = define(
     reference=_dim_size_reference,
     grad="none",
     kernel=_dim_size_kernel,
+    of_pairs="rule",
 )
