@@ -105,7 +105,7 @@ def run_reference(graph: Graph, inputs: Sequence[Array]) -> Results:
 
 def parts_of(array: Array) -> Array:
     """Return a complex array as the reals in its memory; another as it is."""
-    return as_reals(np.ascontiguousarray(array)) if np.iscomplexobj(array) else array
+    return as_reals(np.array(array, order="C")) if np.iscomplexobj(array) else array
 
 
 def in_parts(results: Results) -> Results:

@@ -26,8 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from symgrad.graph.build import apply, apply_node, are_same, derived_from, inside, rebuild
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, Update
@@ -166,7 +164,7 @@ def _constant(node: Node) -> Parts:
     value = node.attrs["value"]
     assert isinstance(value, ArrayLiteral), "a constant has a value"
     parts = (value.array.real, value.array.imag)
-    return Parts(*(constant_node(ArrayLiteral(np.ascontiguousarray(part))) for part in parts))
+    return Parts(*(constant_node(ArrayLiteral(part)) for part in parts))
 
 
 def _whole_of(node: Node) -> Tensor:
