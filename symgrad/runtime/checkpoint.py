@@ -53,9 +53,9 @@ def save(path: PathLike, variables: Any) -> None:
     such as the `state` of an optimizer: `save(path, [w, b, optimizer.state])`. In a mapping an
     entry is called like its key, with a slash between the keys of nested ones; elsewhere like its
     variable. The metadata key `crc32` holds JSON that maps names to the CRC-32 of their bytes in
-    hexadecimal. A complex value is written as reals with a trailing axis of two, for want of complex
-    numbers in the format, and its dtype stands after its CRC-32. Equal values make equal files. The
-    values are those of one moment between steps: other threads may run steps meanwhile.
+    hexadecimal. A complex value is written as reals with a trailing axis of two, since the format
+    does not have complex128, and its dtype stands after its CRC-32. Equal values make equal files.
+    The values are those of one moment between steps: other threads may run steps meanwhile.
 
     The file is written in a new folder beside it, brought to the disk, and renamed. A process that
     is killed meanwhile leaves `path` as it was, and the folder `.name.*.partial`, which nothing

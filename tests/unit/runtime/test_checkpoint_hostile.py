@@ -40,7 +40,7 @@ def _refusal(path: str | Path) -> str:
 
 _UNKNOWN = {
     "F8_E4M3": 4, "F8_E5M2": 4, "F8_E8M0": 4, "F8_E4M3FNUZ": 4, "F8_E5M2FNUZ": 4, "F4": 2,
-    "F6_E2M3": 3, "F6_E3M2": 3, "C64": 32,
+    "F6_E2M3": 3, "F6_E3M2": 3,
 }  # fmt: skip
 
 
