@@ -50,9 +50,11 @@ def build_loss(w: Any, text: sg.Tensor) -> Any:
         state = lstm(w, state, row)
         return state, state[0]
 
-    rows = sg.take(w["read"], text[:-1], axis=0)
-    _, hidden = sg.scan(step, (sg.zeros((BATCH, HIDDEN)),) * 2, rows)
-    return sg.nn.cross_entropy(hidden @ w["write"], text[1:]) / np.log(2)
+    with sg.name_scope("recurrence"):
+        rows = sg.take(w["read"], text[:-1], axis=0)
+        _, hidden = sg.scan(step, (sg.zeros((BATCH, HIDDEN)),) * 2, rows)
+    with sg.name_scope("loss"):
+        return sg.nn.cross_entropy(hidden @ w["write"], text[1:]) / np.log(2)
 
 
 def build_sample(w: Any, noise: sg.Tensor) -> Any:

@@ -46,9 +46,11 @@ def make_parameters(rng: np.random.Generator) -> Parameters:
 def network(scans: sg.Tensor, parameters: Parameters) -> sg.Tensor:
     """Build the graph from pixels to ten logits."""
     hidden = scans
-    for weight, bias in parameters[:-1]:
-        hidden = sg.nn.relu(sg.nn.linear(hidden, weight, bias))
-    return sg.nn.linear(hidden, *parameters[-1])
+    for layer, (weight, bias) in enumerate(parameters[:-1]):
+        with sg.name_scope(f"layer{layer}"):
+            hidden = sg.nn.relu(sg.nn.linear(hidden, weight, bias))
+    with sg.name_scope("logits"):
+        return sg.nn.linear(hidden, *parameters[-1])
 
 
 def draw(path: Path, losses: Any, errors: Any, misread: list[tuple[Any, int, int]]) -> None:

@@ -82,12 +82,14 @@ def run_block(w: Nest, x: Any, attend: Any) -> Any:
 
     `attend` is a function of queries, keys and values, each (batch, heads, time, width of a head).
     """
-    normed = sg.nn.layer_norm(x, **w["before"]) @ w["attend"]
-    heads = normed.reshape((*x.shape[:2], 3, HEADS, WIDTH // HEADS))
-    q, k, v = (sg.swapaxes(heads[:, :, i], 1, 2) for i in range(3))
-    x = x + sg.swapaxes(attend(q, k, v), 1, 2).reshape(x.shape) @ w["join"]
-    inner = sg.nn.linear(sg.nn.layer_norm(x, **w["between"]), w["widen"], w["inner"])
-    return x + sg.nn.linear(sg.nn.gelu(inner, approximate=True), w["narrow"], w["outer"])
+    with sg.name_scope("attention"):
+        normed = sg.nn.layer_norm(x, **w["before"]) @ w["attend"]
+        heads = normed.reshape((*x.shape[:2], 3, HEADS, WIDTH // HEADS))
+        q, k, v = (sg.swapaxes(heads[:, :, i], 1, 2) for i in range(3))
+        x = x + sg.swapaxes(attend(q, k, v), 1, 2).reshape(x.shape) @ w["join"]
+    with sg.name_scope("perceptron"):
+        inner = sg.nn.linear(sg.nn.layer_norm(x, **w["between"]), w["widen"], w["inner"])
+        return x + sg.nn.linear(sg.nn.gelu(inner, approximate=True), w["narrow"], w["outer"])
 
 
 def attend_back(q: sg.Tensor, k: sg.Tensor, v: sg.Tensor) -> sg.Tensor:
@@ -97,10 +99,13 @@ def attend_back(q: sg.Tensor, k: sg.Tensor, v: sg.Tensor) -> sg.Tensor:
 
 def build_logits(w: Nest, text: Any) -> Any:
     """Return the logits of what follows each character of `text`, (batch, time)."""
-    x = sg.nn.embedding(text, w["characters"]) + w["places"][: text.shape[1]]
-    for block in w["blocks"]:
-        x = run_block(block, x, attend_back)
-    return sg.nn.layer_norm(x, **w["last"]) @ w["write"]
+    with sg.name_scope("embedding"):
+        x = sg.nn.embedding(text, w["characters"]) + w["places"][: text.shape[1]]
+    for number, block in enumerate(w["blocks"]):
+        with sg.name_scope(f"block{number}"):
+            x = run_block(block, x, attend_back)
+    with sg.name_scope("logits"):
+        return sg.nn.layer_norm(x, **w["last"]) @ w["write"]
 
 
 def build_texts(w: Nest, prompt: sg.Tensor, noise: sg.Tensor) -> Any:

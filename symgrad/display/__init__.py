@@ -1,0 +1,1 @@
+"""Rendering primitives: markup, units, bars and layered drawings, of numbers and texts alone."""
