@@ -114,7 +114,9 @@ def _draw_inside(placed: _Placed, calls: Calls) -> Html:
     lines: dict[str | None, list[str]] = {None: [], "up": []}
     for a, b in placed.outline.edges:
         is_up = places[b][0][1] <= places[a][0][1]
-        lines["up" if is_up else None].append(_line(*(places[i] for i in ((b, a) if is_up else (a, b)))))
+        lines["up" if is_up else None].append(
+            _line(*(places[i] for i in ((b, a) if is_up else (a, b))))
+        )
     drawn = [tag("path", d="".join(d), class_=kind) for kind, d in lines.items() if d]
     for part, (x, y) in zip(placed.parts, placed.inner.corners, strict=True):
         draw = _draw_op(part, calls) if isinstance(part, Node) else _draw_group(part, calls)

@@ -68,11 +68,12 @@ def cut_to(outline: Outline, most: int) -> Outline:
 
 def _cut(outline: Outline, depth: int) -> Outline:
     """Return `outline` without what is deeper than `depth`, where groups have no children."""
-    children: list[Outline | Node] = []
-    for child in outline.children if depth else ():
-        children.append(child if isinstance(child, Node) else _cut(child, depth - 1))
-    edges = dict(outline.edges) if depth else {}
-    return Outline(outline.name, outline.node, outline.is_gradient, children, edges)
+    made = Outline(outline.name, outline.node, outline.is_gradient)
+    if depth:
+        cut = (c if isinstance(c, Node) else _cut(c, depth - 1) for c in outline.children)
+        made.children.extend(cut)
+        made.edges.update(outline.edges)
+    return made
 
 
 def _fill(root: Outline, graph: Graph, *, has_scopes: bool) -> None:

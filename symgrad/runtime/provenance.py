@@ -34,6 +34,9 @@ class Provenance:
         self._sources = sources
         self._calls: dict[Hashable, dict[int, None]] = {}
         self._twins: dict[Node, Node] = {}
+        self._of_kernel: dict[str, list[int]] = {}
+        for number, launch in enumerate(launches):
+            self._of_kernel.setdefault(launch.kernel.name, []).append(number)
         if graph is not None:
             self._find_ops(graph)
 
@@ -57,9 +60,13 @@ class Provenance:
         """Return the kernels that compute `node`, each once."""
         return tuple(dict.fromkeys(self._launches[i].kernel.name for i in self.calls_of(node)))
 
+    def calls_of_kernel(self, kernel: str) -> tuple[int, ...]:
+        """Return the numbers of the calls of a kernel."""
+        return tuple(self._of_kernel.get(kernel, ()))
+
     def nodes_of(self, kernel: str) -> list[Node]:
         """Return the nodes that a kernel computes, in the order of its launches."""
-        launches = (launch for launch in self._launches if launch.kernel.name == kernel)
+        launches = (self._launches[number] for number in self.calls_of_kernel(kernel))
         return [node for launch in launches for node in self._sources.nodes_of(launch)]
 
     def _find_ops(self, graph: Graph) -> None:

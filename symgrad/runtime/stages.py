@@ -12,6 +12,7 @@ Kernels carry comments that say what they compute and which lines of the user th
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -45,12 +46,14 @@ class Part:
     """Some lines of a stage.
 
     `kernels` are those that the lines are part of: none for what surrounds them all. `place` is
-    the user's line, where one line of text comes from one.
+    the user's line, where one line of text comes from one. `calls` are the numbers of the calls
+    that the lines are part of: of the many of a kernel, where one line tells them apart.
     """
 
     text: str
     kernels: tuple[str, ...] = ()
     place: str | None = None
+    calls: tuple[int, ...] = ()
 
 
 def graph_parts(graph: Graph, provenance: Provenance | None = None) -> list[Part]:
@@ -64,8 +67,10 @@ def _line_of_node(text: str, node: Node | None, provenance: Provenance | None) -
     if node is None:
         return Part(text)
     source = source_of(node)
-    kernels = () if provenance is None else provenance.kernels_of(node)
-    return Part(text, kernels, None if source is None else str(source))
+    place = None if source is None else str(source)
+    if provenance is None:
+        return Part(text, place=place)
+    return Part(text, provenance.kernels_of(node), place, provenance.calls_of(node))
 
 
 def stage_parts(stage: str, executable: Executable) -> list[Part]:
@@ -112,14 +117,19 @@ def _listed(names: list[str]) -> str:
 def _optimized_parts(executable: Executable) -> list[Part]:
     """Return the groups of the program, then those of the graphs nested in it."""
     sources = executable.sources
-    kernels = {group: launch.kernel.name for launch, group in sources.groups.items()}
+    launches = executable.program.launches
+    calls = {sources.groups.get(launch): number for number, launch in enumerate(launches)}
     parts = []
     for number, partition in enumerate(sources.partitions):
         if number:
             parts.append(Part("\n"))
         for line, group in partition.lines():
-            names = (kernels[group],) if group in kernels else ()
-            parts.append(Part(f"{line}\n", names))
+            if group is None or group not in calls:
+                parts.append(Part(f"{line}\n"))
+            else:
+                number = calls[group]
+                name = launches[number].kernel.name
+                parts.append(Part(f"{line}\n", (name,), calls=(number,)))
     return parts
 
 
@@ -128,11 +138,15 @@ def _loops_parts(executable: Executable) -> list[Part]:
     provenance = Provenance(program.launches, executable.sources)
     parts = []
     for kernel in program.kernels:
-        comment = kernel_comment(provenance.nodes_of(kernel.name), "//")
-        parts += [Part(f"{comment}{print_kernel(kernel)}", (kernel.name,)), Part("\n")]
+        name = kernel.name
+        comment = kernel_comment(provenance.nodes_of(name), "//")
+        text = f"{comment}{print_kernel(kernel)}"
+        parts += [Part(text, (name,), calls=provenance.calls_of_kernel(name)), Part("\n")]
+    numbers = itertools.count()
     for line in print_instrs(program, elide=ELIDED).splitlines(keepends=True):
         called = _CALL.search(line)
-        parts.append(Part(line, () if called is None else (called[1],)))
+        own = () if called is None else (called[1],)
+        parts.append(Part(line, own, calls=(next(numbers),) if own else ()))
     return parts
 
 
@@ -187,7 +201,9 @@ def _function_parts(
     for function, text in listed:
         known = function or ""
         nodes = [n for kernel in contents.get(known, ()) for n in provenance.nodes_of(kernel)]
-        parts.append(Part(kernel_comment(nodes, mark) + text, tuple(users.get(known, ()))))
+        own = tuple(users.get(known, ()))
+        numbers = tuple(i for kernel in own for i in provenance.calls_of_kernel(kernel))
+        parts.append(Part(kernel_comment(nodes, mark) + text, own, calls=numbers))
     return parts
 
 

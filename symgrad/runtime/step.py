@@ -33,9 +33,10 @@ from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
 from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
 from symgrad.runtime.inspection.memory import Memory, describe_memory
 from symgrad.runtime.inspection.profile import Profile, profile
+from symgrad.runtime.inspection.step_time import measure_step
 from symgrad.runtime.inspection.trace import write_trace
 from symgrad.runtime.provenance import Provenance
-from symgrad.runtime.report.page import write_report
+from symgrad.runtime.report.page import Measured, write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
 from symgrad.suggestions import methods_refuse_keywords
 
@@ -270,22 +271,35 @@ class Step(Immutable):
         write_trace(path, self.name, executable, flat)
 
     def report(self, path: str | os.PathLike[str], *arrays: Any, repeat: int = 20) -> None:
-        """Write a page of HTML to `path` that shows the step: stages, kernels, memory, profile.
+        """Write a page of HTML to `path` that shows where time and memory of the step go.
 
+        It has the source with what each line costs, the graph by name scopes, kernels, all stages
+        side by side, the memory plan and decisions; it is one file that needs no network.
         With `arrays`, as in a call, or if there are no inputs, the step is run `repeat` times for
-        its profile; the state is as it was before. Raises `CompileError` if the library jinja2 is
+        its times; the state is as it was before. Raises `CompileError` if the library jinja2 is
         not installed, or if sizes are not known yet.
 
+<<<<<<< HEAD
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "step.html"
         >>> sg.compile([], sg.ones(3)).report(path, repeat=1)
         >>> path.exists()
         True
+=======
+            step.report("step.html", x)
+>>>>>>> 4ea0574 (The report begins with time and memory, and has the source with costs, the graph by scopes and packed stages)
         """
         is_run = bool(arrays) or not self.graph.inputs
-        measured = self.profile(*arrays, repeat=repeat) if is_run else None
+        measured = self._measured(arrays, repeat) if is_run else None
         stages = {stage: self._parts(stage) for stage in STAGES}
-        write_report(path, self.name, self.executable, stages, measured)
+        write_report(path, self.name, self.graph, self.executable, stages, measured)
+
+    def _measured(self, arrays: tuple[Any, ...], repeat: int) -> Measured:
+        flat = self._flat_arguments(arrays)
+        executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, flat))
+        fitting = [np.require(a, a.dtype, ["C", "A", "E"]) for a in flat]
+        whole = measure_step(executable, entry.call, fitting, repeat)
+        return Measured(profile(executable, flat, repeat), whole)
 
     def exported(
         self, name: str | None = None, sizes: Mapping[str, int] | None = None

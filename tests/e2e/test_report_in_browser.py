@@ -1,24 +1,23 @@
-"""The report of the digits step in a browser: offline, choosing an op lights up its kernel."""
+"""The report of the digits step in a browser: offline, what is chosen is marked in every part."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-from html import unescape
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from tests.support.browser import CHROMIUM, Page, Scheme, open_browser
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-OFFLINE = ("--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking")
-WINDOW = (1500, 1000)
-LIT = (255, 233, 168)  # the colour of what is chosen, --lit in the style of the page
+WIDTHS = (1400, 420)
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def digits() -> sg.Step:
 
 
 @pytest.fixture(scope="module")
-def page(digits: sg.Step, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(digits: sg.Step, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from examples.digits import BATCH, load_split
 
     scans, _, labels, _ = load_split()
@@ -42,89 +41,225 @@ def page(digits: sg.Step, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def browse(path: Path, *options: str, fragment: str = "") -> str:
-    """Load the page without a network; return what the browser prints."""
-    assert BROWSER is not None
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", *OFFLINE, *options]
-    command += [f"--user-data-dir={path.parent / 'profile'}", f"file://{path}{fragment}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with open_browser() as page:
+        yield page
 
 
-def after_click(path: Path, element: str) -> str:
-    """Return the page as it is after a click on the element that JavaScript finds."""
-    clicked = path.with_name("clicked.html")
-    script = f"<script>{element}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))</script>"
-    clicked.write_text(path.read_text().replace("</body>", f"{script}</body>"))
-    return browse(clicked, "--dump-dom")
+@pytest.fixture
+def page(browser: Page, path: Path) -> Page:
+    """Return the report as it is when it is opened, with its stages and its graph on it."""
+    browser.resize(1400)
+    browser.colour("light")
+    show(browser, path)
+    return browser
 
 
-def panes(dom: str) -> list[str]:
-    """Return what the panes show: graph, loops and assembly."""
-    return re.findall(r'<pre class="scroll">(.*?)</pre>', dom, re.DOTALL)
+def show(browser: Page, path: Path, fragment: str = "") -> None:
+    browser.open(path, fragment)
+    for part, filled in (("panes", "#panes .part"), ("drawing", "#drawing svg")):
+        browser.evaluate(f"document.getElementById('{part}').scrollIntoView()")
+        browser.wait_for(f"document.querySelector('{filled}')")
 
 
-def lit(html: str) -> list[tuple[set[str], str]]:
-    """Return the kernels and the text of each part that is lit."""
-    found = re.findall(
-        r'<span class="part lit" data-k="([^"]*)"[^>]*>(.*?)</span>', html, re.DOTALL
+def pane(number: int) -> str:
+    return f"document.querySelectorAll('.pane')[{number}]"
+
+
+def text_of(page: Page, number: int) -> list[str]:
+    """Return the words in a pane."""
+    parts = f"[...{pane(number)}.querySelectorAll('.part')].map((p) => p.textContent)"
+    words: str = page.evaluate(f"{parts}.join('\\n')")
+    return words.split()
+
+
+def lit(page: Page, number: int) -> list[str]:
+    """Return the texts of the parts that are marked in a pane: graph, loops or assembly."""
+    script = f"[...{pane(number)}.querySelectorAll('.part.lit')].map((p) => p.textContent)"
+    found: list[str] = page.evaluate(script)
+    return found
+
+
+def click(page: Page, element: str) -> None:
+    page.evaluate(f"{element}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+
+
+def type_into(page: Page, element: str, text: str) -> None:
+    page.evaluate(f"{element}.value = {json.dumps(text)}")
+    page.evaluate(f"{element}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+
+
+def chosen_calls(page: Page) -> list[int]:
+    found: list[int] = page.evaluate("[...chosen].sort((a, b) => a - b)")
+    return found
+
+
+def part_with(text: str) -> str:
+    """Return the line of the graph, in the first pane, that has some text."""
+    find = f"(p) => p.textContent.includes({json.dumps(text)})"
+    return f"[...{pane(0)}.querySelectorAll('.part')].find({find})"
+
+
+def test_every_stage_is_shown_and_nothing_goes_wrong(digits: sg.Step, page: Page) -> None:
+    for number, stage in enumerate(("graph", "loops", "asm")):
+        page.wait_for(f"{pane(number)}.querySelector('.part')")
+        assert text_of(page, number) == digits.ir(stage).split()
+    assert page.errors == []
+
+
+def test_choosing_an_op_marks_its_calls_and_no_others_of_its_line(
+    digits: sg.Step, page: Page
+) -> None:
+    # The two hidden layers are built by one line.
+    click(page, part_with("%0 = einsum"))
+    (first,) = chosen_calls(page)
+    assert [text for text in lit(page, 0) if "%0 = einsum" in text]
+    kernel = digits.kernels[first].name
+    assert [text for text in lit(page, 1) if f"kernel @{kernel}(" in text]
+    assert [text for text in lit(page, 2) if f"{kernel}:" in text]
+    click(page, part_with("%9 = einsum"))
+    (second,) = chosen_calls(page)
+    assert second != first
+    assert not [text for text in lit(page, 0) if "%0 = einsum" in text]
+
+
+def test_choosing_it_again_or_escape_clears_it(page: Page) -> None:
+    click(page, part_with(" = exp "))
+    assert chosen_calls(page)
+    assert page.evaluate("document.querySelector('#chosen').hidden") is False
+    click(page, part_with(" = exp "))
+    assert chosen_calls(page) == []
+    assert page.evaluate("document.querySelectorAll('.lit').length") == 0
+
+
+def test_a_line_of_the_source_marks_what_it_became(digits: sg.Step, page: Page) -> None:
+    click(page, "document.querySelector('#source button.cost')")
+    calls = chosen_calls(page)
+    named = page.evaluate("document.querySelector('#chosen span').textContent")
+    page.wait_for("document.querySelector('#chosen span').textContent")
+    assert calls
+    marked = "[...document.querySelectorAll('details.lit')].map((d) => d.dataset.kernel)"
+    assert set(page.evaluate(marked)) == {digits.kernels[call].name for call in calls}
+    assert isinstance(named, str)
+
+
+def test_a_link_to_a_kernel_opens_with_it_chosen(
+    digits: sg.Step, browser: Page, path: Path
+) -> None:
+    name = digits.kernels[1].name
+    show(browser, path, f"#{name}")
+    browser.wait_for("chosen.size")
+    assert chosen_calls(browser) == [
+        number for number, record in enumerate(digits.kernels) if record.name == name
+    ]
+    # Each pane has scrolled to what is chosen.
+    for number in range(3):
+        inside = (
+            f"(() => {{ const box = {pane(number)}.querySelector('.text').getBoundingClientRect();"
+            f" const part = {pane(number)}.querySelector('.part.lit').getBoundingClientRect();"
+            " return part.top < box.bottom && part.bottom > box.top; })()"
+        )
+        browser.wait_for(inside)
+
+
+def test_a_stage_is_searched(digits: sg.Step, page: Page) -> None:
+    type_into(page, f"{pane(1)}.querySelector('input')", "fold")
+    status = page.evaluate(f"{pane(1)}.querySelector('.found').textContent")
+    assert status == f"1 of {digits.ir('loops').count('fold')}"
+    type_into(page, f"{pane(1)}.querySelector('input')", "no such text")
+    assert page.evaluate(f"{pane(1)}.querySelector('.found').textContent") == "not found"
+
+
+def test_a_pane_shows_another_stage(digits: sg.Step, page: Page) -> None:
+    page.evaluate(f"{pane(0)}.querySelector('select').value = 'optimized'")
+    page.evaluate(f"{pane(0)}.querySelector('select').dispatchEvent(new Event('change'))")
+    page.wait_for(f"{pane(0)}.querySelector('.text').dataset.stage === 'optimized'")
+    assert text_of(page, 0) == digits.ir("optimized").split()
+
+
+def test_the_border_of_panes_moves_with_the_arrow_keys(page: Page) -> None:
+    width = f"{pane(0)}.getBoundingClientRect().width"
+    before = page.evaluate(width)
+    press = "new KeyboardEvent('keydown', {key: 'ArrowRight'})"
+    page.evaluate(f"document.querySelector('.split').dispatchEvent({press})")
+    assert page.evaluate(width) == pytest.approx(before + 24, abs=1)
+
+
+def test_scopes_open_and_close(page: Page) -> None:
+    count = "document.querySelectorAll('#drawing .op').length"
+    click(page, "document.getElementById('close-all')")
+    assert page.evaluate(count) == 0
+    names = page.evaluate("[...document.querySelectorAll('#drawing text')].map((t) => t.innerHTML)")
+    assert {"layer0", "layer1", "logits", "gradient: layer0", "Adam"} <= set(names)
+    click(page, "document.getElementById('open-all')")
+    assert page.evaluate(count) > 100
+
+
+def test_an_op_is_found_in_the_graph_and_zoomed_to(page: Page) -> None:
+    type_into(page, "document.getElementById('find-op')", "exp")
+    assert page.evaluate("document.querySelectorAll('#drawing .hit').length") == 1
+    before = page.evaluate("view.scale")
+    click(page, "document.querySelector('[data-zoom=\"1.4\"]')")
+    assert page.evaluate("view.scale") == pytest.approx(1.4 * before)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_page(page: Page, width: int) -> None:
+    page.resize(width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    shown = page.evaluate(
+        "[...document.querySelectorAll('.pane')].filter((p) => p.offsetWidth).length"
     )
-    return [(set(kernels.split()), unescape(text)) for kernels, text in found]
+    assert shown == (3 if width > 1000 else 1)
 
 
-def test_the_page_is_small(page: Path) -> None:
-    assert page.stat().st_size < 3_000_000
-
-
-@pytest.mark.slow
-def test_every_kernel_is_shown(digits: sg.Step, page: Path) -> None:
-    graph, loops, assembly = panes(browse(page, "--dump-dom"))
-    assert "%x: f32[32, 64]" in graph
-    names = [record.name for record in digits.kernels]
-    assert len(names) > 10
-    for name in names:
-        assert f"kernel @{name}(" in loops
-        assert f"\n{name}:\n" in assembly
-        assert re.search(rf'data-k="(?:[^"]* )?{name}(?: [^"]*)?"', graph), f"{name} has no op"
+def test_print_has_what_is_read_and_not_what_is_used(page: Page) -> None:
+    page.colour("light", media="print")
+    hidden = "(id) => getComputedStyle(document.getElementById(id)).display === 'none'"
+    ids = ["overview", "source", "graph", "kernels", "stages", "memory"]
+    found = page.evaluate(f"{json.dumps(ids)}.filter({hidden})")
+    assert found == ["graph", "stages"]
 
 
 @pytest.mark.slow
-def test_choosing_an_op_lights_up_its_kernel_at_every_stage(digits: sg.Step, page: Path) -> None:
-    record = next(r for r in digits.kernels if {"log", "exp"} & set(r.ops))
-    op = "exp" if "exp" in record.ops else "log"
-    find = (
-        f"[...document.querySelectorAll('.part')].find((p) => p.textContent.includes(' = {op} '))"
-    )
-    graph, loops, assembly = panes(after_click(page, find))
-    assert any(f" = {op} " in text for _, text in lit(graph))
-    assert [text for _, text in lit(loops) if f"kernel @{record.name}(" in text]
-    assert [text for _, text in lit(assembly) if f"\n{record.name}:\n" in text]
-    for _, text in lit(loops):
-        assert text.startswith("  call") or f"@{record.name}(" in text
+@pytest.mark.skipif(find_spec("axe_core_python") is None, reason="axe is not installed")
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_axe_finds_no_violation(page: Page, width: int, scheme: Scheme) -> None:
+    page.resize(width)
+    page.colour(scheme)
+    click(page, part_with(" = exp "))
+    click(page, "document.querySelector('#kernels summary')")
+    assert violations(page) == []
 
 
-def test_choosing_a_kernel_lights_up_its_ops_and_nothing_else(digits: sg.Step, page: Path) -> None:
-    record = next(r for r in digits.kernels if "max" in r.ops)
-    row = f"document.querySelector('#kernels [data-k={record.name}]')"
-    graph, _, _ = panes(after_click(page, row))
-    chosen = lit(graph)
-    assert any(" = max " in text for _, text in chosen)
-    assert all(record.name in kernels for kernels, _ in chosen)
-    assert not any(" = log " in text for _, text in chosen)
+def violations(page: Page) -> list[Any]:
+    """Return what axe-core, which is put into the page, has against it."""
+    spec = find_spec("axe_core_python")
+    assert spec is not None
+    assert spec.origin is not None
+    script = Path(spec.origin).with_name("axe.min.js")
+    page.evaluate(script.read_text(encoding="utf-8") + "; true")
+    found = page.evaluate("axe.run()")
+    return [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in found["violations"]]
 
 
 @pytest.mark.slow
-def test_a_link_to_a_kernel_opens_with_it_chosen_and_the_picture_shows_it(page: Path) -> None:
-    from matplotlib.image import imread
+def test_the_page_of_a_transformer_is_small(browser: Page, tmp_path: Path) -> None:
+    from examples import gpt
 
-    picture = page.with_name("page.png")
-    size = ",".join(map(str, WINDOW))
-    browse(page, f"--window-size={size}", f"--screenshot={picture}", fragment="#k1")
-    pixels = np.round(imread(picture)[..., :3] * 255).astype(int)
-    assert pixels.shape == (WINDOW[1], WINDOW[0], 3)
-    is_lit = (pixels == LIT).all(axis=-1)
-    assert is_lit.sum() > 1000
-    # In each of the three panes: they scroll to what is chosen.
-    assert all(third.any() for third in np.array_split(is_lit, 3, axis=1))
-    plain = page.with_name("plain.png")
-    browse(page, f"--window-size={size}", f"--screenshot={plain}")
-    assert not (np.round(imread(plain)[..., :3] * 255) == LIT).all(axis=-1).any()
+    rng = np.random.default_rng(1)
+    alphabet, train, _ = gpt.read_text()
+    weights = gpt.make_weights(rng, len(alphabet))
+    text = sg.placeholder((gpt.BATCH, gpt.CONTEXT + 1), "int64", name="text")
+    loss = sg.nn.cross_entropy(gpt.build_logits(weights, text[:, :-1]), text[:, 1:])
+    step = sg.compile([text], loss, sg.optim.AdamW(1e-3).minimize(loss, weights), name="gpt")
+    path = tmp_path / "gpt.html"
+    step.report(path, train[np.arange(gpt.BATCH)[:, None] + gpt.INSIDE], repeat=3)
+    assert path.stat().st_size < 3_000_000
+    browser.resize(1400)
+    show(browser, path)
+    names = browser.evaluate("graph.b.map((box) => box.n)")
+    assert {"embedding", "block0", "block1", "logits", "gradient: block1"} <= set(names)
+    assert browser.errors == []

@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import sys
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.codegen.program.language import root
-from symgrad.runtime.report.drawings import BOX, draw_arena, draw_calls
+from symgrad.runtime.report.memory_chart import HEIGHT, chart_memory
+from symgrad.runtime.report.packing import ranges
 from symgrad.runtime.stages import STAGES
 from tests.support.refusals import assert_refused
 
 
 class _Page(HTMLParser):
-    """What a test asks of a page: text and kernels of each stage, links, kernels in pictures."""
+    """What a test asks of a page: what is packed in it, links, and the calls of elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.stages: dict[str, str] = {}
-        self.kernels: dict[str, set[str]] = {}
+        self.packed: dict[str, Any] = {}
+        self.calls: dict[str, set[int]] = {}
         self.links: list[str] = []
-        self._where = ""
+        self.text = ""
+        self._section, self._packed = "", ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        self.links += [v for k, v in attrs if k in ("src", "href") and v]
+        self.links += [v for k, v in attrs if k in ("src", "href") and v and v[0] != "#"]
         self.links += re.findall(r"url\((.*?)\)", given.get("style") or "")
-        self._where = given.get("data-stage") or given.get("id") or self._where
-        found = self.kernels.setdefault(self._where, set())
-        found.update((given.get("data-k") or "").split())
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("template", "table", "svg"):
-            self._where = ""
+        if tag in ("section", "figure"):
+            self._section = given.get("id") or ""
+        self._packed = given.get("data-packed") or ""
+        self.calls.setdefault(self._section, set()).update(numbers(given.get("data-c") or ""))
 
     def handle_data(self, data: str) -> None:
-        self.stages[self._where] = self.stages.get(self._where, "") + data
+        if self._packed:
+            letters = base64.b64decode(data.strip())
+            self.packed[self._packed] = json.loads(zlib.decompress(letters))
+            self._packed = ""
+        else:
+            self.text += data
+
+
+def numbers(text: str) -> set[int]:
+    found: set[int] = set()
+    for span in text.split():
+        first, _, last = span.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
 
 
 def a_step() -> tuple[sg.Step, list[np.ndarray]]:
@@ -49,47 +65,97 @@ def a_step() -> tuple[sg.Step, list[np.ndarray]]:
     x = sg.placeholder((8, 16), name="x")
     w = sg.variable(rng.normal(size=(16, 4)).astype(np.float32), name="w")
     loss = sg.sum(sg.square(sg.tanh(x @ w)))
-    step = sg.compile([x], loss, sg.optim.Adam(0.1).minimize(loss), name="train")
+    step = sg.compile([x], loss, sg.optim.Adam(0.1).minimize(loss), name="train", opt_level=1)
     return step, [rng.normal(size=(8, 16)).astype(np.float32)]
 
 
-def test_a_page_shows_every_kernel_at_every_stage(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[sg.Step, str]:
     step, arrays = a_step()
-    step.report(tmp_path / "r.html", *arrays, repeat=2)
-    page = _Page((tmp_path / "r.html").read_text())
-    names = {record.name for record in step.kernels}
-    assert len(names) > 2
-    for place in (*STAGES, "kernels", "calls", "profile"):
-        assert page.kernels[place] == names, place
-    assert page.kernels["arena"] <= names
+    path = tmp_path_factory.mktemp("report") / "r.html"
+    step.report(path, *arrays, repeat=2)
+    return step, path.read_text()
+
+
+def test_a_page_shows_every_call_in_every_part(reported: tuple[sg.Step, str]) -> None:
+    step, text = reported
+    page = _Page(text)
+    every = set(range(len(step.kernels)))
+    assert len(every) > 2
+    for part in ("source", "kernels"):
+        assert page.calls[part] == every, part
+    assert page.calls["arena"] <= every
+    assert [told[0] for told in page.packed["told"]] == [record.name for record in step.kernels]
     for stage in STAGES:
-        assert page.stages[stage].split() == step.ir(stage).split()
+        parts = page.packed[f"stage-{stage}"]
+        assert "".join(part for part, _, _ in parts) == step.ir(stage)
+        assert set().union(*(numbers(calls) for _, calls, _ in parts)) == every, stage
 
 
-def test_a_page_has_no_links(tmp_path: Path) -> None:
-    step, arrays = a_step()
-    step.report(tmp_path / "r.html", *arrays, repeat=2)
-    text = (tmp_path / "r.html").read_text()
+def test_the_boxes_of_the_graph_are_its_ops(reported: tuple[sg.Step, str]) -> None:
+    step, text = reported
+    pending, ops = [_Page(text).packed["graph"]], []
+    while pending:
+        box = pending.pop()
+        pending += box.get("b", ())
+        if box["k"] != "g":
+            ops.append(box)
+    assert len(ops) == sum(node.op != "constant" for node in step.graph.nodes)
+    (product,) = (box for box in ops if box["o"] == "einsum" and not box["g"])
+    (call,) = numbers(product["c"])
+    assert "einsum" in step.kernels[call].ops
+
+
+def test_a_page_has_no_links(reported: tuple[sg.Step, str]) -> None:
+    _, text = reported
     assert _Page(text).links == []
-    assert "http" not in text
+    # The one address is the name of the language of drawings.
+    assert re.findall(r"https?://[^\"' ]*", text) == ["http://www.w3.org/2000/svg"]
     assert "@import" not in text
 
 
+def test_the_first_screen_says_how_long_how_large_and_where(reported: tuple[sg.Step, str]) -> None:
+    step, text = reported
+    first = text.partition('id="overview"')[2].partition('id="source"')[0]
+    for fact in ("Time per step", "Peak memory", "Share of the limit", "CPU", "versions", "date"):
+        assert fact in first
+    assert re.search(r"<b>[\d.]+ (ns|µs|ms|s)</b>", first)
+    assert f"{len({r.name for r in step.kernels})} kernels" in first
+
+
+def test_the_source_has_the_lines_that_built_the_program(reported: tuple[sg.Step, str]) -> None:
+    _, text = reported
+    source = _Page(text.partition('id="source"')[2].partition('id="graph"')[0]).text
+    assert "loss = sg.sum(sg.square(sg.tanh(x @ w)))" in source
+
+
+def test_equal_kernels_are_one_entry_with_a_count(tmp_path: Path) -> None:
+    x = sg.placeholder((64, 64), name="x")
+    a, b = (sg.variable(np.eye(64, dtype=np.float32)) for _ in range(2))
+    step = sg.compile([x], sg.tanh(sg.tanh(x @ a) @ b), opt_level=1)
+    assert [record.name for record in step.kernels] == ["k0", "k0"]
+    step.report(tmp_path / "r.html", np.eye(64, dtype=np.float32), repeat=2)
+    text = (tmp_path / "r.html").read_text()
+    assert text.count('data-kernel="k0"') == 1
+    assert "&times;2" in text
+
+
 def test_names_of_the_user_are_text_and_not_markup(tmp_path: Path) -> None:
-    x = sg.placeholder((4,), name="x")
+    x = sg.placeholder((4,), name="</script><b>")
     sg.compile([x], sg.tanh(x), name="a<b>&c").report(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
-    assert "a<b>" not in text
+    assert "<b>&c" not in text
+    assert "</script><b>" not in text
     assert "<h1>a&lt;b&gt;&amp;c</h1>" in text
 
 
-def test_without_arrays_there_is_no_profile_and_the_state_stays(tmp_path: Path) -> None:
+def test_without_arrays_there_are_no_times_and_the_state_stays(tmp_path: Path) -> None:
     step, arrays = a_step()
     before = [u.variable.value for u in step.graph.updates]
     step.report(tmp_path / "a.html")
     step.report(tmp_path / "b.html", *arrays, repeat=2)
-    assert "Not measured" in (tmp_path / "a.html").read_text()
-    assert "Not measured" not in (tmp_path / "b.html").read_text()
+    assert "not measured" in (tmp_path / "a.html").read_text()
+    assert "not measured" not in (tmp_path / "b.html").read_text()
     for update, value in zip(step.graph.updates, before, strict=True):
         np.testing.assert_array_equal(update.variable.value, value)
 
@@ -115,48 +181,61 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
-# --------------------------------------------------------------------------------- the pictures
+def test_numbers_in_a_row_are_written_as_their_ends():
+    assert ranges([7, 0, 2, 1, 9, 10, 2]) == "0-2 7 9-10"
+    assert ranges([]) == ""
+    assert numbers("0-2 7 9-10") == {0, 1, 2, 7, 9, 10}
 
 
-def test_arrows_go_from_what_writes_to_what_reads_and_to_the_right():
-    x = sg.placeholder((64, 64))
-    step = sg.compile([x], sg.tanh(x @ x) @ x)
-    picture = draw_calls(step.executable.program.launches)
-    first, second = picture.boxes
-    width, height = BOX
-    assert (first.kernel, second.kernel) == ("k0", "k1")
-    assert picture.arrows == ((first.x + width, height // 2, second.x, height // 2),)
-    assert second.x > first.x + width
-
-
-def test_boxes_do_not_overlap():
-    step, _ = a_step()
-    boxes = draw_calls(step.executable.program.launches).boxes
-    assert len({(b.x, b.y) for b in boxes}) == len(boxes) == len(step.kernels)
+# ------------------------------------------------------------------------------- the memory plan
 
 
 def test_bars_that_are_alive_at_once_do_not_overlap():
     step, _ = a_step()
-    arena = draw_arena(step.executable.program)
-    assert len(arena.bars) == len(step.memory.buffers) > 1
-    slack = 1e-2  # pixels: coordinates are rounded
-    for i, a in enumerate(arena.bars):
-        assert 0 <= a.x <= a.x + a.width <= arena.width + slack
-        assert 0 <= a.y <= a.y + a.height <= arena.height + slack
-        for b in arena.bars[i + 1 :]:
+    chart = chart_memory(step.executable.program, None)
+    assert len(chart.bars) == len(step.memory.buffers) > 1
+    slack = 1e-1  # coordinates are rounded
+    for i, a in enumerate(chart.bars):
+        assert 0 <= a.x <= a.x + a.width <= chart.instructions
+        assert -slack <= a.y <= a.y + a.height <= HEIGHT + slack
+        for b in chart.bars[i + 1 :]:
             apart = (
-                a.x + a.width <= b.x + slack
-                or b.x + b.width <= a.x + slack
+                a.x + a.width <= b.x
+                or b.x + b.width <= a.x
                 or a.y + a.height <= b.y + slack
                 or b.y + b.height <= a.y + slack
             )
             assert apart
 
 
-def test_a_bar_belongs_to_the_kernels_that_touch_it():
+def test_a_bar_belongs_to_the_calls_that_touch_it():
     step, _ = a_step()
     program = step.executable.program
-    for bar, buffer in zip(draw_arena(program).bars, program.lifetimes, strict=True):
-        assert set(bar.kernels) == {
-            call.kernel.name for call in program.launches if buffer in map(root, call.arguments)
-        }
+    for bar, buffer in zip(chart_memory(program, None).bars, program.lifetimes, strict=True):
+        assert bar.calls == tuple(
+            number
+            for number, call in enumerate(program.launches)
+            if buffer in map(root, call.arguments)
+        )
+
+
+def test_the_most_that_is_in_use_is_what_is_alive_at_once():
+    step, _ = a_step()
+    program = step.executable.program
+    ends = range(max(last for _, last in program.lifetimes.values()) + 1)
+    alive = (
+        sum(b.type.nbytes for b, (first, last) in program.lifetimes.items() if first <= i <= last)
+        for i in ends
+    )
+    assert chart_memory(program, None).peak == max(alive) <= program.arena_bytes
+
+
+def test_times_of_instructions_add_up_to_the_step():
+    x, n = sg.placeholder((64, 64), name="x"), sg.placeholder((), "int64", name="n")
+    last = sg.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, sg.tanh(y @ x)), (0, x))[1]
+    step = sg.compile([x, n], last + x @ x, opt_level=1)
+    measured = step.profile(np.eye(64, dtype=np.float32), 3, repeat=1)
+    chart = chart_memory(step.executable.program, measured)
+    texts = [text for _, text in chart.across]
+    assert texts[0] == "0"
+    assert all(re.fullmatch(r"\d+ · [\d.]+ (ns|µs|ms)", text) for text in texts[1:])
