@@ -243,15 +243,20 @@ class Step(Immutable):
         >>> len(profile.rows)
         1
         """
+        executable, _, flat = self._to_measure(arrays, by_name)
+        return profile(executable, flat, repeat)
+
+    def _to_measure(
+        self, arrays: tuple[Any, ...], by_name: Mapping[str, Any]
+    ) -> tuple[Executable, NativeEntry, list[Array]]:
+        """Return the program for `arrays`, and these as it takes them."""
         if by_name:
             arrays = in_order(self.name, self._labels, arrays, by_name)
         flat = self._flat_arguments(arrays)
-        sizes = resolve_sizes(self.name, self.graph.inputs, flat)
-        executable, _ = self._specialized(sizes)
-        return profile(executable, flat, repeat)
+        return *self._specialized(resolve_sizes(self.name, self.graph.inputs, flat)), flat
 
-    def trace(self, path: str | os.PathLike[str], *arrays: Any) -> None:
-        """Write a timeline of one step on `arrays` to `path`, for ui.perfetto.dev.
+    def trace(self, path: str | os.PathLike[str], *arrays: Any, **by_name: Any) -> None:
+        """Write a timeline of one step on `arrays`, as in a call, for ui.perfetto.dev.
 
         It is JSON in the trace event format, which chrome://tracing reads as well: a row for each
         thread, with the begin and end of each kernel as measured, and of each part of one that is
@@ -265,12 +270,12 @@ class Step(Immutable):
         >>> sorted(json.loads(path.read_text()))
         ['displayTimeUnit', 'otherData', 'traceEvents']
         """
-        flat = self._flat_arguments(arrays)
-        sizes = resolve_sizes(self.name, self.graph.inputs, flat)
-        executable, _ = self._specialized(sizes)
+        executable, _, flat = self._to_measure(arrays, by_name)
         write_trace(path, self.name, executable, flat)
 
-    def report(self, path: str | os.PathLike[str], *arrays: Any, repeat: int = 20) -> None:
+    def report(
+        self, path: str | os.PathLike[str], *arrays: Any, repeat: int = 20, **by_name: Any
+    ) -> None:
         """Write a page of HTML to `path` that shows where time and memory of the step go.
 
         It has the source with what each line costs, the graph by name scopes, kernels, all stages
@@ -279,24 +284,21 @@ class Step(Immutable):
         its times; the state is as it was before. Raises `CompileError` if the library jinja2 is
         not installed, or if sizes are not known yet.
 
-<<<<<<< HEAD
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "step.html"
         >>> sg.compile([], sg.ones(3)).report(path, repeat=1)
         >>> path.exists()
         True
-=======
-            step.report("step.html", x)
->>>>>>> 4ea0574 (The report begins with time and memory, and has the source with costs, the graph by scopes and packed stages)
         """
-        is_run = bool(arrays) or not self.graph.inputs
-        measured = self._measured(arrays, repeat) if is_run else None
+        is_run = bool(arrays or by_name) or not self.graph.inputs
+        measured = self._measured(arrays, by_name, repeat) if is_run else None
         stages = {stage: self._parts(stage) for stage in STAGES}
         write_report(path, self.name, self.graph, self.executable, stages, measured)
 
-    def _measured(self, arrays: tuple[Any, ...], repeat: int) -> Measured:
-        flat = self._flat_arguments(arrays)
-        executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, flat))
+    def _measured(
+        self, arrays: tuple[Any, ...], by_name: Mapping[str, Any], repeat: int
+    ) -> Measured:
+        executable, entry, flat = self._to_measure(arrays, by_name)
         fitting = [np.require(a, a.dtype, ["C", "A", "E"]) for a in flat]
         whole = measure_step(executable, entry.call, fitting, repeat)
         return Measured(profile(executable, flat, repeat), whole)
