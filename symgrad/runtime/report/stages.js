@@ -32,7 +32,6 @@ class Pane {
       if (calls) part.dataset.c = calls;
       if (place) part.title = place;
       part.textContent = text.endsWith("\n") ? text.slice(0, -1) : text;
-      part.style.containIntrinsicSize = `auto ${1.4 * 12.5 * part.textContent.split("\n").length}px`;
       return part;
     });
     this.box.replaceChildren(...this.parts);
@@ -51,12 +50,9 @@ class Pane {
     paint(part, part.textContent, this.select.value);
   }
 
-  // Heights of parts that were never seen are guesses: once they are seen it is done again.
-  reveal(isAgain = false) {
+  reveal() {
     const first = this.parts.find((part) => part.classList.contains("lit"));
-    if (!first) return;
-    this.box.scrollTop = first.offsetTop - this.box.offsetTop - 20;
-    if (!isAgain) requestAnimationFrame(() => requestAnimationFrame(() => this.reveal(true)));
+    if (first) this.box.scrollTop = first.offsetTop - this.box.offsetTop - 20;
   }
 
   // Go to the next place of what is looked for, as `by` says, and tell how many there are.
