@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from symgrad.codegen.program.language import (
     CallInstr,
+    ExternInstr,
     Instr,
     Launch,
     Program,
@@ -124,7 +125,7 @@ def _at_positions(instrs: Sequence[Instr]) -> Iterator[Instr]:
             case ScanInstr():
                 yield from _at_positions(instr.body)
                 yield instr
-            case Launch() | CallInstr():
+            case Launch() | CallInstr() | ExternInstr():
                 pass
 
 
