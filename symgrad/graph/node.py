@@ -123,6 +123,11 @@ class OpDef:
         return self.structure in (Map, Iota, View, Reshape, Place, Gather)
 
     @property
+    def calls_outside(self) -> bool:
+        """Whether it calls a function of which nothing is known: only a run may do that."""
+        return self.structure is Extern
+
+    @property
     def can_fail(self) -> bool:
         """Whether a value of an operand, as an index out of range, can stop a program."""
         return self.structure in (Gather, Scatter, Extern)

@@ -27,7 +27,7 @@ from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor, make_node
-from symgrad.graph.structures import Extern, traits_of
+from symgrad.graph.structures import traits_of
 from symgrad.graph.types import Array, ArrayLiteral
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 
@@ -60,7 +60,7 @@ def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     operands = [values[t] for t in node.inputs if t in values]
     if len(operands) < len(node.inputs) or not node.output.type.is_static:
         return None
-    if graphs_of(node) or node.definition.structure is Extern:
+    if graphs_of(node) or node.definition.calls_outside:
         return None  # what may run for long, or for ever, or do more than compute
     sizes = [x.size for x in operands]
     if node.output.type.count > max(SMALL_CONSTANT, *sizes, 0) or sum(sizes) > MAX_FOLDED:

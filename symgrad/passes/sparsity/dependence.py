@@ -31,6 +31,7 @@ from symgrad.graph.structures import (
     Call,
     ColumnMap,
     Contract,
+    Extern,
     Gather,
     Iota,
     Map,
@@ -123,6 +124,8 @@ def _of_node(node: Node, scope: DependenceScope) -> Found:
     match spec:
         case None:
             raise AssertionError(f"{node!r} is a leaf and depends on nothing")
+        case Extern():
+            return _of_all(node, operands, scope.sets)
         case Switch():
             return through_branches(node, spec, scope)
         case Call():
@@ -137,6 +140,15 @@ def _of_node(node: Node, scope: DependenceScope) -> Found:
             return [_of_many(node, spec, operands, scope)]
         case _:
             assert_never(spec)
+
+
+def _of_all(node: Node, operands: Found, sets: IndexSets) -> Found:
+    """Return what results depend on of which nothing is known: on all that any operand does."""
+    totals = [n if n is None else sets.union_over(n, range(n.ndim)) for n in operands]
+    total = sets.union_of_all(totals)
+    if total is None:
+        return [None] * len(node.outputs)
+    return [np.broadcast_to(total, t.type.static_shape) for t in node.outputs]
 
 
 def _require_sizes(node: Node, subject: str) -> None:

@@ -77,5 +77,6 @@ class KnownValues:
 
 
 def _is_evaluated(node: Node) -> bool:
-    has_reference = node.definition.reference is not None and not graphs_of(node)
-    return has_reference and all(t.type.is_static for t in node.outputs)
+    definition = node.definition
+    has_reference = definition.reference is not None and not definition.calls_outside
+    return has_reference and not graphs_of(node) and all(t.type.is_static for t in node.outputs)

@@ -55,6 +55,11 @@ STRUCTURES = {
     "a product with zeros": (X[:3] @ np.array([[1.0, 0, 0], [2, 0, 3], [0, 0, 4]]),
                              [[0, 1], [], [1, 2]]),
     "times zeros": (X[:3] * np.array([1.0, 0, 2]), [[0], [], [2]]),
+    "a function of C": (
+        sg.extern("f", [X[:2], M, sg.constant([1.0])], [((3,), "float64")])[0],
+        [[0, 1]] * 3,
+    ),
+    "a function of C with known operands": (sg.extern("f", [1.0], [((), "float64")])[0] * X, EACH),
     "convolution": (
         sg.nn.conv1d(X.reshape((1, 6, 1)), sg.placeholder((3, 1, 1), "float64")),
         [[i, i + 1, i + 2] for i in range(4)],
