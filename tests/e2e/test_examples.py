@@ -168,6 +168,22 @@ def check_extern(folder: Path) -> None:
     assert "the same to the bit: True" in done.stdout
 
 
+def check_kalman(folder: Path) -> None:
+    arguments = ("--out", "track.png", "--export", "library")
+    done = run_example("kalman.py", *arguments, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    before, after = map(float, re.findall(r"(-[\d.]+) (?:before|after)", done.stdout))
+    assert after > before + 100
+    seen, filtered, smoothed = map(
+        float, re.findall(r"(?:seen|filtered|smoothed) ([\d.]+)", done.stdout)
+    )
+    assert smoothed < 0.6 * filtered < 0.4 * seen
+    assert found("tracks the same: (.*)", done.stdout) == "True"
+    assert (folder / "library" / "kalman.h").exists()
+    check_image(folder / "track.png")
+
+
 def check_picture(folder: Path, name: str) -> None:
     assert [path.name for path in folder.iterdir()] == [name]
     check_image(folder / name)
@@ -203,6 +219,7 @@ CHECKS = {
     "vae.py": check_vae,
     "gaussian_process.py": check_gaussian_process,
     "extern.py": check_extern,
+    "kalman.py": check_kalman,
 }
 
 
@@ -215,6 +232,7 @@ SHORT = {
     "digits": (["--epochs", "1"], "the accuracy is below 97 %"),
     "char_lstm": (["--steps", "10"], "a character takes more than .* bits"),
     "fixed_point": (["--epochs", "1"], "less than 40% of the variance is explained"),
+    "kalman": (["--steps", "0"], "a noise is off by more than 20%"),
     "gaussian_process": (
         ["--steps", "1", "--points", "20"],
         "less than 40% of the variance is explained",
