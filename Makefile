@@ -10,7 +10,7 @@ CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 # Tests start some hundred interpreters, and each would compile the package anew.
 test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: train test lint bench programs array-api clean
+.PHONY: train test lint bench docs programs array-api clean
 .DELETE_ON_ERROR:
 # Two set-ups at once would write to one .venv.
 .NOTPARALLEL:
@@ -30,6 +30,10 @@ lint: .venv/stamp-dev
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo --no-cache
+
+# The site of the documentation, in build/docs/html: warnings are errors, links are followed.
+docs: .venv/stamp-docs
+	$(BIN)/python tools/build_docs.py
 
 bench: .venv/stamp-bench
 	$(BIN)/python -m benchmarks
@@ -60,13 +64,17 @@ clean:
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-# `dev` holds what `examples` holds, so both stamps are good after it.
+# `dev` holds what `examples` and `docs` hold, so all three stamps are good after it.
 .venv/stamp-dev: .venv/stamp-python setup.cfg pyproject.toml
 	$(PIP) install --editable '.[dev]'
-	@touch $@ .venv/stamp-examples
+	@touch $@ .venv/stamp-examples .venv/stamp-docs
 
 .venv/stamp-array-api: .venv/stamp-python setup.cfg pyproject.toml
 	$(PIP) install --editable '.[array-api]'
+	@touch $@
+
+.venv/stamp-docs: .venv/stamp-python setup.cfg pyproject.toml
+	$(PIP) install --editable '.[docs]'
 	@touch $@
 
 .venv/stamp-examples: .venv/stamp-python setup.cfg pyproject.toml

@@ -86,11 +86,12 @@ def _face(op: PublicOp) -> str:
 def _row(name: str, op: PublicOp, known: list[str]) -> str:
     shown = f"**`{name}`**" if op.is_standard else f"`{name}`"
     summary = str(inspect.getdoc(op.function)).partition("\n")[0]
-    others = ", ".join(f"`{other}`" for other in (*known, *_methods(op), *_of_numpy(op)))
+    others = ", ".join(f"`{other}`" for other in (*known, *methods_of(op), *numpy_names_of(op)))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in (shown, summary, others)) + " |\n"
 
 
-def _methods(op: PublicOp) -> Iterator[str]:
+def methods_of(op: PublicOp) -> Iterator[str]:
+    """Yield the methods of tensors that an op is."""
     from symgrad.graph.node import Tensor
 
     name = op.function.__name__
@@ -98,7 +99,8 @@ def _methods(op: PublicOp) -> Iterator[str]:
         yield f"x.{name}()"
 
 
-def _of_numpy(op: PublicOp) -> Iterator[str]:
+def numpy_names_of(op: PublicOp) -> Iterator[str]:
+    """Yield the functions of NumPy that an op stands for on tensors."""
     from symgrad.frontend.numpy_arguments import ADAPTERS
 
     name = op.function.__name__

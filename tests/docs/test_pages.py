@@ -20,7 +20,7 @@ PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in (*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
 }
-LANGUAGES = {"python", "sh", "c", "text"}
+LANGUAGES = {"python", "sh", "c", "text", "{toctree}"}
 # Whose plain blocks are excerpts, which tests/e2e/test_reading_page.py compares, as it runs what
 # else is there: it is read in a checkout, with the examples.
 EXCERPTS = {"docs/reading.md"}
@@ -31,7 +31,7 @@ RUN = [
     for page, text in PAGES.items()
     if page not in UNRUN
     for index, block in enumerate(blocks_of(text))
-    if block.language != "text" or block.is_output
+    if block.language in ("python", "sh", "c") or block.is_output
 ]
 
 _runs: dict[str, tuple[PageRun, list[int]]] = {}
@@ -101,7 +101,7 @@ def test_blocks_are_found_with_their_lines_and_without_indentation():
 def test_a_claim_that_does_not_hold_is_told(tmp_path):
     run = PageRun("page.md", tmp_path)
     run.run(Block("python", "x = 2\nx + 1  # = 3\n", 1, False))
-    with pytest.raises(AssertionError, match=r"page\.md:9: x is 2, not 3"):
+    with pytest.raises(AssertionError, match=r"page\.md:10: x is 2, not 3"):
         run.run(Block("python", "x  # = 3\n", 9, False))
 
 

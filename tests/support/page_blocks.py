@@ -1,13 +1,14 @@
 """Blocks of code of the pages: what is fenced in a document, in order, and how each kind is run.
 
 Python runs in one namespace a page, after all that stands before it; a line `value  # = expected`
-is a claim, which is compared. A block that begins with the name of a file, as `# model.py`, is
-also written to that file. Commands run in the same folder, and C is compiled there. A block of text
-after `<!-- output -->` is what the block before it prints.
+is a claim, which is compared. A block that begins with the name of a file, as `# model.py` or
+`/* solver.c */`, is also written to that file. Commands run in the same folder, and C is compiled
+there. A block of text after `<!-- output -->` is what the block before it prints.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import re
@@ -15,7 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,11 @@ from symgrad.frontend.nests import flatten
 from tests.support.doc_examples import ResultChecker
 
 _FENCE = re.compile(
-    r"^(?P<shown><!-- output -->\n)?(?P<indent> *)```(?P<language>\w*)[^\n]*\n"
+    r"^(?P<shown><!-- output -->\n)?(?P<indent> *)```(?P<language>[\w{}]*)[^\n]*\n"
     r"(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
-_FILE = re.compile(r"# (?P<name>[\w/]+\.py)\n")
+_FILE = re.compile(r"(?:# |/\* )(?P<name>[\w/]+\.(?:py|c))(?: \*/)?\n")
 _CLAIM = re.compile(r"(?P<expression>\S.*\S|\S)\s+# = (?P<value>.+)")
 _C_OPTIONS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror")
 
@@ -72,6 +73,11 @@ class PageRun:
             same = ResultChecker().check_output(block.text, self.printed, 0)
             assert same, f"{self.page}:{block.line} is not what is printed:\n{self.printed}"
             return
+        name = _FILE.match(block.text)
+        if name is not None:
+            path = self.folder / name["name"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             if block.language == "python":
@@ -83,18 +89,18 @@ class PageRun:
         self.printed = printed.getvalue()
 
     def _run_python(self, block: Block) -> None:
-        name = _FILE.match(block.text)
-        if name is not None:
-            path = self.folder / name["name"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text, encoding="utf-8")
-        # The line of the page in tracebacks; what has no claim is run as a whole.
-        source = "\n" * block.line + block.text
-        exec(compile(source, self.page, "exec"), self.names)
-        for expression, value in claims_of(block.text):
-            found, expected = eval(expression, self.names), eval(value, self.names)
+        lines = block.text.splitlines()
+        for statement in ast.parse(block.text).body:
+            claim = _CLAIM.fullmatch(lines[(statement.end_lineno or 1) - 1])
+            line = block.line + (statement.lineno or 1)
+            ast.increment_lineno(statement, block.line)  # as tracebacks show it
+            if claim is None or not isinstance(statement, ast.Expr):
+                exec(compile(ast.Module([statement], []), self.page, "exec"), self.names)
+                continue
+            code = compile(ast.Expression(statement.value), self.page, "eval")
+            found, expected = eval(code, self.names), eval(claim["value"], self.names)
             assert _is_as_claimed(found, expected), (
-                f"{self.page}:{block.line}: {expression} is {found}, not {expected}"
+                f"{self.page}:{line}: {claim['expression']} is {found}, not {expected}"
             )
 
     def _run_commands(self, block: Block) -> None:
@@ -127,14 +133,6 @@ class PageRun:
         command = ["cc", *_C_OPTIONS, "-c", str(path), "-o", str(path.with_suffix(".o"))]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{self.page}:{block.line}:\n{done.stderr}"
-
-
-def claims_of(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the expressions of a block that have a value behind them, and that value."""
-    for line in text.splitlines():
-        claim = _CLAIM.fullmatch(line)
-        if claim is not None:
-            yield claim["expression"], claim["value"]
 
 
 def _is_as_claimed(found: Any, expected: Any) -> bool:
