@@ -26,8 +26,8 @@ PAGE = ROOT / "docs" / "ops.md"
 HEAD = """\
 # The ops
 
-Every function of `sg`, `sg.nn`, `sg.special` and `sg.linalg` that is known as an op: it takes
-tensors, arrays and numbers and gives a tensor, or maps over the leaves of containers. Made by
+Every function of `sg`, `sg.nn`, `sg.special`, `sg.linalg` and `sg.fft` that is known as an op: it
+takes tensors, arrays and numbers and gives a tensor, or maps over the leaves of containers. Made by
 `python tools/update_ops.py`.
 
 A name in bold is one of the Array API standard, which `x.__array_namespace__()` has too. The last
@@ -77,7 +77,7 @@ def page() -> str:
 
 
 def _face(op: PublicOp) -> str:
-    for face in ("nn", "special", "linalg"):
+    for face in ("nn", "special", "linalg", "fft"):
         if op.function.__module__.startswith(f"symgrad.{face}."):
             return f"sg.{face}"
     return "sg"

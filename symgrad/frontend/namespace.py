@@ -30,9 +30,9 @@ _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL if not dtype.is_half}
 
 
 def __getattr__(name: str) -> Any:
-    """Return an extension of the standard, which lies above: `linalg`."""
-    if name == "linalg":
-        return provided("linalg_extension")()
+    """Return an extension of the standard, which lies above: `fft` or `linalg`."""
+    if name in ("fft", "linalg"):
+        return provided(f"{name}_extension")()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

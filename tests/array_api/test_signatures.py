@@ -84,6 +84,17 @@ def test_the_extension_of_linear_algebra_has_every_function():
         _assert_takes(getattr(extension, name), _LINALG[name])
 
 
+_FFT = {name: getattr(strict.fft, name) for name in strict.fft.__all__}
+
+
+def test_the_extension_of_fourier_transforms_has_every_function():
+    extension = sg.zeros((2, 2)).__array_namespace__().fft
+    assert extension is sg.fft
+    assert len(_FFT) == 14
+    for name, theirs in _FFT.items():
+        _assert_takes(getattr(extension, name), theirs)
+
+
 def test_the_namespace_has_every_function_and_nothing_that_is_not_of_the_standard():
     functions = {n for n in namespace.__all__ if inspect.isfunction(getattr(namespace, n))}
     assert functions - {"__array_namespace_info__"} == _FUNCTIONS.keys()

@@ -11,7 +11,7 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.fourier import fourier, hermitian_fourier, real_fourier
-from symgrad.graph.ops.fourier_columns import fourier_columns
+from symgrad.graph.ops.fourier_columns import even_odd_columns, fourier_columns
 from tests.support.case import Array, Case, Real
 
 _WIDE = (dtypes.float32, dtypes.float64)
@@ -49,11 +49,22 @@ def _turned_columns(re: Array, im: Array, c: Array, s: Array) -> Array:
     return np.moveaxis(_stacked(found), (0, 1), (2, 1))
 
 
+def _even_odd(x: Array, mirrored: Array, roots: Array) -> Array:
+    signs = np.array([1.0, -1.0])[:, None, None]
+    even, odd = x + signs * mirrored, x - signs * mirrored
+    found = even[0] + 1j * even[1] + (roots[0] + 1j * roots[1]) * (odd[1] - 1j * odd[0])
+    return np.moveaxis(_stacked(found), 0, -1) / 2
+
+
 FOURIER = (
     _row("fourier", "fourier", lambda re, im: sg.stack(fourier(re, im, 1)),
          lambda re, im: _transform(re, im, 1), (2, 6), (2, 6),
          also=(((2, 1), (2, 1)), ((0, 4), (0, 4)), ((3, 0), (3, 0)), ((1, 37), (1, 37)),
                ((2, 24), (2, 24)))),
+    _row("fourier_inverse", "fourier",
+         lambda re, im: sg.stack(fourier(re, im, 0, 0.5, is_inverse=True)),
+         lambda re, im: _stacked(np.fft.ifft(re + 1j * im, axis=0, norm="forward") / 2),
+         (5, 2), (5, 2), also=(((41, 1), (41, 1)), ((18, 1), (18, 1)))),
     _row("fourier_across", "fourier", lambda re, im: sg.stack(fourier(re, im, 0)),
          lambda re, im: _transform(re, im, 0), (12, 9), (12, 9), order=0,
          also=(((41, 8), (41, 8)), ((64, 2), (64, 2)))),
@@ -79,4 +90,10 @@ FOURIER = (
     _row("fourier_columns_turned", "fourier_columns",
          lambda re, im, c, s: fourier_columns(re, im, c, s, axes=(2, 1)), _turned_columns,
          (16, 3), (16, 3), (15, 3), (15, 3), order=0, symbolic=False),
+    _row("fourier_columns_swapped", "fourier_columns",
+         lambda re, im: fourier_columns(re, im, axes=(2, 0), is_swapped=True),
+         lambda re, im: np.moveaxis(_transform(re, im, 0)[::-1], 0, 2), (7, 4), (7, 4), order=0,
+         symbolic=False),
+    _row("even_odd_columns", "even_odd_columns", even_odd_columns, _even_odd,
+         (2, 3, 4), (2, 3, 4), (2, 3, 4), order=0, symbolic=False),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Recipes of random graphs for linear algebra."""
+"""Recipes of random graphs for linear algebra and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops import conversion, small_matrices, structure, triangular
+from symgrad.graph.ops import arithmetic, conversion, fourier, small_matrices, structure, triangular
 from symgrad.graph.types import Array
 from tests.support.pool import Pool
 
@@ -27,14 +27,31 @@ def triangular_solve(pool: Pool) -> Tensor:
     return conversion.astype(found, pool.dtype)
 
 
-def substitute(pool: Pool) -> Tensor:
-    """Solve for what the pool has, its first axis being columns."""
+def columns(pool: Pool) -> Tensor:
+    """Solve for what the pool has, its first axis being columns, or transform an even number."""
     x = _wide(pool.any(1))
+    n = x.type.static_shape[0]
+    found = _transformed(pool, x) if n % 2 == 0 else _substituted(pool, x)
+    return conversion.astype(found, pool.dtype)
+
+
+def _substituted(pool: Pool, x: Tensor) -> Tensor:
     n = x.type.static_shape[0]
     matrix = constant(_triangular(pool, n).reshape((n * n, *(1,) * (x.ndim - 1))), x.dtype)
     matrix = structure.broadcast_to(matrix, (n * n, *x.shape[1:]))
-    found = small_matrices.substitute_columns(matrix, x, lower=True, unit=pool.chance())
-    return conversion.astype(found, pool.dtype)
+    return small_matrices.substitute_columns(matrix, x, lower=True, unit=pool.chance())
+
+
+def _transformed(pool: Pool, x: Tensor) -> Tensor:
+    """Transform along some axis, to complex numbers or to real ones."""
+    axis = pool.axis(x) % x.ndim
+    n = x.type.static_shape[axis]
+    scale = 1 / max(n, 1)
+    if pool.chance():
+        re, im = fourier.fourier(x, x, axis, scale, is_inverse=pool.chance())
+        return arithmetic.add(re, im)
+    re, im = fourier.real_fourier(x, axis, scale)
+    return fourier.hermitian_fourier(im, re, axis, n)
 
 
 def _wide(x: Tensor) -> Tensor:

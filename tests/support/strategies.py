@@ -44,7 +44,7 @@ from symgrad.graph.ops import (
 )
 from symgrad.graph.types import Array, State
 from tests.support.control_strategies import CONTROL
-from tests.support.matrix_strategies import substitute, triangular_solve
+from tests.support.matrix_strategies import columns, triangular_solve
 from tests.support.pool import Pool, Recipe, Row
 
 
@@ -311,7 +311,7 @@ TABLE = (
     _number("argsort", _ordered(ordering.argsort), is_smooth=False),
     _number("search", _search),
     _float("triangular_solve", triangular_solve),
-    _float("substitute", substitute),
+    _float("columns", columns),
     _float("divide", _binary(lambda x, y: arithmetic.divide(x, 1 + _absolute(y)))),
     _float("mean", _reduce(reduction.mean)),
     _float("logcumsumexp", _scan(exponential_scans.logcumsumexp)),
@@ -344,7 +344,7 @@ TABLE = (
 
 _RARE = (
     *("ramp", "tensordot", "take_known", "scatter_add_known", "scatter_set_known"),
-    *("search", "sort", "substitute"),
+    *("search", "sort", "columns"),
 )
 
 

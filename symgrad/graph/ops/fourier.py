@@ -1,7 +1,7 @@
 """Fourier transforms along an axis: the ops, their adjoints as gradients, and their algorithms.
 
-All are unscaled. A complex tensor is a pair of real ones. The inverse transform is the forward one
-of the swapped pair, swapped again, and so is the adjoint.
+All are sums times a `scale`. A complex tensor is a pair of real ones. The inverse transform is the
+forward one of the swapped pair, swapped again, and so is the adjoint.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import meet_shapes, require_dtype
+from symgrad.graph.operands import constant, meet_shapes, require_dtype
 from symgrad.graph.ops.arithmetic import add, multiply, negative, subtract
 from symgrad.graph.ops.block_matrices import expansion, in_parts
 from symgrad.graph.ops.butterflies import roots_of_unity
 from symgrad.graph.ops.comparison import equal, logical_or, where
 from symgrad.graph.ops.elementwise import filled, filled_like
-from symgrad.graph.ops.fourier_plan import ComplexPair, parts_of, spectrum, table
+from symgrad.graph.ops.fourier_columns import even_odd_columns
+from symgrad.graph.ops.fourier_plan import ComplexPair, SpectrumLayout, parts_of, spectrum, table
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.slicing import concat, flip, stack
 from symgrad.graph.ops.small_matrices import is_wide_float
@@ -36,30 +37,30 @@ from symgrad.graph.types import Array, TensorType, static
 PART_BYTES = 1 << 18  # of the real parts that are transformed together: with all else, in L2
 
 
-def fourier(re: Tensor, im: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the forward transform, y[k] = sum over j of x[j] exp(-2 pi i j k / n)."""
-    found = apply_node(fourier_op, (re, im), {"axis": axis}).outputs
+def fourier(
+    re: Tensor, im: Tensor, axis: int, scale: float = 1.0, *, is_inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the transform, y[k] = scale * sum over j of x[j] exp(-2 pi i j k / n).
+
+    That is with the other sign if it `is_inverse`, which is the adjoint.
+    """
+    attrs = {"axis": axis, "scale": scale, "is_inverse": is_inverse}
+    found = apply_node(fourier_op, (re, im), attrs).outputs
     return found[0], found[1]
 
 
-def inverse_fourier(re: Tensor, im: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return the inverse transform without its 1 / n, which is the adjoint of `fourier`."""
-    found_im, found_re = fourier(im, re, axis)
-    return found_re, found_im
-
-
-def real_fourier(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def real_fourier(x: Tensor, axis: int, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """Return the first n // 2 + 1 numbers of the forward transform of n real ones."""
-    found = apply_node(real_fourier_op, (x,), {"axis": axis}).outputs
+    found = apply_node(real_fourier_op, (x,), {"axis": axis, "scale": scale}).outputs
     return found[0], found[1]
 
 
-def hermitian_fourier(re: Tensor, im: Tensor, axis: int, n: Dim) -> Tensor:
-    """Return n real numbers: the unscaled inverse transform of y, with y[n - k] = conj(y[k]).
+def hermitian_fourier(re: Tensor, im: Tensor, axis: int, n: Dim, scale: float = 1.0) -> Tensor:
+    """Return n real numbers: the inverse transform of y, where y[n - k] = conj(y[k]).
 
     There are n // 2 + 1 numbers y, of which the first one, and for even n the last, count as real.
     """
-    return apply(hermitian_fourier_op, re, im, axis=axis, n=n)
+    return apply(hermitian_fourier_op, re, im, axis=axis, n=n, scale=scale)
 
 
 def _with_size(x: TensorType, axis: int, size: Dim) -> TensorType:
@@ -73,10 +74,16 @@ def _half(x: TensorType, axis: int) -> TensorType:
     return _with_size(x, axis, 0 if is_empty else divide(n, 2) + 1)
 
 
-def _check(op: str, re: TensorType, im: TensorType) -> None:
+def _check_axis(op: str, x: TensorType, axis: int) -> None:
+    if not 0 <= axis < x.ndim:
+        raise ShapeError(op, f"axis {axis} is not one of {x.ndim}")
+
+
+def _check(op: str, re: TensorType, im: TensorType, axis: int) -> None:
     require_dtype(op, "re", re, is_wide_float)
     require_dtype(op, "im", im, lambda dtype: dtype == re.dtype)
     meet_shapes(op, "re", re, "im", im)
+    _check_axis(op, re, axis)
 
 
 def _as_rows(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
@@ -109,40 +116,60 @@ def _in_parts(
 # ----------------------------------------------------------------------------------- complex
 
 
-def _infer(re: TensorType, im: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
-    _check("fourier", re, im)
+def _infer(
+    re: TensorType, im: TensorType, *, axis: int, scale: float, is_inverse: bool
+) -> tuple[TensorType, TensorType]:
+    _check("fourier", re, im, axis)
     return re, im
 
 
-def _reference(re: Array, im: Array, *, axis: int) -> tuple[Array, Array]:
+def _reference(
+    re: Array, im: Array, *, axis: int, scale: float, is_inverse: bool
+) -> tuple[Array, Array]:
     if not re.size:
         return re, im
-    found = np.fft.fft(re.astype(np.float64) + 1j * im.astype(np.float64), axis=axis)
+    numbers = re.astype(np.float64) + 1j * im.astype(np.float64)
+    if is_inverse:
+        found = np.fft.ifft(numbers, axis=axis, norm="forward") * scale
+    else:
+        found = np.fft.fft(numbers, axis=axis) * scale
     return found.real.astype(re.dtype), found.imag.astype(im.dtype)
 
 
-def _grad(node: Node, of_re: Tensor | None, of_im: Tensor | None, *, axis: int) -> Grads:
+def _grad(
+    node: Node,
+    of_re: Tensor | None,
+    of_im: Tensor | None,
+    *,
+    axis: int,
+    scale: float,
+    is_inverse: bool,
+) -> Grads:
     g = _pair_arrived(node, of_re, of_im)
-    return (None, None) if g is None else inverse_fourier(*g, axis)
+    return (None, None) if g is None else fourier(*g, axis, scale, is_inverse=not is_inverse)
 
 
-def _kernel(re: TensorType, _im: TensorType, *, axis: int) -> Call:
+def _kernel(re: TensorType, _im: TensorType, *, axis: int, scale: float, is_inverse: bool) -> Call:
     rows = _as_rows(re.static_shape, axis)
+    layout = SpectrumLayout(3, scale, is_swapped=is_inverse)
+
+    def transform(x: ComplexPair) -> list[Tensor]:
+        return [spectrum(x.swapped if is_inverse else x, layout)]
 
     def fourier(re: Tensor, im: Tensor) -> list[Tensor]:
-        (z,) = _in_parts(lambda x: [spectrum(x, 3)], re, im, rows)
+        (z,) = _in_parts(transform, re, im, rows)
         found = parts_of(reshape(z, (*re.shape, 2)), re.ndim)
         return [found.re, found.im]
 
     def nothing(re: Tensor, im: Tensor) -> list[Tensor]:
         return [re, im]
 
-    return expansion(fourier if re.count and rows[1] > 1 else nothing, re, re)
+    return expansion(fourier if re.count else nothing, re, re)
 
 
-def _batch(operands: Operands, *, axis: int) -> list[Tensor]:
+def _batch(operands: Operands, *, axis: int, scale: float, is_inverse: bool) -> list[Tensor]:
     re, im = operands.lifted()
-    return list(fourier(re, im, axis + 1))
+    return list(fourier(re, im, axis + 1, scale, is_inverse=is_inverse))
 
 
 fourier_op = define(
@@ -153,18 +180,21 @@ fourier_op = define(
 # ----------------------------------------------------------------------------- from real numbers
 
 
-def _real_infer(x: TensorType, *, axis: int) -> tuple[TensorType, TensorType]:
+def _real_infer(x: TensorType, *, axis: int, scale: float) -> tuple[TensorType, TensorType]:
     require_dtype("real_fourier", "x", x, is_wide_float)
+    _check_axis("real_fourier", x, axis)
     half = _half(x, axis)
     return half, half
 
 
-def _real_reference(x: Array, *, axis: int) -> tuple[Array, Array]:
-    found = np.fft.rfft(x.astype(np.float64), axis=axis) if x.shape[axis] else x
+def _real_reference(x: Array, *, axis: int, scale: float) -> tuple[Array, Array]:
+    found = scale * (np.fft.rfft(x.astype(np.float64), axis=axis) if x.shape[axis] else x)
     return found.real.astype(x.dtype), found.imag.astype(x.dtype)
 
 
-def _real_grad(node: Node, of_re: Tensor | None, of_im: Tensor | None, *, axis: int) -> Grads:
+def _real_grad(
+    node: Node, of_re: Tensor | None, of_im: Tensor | None, *, axis: int, scale: float
+) -> Grads:
     # x_bar[j] = sum over k <= n / 2 of re_bar[k] cos(2 pi j k / n) - im_bar[k] sin(2 pi j k / n).
     # The inverse adds up all k: those that it has twice count half here.
     g = _pair_arrived(node, of_re, of_im)
@@ -172,7 +202,7 @@ def _real_grad(node: Node, of_re: Tensor | None, of_im: Tensor | None, *, axis: 
         return (None,)
     n = node.inputs[0].shape[axis]
     halved = [_weighted(t, axis, n, 0.5) for t in g]
-    return (hermitian_fourier(halved[0], halved[1], axis, n),)
+    return (hermitian_fourier(halved[0], halved[1], axis, n, scale),)
 
 
 def _weighted(x: Tensor, axis: int, n: Dim, weight: float) -> Tensor:
@@ -185,19 +215,16 @@ def _weighted(x: Tensor, axis: int, n: Dim, weight: float) -> Tensor:
     return multiply(x, broadcast_to(reshape(weights, shape), x.shape))
 
 
-def _real_kernel(x: TensorType, *, axis: int) -> Call:
+def _real_kernel(x: TensorType, *, axis: int, scale: float) -> Call:
     outer, n, inner = _as_rows(x.static_shape, axis)
     half = _half(x, axis).static_shape
 
     def real_fourier(x: Tensor) -> list[Tensor]:
+        algorithm = _packed if n % 2 == 0 and n > 2 else _of_real
         rows = reshape(x, (outer, n, inner))
-        parts = in_parts(
-            lambda x: _packed(x) if n % 2 == 0 and n > 2 else _of_real(x),
-            rows,
-            nbytes=PART_BYTES,
-            least=1,
-        )
-        return [reshape(part, half) for part in parts]
+        (z,) = in_parts(lambda x: [algorithm(x, scale)], rows, nbytes=PART_BYTES, least=1)
+        found = parts_of(reshape(z, (*half, 2)), len(half))
+        return [found.re, found.im]
 
     def nothing(x: Tensor) -> list[Tensor]:
         return [filled(half, 0, x.dtype)] * 2
@@ -205,13 +232,12 @@ def _real_kernel(x: TensorType, *, axis: int) -> Call:
     return expansion(real_fourier if x.count else nothing, x)
 
 
-def _of_real(x: Tensor) -> list[Tensor]:
-    found = parts_of(spectrum(ComplexPair(x, filled_like(x, 0)), 3), 3)
-    count = x.type.static_shape[1] // 2 + 1
-    return [narrow(part, 1, 0, count) for part in (found.re, found.im)]
+def _of_real(x: Tensor, scale: float) -> Tensor:
+    z = spectrum(ComplexPair(x, filled_like(x, 0)), SpectrumLayout(3, scale))
+    return narrow(z, 1, 0, x.type.static_shape[1] // 2 + 1)
 
 
-def _packed(x: Tensor) -> list[Tensor]:
+def _packed(x: Tensor, scale: float) -> Tensor:
     """Transform n real numbers as n / 2 complex ones, the even and the odd ones.
 
     Of z = even + i odd, with m = n / 2: even[k] = (z[k] + conj(z[m - k])) / 2, odd[k] =
@@ -219,16 +245,17 @@ def _packed(x: Tensor) -> list[Tensor]:
     """
     outer, n, inner = x.type.static_shape
     m = n // 2
-    z = parts_of(spectrum(parts_of(reshape(x, (outer, m, 2, inner)), 2), 0), 0)
-    first = ComplexPair(narrow(z.re, 1, 0, 1), narrow(z.im, 1, 0, 1))
-    a = ComplexPair(narrow(z.re, 1, 1, m - 1), narrow(z.im, 1, 1, m - 1))
-    b = ComplexPair(flip(a.re, axis=1), flip(a.im, axis=1))
-    odd = ComplexPair(add(a.im, b.im), subtract(b.re, a.re)).times(_half_turns(a, 1, n))
-    re = multiply(add(add(a.re, b.re), odd.re), 0.5)
-    im = multiply(add(subtract(a.im, b.im), odd.im), 0.5)
+    pairs = parts_of(reshape(x, (outer, m, 2, inner)), 2)
+    z = spectrum(pairs, SpectrumLayout(0, scale))
+    first = parts_of(narrow(z, 2, 0, 1), 0)
+    rest = narrow(z, 2, 1, m - 1)
+    roots = roots_of_unity(np.arange(1, m), n)
+    turns = reshape(constant(np.stack(roots), x.dtype), (2, 1, m - 1, 1))
+    inside = even_odd_columns(rest, flip(rest, axis=2), broadcast_to(turns, rest.shape))
     zero = filled_like(first.re, 0)
-    ends = add(first.re, first.im), subtract(first.re, first.im)
-    return [concat([ends[0], re, ends[1]], axis=1), concat([zero, im, zero], axis=1)]
+    ends = [add(first.re, first.im), zero], [subtract(first.re, first.im), zero]
+    low, high = (stack(end, axis=3) for end in ends)
+    return concat([low, inside, high], axis=1)
 
 
 def _half_turns(x: ComplexPair, start: int, n: int) -> ComplexPair:
@@ -237,9 +264,9 @@ def _half_turns(x: ComplexPair, start: int, n: int) -> ComplexPair:
     return table(roots, (x.shape[1], 1), x.dtype, x.shape)
 
 
-def _real_batch(operands: Operands, *, axis: int) -> list[Tensor]:
+def _real_batch(operands: Operands, *, axis: int, scale: float) -> list[Tensor]:
     (x,) = operands.lifted()
-    return list(real_fourier(x, axis + 1))
+    return list(real_fourier(x, axis + 1, scale))
 
 
 real_fourier_op = define(
@@ -255,9 +282,11 @@ real_fourier_op = define(
 # ------------------------------------------------------------------------------- to real numbers
 
 
-def _hermitian_infer(re: TensorType, im: TensorType, *, axis: int, n: Dim) -> TensorType:
+def _hermitian_infer(
+    re: TensorType, im: TensorType, *, axis: int, n: Dim, scale: float
+) -> TensorType:
     op = "hermitian_fourier"
-    _check(op, re, im)
+    _check(op, re, im, axis)
     count = re.shape[axis]
     result = _with_size(re, axis, n)
     needed = _half(result, axis).shape[axis]
@@ -266,25 +295,26 @@ def _hermitian_infer(re: TensorType, im: TensorType, *, axis: int, n: Dim) -> Te
     return result
 
 
-def _hermitian_reference(re: Array, im: Array, *, axis: int, n: Dim) -> Array:
+def _hermitian_reference(re: Array, im: Array, *, axis: int, n: Dim, scale: float) -> Array:
     if not n:
         return np.zeros((*re.shape[:axis], 0, *re.shape[axis + 1 :]), re.dtype)
     numbers = re.astype(np.float64) + 1j * im.astype(np.float64)
-    return np.fft.irfft(numbers, static(n), axis=axis, norm="forward").astype(re.dtype)
+    found = scale * np.fft.irfft(numbers, static(n), axis=axis, norm="forward")
+    return np.asarray(found).astype(re.dtype)
 
 
-def _hermitian_grad(_node: Node, g: Tensor, *, axis: int, n: Dim) -> Grads:
-    return tuple(_weighted(t, axis, n, 2.0) for t in real_fourier(g, axis))
+def _hermitian_grad(_node: Node, g: Tensor, *, axis: int, n: Dim, scale: float) -> Grads:
+    return tuple(_weighted(t, axis, n, 2.0) for t in real_fourier(g, axis, scale))
 
 
-def _hermitian_kernel(re: TensorType, _im: TensorType, *, axis: int, n: Dim) -> Call:
+def _hermitian_kernel(re: TensorType, _im: TensorType, *, axis: int, n: Dim, scale: float) -> Call:
     outer, count, inner = _as_rows(re.static_shape, axis)
     size = static(n)
     shape = _with_size(re, axis, size).shape
 
     def hermitian_fourier(re: Tensor, im: Tensor) -> list[Tensor]:
         algorithm = _unpacked if size % 2 == 0 and size > 2 else _to_real
-        (x,) = _in_parts(lambda y: [algorithm(y, size)], re, im, (outer, count, inner))
+        (x,) = _in_parts(lambda y: [algorithm(y, size, scale)], re, im, (outer, count, inner))
         return [reshape(x, shape)]
 
     def nothing(_re: Tensor, _im: Tensor) -> list[Tensor]:
@@ -293,15 +323,15 @@ def _hermitian_kernel(re: TensorType, _im: TensorType, *, axis: int, n: Dim) -> 
     return expansion(hermitian_fourier if re.count and size else nothing, re, re)
 
 
-def _to_real(x: ComplexPair, n: int) -> Tensor:
+def _to_real(x: ComplexPair, n: int, scale: float) -> Tensor:
     """Return the real part of the inverse transform of all n numbers."""
     count = x.shape[1]
     re, im = (flip(narrow(t, 1, 1, n - count), axis=1) for t in (x.re, x.im))
     full = ComplexPair(concat([x.re, re], axis=1), concat([x.im, negative(im)], axis=1))
-    return parts_of(spectrum(full.swapped, 0), 0).im
+    return parts_of(spectrum(full.swapped, SpectrumLayout(0, scale)), 0).im
 
 
-def _unpacked(x: ComplexPair, n: int) -> Tensor:
+def _unpacked(x: ComplexPair, n: int, scale: float) -> Tensor:
     """Find the even and the odd ones of n real numbers as n / 2 complex ones: see `_packed`."""
     m = n // 2
     outer, _, inner = x.shape
@@ -317,12 +347,12 @@ def _unpacked(x: ComplexPair, n: int) -> Tensor:
     )
     # The inverse of odd + i even, by the transform of the swapped parts: even numbers come first.
     swapped = ComplexPair(add(odd.im, even.re), subtract(odd.re, even.im))
-    return reshape(spectrum(swapped, 2), (outer, n, inner))
+    return reshape(spectrum(swapped, SpectrumLayout(2, scale)), (outer, n, inner))
 
 
-def _hermitian_batch(operands: Operands, *, axis: int, n: Dim) -> Tensor:
+def _hermitian_batch(operands: Operands, *, axis: int, n: Dim, scale: float) -> Tensor:
     re, im = operands.lifted()
-    return hermitian_fourier(re, im, axis + 1, n)
+    return hermitian_fourier(re, im, axis + 1, n, scale)
 
 
 hermitian_fourier_op = define(

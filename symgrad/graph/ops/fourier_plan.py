@@ -60,6 +60,11 @@ class ComplexPair:
     def permuted(self, *order: int) -> ComplexPair:
         return ComplexPair(permute_dims(self.re, order), permute_dims(self.im, order))
 
+    def scaled(self, factor: float) -> ComplexPair:
+        if factor == 1.0:
+            return self
+        return ComplexPair(multiply(self.re, factor), multiply(self.im, factor))
+
     def times(self, factor: ComplexPair) -> ComplexPair:
         re = subtract(multiply(self.re, factor.re), multiply(self.im, factor.im))
         im = add(multiply(self.re, factor.im), multiply(self.im, factor.re))
@@ -79,33 +84,41 @@ def table(parts: Sequence[Array], own: Shape, dtype: DType, shape: Shape) -> Com
     return ComplexPair(broadcast_to(re, shape), broadcast_to(im, shape))
 
 
-def spectrum(x: ComplexPair, parts_axis: int) -> Tensor:
-    """Return the forward transform of (outer, n, inner), unscaled, as one tensor.
+@dataclass(frozen=True, slots=True)
+class SpectrumLayout:
+    """Where a result (outer, n, inner) has the axis of its parts: 0, 2 or 3; by what it is scaled.
 
-    Real and imaginary parts are along the first axis of (2, outer, n, inner), the third of
-    (outer, n, 2, inner) or the last of (outer, n, inner, 2).
+    If it `is_swapped`, imaginary parts come first: of swapped operands, that is the inverse.
     """
+
+    parts_axis: int
+    scale: float = 1.0
+    is_swapped: bool = False
+
+
+def spectrum(x: ComplexPair, layout: SpectrumLayout) -> Tensor:
+    """Return the forward transform of (outer, n, inner), with one more axis for its parts."""
     _, n, inner = x.shape
     if largest_factor(n) > LARGEST_PRIME:
-        return _by_chirp(x, parts_axis)
+        return _by_chirp(x, layout)
     if n > 1 and inner >= LANES:
-        return _across(x, parts_axis)
-    return _within(x, parts_axis)
+        return _across(x, layout)
+    return _within(x, layout)
 
 
 # ----------------------------------------------------------------------------------- the passes
 
 
-def _across(x: ComplexPair, parts_axis: int) -> Tensor:
+def _across(x: ComplexPair, layout: SpectrumLayout) -> Tensor:
     """Transform with lanes along the third axis."""
     outer, n, inner = x.shape
     *before, last = radices(n)
     x, _ = _passes(x, before)
     columns = x.reshaped(outer, last, n // last, inner).permuted(1, 0, 2, 3)
-    return _last_pass(columns, parts_axis)
+    return _last_pass(columns.scaled(layout.scale), layout)
 
 
-def _within(x: ComplexPair, parts_axis: int) -> Tensor:
+def _within(x: ComplexPair, layout: SpectrumLayout) -> Tensor:
     """Transform with lanes along a part of the second axis, which is transformed in the last pass.
 
     An index of x is low + first * high. The passes transform along `high`, the last one along
@@ -116,16 +129,19 @@ def _within(x: ComplexPair, parts_axis: int) -> Tensor:
     rest = n // first
     x, _ = _passes(x.reshaped(outer, rest, first * inner), radices(rest))
     columns = x.reshaped(outer, rest, first, inner).permuted(2, 0, 1, 3)
-    return _last_pass(_turned(columns, n) if rest > 1 else columns, parts_axis)
+    turned = columns.scaled(layout.scale) if rest == 1 else _turned(columns, n, layout.scale)
+    return _last_pass(turned, layout)
 
 
-def _last_pass(columns: ComplexPair, parts_axis: int) -> Tensor:
+def _last_pass(columns: ComplexPair, layout: SpectrumLayout) -> Tensor:
     """Transform (last, outer, before, inner) along its first axis, which goes before `before`."""
     last, outer, before, inner = columns.shape
     shape = [outer, last * before, inner]
-    shape.insert(parts_axis, 2)
-    axes = (0, 2) if parts_axis == 0 else (parts_axis + 1, 1)
-    return reshape(fourier_columns(columns.re, columns.im, axes=axes), tuple(shape))
+    at = layout.parts_axis
+    shape.insert(at, 2)
+    axes = (at + 1, 1) if at else (0, 2)
+    z = fourier_columns(columns.re, columns.im, axes=axes, is_swapped=layout.is_swapped)
+    return reshape(z, tuple(shape))
 
 
 def _passes(x: ComplexPair, factors: list[int]) -> tuple[ComplexPair, int]:
@@ -148,19 +164,22 @@ def _passes(x: ComplexPair, factors: list[int]) -> tuple[ComplexPair, int]:
     return x, width
 
 
-def _turned(columns: ComplexPair, n: int) -> ComplexPair:
-    """Multiply the numbers (low, outer, high, inner) by the roots low * high of n."""
+def _turned(columns: ComplexPair, n: int, scale: float) -> ComplexPair:
+    """Multiply the numbers (low, outer, high, inner) by the roots low * high of n, and `scale`."""
     low, outer, high, inner = columns.shape
     # high = fine + step * coarse: of a large table, the cache keeps one of each.
     step = high if n <= LARGEST_TABLE else _largest_step(high, LARGEST_TABLE // (2 * low))
+    step = high if step == 1 else step
     cut = columns.reshaped(low, outer, high // step, step, inner)
     for count, by, shape in (
         (step, 1, (low, 1, 1, step, 1)),
         (high // step, step, (low, 1, high // step, 1, 1)),
     ):
-        if count > 1:
-            roots = roots_of_unity(np.outer(np.arange(low), by * np.arange(count)), n)
-            cut = cut.times(table(roots, shape, columns.dtype, cut.shape))
+        if count == 1:
+            continue
+        re, im = roots_of_unity(np.outer(np.arange(low), by * np.arange(count)), n)
+        factor = scale if by == 1 else 1.0
+        cut = cut.times(table((re * factor, im * factor), shape, columns.dtype, cut.shape))
     return cut.reshaped(*columns.shape)
 
 
@@ -223,7 +242,7 @@ def largest_factor(n: int) -> int:
 # -------------------------------------------------------------------------------------- the chirp
 
 
-def _by_chirp(x: ComplexPair, parts_axis: int) -> Tensor:
+def _by_chirp(x: ComplexPair, layout: SpectrumLayout) -> Tensor:
     """Return the transform as a convolution: j * k = (j^2 + k^2 - (j - k)^2) / 2."""
     n = x.shape[1]
     size = padded_size(n)
@@ -232,13 +251,14 @@ def _by_chirp(x: ComplexPair, parts_axis: int) -> Tensor:
     response = np.zeros(size, np.complex128)
     response[:n] = chirp[0] - 1j * chirp[1]
     response[size - n + 1 :] = response[n - 1 : 0 : -1]
-    found = np.fft.fft(response) / size
+    found = np.fft.fft(response) * (layout.scale / size)
     padded = _padded(x.times(factor), size)
     weights = table((found.real, found.imag), (size, 1), x.dtype, padded.shape)
-    turned = parts_of(spectrum(padded, 0), 0).times(weights)
-    back = parts_of(spectrum(turned.swapped, 0), 0).swapped
+    turned = parts_of(spectrum(padded, SpectrumLayout(0)), 0).times(weights)
+    back = parts_of(spectrum(turned.swapped, SpectrumLayout(0)), 0).swapped
     kept = ComplexPair(narrow(back.re, 1, 0, n), narrow(back.im, 1, 0, n)).times(factor)
-    return stack([kept.re, kept.im], axis=parts_axis)
+    kept = kept.swapped if layout.is_swapped else kept
+    return stack([kept.re, kept.im], axis=layout.parts_axis)
 
 
 def _padded(x: ComplexPair, size: int) -> ComplexPair:
