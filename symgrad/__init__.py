@@ -346,6 +346,8 @@ from symgrad.special.gamma import lgamma as lgamma
 
 bool = bool_
 
+__version__ = "0.1.0"
+
 __all__ = [
     # What makes this module, too, a namespace of the Array API.
     *("__array_api_version__", "__array_namespace_info__"),

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import Any, Literal, TypeAlias, overload
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.nests import unflatten
@@ -54,6 +54,25 @@ from symgrad.passes.gradients.arguments import (
 from symgrad.passes.rewrites.value_numbering import find_twins
 from symgrad.suggestions import known_as
 
+# A tensor or None, to be used as a tensor: in nearly all programs every x is connected, and a type
+# that asks for a test of each gradient would be silenced. With "zero" it is a tensor, and is typed so.
+MaybeTensor: TypeAlias = Tensor | Any
+
+
+@overload
+def gradients(
+    ys: Any,
+    xs: Tensor | Sequence[Tensor],
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: AggregationMethod | int | None = None,
+    stop_gradients: Any = None,
+    *,
+    unconnected_gradients: Literal["zero", UnconnectedGradients.ZERO],
+) -> list[Tensor]: ...
+
 
 @overload
 def gradients(
@@ -66,7 +85,7 @@ def gradients(
     aggregation_method: AggregationMethod | int | None = None,
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = "none",
-) -> list[Tensor | None]: ...
+) -> list[MaybeTensor]: ...
 
 
 @overload
