@@ -1,5 +1,6 @@
 # Every target does its own set-up in .venv; a stamp is renewed when setup.cfg changes.
-# `make PYTHON=/path/to/python3.12 test` chooses the interpreter .venv is made from.
+# `make PYTHON=/path/to/python3.12 test` chooses the interpreter .venv is made from. `make` without
+# a target lists those that have a comment with two signs.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,39 +11,48 @@ CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 # Tests start some hundred interpreters, and each would compile the package anew.
 test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: train test lint bench docs programs array-api clean
+.DEFAULT_GOAL := help
+.PHONY: help train test test-all-pythons lint docs bench dist programs array-api clean
 .DELETE_ON_ERROR:
 # Two set-ups at once would write to one .venv.
 .NOTPARALLEL:
 
-train: .venv/stamp-examples
+help: ## List the targets
+	@echo 'make TARGET, where TARGET is one of:'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1@\2/' | \
+		awk -F@ '{ printf "  %-18s %s\n", $$1, $$2 }'
+
+train: .venv/stamp-examples ## Train examples/digits.py on real scans of digits
 	$(BIN)/python examples/digits.py
 
-test: lint programs
+test: lint programs ## Run all that a change must pass: linters, types, contracts, tests
 	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile
 
+test-all-pythons: ## Run the tests with every Python from 3.11 on that is found
+	$(PYTHON) tools/all_pythons.py
+
 # A C compiler, emulators, valgrind and a browser, for the tests that run them.
-programs:
+programs: ## Install what some tests run: a C compiler, emulators, valgrind, a browser
 	tools/install_programs.sh
 
-lint: .venv/stamp-dev
+lint: .venv/stamp-dev ## Run ruff, mypy and the contracts of imports
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo --no-cache
 
 # The site of the documentation, in build/docs/html: warnings are errors, links are followed.
-docs: .venv/stamp-docs
+docs: .venv/stamp-docs ## Build the site of the documentation, in build/docs/html
 	$(BIN)/python tools/build_docs.py
 
-bench: .venv/stamp-bench
+bench: .venv/stamp-bench ## Measure
 	$(BIN)/python -m benchmarks
 
 # The public conformance suite of the Array API, of which SUITE is a checkout with its submodule:
 # make array-api SUITE=path. EXAMPLES is how many operands each case draws, CASES which files it runs.
 EXAMPLES ?= 20
 CASES ?= array_api_tests
-array-api: .venv/stamp-array-api
+array-api: .venv/stamp-array-api ## Run the conformance suite of the Array API: SUITE=path
 	@test -d "$(SUITE)/array_api_tests" || { \
 		echo 'say where the suite is: make array-api SUITE=path' >&2; exit 1; }
 	cd "$(SUITE)" && ARRAY_API_TESTS_MODULE=tests.array_api.namespace \
@@ -51,8 +61,13 @@ array-api: .venv/stamp-array-api
 		--disable-deadline -o xfail_strict=true --max-examples $(EXAMPLES) --disable-extension linalg fft \
 		--xfails-file="$(CURDIR)/tests/array_api/expected_failures.txt" $(CASES)
 
-clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache \
+dist: .venv/stamp-dev ## Build the wheel and the source distribution in dist/, and check them
+	rm -rf build dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+
+clean: ## Remove what the other targets made
+	rm -rf .venv .venvs build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find symgrad tests examples benchmarks tools -name __pycache__ -prune -exec rm -rf {} + \
 		2>/dev/null || true

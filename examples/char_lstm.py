@@ -101,7 +101,7 @@ def main() -> None:
     begins = rng.integers(0, len(train) - LENGTH, (options.steps, 1, BATCH))
     unseen = test[rng.integers(0, len(test) - LENGTH, (30, 1, BATCH)) + inside]
     before, losses, began = np.mean([evaluate(b) for b in unseen]), [], time.perf_counter()
-    for begin in (progress := tqdm(begins, unit="step")):
+    for begin in (progress := tqdm(begins, unit="step", disable=None)):
         losses.append(float(step(train[begin + inside])))
         progress.set_postfix(bits=f"{losses[-1]:.3f}", refresh=False)
     rate = options.steps / (time.perf_counter() - began)

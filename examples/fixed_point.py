@@ -96,7 +96,7 @@ def main() -> None:
     predict = sg.compile([x], [predicted, iterations], name="predict")
 
     history, began, steps = [], time.perf_counter(), len(train_x) // BATCH
-    for _ in (progress := trange(options.epochs, unit="epoch")):
+    for _ in (progress := trange(options.epochs, unit="epoch", disable=None)):
         batches = rng.permutation(len(train_x))[: steps * BATCH].reshape(steps, BATCH)
         losses = [step(train_x[batch], train_y[batch]) for batch in batches]
         read, taken = predict(test_x)

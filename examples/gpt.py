@@ -187,7 +187,7 @@ def main() -> None:
     begins = rng.integers(0, len(train) - CONTEXT, (options.steps, BATCH, 1))
     unseen = test[rng.integers(0, len(test) - CONTEXT, (TESTED, BATCH, 1)) + INSIDE]
     losses, tested, began = [], [], time.perf_counter()
-    for number, begin in enumerate(progress := tqdm(begins, unit="step")):
+    for number, begin in enumerate(progress := tqdm(begins, unit="step", disable=None)):
         if number % max(1, options.steps // 6) == 0:
             tested.append((number, np.mean([evaluate(batch)[0] for batch in unseen])))
         losses.append(float(step(train[begin + INSIDE])))

@@ -120,7 +120,7 @@ def main() -> None:
 
     losses, errors = [], [np.mean(predict(test_x) != test_y)]
     began = time.perf_counter()
-    for _ in (progress := trange(options.epochs, unit="epoch")):
+    for _ in (progress := trange(options.epochs, unit="epoch", disable=None)):
         batches = rng.permutation(len(train_x))[: len(train_x) // BATCH * BATCH].reshape(-1, BATCH)
         losses += [step(shift(train_x[batch], rng), train_y[batch]) for batch in batches]
         errors.append(np.mean(predict(test_x) != test_y))

@@ -116,7 +116,7 @@ def main() -> None:
 
     losses, tested = [], [test(test_x, normal)]
     began = time.perf_counter()
-    for _ in (progress := trange(options.epochs, unit="epoch")):
+    for _ in (progress := trange(options.epochs, unit="epoch", disable=None)):
         batches = rng.permutation(len(train_x))[: len(train_x) // BATCH * BATCH].reshape(-1, BATCH)
         losses += [step(train_x[batch]) for batch in batches]
         tested.append(test(test_x, normal))
