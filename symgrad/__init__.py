@@ -346,7 +346,7 @@ from symgrad.special.gamma import lgamma as lgamma
 
 bool = bool_
 
-__version__ = "0.1.0"
+__version__: str = "0.1.0"
 
 __all__ = [
     # What makes this module, too, a namespace of the Array API.

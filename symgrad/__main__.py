@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from symgrad.commands.caching import ACTIONS, cache_text
+from symgrad.commands.examples import epilog
 from symgrad.commands.exporting import export_text
 from symgrad.commands.inspecting import (
     diff_text,
@@ -19,8 +20,11 @@ from symgrad.commands.inspecting import (
     profile_text,
     write_page,
 )
+from symgrad.commands.linting import lint_text
 from symgrad.commands.loading import load
 from symgrad.commands.measuring import bench_text, info_text
+from symgrad.commands.op_index import ops_text
+from symgrad.commands.starting import new_text
 from symgrad.errors import SymgradError
 from symgrad.runtime.aot import FORMATS
 from symgrad.runtime.stages import STAGES
@@ -31,18 +35,14 @@ Show, measure and export what symgrad makes of a program.
 A PROGRAM is module:function or file.py:function. The function takes nothing and returns a compiled
 step, or a pair of a step and a list of arrays to call it with.
 """
-CACHE_EXAMPLES = """\
-examples:
-  python -m symgrad cache                          what is in it, and its limit
-  python -m symgrad cache path                     the folder it is in
-  python -m symgrad cache clear                    remove all of it
-  SYMGRAD_CACHE=off python train.py                neither read nor write it
-  SYMGRAD_CACHE_DIR=/scratch/me python train.py    keep it elsewhere
-  SYMGRAD_CACHE_MEGABYTES=100 python train.py      keep less
-"""
 EXIT_CODES = """\
-exit codes: 0 all went well, 1 inspect --diff found differences, 2 what was asked cannot be done
+exit codes: 0 all went well, 1 inspect --diff or lint found something, 2 it cannot be done
+
+`symgrad COMMAND` and `python -m symgrad COMMAND` are the same; COMMAND --help has examples.
 """
+
+# How it was called: as what pip installs, or as a module.
+_PROGRAM = "symgrad" if Path(sys.argv[0]).name == "symgrad" else "python -m symgrad"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,31 +66,53 @@ def _write(text: str, stream: TextIO | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m symgrad",
+        prog=_PROGRAM,
         description=DESCRIPTION,
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    new = _add(commands, "new", "write a small project: a model, its training, tests, an export")
+    new.add_argument("path", type=_path, metavar="NAME", help="the folder to write")
     _add_inspect(commands)
-    profile = commands.add_parser("profile", help="run a step and show the time of each kernel")
+    profile = _add(commands, "profile", "run a step and show the time of each kernel")
     profile.add_argument("program", metavar="PROGRAM")
     profile.add_argument("--repeat", type=_positive, default=20, help="steps (default: 20)")
-    report = commands.add_parser("report", help="write a page of HTML that shows everything")
+    report = _add(commands, "report", "write a page of HTML that shows everything")
     report.add_argument("program", metavar="PROGRAM")
     report.add_argument("path", type=_path, metavar="PAGE", help="the file to write")
     _add_export(commands)
-    bench = commands.add_parser("bench", help="time steps, which take turns, against each other")
+    bench = _add(commands, "bench", "time steps, which take turns, against each other")
     bench.add_argument("program", nargs="+", metavar="PROGRAM")
     bench.add_argument("--rounds", type=_positive, default=21, help="turns each (default: 21)")
     bench.add_argument("--seconds", type=_seconds, default=0.05, help="a turn (default: 0.05)")
-    _add_cache(commands)
-    commands.add_parser("info", help="show versions, targets and settings")
+    lint = _add(commands, "lint", "show what a program has that it is unlikely to want")
+    lint.add_argument("program", metavar="PROGRAM")
+    ops = _add(commands, "ops", "list the ops, or those that a text is in")
+    ops.add_argument("text", nargs="?", metavar="TEXT")
+    cache = _add(commands, "cache", "show or empty the files that keep machine code")
+    cache.add_argument(
+        "action", nargs="?", choices=ACTIONS, default=ACTIONS[0], help="(default: show)"
+    )
+    info = _add(commands, "info", "show versions, the machine and its limits, and settings")
+    info.add_argument("--quick", action="store_true", help="leave out what has to be measured")
     return parser
 
 
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, purpose: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=purpose,
+        description=f"{purpose[0].upper()}{purpose[1:]}.",
+        epilog=epilog(name, _PROGRAM),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    inspect = commands.add_parser("inspect", help="show kernels and memory, or the text of a stage")
+    inspect = _add(commands, "inspect", "show kernels and memory, or the text of a stage")
     inspect.add_argument("program", nargs="?", metavar="PROGRAM")
     inspect.add_argument("--stage", choices=STAGES, help="show the text of this stage")
     inspect.add_argument("--kernel", metavar="NAME", help="only what this kernel is made of")
@@ -107,7 +129,7 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    export = commands.add_parser("export", help="write an object, a library and a header for C")
+    export = _add(commands, "export", "write an object, a library and a header for C")
     export.add_argument("program", metavar="PROGRAM")
     export.add_argument("path", type=_path, metavar="PATH", help="the files to write, no suffix")
     export.add_argument(
@@ -118,18 +140,6 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     export.add_argument(
         "--size", nargs="+", default=[], metavar="NAME=N", help="sizes that the inputs leave open"
-    )
-
-
-def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    cache = commands.add_parser(
-        "cache",
-        help="show or empty the files that keep machine code for other processes",
-        epilog=CACHE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    cache.add_argument(
-        "action", nargs="?", choices=ACTIONS, default=ACTIONS[0], help="(default: show)"
     )
 
 
@@ -204,8 +214,24 @@ def _cache(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _info(_chosen: argparse.Namespace) -> int:
-    _write(info_text())
+def _info(chosen: argparse.Namespace) -> int:
+    _write(info_text(is_measured=not chosen.quick))
+    return 0
+
+
+def _lint(chosen: argparse.Namespace) -> int:
+    text = lint_text(load(chosen.program))
+    _write(text)
+    return 1 if text else 0
+
+
+def _new(chosen: argparse.Namespace) -> int:
+    _write(new_text(chosen.path))
+    return 0
+
+
+def _ops(chosen: argparse.Namespace) -> int:
+    _write(ops_text(chosen.text))
     return 0
 
 
@@ -215,6 +241,9 @@ _COMMANDS = {
     "report": _report,
     "export": _export,
     "bench": _bench,
+    "lint": _lint,
+    "new": _new,
+    "ops": _ops,
     "cache": _cache,
     "info": _info,
 }

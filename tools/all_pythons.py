@@ -42,7 +42,7 @@ def run_tests(minor: int, python: str, arguments: list[str]) -> bool:
     inside = environment / "bin" / "python"
     if not inside.exists():
         subprocess.run([python, "-m", "venv", environment], check=True)
-    pip = [inside, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    pip = [str(inside), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--editable", f"{ROOT}[dev]"], check=True)
     done = subprocess.run([inside, "-m", "pytest", "--quiet", *arguments], cwd=ROOT, check=False)
     return done.returncode == 0

@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from symgrad.commands.op_index import methods_of, numpy_names_of, operators
 from tools.public_names import PublicName
-from tools.update_ops import methods_of, numpy_names_of, operators
 
 _OPERANDS = {"x", "y", "a", "b", "x1", "x2", "p", "q", "condition"}
 _SHAPE = (2, 2)

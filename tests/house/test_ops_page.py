@@ -1,6 +1,7 @@
 """`docs/ops.md` is what its tool makes of the declarations of public ops."""
 
-from tools.update_ops import PAGE, operators, page
+from symgrad.commands.op_index import operators, page
+from tools.update_ops import PAGE
 
 
 def test_the_page_lists_the_ops_as_they_are_declared():

@@ -34,7 +34,7 @@ def run(
     xs = [sg.placeholder(a.shape, str(a.dtype)) for a in arrays]
     y = attend(*xs, **options)
     dxs = sg.gradients(sg.sum(y * y), xs, unconnected_gradients="zero")
-    return evaluator(sg.Graph([y, *(d for d in dxs if d is not None)], xs), arrays)
+    return evaluator(sg.Graph([y, *dxs], xs), arrays)
 
 
 def softmax_average(q: Array, k: Array, v: Array, seen: Any = True) -> Array:

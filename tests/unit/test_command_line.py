@@ -57,6 +57,13 @@ PROGRAMS = """
         (y,) = sg.while_loop(lambda v: v.sum() < 9.0, lambda v: (sg.exp(v),), (x,))
         step = sg.compile([x], [y, *sg.gradients(y.sum(), [x])])
         return step, [np.ones(4, np.float32)]
+
+    def careless():
+        x, unread = sg.placeholder((2,), name="x"), sg.placeholder((2,), name="unread")
+        w, forgotten = (sg.variable(np.zeros(2), name=n) for n in ("w", "forgotten"))
+        table = np.ones(2**18)
+        y = (x + w) * forgotten + sg.sum(sg.constant(table))
+        return sg.compile([x, unread], y, [(w, w + 1.0)])
 """
 
 
@@ -219,6 +226,43 @@ def test_info_names_the_machine(capsys: Output) -> None:
     assert re.search(rf"^numpy +{re.escape(np.__version__)}$", text, re.MULTILINE)
     assert "native target" in text
     assert re.search(r"(?m)^cores +\d+ of \d+", text)
+
+
+def test_info_measures_the_limits_unless_it_is_to_be_quick(capsys: Output) -> None:
+    assert run("info", "--quick") == 0
+    quick = capsys.readouterr().out
+    assert re.search(r"(?m)^processor +\S", quick)
+    assert "GFLOP/s" not in quick
+    assert run("info") == 0
+    assert re.search(r"(?m)^limit of float32 +[\d.]+ GFLOP/s$", capsys.readouterr().out)
+
+
+def test_ops_prints_the_page_and_what_one_op_is(capsys: Output) -> None:
+    assert run("ops") == 0
+    assert capsys.readouterr().out == (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
+    assert run("ops", "np.concatenate") == 0
+    assert capsys.readouterr().out.startswith("| **`sg.concat`** |")
+    assert run("ops", "relu6") == 0
+    assert "sg.nn.relu6(x: Any, /) -> Tensor\n\n" in capsys.readouterr().out
+    assert run("ops", "no such op") == 2
+    assert "no op has 'no such op'" in capsys.readouterr().err
+
+
+def test_lint_says_what_a_program_is_unlikely_to_want(tmp_path: Path, capsys: Output) -> None:
+    assert run("lint", program(tmp_path, "with_tanh")) == 0
+    assert capsys.readouterr().out == ""
+    assert run("lint", program(tmp_path, "careless")) == 1
+    place = re.escape(f"programs_{tmp_path.name}.py")
+    lines = capsys.readouterr().out.splitlines()
+    wanted = [
+        r"44: unread-input: nothing reads the input unread",
+        r"45: unmoved-variable: forgotten is trainable and no update moves it",
+        r"47: promotion: x: f32\[2\] becomes float64",
+        r"47: large-constant: a constant of 2.0 MiB: .*",
+    ]
+    assert len(lines) == len(wanted)
+    for line, text in zip(lines, wanted, strict=True):
+        assert re.fullmatch(rf".*{place}:{text}", line), line
 
 
 # ------------------------------------------------------------------------------------- refusals

@@ -55,7 +55,7 @@ from symgrad.passes.rewrites.value_numbering import find_twins
 from symgrad.suggestions import known_as
 
 # A tensor or None, to be used as a tensor: in nearly all programs every x is connected, and a type
-# that asks for a test of each gradient would be silenced. With "zero" it is a tensor, and is typed so.
+# that asks for a test of each gradient would be silenced. With "zero" it is typed as a tensor.
 MaybeTensor: TypeAlias = Tensor | Any
 
 

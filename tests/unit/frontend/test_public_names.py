@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.commands.op_index import operators
 from symgrad.frontend import namespace
 from symgrad.graph import late_binding, public_ops
 from symgrad.graph.node import Tensor
 from symgrad.graph.public_ops import PUBLIC_OPS, public
 from tests.support.evaluators import evaluate_reference
-from tools.update_ops import operators
 
 FACES = {"sg": sg, "nn": sg.nn, "special": sg.special, "linalg": sg.linalg, "fft": sg.fft}
 # Not the ops of these names: `sg.special.softmax` is over all axes by default, as in SciPy, and

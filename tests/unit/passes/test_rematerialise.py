@@ -28,8 +28,7 @@ def _gradient_of(step: Any, **options: Any) -> Graph:
     start = (0, H)
     _, last = sg.while_loop(lambda i, _: i < 6, lambda i, v: (i + 1, step(v)), start, **options)
     grads = sg.gradients((last * last).sum(), [H, W, U], unconnected_gradients="zero")
-    found = [g for g in grads if g is not None]
-    return prune_loops(merge_loops(Graph([last, *found], [H, W, U])))
+    return prune_loops(merge_loops(Graph([last, *grads], [H, W, U])))
 
 
 def _loops(graph: Graph) -> list[Node]:

@@ -1,0 +1,71 @@
+"""What the package says of itself: its version, its long description, what its sources hold."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import symgrad as sg
+
+ROOT = Path(__file__).parents[2]
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def test_the_version_is_one_and_has_its_section_in_the_changelog():
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert settings["metadata"]["version"] == "attr: symgrad.__version__"
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"(?m)^## \[([\d.]+)\] - (?:\d{4}-\d\d-\d\d|Unreleased)$", changelog)
+    assert versions[0] == sg.__version__
+    assert len(versions) == len(re.findall(r"(?m)^## ", changelog))
+
+
+def test_dir_lists_public_names_only():
+    for module in (sg, sg.nn, sg.optim, sg.linalg, sg.special, sg.random, sg.testing):
+        names = dir(module)
+        assert names
+        assert {n for n in module.__all__ if not n.startswith("_")} == set(names)
+    assert not {"graph", "frontend", "protocols", "np"} & set(dir(sg))
+
+
+def test_the_long_description_has_no_link_that_only_a_repository_has(monkeypatch):
+    given: dict[str, Any] = {}
+    setuptools: Any = ModuleType("setuptools")
+    setuptools.setup = given.update
+    monkeypatch.setitem(sys.modules, "setuptools", setuptools)
+    runpy.run_path(str(ROOT / "setup.py"), run_name="__main__")
+    text = given["long_description"]
+    assert text.startswith("# symgrad\n")
+    assert "`docs/gradients.md`" in text
+    assert not [link for link in _LINK.findall(text) if not link.startswith(("http", "#"))]
+
+
+def test_make_without_a_target_lists_the_targets():
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = {line.split()[0] for line in done.stdout.splitlines()[1:]}
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"(?m)^\.PHONY: (.*)$", text)
+    assert listed == set(phony.split())
+
+
+def test_pictures_of_examples_are_ignored_by_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
+    for name in ("digits.png", "examples/digits.png"):
+        command = ["git", "-C", tmp_path, "check-ignore", "-q", name]
+        assert subprocess.run(command, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/ops.md", "tests/conftest.py", "examples"])
+def test_the_sources_that_are_distributed_are_the_repository(name):
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf-8")
+    assert re.search(rf"(?m)^(graft|include .*)\b ?{re.escape(name.partition('/')[0])}\b", manifest)
