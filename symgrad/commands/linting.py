@@ -13,6 +13,7 @@ from symgrad.errors import Source
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
+from symgrad.graph.ops.conversion import astype_op
 from symgrad.graph.types import ArrayLiteral
 
 _LARGE = 1 << 20  # bytes of a constant
@@ -52,7 +53,7 @@ def _unmoved_variables(graph: Graph) -> Iterator[Finding]:
 def _promotions(graph: Graph) -> Iterator[Finding]:
     """Find where float32 becomes float64, which makes all that follows twice as slow."""
     for node in graph.nodes:
-        if node.op == "astype" and node.origin is None and _is_promotion(node):
+        if node.definition is astype_op and node.origin is None and _is_promotion(node):
             name = node.inputs[0].name or node.inputs[0].node.op
             yield node.source, f"{name}: {node.inputs[0].type} becomes float64"
 

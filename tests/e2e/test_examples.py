@@ -25,9 +25,12 @@ def run_example(
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "examples" / name), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
+    done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout
     )
+    assert "it/s" not in done.stderr, "a bar of progress is for terminals"
+    assert "epoch/s" not in done.stderr, "a bar of progress is for terminals"
+    return done
 
 
 def check_digits(folder: Path) -> None:

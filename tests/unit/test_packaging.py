@@ -61,7 +61,7 @@ def test_pictures_of_examples_are_ignored_by_git(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
     for name in ("digits.png", "examples/digits.png"):
-        command = ["git", "-C", tmp_path, "check-ignore", "-q", name]
+        command = ["git", "-C", str(tmp_path), "check-ignore", "-q", name]
         assert subprocess.run(command, check=False).returncode == 0
 
 
