@@ -111,6 +111,14 @@ PARTS_OF_SUMS = 8
 
 MOST_INTERLEAVED_FLOPS = 4096  # of all vectors together
 
+# Rows of a fold that are added at a time to sums in memory, if all rows are more than a near cache
+# holds, each is longer than what a column of vectors reads of it, and few begin on a page.
+ROWS_TOGETHER = 8
+LEAST_ROWS_APART = 64
+BYTES_OF_ROWS_APART = 512 << 10
+BYTES_OF_SHORT_ROW = 512
+BYTES_BETWEEN_ROWS = 2048
+BYTES_OF_BLOCKED_ROW = 4096
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and far less code

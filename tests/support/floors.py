@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,17 +44,7 @@ from tests.support.guard_pages import (
     temporaries_apart,
 )
 from tests.support.programs import program_of
-from tests.support.schedules import (
-    batches_blocked,
-    in_squares,
-    interleaved,
-    packed,
-    padding_left_out,
-    rows_written_out,
-    summed_in_memory,
-    tiled,
-    unrolled,
-)
+from tests.support.schedules import SCHEDULES
 
 Array = np.ndarray[Any, Any]
 
@@ -90,6 +80,7 @@ class Variant:
     rows: bool = False
     blocks: bool = False
     borders: bool = False
+    apart: bool = False
 
 
 # ------------------------------------------------------------------------------------ results
@@ -294,17 +285,11 @@ def program_for(graph: Graph, target: str = "native") -> Program:
 def _floors(
     graph: Graph, inputs: Sequence[Array], variant: Variant, *, has_passes: bool
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
-    apart = temporaries_apart() if variant.memory.is_apart else nullcontext()
-    interleaving = interleaved() if variant.interleaves else nullcontext()
-    packing = packed() if variant.packs else nullcontext()
-    squares = in_squares() if variant.squares else nullcontext()
-    tiles = tiled() if variant.tiles else nullcontext()
-    unrolling = unrolled() if variant.unrolls else nullcontext()
-    summing = summed_in_memory() if variant.sums else nullcontext()
-    rows = rows_written_out() if variant.rows else nullcontext()
-    blocks = batches_blocked() if variant.blocks else nullcontext()
-    borders = padding_left_out() if variant.borders else nullcontext()
-    with apart, interleaving, packing, squares, tiles, unrolling, summing, rows, blocks, borders:
+    memory = temporaries_apart() if variant.memory.is_apart else nullcontext()
+    with ExitStack() as stack:
+        stack.enter_context(memory)
+        for name, schedule in SCHEDULES.items():
+            stack.enter_context(schedule() if getattr(variant, name) else nullcontext())
         made = compile_for(
             graph, variant.target, opt_level=variant.opt_level, threads=variant.threads
         )

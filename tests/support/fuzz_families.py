@@ -163,6 +163,7 @@ def variants(seed: int) -> list[Variant]:
             rows=(level + apart + number) % 2 == 1,
             blocks=(threads + level + apart + number) % 2 == 1,
             borders=(threads + apart + number) % 2 == 0,
+            apart=(threads + level + number) % 2 == 1,
         )
         for number, target in enumerate(TARGETS)
     ]

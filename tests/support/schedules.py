@@ -9,7 +9,13 @@ from unittest import mock
 
 from symgrad.codegen.contract import border, variants
 from symgrad.codegen.lower import places, short_rows
-from symgrad.codegen.schedule import block_batches, interleave, register_tiles, tile_loops
+from symgrad.codegen.schedule import (
+    block_batches,
+    interleave,
+    register_tiles,
+    row_folds,
+    tile_loops,
+)
 from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.passes.fusion import windows
 from symgrad.passes.loops import prepack
@@ -105,3 +111,32 @@ def padding_left_out() -> Iterator[None]:
     """Leave out terms with padding wherever there are some, however few."""
     with mock.patch.multiple(border, packing_cycles=lambda *_: -1.0):
         yield
+
+
+@contextmanager
+def rows_interchanged() -> Iterator[None]:
+    """Add rows to rows, two at a time, in every fold across them."""
+    numbers: dict[str, Any] = {
+        "ROWS_TOGETHER": 2,
+        "LEAST_ROWS_APART": 3,
+        "BYTES_OF_ROWS_APART": 0,
+        "BYTES_OF_SHORT_ROW": 0,
+        "BYTES_BETWEEN_ROWS": 0,
+    }
+    with mock.patch.multiple(row_folds, **numbers):
+        yield
+
+
+# By the field of a `Variant` that asks for it.
+SCHEDULES = {
+    "interleaves": interleaved,
+    "packs": packed,
+    "squares": in_squares,
+    "tiles": tiled,
+    "unrolls": unrolled,
+    "sums": summed_in_memory,
+    "rows": rows_written_out,
+    "blocks": batches_blocked,
+    "borders": padding_left_out,
+    "apart": rows_interchanged,
+}

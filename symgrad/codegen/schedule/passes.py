@@ -19,6 +19,7 @@ from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.schedule.plan_sorts import plan_sorts
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.relocate import Relocated, relocate
+from symgrad.codegen.schedule.row_folds import interchange_folds
 from symgrad.codegen.schedule.row_scans import interchange_scans
 from symgrad.codegen.schedule.tile_loops import tile_transposes
 from symgrad.codegen.schedule.tile_products import tile_products
@@ -90,12 +91,21 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         after={"coalesce": "a merged loop has longer rows"},
     ),
     KernelPass(
+        "interchange-folds",
+        _on_kernel(lambda kernel, _: interchange_folds(kernel)),
+        after={
+            "two-stage-reduction": "pieces of a fold are the loop around its rows",
+            "coalesce": "a merged loop has longer rows",
+        },
+    ),
+    KernelPass(
         "vectorize",
         _on_kernel(lambda kernel, machine: vectorize(kernel, machine.target.vector_bytes)),
         after={
             "two-stage-reduction": "each piece of a fold has lanes of its own",
             "coalesce": "a merged loop has more elements side by side",
             "interchange-scans": "a loop along rows is then an innermost one",
+            "interchange-folds": "and so it is here",
         },
     ),
     KernelPass(
