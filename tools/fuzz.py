@@ -29,7 +29,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 200  # programs of a process
 # How many of a hundred programs are of each family.
-SHARES = {"ops": 42, "control": 36, "recurrences": 16, "training": 1, "layers": 5}
+SHARES = {"ops": 38, "control": 34, "recurrences": 14, "training": 1, "layers": 5, "complex": 8}
 
 
 @dataclass(slots=True)

@@ -148,6 +148,13 @@ def check_variable(subject: str, candidate: Any) -> None:
     """Raise `DTypeError` unless `candidate` is a variable of a float dtype."""
     if not isinstance(candidate, Variable):
         raise DTypeError(subject, f"{candidate!r} is no variable", source=user_source())
+    if candidate.dtype.is_complex:
+        raise DTypeError(
+            subject,
+            f"{candidate!r} is complex",
+            hint="train its two parts, and make it of them by sg.complex",
+            source=user_source(),
+        )
     if not candidate.dtype.is_float:
         raise DTypeError(
             subject, f"{candidate!r} is no float and has no gradient", source=user_source()

@@ -30,7 +30,13 @@ from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.types import Array
 from tests.support import floors
 from tests.support.floors import TARGETS, TOLERANCES, coarsest, is_unstable, run_everywhere
-from tests.support.fuzz_families import FAMILIES, Program, random_program, random_training
+from tests.support.fuzz_families import (
+    FAMILIES,
+    Program,
+    random_complex,
+    random_program,
+    random_training,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(24)
@@ -67,6 +73,11 @@ def test_all_floors_agree(seed):
 @pytest.mark.parametrize("seed", slow(NETWORKS, 0, 2))
 def test_all_floors_agree_on_a_training_step(seed):
     assert not _complaint(random_training, seed)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_all_floors_agree_on_complex_numbers(seed):
+    assert not _complaint(random_complex, seed, [TARGETS[seed % 3]])
 
 
 def fuzz(*arguments: object) -> str:

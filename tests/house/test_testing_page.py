@@ -20,7 +20,9 @@ from tests.support.fuzz_families import FAMILIES, THREADS, variant_in_turn, vari
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
-SEEDS = {"ops": 100, "training": 20, "control": 500, "recurrences": 60, "layers": 80}
+SEEDS = {
+    "ops": 100, "training": 20, "control": 500, "recurrences": 60, "layers": 80, "complex": 80,
+}  # fmt: skip
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
     "ops": range(24),
@@ -28,6 +30,7 @@ FEWER_SEEDS = {
     "control": (*range(20), 31, 32, 38, 52, 73),
     "recurrences": range(12),
     "layers": (*range(8), 35),
+    "complex": (*range(16), 21),
 }
 
 

@@ -99,7 +99,7 @@ def grown_inside(pool: Pool, x: Tensor, *others: Tensor) -> Tensor:
     """Return a tensor like `x`, grown in the region that is open from it and from around."""
     inner = pool.inside(*others, x)
     inner.grow(pool.integer(1, 2))
-    reduce = sg.mean if pool.dtype.is_float else sg.max
+    reduce = sg.mean if pool.dtype.is_trainable else sg.max
     return bounded(x + reduce(inner.tensors[-1]))
 
 

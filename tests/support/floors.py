@@ -128,7 +128,8 @@ def run_between_guards(step: Executable, inputs: Sequence[Array], memory: Memory
     """Run machine code on memory between guard pages. A fault ends the process."""
     side = memory.side or "end"
     program, given = step.program, [guarded_copy(a, side) for a in inputs]
-    outputs = [guarded_empty(t.static_shape, t.dtype.numpy, side) for t in program.outputs]
+    types = [t.type for t in step.graph.outputs]
+    outputs = [guarded_empty(t.static_shape, t.dtype.numpy, side) for t in types]
     arena = guarded_empty((program.arena_bytes,), np.dtype(np.uint8), side)
     if memory.is_apart:
         arena = arena_apart(program)
@@ -315,7 +316,8 @@ def _difference(
     ]
     # What a floor knows nothing of, since nothing of it is left, stays what it is.
     pairs += [
-        (f"variable {s.name}", found.state.get(s, s.array), b) for s, b in wanted.state.items()
+        (f"variable {s.name}", found.state.get(s, parts_of(s.array)), b)
+        for s, b in wanted.state.items()
     ]
     for name, a, b in pairs:
         if not agree(a, b, tolerance):

@@ -22,6 +22,7 @@ from symgrad.passes.calls.share_calls import share_calls
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.passes.loops.prune_loops import prune_loops
+from tests.support.complex_programs import random_complex_graph, total_of
 from tests.support.floors import TARGETS, Memory, Variant
 from tests.support.guard_pages import Side
 from tests.support.layer_programs import random_layers
@@ -121,6 +122,21 @@ def random_network_of_layers(seed: int) -> Program:
     return share_calls(prune_loops(merge_loops(graph))), inputs
 
 
+def random_complex(seed: int) -> Program:
+    """Return a graph of ops on complex numbers, mostly with gradients, one of two with loops."""
+    rng = np.random.default_rng(seed)
+    has_control, dtype = seed % 2 == 1, dtypes.COMPLEX[seed // 2 % 2]
+    size = int(rng.integers(1, 3 if has_control else 12))
+    graph, inputs = random_complex_graph(rng, dtype, size, control=has_control)
+    if seed % 8 > 1:
+        xs = [*graph.inputs, *graph.variables]
+        found = [g for g in gradients(total_of(graph.outputs), xs) if g is not None]
+        if seed % 8 == 2 and found:
+            found += [g for g in gradients(total_of(tuple(found)), xs) if g is not None]
+        graph = Graph([*graph.outputs, *found], graph.inputs, graph.updates, name="random")
+    return share_calls(prune_loops(merge_loops(graph))), inputs
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -129,6 +145,7 @@ FAMILIES = {
         Family("control", random_control, slack=100.0),
         Family("recurrences", random_recurrence, slack=10.0),
         Family("layers", random_network_of_layers, slack=100.0),
+        Family("complex", random_complex, slack=100.0),
     )
 }
 

@@ -44,11 +44,13 @@ class Pool:
         return tuple(self.integer(1, 3) for _ in range(count))
 
     def array(self, shape: tuple[int, ...]) -> Array:
-        """Return small values: between -2 and 2, of one decimal for floats."""
+        """Return small values: between -2 and 2, of one decimal for floats and for parts."""
         if self.dtype.is_bool:
             return self.rng.integers(0, 2, shape).astype(np.bool_)
         low = 0 if self.dtype.kind == "unsigned" else -2
         values = self.rng.integers(10 * low, 21, shape) / 10
+        if self.dtype.is_complex:
+            values = values + 1j * self.rng.integers(-20, 21, shape) / 10
         return np.asarray(values).astype(self.dtype.numpy)
 
     def name(self) -> str | None:
@@ -126,7 +128,10 @@ class Row:
 def bounded(x: Tensor) -> Tensor:
     """Return `x` made small again: in number of elements, and in values."""
     if x.type.count > MAX_ELEMENTS:
-        x = reduction.max(x, axis=0)
+        x = reduction.mean(x, axis=0) if x.dtype.is_complex else reduction.max(x, axis=0)
+    if x.dtype.is_complex:
+        size = arithmetic.add(1, arithmetic.square(arithmetic.abs(x)))
+        return arithmetic.multiply(x, transcendental.rsqrt(size))
     if x.dtype.is_float:
         # Smooth, moves no more than x does, and is a few instructions.
         return arithmetic.multiply(x, transcendental.rsqrt(1 + arithmetic.square(x)))
