@@ -14,7 +14,8 @@ import numpy as np
 from symgrad.codegen.program.run import run_program
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
-from tests.support.floors import as_stated, compile_for, program_for, run_native
+from tests.support.complex_results import as_stated
+from tests.support.floors import compile_for, program_for, run_native
 
 Array = np.ndarray[Any, Any]
 Evaluator = Callable[[Graph, Sequence[Array]], list[Array]]

@@ -30,12 +30,12 @@ from symgrad.compiler import CompileOptions
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.reference import bind_sizes, evaluate
-from symgrad.graph.types import as_reals
 from symgrad.passes.calls.callees import graphs_within
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.pipeline import optimize
 from symgrad.passes.table import PassRunner
 from symgrad.runtime.executable import Executable
+from tests.support.complex_results import in_parts, parts_of
 from tests.support.guard_pages import (
     Side,
     arena_apart,
@@ -92,26 +92,6 @@ def run_reference(graph: Graph, inputs: Sequence[Array]) -> Results:
     state = {variable.state: variable.value for variable in graph.variables}
     state.update(zip((u.variable.state for u in graph.updates), new, strict=True))
     return Results(outputs, state)
-
-
-def parts_of(array: Array) -> Array:
-    """Return a complex array as the reals in its memory; another as it is."""
-    return as_reals(np.array(array, order="C")) if np.iscomplexobj(array) else array
-
-
-def in_parts(results: Results) -> Results:
-    """Return results of any floor as those behind the pass that makes complex numbers pairs."""
-    state = {s.whole: parts_of(value) for s, value in results.state.items()}
-    return Results([parts_of(a) for a in results.outputs], state)
-
-
-def as_stated(outputs: Sequence[Array], graph: Graph) -> list[Array]:
-    """Return what a program gives as arrays of the dtypes that the outputs of `graph` have."""
-    pairs = zip(outputs, graph.outputs, strict=True)
-    return [
-        a.reshape(-1).view(t.dtype.numpy).reshape(a.shape[:-1]) if t.dtype.is_complex else a
-        for a, t in pairs
-    ]
 
 
 def run_native(step: Executable, inputs: Sequence[Array]) -> Results:

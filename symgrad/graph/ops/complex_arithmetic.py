@@ -166,7 +166,7 @@ def modulus(z: Tensor) -> Tensor:
 
 
 def _modulus_infer(z: TensorType) -> TensorType:
-    require_dtype("abs", "x", z, _is_complex)
+    require_dtype("modulus", "x", z, _is_complex)
     return z.with_dtype(z.dtype.real)
 
 
@@ -198,7 +198,7 @@ def direction(z: Tensor) -> Tensor:
 
 
 def _direction_infer(z: TensorType) -> TensorType:
-    require_dtype("sign", "x", z, _is_complex)
+    require_dtype("direction", "x", z, _is_complex)
     return z
 
 
