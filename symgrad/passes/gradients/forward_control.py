@@ -52,20 +52,29 @@ def push_through_branches(node: Node, tangents: Tangents, push: Push) -> Tangent
     return _at(reached, branch(index, functions).outputs, len(node.outputs))
 
 
-def push_through_call(node: Node, tangents: Tangents, push: Push) -> Tangents:
-    """Return the tangents of the results of a call, from a call of one function for all of them."""
+def push_through_call(
+    node: Node, tangents: Tangents, push: Push, is_needed: Sequence[bool]
+) -> Tangents:
+    """Return the tangents of the needed results of a call, from a call of one function for all.
+
+    What is costly in a function is a result, too, and may have no tangent: a gradient of the user's
+    stands for it.
+    """
     has_tangent = [t is not None for t in tangents]
 
     def derive(xs: Sequence[Tensor], ys: Sequence[Tensor], given: Sequence[Tensor]) -> Tangents:
         known = iter(given)
-        return push(ys, xs, [next(known) if is_given else None for is_given in has_tangent])
+        seeds = [next(known) if is_given else None for is_given in has_tangent]
+        wanted = [y for y, needed in zip(ys, is_needed, strict=True) if needed]
+        found = iter(push(wanted, xs, seeds))
+        return [next(found) if needed else None for needed in is_needed]
 
     further = [
         match_shape(t, x.shape)
         for t, x in zip(tangents, callee_of(node).inputs, strict=True)
         if t is not None
     ]
-    return call_derived(node, "jvp", tuple(has_tangent), further, derive)
+    return call_derived(node, "jvp", (*has_tangent, *is_needed), further, derive)
 
 
 def push_through_while_loop(node: Node, tangents: Tangents, push: Push) -> Tangents:

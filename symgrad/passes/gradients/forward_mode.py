@@ -21,7 +21,7 @@ Nothing here is faster than `gradients` for a y of one element; it is for few xs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from symgrad.errors import GraphError, user_source
@@ -158,10 +158,10 @@ def push_forward(
         elif node in shared:
             one, places = shared[node]
             if one not in through:
-                through[one] = _push_through(one, given)
+                through[one] = _push_through(one, given, needed)
             results = [through[one][i] for i in places]
         else:
-            results = _push_through(node, given)
+            results = _push_through(node, given, needed)
         for output, tangent in zip(node.outputs, results, strict=True):
             if tangent is not None:
                 found[output] = add(seeds[output], tangent) if output in seeds else tangent
@@ -183,8 +183,8 @@ def _tensors_on_the_way(
     return needed
 
 
-def _push_through(node: Node, tangents: Tangents) -> Tangents:
-    """Return the tangents of the outputs of `node`, given those of its inputs."""
+def _push_through(node: Node, tangents: Tangents, needed: Set[Tensor]) -> Tangents:
+    """Return the tangents of the outputs of `node`, those `needed` at least, given its inputs'."""
     if all(t is None for t in tangents) or not has_gradient(node):
         return [None] * len(node.outputs)
     own = node.definition.tangent
@@ -192,6 +192,10 @@ def _push_through(node: Node, tangents: Tangents) -> Tangents:
     with building_gradient_of(node):
         if node.gradient_key is not None:
             return _transposed(node, tangents)
+        if node.definition is call_op:
+            return push_through_call(
+                node, tangents, push_forward, [t in needed for t in node.outputs]
+            )
         if control is not None:
             return control(node, tangents, push_forward)
         return _transposed(node, tangents) if own is None else own(node, *tangents, **node.attrs)
@@ -219,7 +223,6 @@ def _transposed(node: Node, tangents: Tangents) -> Tangents:
 
 # What runs graphs of its own is built once more, which takes the walk over a graph.
 _CONTROL: Mapping[OpDef, Callable[[Node, Tangents, Push], Tangents]] = {
-    call_op: push_through_call,
     scan_op: push_through_scan,
     switch_case_op: push_through_branches,
     while_loop_op: push_through_while_loop,

@@ -141,6 +141,13 @@ def test_tangents_and_batches_follow():
     np.testing.assert_allclose(sg.vmap(f)(rows), 2 * rows**2)
 
 
+def test_a_tangent_goes_through_a_function_that_calls_it():
+    x = sg.placeholder((4,), "float64")
+    function = sg.function(lambda v: twice(v, grad=lambda _, dy: dy * 2) * 3)
+    (tangent,) = sg.jvp(function(x), x, sg.ones((4,), dtype="float64"))
+    np.testing.assert_array_equal(evaluate(sg.Graph([tangent], [x]), [np.arange(4.0)])[0][0], 6.0)
+
+
 def test_without_a_gradient_to_ask_for_one_is_a_lookup_error():
     x = sg.placeholder((4,), "float64")
     with pytest.raises(LookupError, match="extern twice4: the function has no gradient"):
