@@ -80,7 +80,18 @@ SUBJECTS = (
         lambda torch: lambda a: torch.linalg.eigh(a)[0],
     ),
     Subject(
+        "eigh by LAPACK", lambda a: sg.linalg.eigh(a, method="lapack").eigenvalues,
+        lambda a: np.linalg.eigh(a).eigenvalues, lambda jnp: lambda a: jnp.linalg.eigh(a)[0],
+        lambda torch: lambda a: torch.linalg.eigh(a)[0],
+    ),
+    Subject(
         "svd", lambda a: sg.linalg.svd(a, full_matrices=False).S,
+        lambda a: np.linalg.svd(a, full_matrices=False).S,
+        lambda jnp: lambda a: jnp.linalg.svd(a, full_matrices=False)[1],
+        lambda torch: lambda a: torch.linalg.svd(a, full_matrices=False)[1],
+    ),
+    Subject(
+        "svd by LAPACK", lambda a: sg.linalg.svd(a, full_matrices=False, method="lapack").S,
         lambda a: np.linalg.svd(a, full_matrices=False).S,
         lambda jnp: lambda a: jnp.linalg.svd(a, full_matrices=False)[1],
         lambda torch: lambda a: torch.linalg.svd(a, full_matrices=False)[1],

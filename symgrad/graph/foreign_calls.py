@@ -25,6 +25,7 @@ from symgrad.graph.foreign_functions import (
     PassedWorkspace,
 )
 
+_HINT = "give pointer=, or load its library with ctypes.CDLL(path, ctypes.RTLD_GLOBAL)"
 _ALIGNMENT = 64  # of a workspace
 _Arrays = Sequence[npt.NDArray[Any]]
 
@@ -38,7 +39,7 @@ def locate(function: ForeignFunction, source: Source | None = None) -> int:
         raise CompileError(
             f"extern {function.name}",
             "there is no symbol of this name in the process",
-            hint="give pointer=, or load its library with ctypes.CDLL(path, ctypes.RTLD_GLOBAL)",
+            hint=function.hint or _HINT,
             source=source,
         )
     return found

@@ -28,13 +28,15 @@ class ForeignFunction:
     """A function of C: its symbol, and its address in this process where that is known.
 
     Without an `address` the symbol is looked up in the process when a program is loaded. `library`
-    is what an export that calls it is linked with, such as "lapack". `owner` is kept alive with it.
+    is what an export that calls it is linked with, such as "lapack". `owner` is kept alive with it;
+    `hint` says what to do where the symbol is in no library of the process.
     """
 
     name: str
     address: int | None = None
     library: str | None = field(default=None, compare=False)
     owner: object = field(default=None, compare=False, repr=False)
+    hint: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

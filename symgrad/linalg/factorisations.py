@@ -25,6 +25,9 @@ from symgrad.graph.ops.triangles import identity_like, matrix_transpose, triangl
 from symgrad.graph.public_ops import public
 from symgrad.linalg.operands import as_matrices, as_square
 
+# How eigenvalues and singular values are computed.
+Method = Literal["jacobi", "lapack"]
+
 
 class LUResult(NamedTuple):
     """A permutation matrix, a lower and an upper triangular one.
@@ -131,33 +134,37 @@ def qr(a: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
 
 
 @public(functions=[np.linalg.eigh])
-def eigh(a: Any, /) -> EighResult:
+def eigh(a: Any, /, *, method: Method = "jacobi") -> EighResult:
     """Eigenvalues, in ascending order, and orthonormal eigenvectors of symmetric matrices.
 
     Of `a` the lower triangle is read. The gradient is symmetric (Giles, 2008). That of eigenvectors
     is infinite or nan where their eigenvalues are equal, unless what depends on them does not
     change as they are turned; that of eigenvalues is then that of their sum.
 
+    With `method="lapack"` LAPACK computes them, which is far faster from some 16 rows on: SciPy's
+    (the extra `linalg`) in memory, and in an export the symbols of `-llapack`. The numbers then
+    depend on that library in their last bits.
+
     >>> values, vectors = sg.linalg.eigh(sg.constant([[2.0, 1.0], [1.0, 2.0]]))
     >>> sg.run([values, sg.abs(vectors)])
     [array([0.99999994, 2.9999998 ], dtype=float32), array([[0.70710677, 0.70710677],
            [0.70710677, 0.70710677]], dtype=float32)]
     """
-    return EighResult(*of_eigh.eigh(as_square("eigh", "a", a)))
+    return EighResult(*of_eigh.eigh(as_square("eigh", "a", a), method=method))
 
 
 @public(functions=[np.linalg.eigvalsh])
-def eigvalsh(a: Any, /) -> Tensor:
+def eigvalsh(a: Any, /, *, method: Method = "jacobi") -> Tensor:
     """Eigenvalues of symmetric matrices, in ascending order; see `eigh`.
 
     >>> sg.run(sg.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]]))
     array([0.99999994, 2.9999998 ], dtype=float32)
     """
-    return of_eigh.eigh(as_square("eigvalsh", "a", a))[0]
+    return of_eigh.eigh(as_square("eigvalsh", "a", a), method=method)[0]
 
 
 @public(functions=[np.linalg.svd])
-def svd(a: Any, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(a: Any, /, *, full_matrices: bool = True, method: Method = "jacobi") -> SVDResult:
     """Singular value decomposition: U, S and Vh of a = U @ diag(S) @ Vh.
 
     Singular values are in descending order. Of m rows and n columns there are min(m, n) vectors on
@@ -165,17 +172,22 @@ def svd(a: Any, /, *, full_matrices: bool = True) -> SVDResult:
     (2016). They are as those of `eigh` where singular values are equal, and none of U and Vh where
     there are vectors that `a` does not determine (`NoGradientError`).
 
+    With `method="lapack"` LAPACK computes them, which is far faster from some 16 rows on: SciPy's
+    (the extra `linalg`) in memory, and in an export the symbols of `-llapack`. The numbers then
+    depend on that library in their last bits.
+
     >>> sg.run(sg.linalg.svd([[0.0, 2.0], [3.0, 0.0]]).S)
     array([3., 2.], dtype=float32)
     """
-    return SVDResult(*of_svd.svd(as_matrices("svd", "a", a), full=bool(full_matrices)))
+    matrices = as_matrices("svd", "a", a)
+    return SVDResult(*of_svd.svd(matrices, full=bool(full_matrices), method=method))
 
 
 @public(functions=[np.linalg.svdvals])
-def svdvals(a: Any, /) -> Tensor:
+def svdvals(a: Any, /, *, method: Method = "jacobi") -> Tensor:
     """Singular values in descending order; see `svd`.
 
     >>> sg.run(sg.linalg.svdvals([[0.0, 2.0], [3.0, 0.0]]))
     array([3., 2.], dtype=float32)
     """
-    return of_svd.svd(as_matrices("svdvals", "a", a))[1]
+    return of_svd.svd(as_matrices("svdvals", "a", a), method=method)[1]

@@ -34,6 +34,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.digest import graph_digest
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
+from symgrad.graph.library_functions import function_of
 from symgrad.graph.ops.extern import foreign_functions
 from symgrad.graph.types import Array, State
 from symgrad.passes.table import ALL_PASSES, Options
@@ -112,7 +113,10 @@ def find_program(
         record["is_polled"],
         tuple(map(_array_of, record["constants"])),
         tuple(states[number] for number in record["variables"]),
-        tuple(functions[name] for name in record["functions"]),
+        tuple(
+            functions.get(name) or function_of(library, name)
+            for library, name in record["functions"]
+        ),
     )
     return program, name
 
@@ -130,7 +134,7 @@ def keep_program(key: EntryKey, graph: Graph, program: LoadedProgram, name: Code
         "tapes": program.tapes,
         "is_polled": program.is_polled,
         "constants": [*map(_record_of, program.constants)],
-        "functions": [function.name for function in program.functions],
+        "functions": [[function.library, function.name] for function in program.functions],
         "variables": [numbers[state] for state in program.variables],
     }
     store.write(key, json.dumps(record).encode())

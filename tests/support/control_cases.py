@@ -11,6 +11,7 @@ import numpy as np
 
 import symgrad as sg
 from tests.support.case import Case, Real, Truth, Whole
+from tests.support.control_strategies import copied
 
 _ROW = Real((3,), -1.0, 1.0, kinks=(0.0,))
 _SHAPES = (((), (3,)), ((), (1,)), ((), (0,)))
@@ -31,6 +32,15 @@ def _expected_running(x: Any) -> Any:
 
 
 CONTROL_CASES = (
+    Case(
+        "extern",
+        "extern",
+        lambda x: copied(x * x, way=1, is_pure=True),
+        lambda x: x * x,
+        (_ROW,),
+        order=0,
+        also=(((2, 0),), ((1, 2),)),
+    ),
     Case(
         "cond",
         "switch",

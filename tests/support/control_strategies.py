@@ -217,7 +217,12 @@ def copied(x: Tensor, *, way: int, is_pure: bool) -> Tensor:
 
     It returns where it copied to, which says nothing; so the status is one more argument.
     """
-    passed: list[tuple[Attr, ...]] = [("out", 0), ("in", 0), ("int64", x.type.nbytes), ("status*",)]
+    passed: list[tuple[Attr, ...]] = [
+        ("out", 0),
+        ("in", 0),
+        ("int64", x.size * x.dtype.itemsize),
+        ("status*",),
+    ]
     workspace = 0
     filled: list[tuple[int, int]] = []
     if way == 1:  # what is there already, onto itself
@@ -232,14 +237,20 @@ def copied(x: Tensor, *, way: int, is_pure: bool) -> Tensor:
     return node.output
 
 
-def _extern(pool: Pool) -> Tensor:
-    """Call a function of C on what is seen through a view; its gradient is such a call too."""
-    way, is_pure = pool.integer(0, 2), pool.chance()
+def copied_through(x: Tensor, *, way: int, is_pure: bool) -> Tensor:
+    """Return `x` as `copied` does, with the gradient that this has."""
 
     def call(x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         return copied(x, way=way, is_pure=is_pure), sg.custom_gradient(call)
 
-    return seen(pool, sg.custom_gradient(call)(seen(pool, pool.any())))
+    found: Tensor = sg.custom_gradient(call)(x)
+    return found
+
+
+def _extern(pool: Pool) -> Tensor:
+    """Call a function of C on what is seen through a view; its gradient is such a call too."""
+    way, is_pure = pool.integer(0, 2), pool.chance()
+    return seen(pool, copied_through(seen(pool, pool.any()), way=way, is_pure=is_pure))
 
 
 def _nested(name: str, recipe: Recipe, *, is_smooth: bool = True) -> Row:

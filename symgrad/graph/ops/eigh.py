@@ -1,6 +1,7 @@
 """Eigenvalues and eigenvectors of symmetric matrices: the op, its gradient, and its algorithm.
 
-That is Jacobi's: rotations that make one pair of elements zero after another, until all are.
+That is Jacobi's: rotations that make one pair of elements zero after another, until all are. By
+the method "lapack" it is a call of LAPACK.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from symgrad.graph.batch_rules import batch_in_front
+from symgrad.graph.batch_rules import Operands, batch_in_front
 from symgrad.graph.build import apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
@@ -18,6 +19,8 @@ from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transpo
 from symgrad.graph.ops.comparison import equal, greater, where
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
+from symgrad.graph.ops.lapack import lapack_eigh
+from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.small_matrices import SWEPT_OUT, sweep_columns
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
@@ -36,18 +39,19 @@ from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
 
 
-def eigh(a: Tensor) -> tuple[Tensor, Tensor]:
+def eigh(a: Tensor, *, method: str = JACOBI) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues in ascending order, and the eigenvectors as columns."""
-    values, vectors = apply_node(eigh_op, (a,), {}).outputs
+    values, vectors = apply_node(eigh_op, (a,), {"method": method}).outputs
     return values, vectors
 
 
-def _infer(a: TensorType) -> tuple[TensorType, TensorType]:
+def _infer(a: TensorType, *, method: str) -> tuple[TensorType, TensorType]:
+    check_method("eigh", method)
     check_square("eigh", "a", a)
     return a.with_shape(a.shape[:-1]), a
 
 
-def _reference(a: Array) -> tuple[Array, Array]:
+def _reference(a: Array, *, method: str) -> tuple[Array, Array]:
     values, vectors = np.full(a.shape[:-1], np.nan, a.dtype), np.full_like(a, np.nan)
     for where_ in np.ndindex(a.shape[:-2]):
         if np.isfinite(np.tril(a[where_])).all():
@@ -55,7 +59,7 @@ def _reference(a: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
-def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None) -> Grads:
+def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None, *, method: str) -> Grads:
     # Giles (2008), section 3.1: a_bar = V (diag(w_bar) + F o (V' V_bar)) V', F_ij = 1 / (w_j - w_i)
     # off the diagonal. a is symmetric, and so is its gradient.
     values, vectors = node.outputs
@@ -92,11 +96,15 @@ def quotient(x: Tensor, y: Tensor) -> Tensor:
     return where(is_equal, alone, divide(x, where(is_equal, one, y)))
 
 
-def _kernel(a: TensorType) -> Call:
+def _kernel(a: TensorType, *, method: str) -> Call:
     n = a.static_shape[-1]
 
     def eigh(a: Tensor) -> list[Tensor]:
-        values, vectors = in_parts(_eigenpairs, reshape(a, (-1, n, n)))
+        matrices = reshape(a, (-1, n, n))
+        if method == LAPACK:
+            values, vectors = lapack_eigh(matrices)
+        else:
+            values, vectors = in_parts(_eigenpairs, matrices)
         return [reshape(values, a.shape[:-1]), reshape(vectors, a.shape)]
 
     def nothing(a: Tensor) -> list[Tensor]:
@@ -177,11 +185,15 @@ def _swept_out(a: Tensor) -> tuple[Tensor, Tensor]:
     return diagonal(matrices), vectors
 
 
+def _batch(operands: Operands, *, method: str) -> list[Tensor]:
+    return batch_in_front(operands, method=method)
+
+
 eigh_op = define(
     "eigh",
     infer=_infer,
     reference=_reference,
     grad=_grad,
     kernel=_kernel,
-    batch=batch_in_front,
+    batch=_batch,
 )

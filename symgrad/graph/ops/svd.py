@@ -24,6 +24,8 @@ from symgrad.graph.ops.comparison import greater, less, where
 from symgrad.graph.ops.eigh import quotient
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
+from symgrad.graph.ops.lapack import lapack_svd
+from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.qr import check_matrix, lesser, qr
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.slicing import place
@@ -38,16 +40,17 @@ from symgrad.graph.ops.triangles import (
     product,
 )
 from symgrad.graph.structures import Call
-from symgrad.graph.types import Array, TensorType
+from symgrad.graph.types import Array, Attr, TensorType
 
 
-def svd(a: Tensor, *, full: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+def svd(a: Tensor, *, full: bool = False, method: str = JACOBI) -> tuple[Tensor, Tensor, Tensor]:
     """Return U, singular values in descending order, and V' of a = U diag(s) V'."""
-    u, s, vh = apply_node(svd_op, (a,), {"full": full}).outputs
+    u, s, vh = apply_node(svd_op, (a,), {"full": full, "method": method}).outputs
     return u, s, vh
 
 
-def _infer(a: TensorType, *, full: bool) -> tuple[TensorType, TensorType, TensorType]:
+def _infer(a: TensorType, *, full: bool, method: str) -> tuple[TensorType, TensorType, TensorType]:
+    check_method("svd", method)
     check_matrix("svd", "a", a)
     *batch, m, n = a.shape
     k = lesser("svd", "a", a)
@@ -58,7 +61,7 @@ def _infer(a: TensorType, *, full: bool) -> tuple[TensorType, TensorType, Tensor
     )
 
 
-def _reference(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
+def _reference(a: Array, *, full: bool, method: str) -> tuple[Array, Array, Array]:
     *batch, m, n = a.shape
     k = min(m, n)
     u = np.full((*batch, m, m if full else k), np.nan, a.dtype)
@@ -71,7 +74,13 @@ def _reference(a: Array, *, full: bool) -> tuple[Array, Array, Array]:
 
 
 def _grad(
-    node: Node, of_u: Tensor | None, of_s: Tensor | None, of_vh: Tensor | None, *, full: bool
+    node: Node,
+    of_u: Tensor | None,
+    of_s: Tensor | None,
+    of_vh: Tensor | None,
+    *,
+    full: bool,
+    method: str,
 ) -> Grads:
     # Townsend (2016); with F_ij = 1 / (s_j^2 - s_i^2) off the diagonal,
     # a_bar = U (diag(s_bar) + 2 (F o odd(U' U_bar)) S + 2 S (F o odd(V' V_bar))) V'
@@ -86,7 +95,7 @@ def _grad(
             source=node.source,
         )
     if full and a.shape[-1] != a.shape[-2]:
-        u, s, vh = svd(a)  # which can be differentiated once more
+        u, s, vh = svd(a, method=method)  # which can be differentiated once more
     if of_u is None and of_s is None and of_vh is None:
         return (filled_like(a, 0),)
     inner = filled_like(product(u, u, transpose_a=True), 0)
@@ -129,7 +138,7 @@ def _beyond(u: Tensor, of_u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
     return product(quotient(rest, _along(s, rest, -2)), vh)
 
 
-def _kernel(a: TensorType, *, full: bool) -> Call:
+def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
     *batch, m, n = a.static_shape
     k = min(m, n)
 
@@ -140,11 +149,16 @@ def _kernel(a: TensorType, *, full: bool) -> Call:
         return [u, s, v]
 
     def svd(a: Tensor) -> list[Tensor]:
-        u, s, v = in_parts(factor, reshape(a, (-1, m, n)))
+        matrices = reshape(a, (-1, m, n))
+        if method == LAPACK:
+            u, s, vh = lapack_svd(matrices, full=full)
+        else:
+            u, s, v = in_parts(factor, matrices)
+            vh = transposed(v)
         return [
             reshape(u, (*batch, m, m if full else k)),
             reshape(s, (*batch, k)),
-            reshape(transposed(v), (*batch, n if full else k, n)),
+            reshape(vh, (*batch, n if full else k, n)),
         ]
 
     def nothing(a: Tensor) -> list[Tensor]:
@@ -226,8 +240,9 @@ def _is_far(columns: Tensor, _vectors: Tensor) -> Tensor:
     return greater(off, multiply(allowed, limit))
 
 
-def _batch(operands: Operands, *, full: bool) -> list[Tensor]:
-    return list(apply_node(svd_op, tuple(operands.lifted()), {"full": full}).outputs)
+def _batch(operands: Operands, *, full: bool, method: str) -> list[Tensor]:
+    attrs: dict[str, Attr] = {"full": full, "method": method}
+    return list(apply_node(svd_op, tuple(operands.lifted()), attrs).outputs)
 
 
 svd_op = define("svd", infer=_infer, reference=_reference, grad=_grad, kernel=_kernel, batch=_batch)
