@@ -19,6 +19,8 @@ from tests.support.page_blocks import blocks_of
 
 _NAME = re.compile(r"\bsg((?:\.[A-Za-z_]\w*)+)(\([^`]*\))?")
 _STEP = re.compile(r"`step\.(\w+)")
+# What pages show as mistakes, to say how they are told.
+MISTAKES = {"reduce_sum"}
 _KEYWORD = re.compile(r"(?<![\w=])(\w+)=(?!=)")
 
 
@@ -38,7 +40,7 @@ def _found(name: str) -> object:
 def _unknown_keywords(name: str, arguments: str) -> list[str]:
     """Return the keywords of a call, as `epsilon=e`, that the function does not take."""
     function = _found(name)
-    if not callable(function) or "(" in arguments[1:]:
+    if not arguments or not callable(function) or "(" in arguments[1:]:
         return []  # a call within: whose keyword it is cannot be told by looking
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -53,7 +55,7 @@ def test_names_that_a_page_writes_exist(page: str) -> None:
         try:
             wrong = _unknown_keywords(name, arguments)
         except AttributeError:
-            missing.append(f"sg.{name}")
+            missing += [f"sg.{name}"] if name not in MISTAKES else []
         else:
             missing += [f"sg.{name} takes no {keyword}=" for keyword in wrong]
     missing += [f"step.{n}" for n in _STEP.findall(PAGES[page]) if not hasattr(sg.Step, n)]
