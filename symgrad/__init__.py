@@ -343,8 +343,10 @@ from symgrad.special.distributions import erfc as erfc
 from symgrad.special.distributions import erfinv as erfinv
 from symgrad.special.gamma import digamma as digamma
 from symgrad.special.gamma import lgamma as lgamma
+from symgrad.tracebacks import shorten_tracebacks as _shorten_tracebacks
 
 bool = bool_
+_shorten_tracebacks()
 
 __version__: str = "0.1.0"
 

@@ -29,6 +29,7 @@ class Settings:
     `cache_dir`: the folder for these, which is made; "" for where the platform keeps caches.
     `cache_megabytes`: how much may be in it; what was not used for longest goes.
     `warn_float64`: warn where a float64 array makes float64 of a graph that was float32.
+    `internal_frames`: show the frames inside symgrad in the traceback of an uncaught error.
     """
 
     verify: bool = False
@@ -36,6 +37,7 @@ class Settings:
     cache_dir: str = ""
     cache_megabytes: int = 512
     warn_float64: bool = True
+    internal_frames: bool = False
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -88,6 +90,7 @@ class _Changes(TypedDict, total=False):
     cache_dir: str
     cache_megabytes: int
     warn_float64: bool
+    internal_frames: bool
 
 
 @contextmanager

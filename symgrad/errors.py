@@ -25,22 +25,31 @@ class Source:
     scope: str = ""
 
     def __str__(self) -> str:
-        place = f"{Path(self.file).name}:{self.line}"
+        place = f"{file_label(self.file)}:{self.line}"
         return place if self.function == "<module>" else f"{place} in {self.function}"
+
+
+def file_label(file: str) -> str:
+    """Return what a file is called in messages: "In[3]" for a cell of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    cell = None if shell is None else shell.compile.format_code_name(file)
+    return Path(file).name if cell is None else str(cell[1])
 
 
 def user_source(scope: str = "") -> Source | None:
     """Return the innermost frame that is not inside symgrad, in `scope`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_ours(frame):
+        if not is_internal(frame):
             code = frame.f_code
             return Source(code.co_filename, frame.f_lineno, code.co_name, scope)
         frame = frame.f_back
     return None
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_internal(frame: FrameType) -> bool:
+    """Return whether a frame is inside symgrad."""
     return _is_file_of_ours(frame.f_code.co_filename) or _is_module_of_ours(frame)
 
 
@@ -92,7 +101,7 @@ def is_raised_below(error: BaseException) -> bool:
     """
     trace = error.__traceback__
     while trace is not None:
-        if not _is_ours(trace.tb_frame):
+        if not is_internal(trace.tb_frame):
             return True
         trace = trace.tb_next
     return False

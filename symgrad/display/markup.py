@@ -35,6 +35,9 @@ def tag(name: str, *inner: object, **attributes: object) -> Html:
     return Html(f"<{name}{''.join(named)}>{joined(inner)}</{name}>")
 
 
+_LEFT, _RIGHT = "text-align:left", "text-align:right;white-space:nowrap"
+
+
 def html_table(
     headers: Sequence[object],
     rows: Iterable[Sequence[object]],
@@ -47,8 +50,7 @@ def html_table(
 
     def cells(kind: str, row: Sequence[object]) -> Html:
         return joined(
-            tag(kind, cell, style="text-align:right" if at in numbers else "text-align:left")
-            for at, cell in enumerate(row)
+            tag(kind, cell, style=_RIGHT if at in numbers else _LEFT) for at, cell in enumerate(row)
         )
 
     title = () if caption is None else (tag("caption", caption),)

@@ -13,10 +13,20 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from symgrad.display.panels import long_table, panel
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.nests import describe, flatten, join, paths, register, unflatten
 
+_LEAF_TEXT = 80  # characters of a leaf that a notebook shows
 LeafFunction = TypeVar("LeafFunction", bound=Callable[..., Any])
+
+
+def _leaf_texts(leaf: Any) -> tuple[str, str]:
+    """Return what a leaf is, and a little of its value if it has one."""
+    if isinstance(leaf, np.ndarray):
+        text = np.array2string(leaf, threshold=6, edgeitems=2, precision=4)
+        return f"{leaf.dtype}{list(leaf.shape)}", " ".join(text.split())[:_LEAF_TEXT]
+    return type(leaf).__name__, repr(leaf)[:_LEAF_TEXT]
 
 
 class Container(dict[str, Any]):
@@ -117,6 +127,14 @@ class Container(dict[str, Any]):
 
     def __repr__(self) -> str:
         return f"Container({', '.join(f'{key}={value!r}' for key, value in self.items())})"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: each leaf with its chain of keys."""
+        leaves, _ = flatten(self)
+        chains = ("/".join(map(str, path)) for path in paths(self))
+        rows = [(chain, *_leaf_texts(leaf)) for chain, leaf in zip(chains, leaves, strict=True)]
+        table = long_table(("leaf", "type", "value"), rows)
+        return panel(f"Container of {len(leaves)} leaves", table)
 
     def __or__(self, other: Any) -> Any:
         return Container({**self, **other}) if isinstance(other, dict) else NotImplemented

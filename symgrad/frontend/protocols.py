@@ -31,6 +31,7 @@ from symgrad.graph.late_binding import provide, wrap_provided
 from symgrad.graph.networkx_view import to_networkx
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import declare_all
+from symgrad.graph.panels import graph_panel, tensor_panel
 from symgrad.graph.public_ops import FUNCTIONS
 from symgrad.graph.text.parse import parse_graph
 from symgrad.graph.text.print import print_graph
@@ -84,3 +85,5 @@ wrap_provided(lambda function: published(function) if is_op(function) else leafw
 provide(parse_graph)
 provide(print_graph)
 provide(to_networkx)
+provide(tensor_panel)
+provide(graph_panel)

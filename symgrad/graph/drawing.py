@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from symgrad.display.layers import Layered, place_in_layers
 from symgrad.display.markup import Html, joined, tag
 from symgrad.graph.graph import Graph
-from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Node
 from symgrad.graph.outline import Outline, cut_to, outline_of
 
@@ -54,7 +53,6 @@ class _Placed:
         return width + 2 * _MARGIN, self.inner.height + _MARGIN + _TOP
 
 
-@provide
 def draw_graph(graph: Graph) -> Html:
     """Return a picture of `graph` that fits a page: scopes are closed where there are too many."""
     outline = cut_to(outline_of(graph), _MOST_BOXES)

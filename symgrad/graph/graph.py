@@ -132,6 +132,10 @@ class Graph(NestedGraph):
         """Return the text, which `parse` reads."""
         return str(provided("print_graph")(self))
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: what it takes and gives, and a drawing."""
+        return str(provided("graph_panel")(self))
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         """Pickle the text and the values of the variables, which become other variables."""
         _require_text(self)

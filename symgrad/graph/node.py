@@ -357,5 +357,9 @@ class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
             raise self._no_value("an iterator", "iterate an axis of known size")
         return (self[i] for i in range(self.shape[0]))
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show."""
+        return str(provided("tensor_panel")(self))
+
     def __repr__(self) -> str:
         return f"<Tensor {self.name or self.node.op}: {self.type}>"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from symgrad.errors import file_label
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import constant_op
@@ -131,7 +131,7 @@ def _path(node: Node, *, has_scopes: bool) -> tuple[str, ...]:
         return (_ELSEWHERE,)
     first, *rest = source.scope.split("/") if has_scopes else [source.function]
     first = first or source.function
-    line = f"{Path(source.file).name}:{source.line}"
+    line = f"{file_label(source.file)}:{source.line}"
     return (f"{_GRADIENT}{first}" if node.origin is not None else first, *rest, line)
 
 

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from symgrad.display.panels import facts, long_table, panel
+from symgrad.display.units import bytes_text
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
@@ -59,6 +61,15 @@ class Optimizer(OwnsVariables, ABC):
         As tensors they have the scopes in force before that, of which the last is the optimizer's.
         """
         return self._slots.by_name
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: hyperparameters, and the slots with their types."""
+        given = [(key, value) for key, value in vars(self).items() if not key.startswith("_")]
+        slots = [(name, v.type, bytes_text(v.type.nbytes)) for name, v in self.state.items()]
+        table = (
+            long_table(("slot", "type", "bytes"), slots, right=(2,)) if slots else "no slots yet"
+        )
+        return panel(type(self).__name__, facts(given), table)
 
     def minimize(self, loss: Any, variables: Any = None) -> list[Update]:
         """Return the updates that lower `loss`; of a loss with several elements, their sum.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.display.panels import facts, panel
 from symgrad.errors import GraphError, user_source
 from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import DType
@@ -76,6 +77,10 @@ class Generator(Draws):
     def state(self) -> Mapping[str, Variable]:
         """The variables by name, uint64 scalars: `name/key`, the seed, and `name/counter`."""
         return dict(self._state)
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the variables of its state, with their values."""
+        return panel("Generator", facts((name, v.value) for name, v in self._state.items()))
 
     def advance(self) -> Update:
         """Return the update that moves the counter past all draws, built before or after.

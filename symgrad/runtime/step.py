@@ -33,6 +33,7 @@ from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
 from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
 from symgrad.runtime.inspection.memory import Memory, describe_memory
 from symgrad.runtime.inspection.profile import Profile, profile
+from symgrad.runtime.inspection.step_panel import step_panel
 from symgrad.runtime.inspection.step_time import measure_step
 from symgrad.runtime.inspection.trace import write_trace
 from symgrad.runtime.provenance import Provenance
@@ -106,6 +107,10 @@ class Step(Immutable):
         inputs = ", ".join(str(t.type) for t in self.graph.inputs)
         outputs = ", ".join(str(t.type) for t in self.graph.outputs)
         return f"<Step {self.name}({inputs}) -> ({outputs})>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: inputs, outputs, kernels and memory."""
+        return step_panel(self.name, self.graph, self._latest)
 
     # ---------------------------------------------------------------------------- running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from symgrad.display.panels import long_table, panel
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
@@ -25,6 +26,12 @@ class Decisions(tuple[DecisionRecord, ...]):
     """The decisions about a program, in the order in which they were made, each once."""
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show."""
+        rows = [(r.rule, r.op, r.type, r.reason, r.line) for r in self]
+        head = ("pass", "op", "type", "decision", "line")
+        return panel(f"{len(self)} decisions", long_table(head, rows))
 
     def __str__(self) -> str:
         rows = [(r.rule, r.op, r.type, r.reason, r.line) for r in self]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.target import Target
+from symgrad.display.panels import long_table, panel
+from symgrad.display.units import bytes_text, count_text
 from symgrad.errors import Source
 from symgrad.graph.node import Node
 from symgrad.passes.costs import picoseconds
@@ -55,6 +58,20 @@ class Kernels(tuple[KernelRecord, ...]):
     """The calls of a step, in order."""
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: equal calls as one row."""
+        counts = Counter(record.name for record in self)
+        first = {record.name: record for record in reversed(self)}
+        rows = [
+            (f"{name} \u00d7{count}" if count > 1 else name, first[name].label,
+             count_text(first[name].flops), bytes_text(first[name].bytes),
+             first[name].schedule, ", ".join(first[name].lines[:_NAMED]))
+            for name, count in counts.items()
+        ]  # fmt: skip
+        headers = ("kernel", "computes", "flops", "bytes", "schedule", "lines")
+        title = f"{len(counts)} kernels, {len(self)} calls"
+        return panel(title, long_table(headers, rows, right=(2, 3)))
 
     def __str__(self) -> str:
         head = (

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
+from symgrad.display.markup import html_table
+from symgrad.display.panels import bar, long_table, panel
+from symgrad.display.units import bytes_text
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Map
 from symgrad.graph.types import TensorType
@@ -79,6 +82,23 @@ class Memory:
     def gradient_bytes(self) -> int:
         """The bytes of the gradients that go through memory."""
         return sum(g.bytes for g in self.gradients)
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: where the bytes are, and the gradients among them."""
+        kinds = (
+            ("arena", self.arena_bytes),
+            ("state", self.state_bytes),
+            ("constants", self.constant_bytes),
+            ("gradients, in the arena", self.gradient_bytes),
+            ("fused away, never in memory", self.fused_bytes),
+        )
+        most = max(max(size for _, size in kinds), 1)
+        rows = [(name, bytes_text(size), bar(size / most)) for name, size in kinds]
+        parts = [html_table(("", "bytes", ""), rows, right=(1,))]
+        if self.gradients:
+            found = [(g.variable, bytes_text(g.bytes), g.reason) for g in self.gradients]
+            parts.append(long_table(("gradient of", "bytes", "is in memory since"), found, (1,)))
+        return panel(f"{bytes_text(self.peak_bytes)} at the most", *parts)
 
     def __str__(self) -> str:
         head = tabulate(

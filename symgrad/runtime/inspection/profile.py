@@ -11,6 +11,9 @@ from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.program.language import Launch, launches_of
 from symgrad.codegen.program.registers import timed_as_one
+from symgrad.display.markup import Html, html_table
+from symgrad.display.panels import bar, panel
+from symgrad.display.units import seconds_text, share_text
 from symgrad.errors import Source
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
@@ -22,6 +25,7 @@ from symgrad.runtime.limits import machine_limits
 _HEAD = ("kernel", "computes", "threads", "runs", "us", "share", "GFLOP/s", "GB/s", "of limit")
 _NO_LINE, _NO_SCOPE = "copies and fills", "outside of scopes"
 _BAR = 20  # characters for the whole step
+_SHOWN = 12  # bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,14 @@ class Profile:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: bars of the dearest kernels, lines and name scopes."""
+        parts = [_kernel_bars(self.by_kernel[:_SHOWN])]
+        parts += [_group_bars("line", self.by_line)]
+        if any(group.name for group in self.by_scope):
+            parts.append(_group_bars("name scope", self.by_scope))
+        return panel(f"{seconds_text(self.seconds)} in {len(self.rows)} calls", *parts)
+
     def text(self, top: int | None = 15, width: int | None = None) -> str:
         """Return tables of the `top` kernels, lines and name scopes, `width` characters wide.
 
@@ -176,6 +188,31 @@ def _kernel_table(found: Sequence[KernelTime], total: float, top: int | None, wi
 
 def _spent(seconds: float, share: float) -> tuple[str, str, str]:
     return "", f"{seconds * 1e6:.2f}", f"{share:.1%}"
+
+
+def _kernel_bars(found: Sequence[KernelTime]) -> Html:
+    rows = [
+        (
+            row.kernel.name if row.calls == 1 else f"{row.kernel.name} \u00d7{row.calls}",
+            row.kernel.label,
+            bar(row.seconds / (found[0].seconds or 1.0)),
+            seconds_text(row.seconds),
+            share_text(row.share),
+            share_text(row.of_limit),
+        )
+        for row in found
+    ]
+    headers = ("kernel", "computes", "", "time", "share", "of limit")
+    return html_table(headers, rows, right=(3, 4, 5))
+
+
+def _group_bars(what: str, groups: Sequence[ProfileGroup]) -> Html:
+    most = groups[0].seconds or 1.0 if groups else 1.0
+    rows = [
+        (g.name or _NO_SCOPE, bar(g.seconds / most), seconds_text(g.seconds), share_text(g.share))
+        for g in groups[:_SHOWN]
+    ]
+    return html_table((what, "", "time", "share"), rows, right=(2, 3))
 
 
 def _group_table(what: str, groups: Sequence[ProfileGroup], top: int | None, width: int) -> str:

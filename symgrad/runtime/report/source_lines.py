@@ -9,8 +9,8 @@ import linecache
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from symgrad.errors import file_label
 from symgrad.runtime.inspection.kernels import Kernels
 from symgrad.runtime.inspection.profile import Profile
 
@@ -80,7 +80,7 @@ def _shown(file: str, lines: Mapping[int, SourceLine]) -> SourceFile:
             block.pop()
         blocks.append(_dedented(block))
     share = sum(line.share for line in lines.values())
-    return SourceFile(Path(file).name, file, tuple(blocks), share)
+    return SourceFile(file_label(file), file, tuple(blocks), share)
 
 
 def _dedented(block: Sequence[SourceLine]) -> tuple[SourceLine, ...]:

@@ -51,4 +51,5 @@ def test_attributes_of_none_are_left_out():
 
 def test_a_table_has_its_cells_escaped():
     text = html_table(("a", "b"), [("<", 1)], right=(1,))
-    assert '<td style="text-align:left">&lt;</td><td style="text-align:right">1</td>' in text
+    left, right = "text-align:left", "text-align:right;white-space:nowrap"
+    assert f'<td style="{left}">&lt;</td><td style="{right}">1</td>' in text
