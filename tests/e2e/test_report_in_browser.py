@@ -229,7 +229,8 @@ def test_print_has_what_is_read_and_not_what_is_used(page: Page) -> None:
 def test_axe_finds_no_violation(page: Page, width: int, scheme: Scheme) -> None:
     page.resize(width)
     page.colour(scheme)
-    click(page, part_with(" = exp "))
+    click(page, "document.querySelector('#source button.cost')")
+    page.wait_for("document.querySelector('#chosen span').textContent")
     click(page, "document.querySelector('#kernels summary')")
     assert violations(page) == []
 

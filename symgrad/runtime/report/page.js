@@ -1,6 +1,7 @@
 // What is shared: packed texts, numbers of calls, and what is chosen.
 
 const packedTexts = new Map();
+const MOST_TOLD = 6; // kernels that the bar of what is chosen names
 
 // Texts are inflated when they are first asked for.
 function unpack(name) {
@@ -60,7 +61,8 @@ async function choose(calls, from) {
     const each = found.map(([call, , time]) => time ? `call ${call}: ${time}` : `call ${call}`);
     return `${name} ${label} (${each.join("; ")}) ${lines}`;
   });
-  bar.querySelector("span").textContent = texts.join(" \u00b7 ");
+  const more = texts.length > MOST_TOLD ? ` and ${texts.length - MOST_TOLD} more kernels` : "";
+  bar.querySelector("span").textContent = texts.slice(0, MOST_TOLD).join(" \u00b7 ") + more;
 }
 
 function onChoice(element) {
