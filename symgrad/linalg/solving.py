@@ -100,13 +100,13 @@ def inv(a: Any, /) -> Tensor:
 
 @public(functions=[np.linalg.det])
 def det(a: Any, /) -> Tensor:
-    """Compute the determinant of square matrices from their LU factors.
+    """Compute the determinant of square matrices: by minors up to 4 rows, else by LU factors.
 
-    The gradient is that of Jacobi's formula, det(a) times the transposed inverse: nan where the
-    determinant is 0.
+    The gradient is the cofactors (Jacobi's formula), also where the determinant is 0. There the
+    second derivative is nan.
 
     >>> sg.run(sg.linalg.det([[1.0, 2.0], [3.0, 4.0]]))
-    array(-1.9999999, dtype=float32)
+    array(-2., dtype=float32)
     """
     with called("det"):
         return of_det(as_square("det", "a", a))

@@ -10,8 +10,9 @@ import scipy.linalg
 
 import symgrad as sg
 from symgrad.graph import dtypes
+from symgrad.graph.build import apply
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.determinant import det, sign_and_logarithm
+from symgrad.graph.ops.determinant import cofactors_op, det, sign_and_logarithm
 from symgrad.graph.ops.eigh import eigh
 from symgrad.graph.ops.expm import expm
 from symgrad.graph.ops.lu import linear_solve, lu
@@ -24,6 +25,7 @@ from symgrad.graph.ops.small_matrices import (
     sweep_columns,
 )
 from symgrad.graph.ops.small_qr import qr_columns
+from symgrad.graph.ops.small_solving import cofactor_columns, det_columns, solve_columns
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
 from tests.support.case import Array, Case, Real
@@ -56,6 +58,16 @@ def _spread(x: Any) -> Any:
 def _definite(x: Any) -> Any:
     """Return symmetric positive definite matrices."""
     return _spread(x) + _ones(x) * 2.0
+
+
+def _cofactors(x: Tensor) -> Tensor:
+    return apply(cofactors_op, x, *lu(x))
+
+
+def _cofactors_of(x: Array) -> Array:
+    """Return the cofactors, of matrices that have an inverse."""
+    inverse = np.linalg.inv(x).swapaxes(-1, -2)
+    return np.asarray(np.linalg.det(x))[..., None, None] * inverse
 
 
 def _row(
@@ -117,12 +129,16 @@ _FACTORISATIONS = (
     _row("linear_solve", "linear_solve",
          lambda a, b: linear_solve(_mostly_diagonal(a), *lu(_mostly_diagonal(a)), b),
          lambda a, b: _solved(_mostly_diagonal(a), b), (4, 4), (4, 3),
-         also=(((1, 1), (1, 2)), ((0, 0), (0, 2)), ((2, 3, 3), (2, 3, 1)))),
+         also=(((1, 1), (1, 2)), ((0, 0), (0, 2)), ((2, 3, 3), (2, 3, 1)), ((6, 6), (6, 2)))),
     _row("linear_solve_transposed", "linear_solve",
          lambda a, b: linear_solve(a, *lu(a), b, transpose=True),
-         lambda a, b: _solved(a.swapaxes(-1, -2), b), (4, 4), (4, 3), slack=1000.0),
+         lambda a, b: _solved(a.swapaxes(-1, -2), b), (4, 4), (4, 3),
+         also=(((6, 6), (6, 2)),), slack=1000.0),
     _row("determinant", "determinant", lambda x: det(_mostly_diagonal(x)),
          lambda x: np.linalg.det(_mostly_diagonal(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
+    _row("cofactors", "cofactors", lambda x: _cofactors(_mostly_diagonal(x)),
+         lambda x: _cofactors_of(_mostly_diagonal(x)), (4, 4),
+         also=(*_SQUARES, ((2, 3, 3),), ((2, 6, 6),))),
     _row("log_determinant", "log_determinant",
          lambda x: sign_and_logarithm(_mostly_diagonal(x))[1],
          lambda x: np.linalg.slogdet(_mostly_diagonal(x))[1], (4, 4), also=_SQUARES),
@@ -168,6 +184,19 @@ def _columns(x: Any) -> Any:
 
 
 _COLUMNS = (
+    _row("solve_columns", "solve_columns",
+         lambda a, b: solve_columns(_columns(_mostly_diagonal(a)), _columns(b), 3, transpose=False),
+         lambda a, b: _columns(_solved(_mostly_diagonal(a), b)),
+         (2, 3, 3), (2, 3, 2), order=0, symbolic=False),
+    _row("solve_columns_with_pivots", "solve_columns",
+         lambda a, b: solve_columns(_columns(_mostly_diagonal(a)[:, ::-1]), _columns(b), 4,
+                                    transpose=True),
+         lambda a, b: _columns(_solved(_mostly_diagonal(a)[:, ::-1].swapaxes(-1, -2), b)),
+         (2, 4, 4), (2, 4, 1), order=0, symbolic=False),
+    _row("det_columns", "det_columns", lambda x: det_columns(_columns(x), 3)[0],
+         np.linalg.det, (2, 3, 3), order=0, symbolic=False),
+    _row("cofactor_columns", "cofactor_columns", lambda x: cofactor_columns(_columns(x), 4),
+         lambda x: _columns(_cofactors_of(x)), (2, 4, 4), order=0, symbolic=False),
     _row("cholesky_columns", "cholesky_columns",
          lambda x: cholesky_columns(_columns(_definite(x)), 3),
          lambda x: _columns(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),

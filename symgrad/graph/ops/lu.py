@@ -18,6 +18,7 @@ from symgrad.graph.ops.block_matrices import (
     WRITTEN_OUT,
     block,
     expansion,
+    from_columns,
     in_parts,
     less_product,
     to_columns,
@@ -27,6 +28,7 @@ from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.lu_panels import factor_panel
 from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.small_matrices import lu_columns, lu_of, substitution
+from symgrad.graph.ops.small_solving import FEW_ROWS, solve_columns
 from symgrad.graph.ops.structure import permute_dims, reshape
 from symgrad.graph.ops.triangles import (
     arrived,
@@ -201,10 +203,23 @@ def _solve_kernel(
         found = triangular_solve(factors, inner, lower=True, transpose=True, unit=True)
         return [permute_rows(found, invert_order(order))]
 
+    def eliminate(a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
+        n, width = b.type.static_shape[-2:]
+
+        def part(a: Tensor, b: Tensor) -> list[Tensor]:
+            found = solve_columns(to_columns(a), to_columns(b), n, transpose=transpose)
+            return [from_columns(found, n, width)]
+
+        left, right = reshape(a, (-1, n, n)), reshape(b, (-1, n, width))
+        return [reshape(x, b.shape) for x in in_parts(part, left, right)]
+
     def nothing(_a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
         return [b]
 
-    return expansion(linear_solve if b.count else nothing, a, factors, order, b)
+    n, width = b.static_shape[-2:]
+    is_small = width <= n <= FEW_ROWS
+    algorithm = eliminate if is_small else linear_solve
+    return expansion(algorithm if b.count else nothing, a, factors, order, b)
 
 
 def _solve_batch(operands: Operands, *, transpose: bool) -> Tensor:

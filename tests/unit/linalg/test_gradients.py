@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.ops.small_solving import cofactors_of
 from tests.support.evaluators import evaluate_native
 from tests.support.gradcheck import check_derivatives
 
@@ -118,6 +119,22 @@ def test_norms_have_the_gradient_zero_at_zero():
         assert not _gradient(norm, zeros).any()
     assert not _gradient(LINALG.matrix_norm, zeros).any()
     assert not _gradient(LINALG.norm, zeros).any()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 12])
+def test_the_gradient_of_a_determinant_of_zero_is_the_cofactors(n):
+    a = np.random.default_rng(n).standard_normal((4, n, n))
+    a[1] = 0
+    a[2, :, -1] = 0
+    a[3, 0] = a[3, -1] * (n > 1)
+    np.testing.assert_allclose(_gradient(LINALG.det, a), cofactors_of(a), rtol=1e-9, atol=1e-9)
+
+
+def test_a_determinant_of_zero_has_its_gradient_for_each_case_of_vmap():
+    a = np.random.default_rng(0).standard_normal((3, 6, 6))
+    a[1, 2] = 0
+    found = sg.vmap(sg.grad(LINALG.det))(a)
+    np.testing.assert_allclose(found, cofactors_of(a), rtol=1e-9, atol=1e-9)
 
 
 def test_equal_eigenvalues_have_gradients_where_there_is_a_limit():
