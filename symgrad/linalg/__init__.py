@@ -30,6 +30,7 @@ from symgrad.linalg.norms import vector_norm as vector_norm
 from symgrad.linalg.products import cross as cross
 from symgrad.linalg.products import expm as expm
 from symgrad.linalg.products import matrix_power as matrix_power
+from symgrad.linalg.products import sqrtm as sqrtm
 from symgrad.linalg.products import trace as trace
 from symgrad.linalg.solving import SlogdetResult as SlogdetResult
 from symgrad.linalg.solving import cho_solve as cho_solve

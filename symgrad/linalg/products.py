@@ -12,6 +12,7 @@ from symgrad.graph.dtypes import DTypeLike
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops import expm as of_expm
+from symgrad.graph.ops import sqrtm as of_sqrtm
 from symgrad.graph.ops import summation, vector_products
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import astype
@@ -99,3 +100,20 @@ def expm(a: Any, /) -> Tensor:
            [0., 1.]], dtype=float32)
     """
     return of_expm.expm(as_square("expm", "a", a))
+
+
+@public()
+def sqrtm(a: Any, /) -> Tensor:
+    """Principal square root of square matrices: X of a = X @ X, its eigenvalues in the right half.
+
+    Of a matrix that has no such root of real numbers, as one with a negative eigenvalue, it is nan;
+    so it is of a singular matrix that is not symmetric. The gradient is the solution of Sylvester's
+    equation for X, and is nan where `a` is singular.
+
+    Formula: N. J. Higham, Functions of Matrices (2008), section 6.3.
+
+    >>> sg.run(sg.linalg.sqrtm(sg.constant([[1.0, 4.0], [0.0, 9.0]])))
+    array([[1., 1.],
+           [0., 3.]], dtype=float32)
+    """
+    return of_sqrtm.sqrtm(as_square("sqrtm", "a", a))

@@ -26,6 +26,7 @@ from symgrad.graph.ops.small_matrices import (
 )
 from symgrad.graph.ops.small_qr import qr_columns
 from symgrad.graph.ops.small_solving import cofactor_columns, det_columns, solve_columns
+from symgrad.graph.ops.sqrtm import sqrtm
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
 from tests.support.case import Array, Case, Real
@@ -172,6 +173,9 @@ _FACTORISATIONS = (
          slack=1000.0),
     _row("pinv", "pinv", lambda x: pinv(x, rtol=1e-3), lambda x: np.linalg.pinv(x, 1e-3),
          (5, 3), also=(((3, 5),), ((3, 0),), ((2, 3, 2),)), symbolic=False, slack=1000.0),
+    _row("sqrtm", "sqrtm", lambda x: sqrtm(_mostly_diagonal(x)),
+         _each(lambda x: scipy.linalg.sqrtm(_mostly_diagonal(x))), (3, 3),
+         also=(((1, 1),), ((0, 0),), ((2, 9, 9),)), slack=100.0),
     _row("expm", "expm", expm, _each(scipy.linalg.expm), (3, 3),
          also=(((1, 1),), ((0, 0),), ((2, 9, 9),)), slack=100.0),
 )  # fmt: skip

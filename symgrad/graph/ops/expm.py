@@ -19,14 +19,13 @@ from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.lu import linear_solve, lu
+from symgrad.graph.ops.matrix_functions import adjoint_derivative
 from symgrad.graph.ops.powers import exp2, log2
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.scan import scan_loop
-from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
-from symgrad.graph.ops.triangles import identity_like, matrix_transpose
+from symgrad.graph.ops.triangles import identity_like
 from symgrad.graph.ops.triangular import check_square
-from symgrad.graph.ops.views import narrow
 from symgrad.graph.ops.whole_numbers import ceil
 from symgrad.graph.structures import Call
 from symgrad.graph.types import UNBOUNDED, Array, TensorType
@@ -78,13 +77,7 @@ def _grad(node: Node, g: Tensor) -> Grads:
     # Mathias (1996): the exponential of [[a', g], [0, a']] has the Frechet derivative at a' in the
     # direction g in its corner, and that is the gradient.
     (a,) = node.inputs
-    flipped = matrix_transpose(a)
-    last = a.ndim - 1
-    top = concat([flipped, g], axis=last)
-    bottom = concat([filled_like(a, 0), flipped], axis=last)
-    n = a.shape[-1]
-    found = expm(concat([top, bottom], axis=last - 1))
-    return (narrow(narrow(found, last - 1, 0, n), last, n, n),)
+    return (adjoint_derivative(expm, a, g),)
 
 
 def _kernel(a: TensorType) -> Call:
