@@ -49,14 +49,15 @@ PAGES = (
         "Graphs and programs",
         "sg",
         ("symgrad.runtime", "symgrad.frontend.state", "symgrad.graph.graph", "symgrad.graph.leaf",
-         "symgrad.graph.node", "symgrad.graph.build", "symgrad.graph.operands"),
+         "symgrad.graph.node", "symgrad.graph.build", "symgrad.graph.operands",
+         "symgrad.foreign"),
     ),
     Page(
         "gradients",
         "Gradients",
         "sg",
         ("symgrad.passes.gradients", "symgrad.graph.gradient_registry",
-         "symgrad.frontend.recompute", "symgrad.arrays.storing", *_ops("marks")),
+         "symgrad.frontend.recompute", "symgrad.frontend.sparse", "symgrad.arrays.storing", *_ops("marks")),
     ),
     Page("arrays", "Functions of arrays", "sg", ("symgrad.arrays", "symgrad.functional")),
     Page(
@@ -105,9 +106,10 @@ PAGES = (
     ),
     Page(
         "dtypes",
-        "Dtypes",
+        "Dtypes and constants",
         "sg",
-        ("symgrad.graph.dtypes", "symgrad.frontend.data_types", "symgrad.frontend.inspection"),
+        ("symgrad.graph.dtypes", "symgrad.frontend.data_types", "symgrad.frontend.inspection",
+         "builtins"),
     ),
     Page("containers", "Containers", "sg", ("symgrad.frontend.container",)),
     Page("errors", "Errors", "sg", ("symgrad.errors",)),
@@ -149,7 +151,10 @@ def targets() -> dict[str, str]:
         found[entry.name] = f"{path}.md#{label_of(entry.name)}"
         if inspect.isclass(entry.value):
             for member in members_of(entry):
-                found[member.name] = f"{path}.md#{label_of(member.name)}"
+                owner = _described_at(entry, member)
+                place = _page_of(owner).path
+                label = label_of(f"{owner.name}.{_short(member)}")
+                found[member.name] = f"{place}.md#{label}"
     for alias, primary in _aliases().items():
         found.setdefault(alias, found[primary])
     return found
@@ -168,6 +173,21 @@ def _all_pages() -> list[Page]:
         Page(face.removeprefix("sg.").replace(".", "_"), face, face, ("",)) for face in others
     ]
     return [*PAGES, *single]
+
+
+def _described_at(owner: PublicName, member: PublicName) -> PublicName:
+    """Return the class a member is described with: that of users which it is inherited from."""
+    own = vars(owner.value)
+    if _short(member) in own:
+        return owner
+    bases = [entry for entry in _entries() if entry.value in owner.value.__mro__[1:]]
+    having = [base for base in bases if hasattr(base.value, _short(member))]
+    order = owner.value.__mro__
+    return max(having, key=lambda base: order.index(base.value), default=owner)
+
+
+def _short(name: PublicName) -> str:
+    return name.name.rpartition(".")[2]
 
 
 @cache
@@ -274,9 +294,15 @@ def _entry(name: PublicName, others: list[str], level: str) -> Iterator[str]:
     if inspect.isclass(name.value):
         if issubclass(name.value, enum.Enum):
             yield "Members: " + ", ".join(f"`{member.name}`" for member in name.value) + ".\n"
-        for member in members_of(name):
-            yield from _headed(member, f"{level}#")
-            yield _described(member.docstring)
+        members = members_of(name)
+        owners = {_described_at(name, member).name for member in members} - {name.name}
+        if owners:
+            named = " and ".join(f"`{owner}`" for owner in sorted(owners))
+            yield f"It also has what {named} has.\n"
+        for member in members:
+            if _described_at(name, member) == name:
+                yield from _headed(member, f"{level}#")
+                yield _described(member.docstring)
 
 
 def _headed(name: PublicName, level: str) -> Iterator[str]:

@@ -47,30 +47,50 @@ def _asked(function: Callable[..., Any], operands: list[str]) -> dict[str, str]:
     import symgrad as sg
 
     dtypes = [value for value in vars(sg).values() if isinstance(value, sg.DType)]
-    given: dict[str, list[str]] = {}
-    for dtype in sorted(set(dtypes), key=lambda dtype: (dtype.kind, dtype.bits, dtype.name)):
-        given.setdefault(_result(function, len(operands), dtype), []).append(dtype.name)
-    taken = {result: names for result, names in given.items() if result != "refused"}
-    if not taken:
+    order = sorted(set(dtypes), key=lambda dtype: (dtype.kind, dtype.bits, dtype.name))
+    results = {dtype.name: _result(function, len(operands), dtype) for dtype in order}
+    results = {name: result for name, result in results.items() if result}
+    if not results:
         return {}
+    is_one = len(set(results.values())) == 1 < len(results)
+    taken: dict[str, list[str]] = {}
+    for name, result in results.items():
+        taken.setdefault("the same" if result == name and not is_one else result, []).append(name)
     shown = "; ".join(f"{_listed(names)} → {result}" for result, names in taken.items())
     facts = {"Dtypes": shown}
+    shape = _shape(function, operands)
+    if shape:
+        facts["Shape"] = shape
     gradient = _gradient(function, operands)
     if gradient:
         facts["Gradient"] = gradient
     return facts
 
 
+def _shape(function: Callable[..., Any], operands: list[str]) -> str:
+    """Return what the shape of the result is made of, where that is all of the operands' shapes."""
+    import symgrad as sg
+
+    shapes = [(2, 1), (1, 3)] if len(operands) == 2 else [(2, 3)] * len(operands)
+    try:
+        found = function(*(sg.placeholder(shape) for shape in shapes))
+    except (sg.SymgradError, ValueError):
+        return ""
+    if not isinstance(found, sg.Tensor) or found.shape != (2, 3):
+        return ""
+    return f"that of `{operands[0]}`" if len(operands) == 1 else "the operands broadcast together"
+
+
 def _result(function: Callable[..., Any], count: int, dtype: Any) -> str:
+    """Return the dtypes of what operands of one give; nothing where that is refused."""
     import symgrad as sg
 
     try:
         result = function(*(sg.placeholder(_SHAPE, dtype) for _ in range(count)))
     except sg.SymgradError:
-        return "refused"
+        return ""
     parts = result if isinstance(result, tuple | list) else (result,)
-    named = list(dict.fromkeys("the same" if p.dtype is dtype else p.dtype.name for p in parts))
-    return ", ".join(named)
+    return ", ".join(dict.fromkeys(p.dtype.name for p in parts))
 
 
 def _listed(names: list[str]) -> str:

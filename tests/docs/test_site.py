@@ -66,6 +66,7 @@ def test_every_public_name_is_in_the_reference(reference):
     missing = [n.name for n in public_names() if n.name not in places and "." in n.name]
     aliases = {n for n in missing if n.rpartition(".")[0] in places}  # methods of an alias
     assert set(missing) <= aliases
+    assert places["sg.Variable.sum"] == places["sg.Tensor.sum"]
     for name, place in places.items():
         page, _, label = place.partition("#")
         assert f"({label})=" in reference[page], f"{name} is not at {place}"
@@ -85,6 +86,7 @@ def test_an_entry_has_signature_example_and_facts(reference):
     assert "integers" in entry
     assert "→ float32" in entry
     assert "- Gradient: by `x`" in entry
+    assert "- Shape: that of `x`" in entry
     assert "`np.tanh`" in entry
     assert "- Source: `symgrad/graph/ops/transcendental.py`" in entry
 
