@@ -57,7 +57,8 @@ PAGES = (
         "Gradients",
         "sg",
         ("symgrad.passes.gradients", "symgrad.graph.gradient_registry",
-         "symgrad.frontend.recompute", "symgrad.frontend.sparse", "symgrad.arrays.storing", *_ops("marks")),
+         "symgrad.frontend.recompute", "symgrad.frontend.sparse",
+         "symgrad.arrays.storing", *_ops("marks")),
     ),
     Page("arrays", "Functions of arrays", "sg", ("symgrad.arrays", "symgrad.functional")),
     Page(
