@@ -18,7 +18,7 @@ from tests.docs.test_pages import PAGES
 from tests.support.page_blocks import blocks_of
 
 _NAME = re.compile(r"\bsg((?:\.[A-Za-z_]\w*)+)(\([^`]*\))?")
-_STEP = re.compile(r"`step\.(\w+)")
+_STEP = re.compile(r"`step\.(?!html|json)(\w+)")  # no name of a file
 # What pages show as mistakes, to say how they are told.
 MISTAKES = {"reduce_sum"}
 _KEYWORD = re.compile(r"(?<![\w=])(\w+)=(?!=)")
