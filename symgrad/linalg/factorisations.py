@@ -23,10 +23,8 @@ from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import identity_like, matrix_transpose, triangle
 from symgrad.graph.public_ops import public
+from symgrad.linalg.embedding import Method, hermitian_eigenvalues, singular_values
 from symgrad.linalg.operands import as_matrices, as_square
-
-# How eigenvalues and singular values are computed.
-Method = Literal["jacobi", "lapack"]
 
 
 class LUResult(NamedTuple):
@@ -155,12 +153,12 @@ def eigh(a: Any, /, *, method: Method = "jacobi") -> EighResult:
 
 @public(functions=[np.linalg.eigvalsh])
 def eigvalsh(a: Any, /, *, method: Method = "jacobi") -> Tensor:
-    """Eigenvalues of symmetric matrices, in ascending order; see `eigh`.
+    """Eigenvalues of symmetric or Hermitian matrices, in ascending order; see `eigh`.
 
     >>> sg.run(sg.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]]))
     array([0.99999994, 2.9999998 ], dtype=float32)
     """
-    return of_eigh.eigh(as_square("eigvalsh", "a", a), method=method)[0]
+    return hermitian_eigenvalues(as_square("eigvalsh", "a", a), method)
 
 
 @public(functions=[np.linalg.svd])
@@ -190,4 +188,4 @@ def svdvals(a: Any, /, *, method: Method = "jacobi") -> Tensor:
     >>> sg.run(sg.linalg.svdvals([[0.0, 2.0], [3.0, 0.0]]))
     array([3., 2.], dtype=float32)
     """
-    return of_svd.svd(as_matrices("svdvals", "a", a), method=method)[1]
+    return singular_values(as_matrices("svdvals", "a", a), method)

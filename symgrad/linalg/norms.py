@@ -11,7 +11,6 @@ from symgrad.errors import GraphError, ShapeError, called, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
-from symgrad.graph.ops import svd as of_svd
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.comparison import equal, greater, not_equal, where
@@ -24,6 +23,7 @@ from symgrad.graph.ops.structure import broadcast_to, expand_dims, reduce_sum, r
 from symgrad.graph.ops.transcendental import pow, sqrt
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
+from symgrad.linalg.embedding import singular_values
 from symgrad.linalg.operands import as_matrices, as_wide_float
 from symgrad.linalg.solving import tolerance
 
@@ -129,7 +129,7 @@ def _norm_of_matrices(x: Tensor, order: MatrixOrder | None) -> Tensor:
         known = "'fro', 'nuc', 1, -1, 2, -2, inf, -inf"
         raise GraphError("matrix_norm", f"ord is {order!r}, none of {known}", source=user_source())
     if order in ("nuc", 2, -2):
-        values = of_svd.svd(x)[1]
+        values = singular_values(x)
         if order == "nuc":
             return reduce_sum(values, (values.ndim - 1,))
         return greatest(values, axis=-1) if order == 2 else least(values, axis=-1)
@@ -189,7 +189,7 @@ def matrix_rank(x: Any, /, *, rtol: float | None = None) -> Tensor:
     """
     with called("matrix_rank"):
         matrix = as_matrices("matrix_rank", "x", x)
-        values = of_svd.svd(matrix)[1]
+        values = singular_values(matrix)
         last = values.ndim - 1
         limit = multiply(narrow(values, last, 0, 1), tolerance("matrix_rank", matrix, rtol))
         is_counted = greater(values, broadcast_to(limit, values.shape))

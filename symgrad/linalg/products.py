@@ -17,9 +17,9 @@ from symgrad.graph.ops import summation, vector_products
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import broadcast_together
-from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.triangles import identity_like
 from symgrad.graph.public_ops import public
+from symgrad.linalg.embedding import solve_through_reals, through_reals
 from symgrad.linalg.operands import as_square
 
 
@@ -65,7 +65,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
         if n == 0:
             return identity_like(matrix)
         if n < 0:
-            matrix = linear_solve(matrix, *lu(matrix), identity_like(matrix))
+            matrix = solve_through_reals(matrix, identity_like(matrix))
         return _power(matrix, abs(int(n)))
 
 
@@ -99,7 +99,7 @@ def expm(a: Any, /) -> Tensor:
     array([[1., 1.],
            [0., 1.]], dtype=float32)
     """
-    return of_expm.expm(as_square("expm", "a", a))
+    return through_reals(of_expm.expm, as_square("expm", "a", a))
 
 
 @public()
@@ -116,4 +116,4 @@ def sqrtm(a: Any, /) -> Tensor:
     array([[1., 1.],
            [0., 3.]], dtype=float32)
     """
-    return of_sqrtm.sqrtm(as_square("sqrtm", "a", a))
+    return through_reals(of_sqrtm.sqrtm, as_square("sqrtm", "a", a))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,9 @@ from symgrad.graph.ops import pinv as of_pinv
 from symgrad.graph.ops import triangular
 from symgrad.graph.ops.determinant import det as of_det
 from symgrad.graph.ops.determinant import sign_and_logarithm
-from symgrad.graph.ops.lu import linear_solve
-from symgrad.graph.ops.lu import lu as factors_of
 from symgrad.graph.ops.triangles import identity_like, product
 from symgrad.graph.public_ops import public
+from symgrad.linalg.embedding import solve_through_reals, through_reals
 from symgrad.linalg.operands import as_matrices, as_square, as_system, without_column
 
 
@@ -82,7 +82,7 @@ def solve(a: Any, b: Any, /) -> Tensor:
     with called("solve"):
         left, right, is_vector = as_system("solve", a, b)
         left = as_square("solve", "a", left)
-        return without_column(linear_solve(left, *factors_of(left), right), is_vector=is_vector)
+        return without_column(solve_through_reals(left, right), is_vector=is_vector)
 
 
 @public(functions=[np.linalg.inv])
@@ -95,7 +95,7 @@ def inv(a: Any, /) -> Tensor:
     """
     with called("inv"):
         matrix = as_square("inv", "a", a)
-        return linear_solve(matrix, *factors_of(matrix), identity_like(matrix))
+        return solve_through_reals(matrix, identity_like(matrix))
 
 
 @public(functions=[np.linalg.det])
@@ -140,7 +140,8 @@ def pinv(a: Any, /, *, rtol: float | None = None) -> Tensor:
     """
     with called("pinv"):
         matrix = as_matrices("pinv", "a", a)
-        return of_pinv.pinv(matrix, rtol=tolerance("pinv", matrix, rtol))
+        least = tolerance("pinv", matrix, rtol)
+        return through_reals(partial(of_pinv.pinv, rtol=least), matrix, is_turned=True)
 
 
 def tolerance(op: str, a: Tensor, rtol: Any) -> float:
@@ -164,5 +165,6 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> Tensor:
     """
     with called("lstsq"):
         left, right, is_vector = as_system("lstsq", a, b)
-        inverse = of_pinv.pinv(left, rtol=tolerance("lstsq", left, rtol))
+        least = tolerance("lstsq", left, rtol)
+        inverse = through_reals(partial(of_pinv.pinv, rtol=least), left, is_turned=True)
         return without_column(product(inverse, right), is_vector=is_vector)

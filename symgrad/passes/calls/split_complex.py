@@ -1,4 +1,4 @@
-"""Legalisation of complex numbers: each complex tensor becomes a pair of real ones.
+"""Scalarisation of complex ops: each complex tensor becomes a pair of real ones, its `Parts`.
 
 Before:
 
