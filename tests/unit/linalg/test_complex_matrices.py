@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def _numbers(*shape: int) -> np.ndarray[Any, Any]:
 
 _A, _B, _TALL = _numbers(2, 3, 3), _numbers(2, 3, 2), _numbers(4, 2)
 _HERMITIAN = _A + np.swapaxes(_A.conj(), -1, -2)
-_ROWS = {
+_ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = {
     "solve": (sg.linalg.solve, np.linalg.solve, (_A, _B)),
     "solve_vector": (sg.linalg.solve, np.linalg.solve, (_A[0].real.copy(), _B[0, :, 0])),
     "inv": (sg.linalg.inv, np.linalg.inv, (_A,)),
