@@ -29,6 +29,7 @@ _ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]]
     "pinv_wide": (sg.linalg.pinv, np.linalg.pinv, (_TALL.T.copy(),)),
     "lstsq": (sg.linalg.lstsq, lambda a, b: np.linalg.pinv(a) @ b, (_TALL, _TALL[:, 1].copy())),
     "expm": (sg.linalg.expm, scipy.linalg.expm, (_A[0],)),
+    "sqrtm": (sg.linalg.sqrtm, scipy.linalg.sqrtm, (_A[0] @ _A[0].conj().T + 1j * np.eye(3),)),
     "eigvalsh": (sg.linalg.eigvalsh, np.linalg.eigvalsh, (_HERMITIAN,)),
     "svdvals": (sg.linalg.svdvals, np.linalg.svdvals, (_TALL,)),
     "norm": (sg.linalg.norm, np.linalg.norm, (_TALL,)),
