@@ -21,17 +21,19 @@ PAGES = {
     for path in (*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
 }
 LANGUAGES = {"python", "sh", "c", "text", "{toctree}"}
-# Whose plain blocks are excerpts, which tests/e2e/test_reading_page.py compares, as it runs what
-# else is there: it is read in a checkout, with the examples.
+# Whose plain blocks are excerpts, which tests/e2e/test_reading_page.py compares, as it runs the
+# commands that are there: it is read in a checkout, with the examples.
 EXCERPTS = {"docs/reading.md"}
 # Commands of maintainers, which take minutes: tests/house checks that what they name exists.
-UNRUN = {"docs/testing.md", "docs/architecture.md", "CONTRIBUTING.md"} | EXCERPTS
+UNRUN = {"docs/testing.md", "docs/architecture.md", "CONTRIBUTING.md"}
 RUN = [
     (page, index)
     for page, text in PAGES.items()
     if page not in UNRUN
     for index, block in enumerate(blocks_of(text))
-    if block.language in ("python", "sh", "c") or block.is_output
+    if block.language in ("python", "c")
+    or block.is_output
+    or (block.language == "sh" and page not in EXCERPTS)
 ]
 
 _runs: dict[str, tuple[PageRun, list[int]]] = {}
@@ -53,12 +55,16 @@ def _run_until(page: str, last: int, folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(str(run.folder))
     monkeypatch.setenv("PYTHONPATH", f"{run.folder}:{ROOT}")
     for index, block in enumerate(blocks_of(PAGES[page])[: last + 1]):
-        if index not in done:
+        if index not in done and (page, index) in RUN:
             done.append(index)
             run.run(block)
 
 
-@pytest.mark.parametrize(("page", "index"), RUN, ids=[f"{page}-{index}" for page, index in RUN])
+@pytest.mark.parametrize(
+    ("page", "index"),
+    [pytest.param(*each, marks=[pytest.mark.slow] if each[0] in EXCERPTS else []) for each in RUN],
+    ids=[f"{page}-{index}" for page, index in RUN],
+)
 def test_a_block_of_a_page_runs(
     page: str, index: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
