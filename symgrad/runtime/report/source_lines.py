@@ -76,11 +76,15 @@ def _shown(file: str, lines: Mapping[int, SourceLine]) -> SourceFile:
             text = texts[number - 1].rstrip("\n") if number <= len(texts) else ""
             at = lines.get(number, SourceLine(number, "", ()))
             block.append(SourceLine(number, text, at.calls, at.seconds, at.share))
-        while not block[-1].text.strip() and not block[-1].calls:
-            block.pop()
-        blocks.append(_dedented(block))
+        blocks.append(_dedented(_trimmed(block)))
     share = sum(line.share for line in lines.values())
     return SourceFile(file_label(file), file, tuple(blocks), share)
+
+
+def _trimmed(block: Sequence[SourceLine]) -> Sequence[SourceLine]:
+    """Return a block without the empty lines around it."""
+    filled = [at for at, line in enumerate(block) if line.text.strip() or line.calls]
+    return block[filled[0] : filled[-1] + 1]
 
 
 def _dedented(block: Sequence[SourceLine]) -> tuple[SourceLine, ...]:

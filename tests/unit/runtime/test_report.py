@@ -129,6 +129,16 @@ def test_the_source_has_the_lines_that_built_the_program(reported: tuple[sg.Step
     assert "loss = sg.sum(sg.square(sg.tanh(x @ w)))" in source
 
 
+def test_of_source_that_cannot_be_read_the_lines_are_numbered(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"sg": sg}
+    text = "x = sg.placeholder((4,))\n\n\nstep = sg.compile([x], sg.tanh(x))"
+    exec(compile(text, "<typed in>", "exec"), names)
+    names["step"].report(tmp_path / "r.html")
+    source = (tmp_path / "r.html").read_text().partition('id="source"')[2]
+    assert "&lt;typed in&gt;" in source
+    assert '<span class="no">4</span>' in source
+
+
 def test_equal_kernels_are_one_entry_with_a_count(tmp_path: Path) -> None:
     x = sg.placeholder((64, 64), name="x")
     a, b = (sg.variable(np.eye(64, dtype=np.float32)) for _ in range(2))
