@@ -326,6 +326,7 @@ def agree(found: Array, wanted: Array, tolerance: Tolerance = EXACT_TYPES) -> bo
     """Return whether two arrays are of one type, and equal up to a tolerance."""
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return False
+    found, wanted = parts_of(found), parts_of(wanted)
     dtype = as_dtype(wanted.dtype)
     if not dtype.is_float:
         return np.array_equal(found, wanted)
