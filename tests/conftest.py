@@ -189,6 +189,8 @@ def pytest_configure(config: pytest.Config) -> None:
     from tests.support import together
 
     together.apart = config.getoption("apart")
+    # Not in setup.cfg: a class named there is imported before the variables above are set.
+    config.addinivalue_line("filterwarnings", "ignore::symgrad.errors.PromotionWarning")
     gc.disable()
 
 
