@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import optree
@@ -24,6 +25,9 @@ def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
 _NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
 globals().update({n: _eager(v) if inspect.isfunction(v) else v for n, v in _NAMES.items()})
 __array_api_version__ = namespace.__array_api_version__
+fft = SimpleNamespace(
+    **{name: _eager(getattr(namespace.fft, name)) for name in namespace.fft.__all__}
+)
 
 
 # ------------------------------------------------- shapes that depend on values, known here
