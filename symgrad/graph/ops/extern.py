@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from symgrad.errors import ForeignCallError, GraphError, NoGradientError, Source
+from symgrad.errors import ForeignCallError, GraphError, NoGradientError, ShapeError, Source
 from symgrad.graph.build import apply_node
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.dtypes import DType, uint8
@@ -86,7 +86,9 @@ def _infer(
         assert operands[-1:] == (TOKEN,), "the last operand of an ordered call is a token"
         given = operands[:-1]
     for result, operand in _pairs(copied):
-        assert results[result] == given[operand], f"result {result} is no copy of {operand}"
+        if results[result] != given[operand]:
+            problem = f"result {result} is a copy of operand {operand}, but has another type"
+            raise ShapeError("extern", f"{problem}: {results[result]}, {given[operand]}")
     if isinstance(workspace, int) and _is_known(layout):
         _check_layout(read_layout(_rows(layout)), len(given), len(results), workspace)
     return (*results, TOKEN) if is_threaded else results

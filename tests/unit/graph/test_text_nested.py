@@ -25,6 +25,7 @@ from symgrad.graph.text.print import describe_graph, print_graph
 from symgrad.graph.types import State, TensorType
 from symgrad.graph.verify import verify
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.loops.prune_loops import prune_loops
 from tests.support.control_strategies import CONTROL
 from tests.support.pool import Pool
 from tests.support.strategies import TABLE, graphs
@@ -261,7 +262,8 @@ def test_random_branches_and_loops_read_back_and_compute_the_same(count):
         lambda dtype: graphs(dtype=dtype, max_size=4, control=True)
     ))  # fmt: skip
     def check(example):
-        graph, inputs = example
+        # A gradient of the user's is a function of Python, which no text can say.
+        graph, inputs = prune_loops(example[0]), example[1]
         again = _round_trip(graph)
         for variable, copy in zip(graph.variables, again.variables, strict=True):
             copy.value = variable.value
