@@ -19,6 +19,7 @@ from symgrad.commands.inspecting import (
     passes_text,
     profile_text,
     write_page,
+    write_timeline,
 )
 from symgrad.commands.linting import lint_text
 from symgrad.commands.loading import load
@@ -81,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     report = _add(commands, "report", "write a page of HTML that shows everything")
     report.add_argument("program", metavar="PROGRAM")
     report.add_argument("path", type=_path, metavar="PAGE", help="the file to write")
+    _add_trace(commands)
     _add_export(commands)
     bench = _add(commands, "bench", "time steps, which take turns, against each other")
     bench.add_argument("program", nargs="+", metavar="PROGRAM")
@@ -126,6 +128,15 @@ def _add_inspect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="show how two programs differ at a stage (default: loops)",
     )  # fmt: skip
     inspect.set_defaults(usage=inspect.error)
+
+
+def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    trace = _add(commands, "trace", "write a timeline of one step, which Perfetto draws")
+    trace.add_argument("program", metavar="PROGRAM")
+    trace.add_argument(
+        "-o", "--output", type=_path, default=Path("step.json"), metavar="FILE",
+        help="the file to write (default: step.json)",
+    )  # fmt: skip
 
 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -198,6 +209,11 @@ def _report(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _trace(chosen: argparse.Namespace) -> int:
+    _write(write_timeline(load(chosen.program), chosen.output))
+    return 0
+
+
 def _export(chosen: argparse.Namespace) -> int:
     step = load(chosen.program)
     _write(export_text(step, chosen.path, chosen.formats, chosen.target, chosen.size))
@@ -239,6 +255,7 @@ _COMMANDS = {
     "inspect": _inspect,
     "profile": _profile,
     "report": _report,
+    "trace": _trace,
     "export": _export,
     "bench": _bench,
     "lint": _lint,

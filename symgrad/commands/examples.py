@@ -26,6 +26,9 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "report": {
         "symgrad report model.py:training_step step.html": "all of it on one page",
     },
+    "trace": {
+        "symgrad trace model.py:training_step -o step.json": "a timeline, for ui.perfetto.dev",
+    },
     "export": {
         "symgrad export model.py:training_step build_train": "for this machine",
         "symgrad export model.py:prediction_step predict --size rows=1 --target x86-64-v3":

@@ -1,4 +1,4 @@
-"""Subcommands that show a step: its stages, what passes do to it, its times, its page."""
+"""Subcommands that show a step: its stages, what passes do to it, times, page and timeline."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ def write_page(loaded: Loaded, path: Path) -> str:
     _meet_sizes(loaded)
     with refuse_os_errors(str(path)):
         loaded.step.report(path, *(loaded.arrays or ()))
+        return f"{path}: {path.stat().st_size:,} bytes\n"
+
+
+def write_timeline(loaded: Loaded, path: Path) -> str:
+    """Write the timeline of one step on its arrays; say how large it is."""
+    arrays = loaded.arguments()
+    with refuse_os_errors(str(path)):
+        loaded.step.trace(path, *arrays)
         return f"{path}: {path.stat().st_size:,} bytes\n"
 
 

@@ -49,7 +49,5 @@ def copy_whole(targets: Sequence[_Array], sources: Sequence[_Array]) -> None:
 
 
 def _bytes_of(array: _Array) -> memoryview:
-    # Not `reshape`, which would copy an array that is not contiguous and write to the copy.
-    flat = array.view()
-    flat.shape = (array.size,)
-    return flat.view(np.uint8).data
+    # Never a copy, which would be written to in the place of an array that is not contiguous.
+    return array.reshape(array.size, copy=False).view(np.uint8).data

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-from symgrad.codegen.program.language import Launch
+from symgrad.codegen.program.language import NativeCall
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.errors import Source
 from symgrad.graph.compare import graphs_of
@@ -24,19 +24,19 @@ from symgrad.passes.rewrites.value_numbering import find_twins
 class Provenance:
     """The way from the ops of a user's graph to the calls and the kernels of a program.
 
-    A call is named by its number in `launches`; equal calls share a kernel.
+    A call is named by its number in `calls`; equal calls share a kernel, or a function of C.
     """
 
     def __init__(
-        self, launches: Sequence[Launch], sources: SourceMap, graph: Graph | None = None
+        self, calls: Sequence[NativeCall], sources: SourceMap, graph: Graph | None = None
     ) -> None:
-        self._launches = launches
+        self._program = calls
         self._sources = sources
         self._calls: dict[Hashable, dict[int, None]] = {}
         self._twins: dict[Node, Node] = {}
         self._of_kernel: dict[str, list[int]] = {}
-        for number, launch in enumerate(launches):
-            self._of_kernel.setdefault(launch.kernel.name, []).append(number)
+        for number, call in enumerate(calls):
+            self._of_kernel.setdefault(call.name, []).append(number)
         if graph is not None:
             self._find_ops(graph)
 
@@ -58,16 +58,16 @@ class Provenance:
 
     def kernels_of(self, node: Node) -> tuple[str, ...]:
         """Return the kernels that compute `node`, each once."""
-        return tuple(dict.fromkeys(self._launches[i].kernel.name for i in self.calls_of(node)))
+        return tuple(dict.fromkeys(self._program[i].name for i in self.calls_of(node)))
 
     def calls_of_kernel(self, kernel: str) -> tuple[int, ...]:
         """Return the numbers of the calls of a kernel."""
         return tuple(self._of_kernel.get(kernel, ()))
 
     def nodes_of(self, kernel: str) -> list[Node]:
-        """Return the nodes that a kernel computes, in the order of its launches."""
-        launches = (self._launches[number] for number in self.calls_of_kernel(kernel))
-        return [node for launch in launches for node in self._sources.nodes_of(launch)]
+        """Return the nodes that a kernel computes, in the order of its calls."""
+        calls = (self._program[number] for number in self.calls_of_kernel(kernel))
+        return [node for call in calls for node in self._sources.nodes_of(call)]
 
     def _find_ops(self, graph: Graph) -> None:
         """Collect the calls of each op of `graph` and of the graphs nested in it."""
@@ -78,8 +78,8 @@ class Provenance:
             loose.update(map(_key, nodes))
             twins = find_twins(part.nodes, ())
             self._twins.update((a.node, b.node) for a, b in twins.items())
-        for number, launch in enumerate(self._launches):
-            for node in self._sources.nodes_of(launch):
+        for number, call in enumerate(self._program):
+            for node in self._sources.nodes_of(call):
                 for key in {_first_in(exact, node, _exact_key), _first_in(loose, node, _key)}:
                     self._calls.setdefault(key, {})[number] = None
 

@@ -31,7 +31,7 @@ STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
 
 _NAMED = 6  # ops, and lines, that the comment of a kernel names
 _FUNCTION = re.compile(r'^define .*?@"?([\w.$-]+)"?\(')
-_CALL = re.compile(r"^ +launch @([\w.]+)\(")
+_CALL = re.compile(r'^ +(?:launch @([\w.]+)|extern "([^"]*)")\(')
 _SYMBOL = re.compile(r'@"?([\w.$-]+)')  # in LLVM IR
 # In assembly: what is called, and what is handed to the team of threads by its address.
 _CALLEE = re.compile(r"\t(?:callq?\t|jmp\t|bl?\t|leaq\t|adrp\t\w+, )([\w.$-]+)")
@@ -117,8 +117,8 @@ def _listed(names: list[str]) -> str:
 def _optimized_parts(executable: Executable) -> list[Part]:
     """Return the groups of the program, then those of the graphs nested in it."""
     sources = executable.sources
-    launches = executable.program.launches
-    calls = {sources.groups.get(launch): number for number, launch in enumerate(launches)}
+    numbered = executable.program.native_calls
+    calls = {sources.groups.get(call): number for number, call in enumerate(numbered)}
     parts = []
     for number, partition in enumerate(sources.partitions):
         if number:
@@ -128,14 +128,14 @@ def _optimized_parts(executable: Executable) -> list[Part]:
                 parts.append(Part(f"{line}\n"))
             else:
                 number = calls[group]
-                name = launches[number].kernel.name
+                name = numbered[number].name
                 parts.append(Part(f"{line}\n", (name,), calls=(number,)))
     return parts
 
 
 def _loops_parts(executable: Executable) -> list[Part]:
     program = executable.program
-    provenance = Provenance(program.launches, executable.sources)
+    provenance = Provenance(program.native_calls, executable.sources)
     parts = []
     for kernel in program.kernels:
         name = kernel.name
@@ -145,7 +145,7 @@ def _loops_parts(executable: Executable) -> list[Part]:
     numbers = itertools.count()
     for line in print_instrs(program, elide=ELIDED).splitlines(keepends=True):
         called = _CALL.search(line)
-        own = () if called is None else (called[1],)
+        own = () if called is None else (called[1] or f"{called[2]}()",)
         parts.append(Part(line, own, calls=(next(numbers),) if own else ()))
     return parts
 
@@ -188,7 +188,7 @@ def _function_parts(
     listed = [(name, text) for name, text in functions if text]
     texts = {name: text for name, text in listed if name is not None}
     calls = {name: set(called.findall(text)) & texts.keys() for name, text in texts.items()}
-    provenance = Provenance(executable.program.launches, executable.sources)
+    provenance = Provenance(executable.program.native_calls, executable.sources)
     kernels = [k.name for k in executable.program.kernels if k.name in texts]
     users: dict[str, list[str]] = {}
     for kernel in kernels:

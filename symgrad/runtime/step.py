@@ -225,7 +225,7 @@ class Step(Immutable):
 
     @property
     def kernels(self) -> Kernels:
-        """One record for each call of a kernel: ops, lines, flops, bytes, loops, and boundary."""
+        """A record for each call of a kernel or of C: ops, lines, flops, bytes, loops, boundary."""
         return describe_kernels(self.executable)
 
     @property
@@ -375,7 +375,7 @@ class Step(Immutable):
         """Return the parts of a stage, which say what kernels they belong to."""
         if stage == "graph":
             executable = self.executable
-            provenance = Provenance(executable.program.launches, executable.sources, self.graph)
+            provenance = Provenance(executable.program.native_calls, executable.sources, self.graph)
             return graph_parts(self.graph, provenance)
         return stage_parts(stage, self.executable)
 

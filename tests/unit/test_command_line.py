@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -210,6 +211,20 @@ def test_report_writes_a_page(tmp_path: Path, capsys: Output) -> None:
     assert capsys.readouterr().out == f"page.html: {size:,} bytes\n"
 
 
+def test_trace_writes_a_timeline(tmp_path: Path, capsys: Output) -> None:
+    assert run("trace", program(tmp_path, "with_tanh"), "-o", "step.json") == 0
+    text = (tmp_path / "step.json").read_text()
+    assert capsys.readouterr().out == f"step.json: {len(text):,} bytes\n"
+    assert any(event.get("cat") == "kernel" for event in json.loads(text)["traceEvents"])
+
+
+def test_trace_says_what_it_cannot_do(tmp_path: Path, capsys: Output) -> None:
+    assert run("trace", program(tmp_path, "with_a_named_size")) == 2
+    assert "there are no arrays to run it on" in capsys.readouterr().err
+    assert run("trace", program(tmp_path, "with_tanh"), "--output", "none/step.json") == 2
+    assert capsys.readouterr().err == "error: none/step.json: No such file or directory\n"
+
+
 def test_bench_times_steps_in_turns(tmp_path: Path, capsys: Output) -> None:
     names = program(tmp_path, "with_tanh"), program(tmp_path, "with_exp")
     assert run("bench", *names, "--rounds", "2", "--seconds", "0.001") == 0
@@ -342,7 +357,7 @@ def test_a_line_that_makes_no_sense_shows_the_usage(
 def test_help_lists_the_commands(capsys: Output) -> None:
     assert run("--help") == 0
     text = capsys.readouterr().out
-    for command in ("inspect", "profile", "report", "export", "bench", "info", "exit codes"):
+    for command in ("inspect", "profile", "report", "trace", "export", "info", "exit codes"):
         assert command in text
 
 

@@ -26,12 +26,13 @@ from symgrad.codegen.program.language import (
     ExternInstr,
     Instr,
     Launch,
+    NativeCall,
     ScanInstr,
     Slice,
     SwitchInstr,
     WhileInstr,
     buffers_of,
-    launches_of,
+    native_calls_of,
 )
 from symgrad.codegen.program.registers import is_written_out, loops_around, timed_as_one
 from symgrad.codegen.program.strips import Strip, strip_of
@@ -73,7 +74,7 @@ def _emit_instr(place: CodePlace, instr: Instr) -> None:
             _emit_in_registers(place, instr)
         case WhileInstr() | ScanInstr() if _is_timed_as_one(place, instr):
             assert place.clock is not None, "without one the case before is taken"
-            number = place.functions.numbers[id(next(launches_of([instr])))]
+            number = place.functions.numbers[id(next(native_calls_of([instr])))]
             place.clock.measure(number, partial(_emit_in_registers, place, instr), is_loop=True)
         case WhileInstr():
             emit_while(place, instr)
@@ -82,8 +83,7 @@ def _emit_instr(place: CodePlace, instr: Instr) -> None:
         case CallInstr():
             _emit_call(place, instr)
         case ExternInstr():
-            status = emit_foreign_call(place, instr)
-            return_failure(place.builder, status)
+            _emit_timed(place, instr, partial(_emit_extern, place, instr))
 
 
 # ------------------------------------------------------------------------------------------- calls
@@ -93,18 +93,19 @@ def _is_timed_as_one(place: CodePlace, loop: WhileInstr | ScanInstr) -> bool:
     return place.functions.whole_loops and loop in timed_as_one([loop])
 
 
-def _emit_timed(place: CodePlace, launch: Launch, emit: Callable[[], None]) -> None:
-    """Emit what is timed in the place of `launch`, if anything is."""
-    if place.clock is None or _is_inlined(place, launch):
+def _emit_timed(place: CodePlace, call: NativeCall, emit: Callable[[], None]) -> None:
+    """Emit what is timed in the place of `call`, if anything is."""
+    if place.clock is None or _is_inlined(place, call):
         emit()
     else:
-        place.clock.measure(place.functions.numbers[id(launch)], emit)
+        place.clock.measure(place.functions.numbers[id(call)], emit)
 
 
-def _is_inlined(place: CodePlace, launch: Launch) -> bool:
-    """Return whether the kernel of `launch` is written out here, in a loop with registers."""
-    vector_bytes = place.functions.target.vector_bytes
-    return place.registers is not None and is_written_out(launch.kernel, vector_bytes)
+def _is_inlined(place: CodePlace, call: NativeCall) -> bool:
+    """Return whether `call` is of a kernel that is written out here, in a loop with registers."""
+    if place.registers is None or not isinstance(call, Launch):
+        return False
+    return is_written_out(call.kernel, place.functions.target.vector_bytes)
 
 
 def _emit_launch(place: CodePlace, launch: Launch) -> None:
@@ -124,6 +125,10 @@ def _emit_launch(place: CodePlace, launch: Launch) -> None:
         is_it = builder.icmp_signed("==", own, _I32(number))
         status = builder.select(is_it, _I32(of_program), status)
     return_failure(builder, status)
+
+
+def _emit_extern(place: CodePlace, call: ExternInstr) -> None:
+    return_failure(place.builder, emit_foreign_call(place, call))
 
 
 def _emit_call(place: CodePlace, call: CallInstr) -> None:

@@ -67,7 +67,7 @@ def emit_module(
         module, ir.FunctionType(_I32, [_PTR] * (4 if timed or traced else 3)), STEP
     )
     clock = declare_trace(module) if traced else declare_clock(module) if timed else None
-    numbers = {id(launch): number for number, launch in enumerate(program.launches)}
+    numbers = {id(call): number for number, call in enumerate(program.native_calls)}
     functions = Functions(
         module, program, target, _emit_loop, clock, numbers, whole_loops or traced, traced
     )

@@ -21,6 +21,7 @@ from symgrad.codegen.program.language import (
     ExternInstr,
     Instr,
     Launch,
+    NativeCall,
     Program,
     Routine,
     ScanInstr,
@@ -92,7 +93,7 @@ class _Builder:
         self.constants: dict[ArrayLiteral, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self.partitions: list[Partition] = []  # those of nested graphs
-        self.groups: dict[Launch, FusionGroup] = {}
+        self.groups: dict[NativeCall, FusionGroup] = {}
         self.tapes: list[TensorType] = []
         self._runner = runner
         self._temporaries = itertools.count()
@@ -184,7 +185,7 @@ class _GraphInstrs:
             anchor = group.anchor
             spec = None if anchor is None else self._partition.specs[anchor]
             if anchor is not None and isinstance(spec, Extern):
-                instrs += self._extern(anchor, spec)
+                instrs += self._extern(group, anchor, spec)
             elif anchor is None or not isinstance(spec, Nested):
                 instrs.append(self._launch(group))
             else:
@@ -282,7 +283,7 @@ class _GraphInstrs:
         results, copies = self._outputs(anchor)
         return [CallInstr(self._builder.routine(callee), inputs, tuple(results)), *copies]
 
-    def _extern(self, anchor: Node, spec: Extern) -> list[Instr]:
+    def _extern(self, group: FusionGroup, anchor: Node, spec: Extern) -> list[Instr]:
         builder = self._builder
         inputs = [self._source(t) for t in anchor.inputs]
         outputs, copies = self._outputs(anchor)
@@ -302,6 +303,7 @@ class _GraphInstrs:
             builder.temporary(bytes_) if spec.workspace else None,
             self._partition.status[anchor],
         )
+        builder.groups[call] = group
         return [*filled, call, *copies]
 
     def _while(self, anchor: Node, loop: While) -> list[Instr]:

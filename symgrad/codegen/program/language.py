@@ -67,6 +67,11 @@ class Launch:
     starts: tuple[int, ...]
     statuses: tuple[int, ...]
 
+    @property
+    def name(self) -> str:
+        """That of the kernel."""
+        return self.kernel.name
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SwitchInstr:
@@ -170,6 +175,11 @@ class ExternInstr:
     status: int
 
     @property
+    def name(self) -> str:
+        """That of the function, written so that no kernel has it."""
+        return f"{self.function.name}()"
+
+    @property
     def arguments(self) -> tuple[Argument, ...]:
         """All memory that the function is handed."""
         workspace = () if self.workspace is None else (self.workspace,)
@@ -177,25 +187,36 @@ class ExternInstr:
 
 
 LoopInstr = WhileInstr | ScanInstr
-Instr = Launch | SwitchInstr | LoopInstr | CallInstr | ExternInstr
+NativeCall = Launch | ExternInstr
+Instr = NativeCall | SwitchInstr | LoopInstr | CallInstr
+
+
+def native_calls_of(instrs: Sequence[Instr]) -> Iterator[NativeCall]:
+    """Yield the calls of kernels and of functions of C in `instrs`, nested ones in their place."""
+    for instr in instrs:
+        match instr:
+            case Launch() | ExternInstr():
+                yield instr
+            case SwitchInstr():
+                for branch in instr.branches:
+                    yield from native_calls_of(branch)
+            case WhileInstr():
+                yield from native_calls_of(instr.condition)
+                yield from native_calls_of(instr.body)
+            case ScanInstr():
+                yield from native_calls_of(instr.body)
+            case CallInstr():
+                pass  # the calls of a routine are its own
 
 
 def launches_of(instrs: Sequence[Instr]) -> Iterator[Launch]:
     """Yield the launches of kernels in `instrs`, nested ones in their place."""
-    for instr in instrs:
-        match instr:
-            case Launch():
-                yield instr
-            case SwitchInstr():
-                for branch in instr.branches:
-                    yield from launches_of(branch)
-            case WhileInstr():
-                yield from launches_of(instr.condition)
-                yield from launches_of(instr.body)
-            case ScanInstr():
-                yield from launches_of(instr.body)
-            case CallInstr() | ExternInstr():
-                pass  # the calls of a routine are its own
+    return (call for call in native_calls_of(instrs) if isinstance(call, Launch))
+
+
+def externs_of(instrs: Sequence[Instr]) -> Iterator[ExternInstr]:
+    """Yield the calls of functions of C in `instrs`, nested ones in their place."""
+    return (call for call in native_calls_of(instrs) if isinstance(call, ExternInstr))
 
 
 def routines_of(instrs: Sequence[Instr]) -> tuple[Routine, ...]:
@@ -219,23 +240,6 @@ def calls_of(instrs: Sequence[Instr]) -> Iterator[CallInstr]:
                 yield from calls_of(instr.body)
             case CallInstr():
                 yield instr
-
-
-def externs_of(instrs: Sequence[Instr]) -> Iterator[ExternInstr]:
-    """Yield the calls of functions of C in `instrs`, nested ones in their place."""
-    for instr in instrs:
-        match instr:
-            case Launch() | CallInstr():
-                pass  # those of a routine are its own
-            case ExternInstr():
-                yield instr
-            case SwitchInstr():
-                for branch in instr.branches:
-                    yield from externs_of(branch)
-            case WhileInstr():
-                yield from externs_of((*instr.condition, *instr.body))
-            case ScanInstr():
-                yield from externs_of(instr.body)
 
 
 def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
@@ -285,6 +289,11 @@ class Program:
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
     polled: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def native_calls(self) -> tuple[NativeCall, ...]:
+        """Every call of a kernel or of a function of C, in the order of the text."""
+        return tuple(native_calls_of(self.all_instrs))
 
     @property
     def launches(self) -> tuple[Launch, ...]:

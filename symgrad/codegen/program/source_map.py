@@ -1,4 +1,4 @@
-"""Source map of a program: what its launches and statuses stand for in the graph it was built of.
+"""Source map of a program: what its calls and statuses stand for in the graph it was built of.
 
 Nothing runs by it. Errors, profiles and reports find the user's ops and lines through it, and the
 reasons why groups are kernels.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symgrad.codegen.program.language import Launch, Program
+from symgrad.codegen.program.language import NativeCall, Program
 from symgrad.graph.node import Node
 from symgrad.graph.structures import KernelSpec
 from symgrad.passes.fusion.partition import FusionGroup, Partition
@@ -20,14 +20,14 @@ class SourceMap:
     """Where a program comes from.
 
     `partition` is the graph in groups, `nested` those of branches, bodies and functions, each after
-    the graph it is in. `groups` says what a launch computes: nothing, if it copies or fills.
-    `failures` says which node each status stands for. Passes over programs keep the launches, so
+    the graph it is in. `groups` says what a call computes: nothing, if it copies or fills.
+    `failures` says which node each status stands for. Passes over programs keep the calls, so
     that it holds behind them as before.
     """
 
     partition: Partition
     nested: tuple[Partition, ...]
-    groups: Mapping[Launch, FusionGroup]
+    groups: Mapping[NativeCall, FusionGroup]
     failures: Mapping[int, tuple[Node, KernelSpec | None]]
 
     @property
@@ -35,9 +35,9 @@ class SourceMap:
         """That of the program, then the nested ones."""
         return (self.partition, *self.nested)
 
-    def nodes_of(self, launch: Launch) -> tuple[Node, ...]:
-        """Return the nodes that a launch computes."""
-        group = self.groups.get(launch)
+    def nodes_of(self, call: NativeCall) -> tuple[Node, ...]:
+        """Return the nodes that a call computes."""
+        group = self.groups.get(call)
         return () if group is None else group.nodes
 
 

@@ -1,4 +1,4 @@
-"""The kernels a step calls: what each computes, what that takes, and why it is a kernel."""
+"""The calls of a step, of kernels and of functions of C: what each computes and takes, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
 from symgrad.codegen.native.cores import usable_cores
-from symgrad.codegen.program.language import Launch
+from symgrad.codegen.program.language import ExternInstr, Launch
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.target import Target
@@ -27,7 +27,7 @@ _NAMED = 3  # lines, and reasons, that the table names
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """One call of a kernel in a step.
+    """One call of a kernel, or of a function of C, in a step.
 
     `name` is the kernel's in the text of the stages; equal kernels share it. `ops` are the ops it
     computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
@@ -36,7 +36,8 @@ class KernelRecord:
     `parts` is into how many parts its work is cut for threads, and `threads` how many take them at
     the most: no more than this process has cores. `scopes` are the name scopes of the ops, and
     `origins` the lines with the share of the work that the cost model sees in the ops of each; a
-    call that only copies or fills is of no line.
+    call that only copies or fills is of no line. What a function of C computes is not known: its
+    `flops` are 0, and its `bytes` those of its operands and results.
     """
 
     name: str
@@ -103,11 +104,16 @@ def describe_kernels(executable: Executable) -> Kernels:
     """Return a record for each call of the program."""
     sources, target = executable.sources, executable.options.target
     boundaries = {g: reasons for p in sources.partitions for g, reasons in p.boundaries()}
-    launches, cores = executable.program.launches, usable_cores()
-    return Kernels(_record(call, sources, boundaries, target, cores) for call in launches)
+    calls, cores = executable.program.native_calls, usable_cores()
+    return Kernels(
+        _of_kernel(call, sources, boundaries, target, cores)
+        if isinstance(call, Launch)
+        else _of_function(call, sources)
+        for call in calls
+    )
 
 
-def _record(
+def _of_kernel(
     call: Launch,
     sources: SourceMap,
     boundaries: Mapping[FusionGroup, tuple[str, ...]],
@@ -117,7 +123,7 @@ def _record(
     nodes, group = sources.nodes_of(call), sources.groups.get(call)
     parts = kernel_parts(call.kernel)
     return KernelRecord(
-        call.kernel.name,
+        call.name,
         call.label,
         tuple(n.op for n in nodes),
         lines_of(nodes),
@@ -130,6 +136,25 @@ def _record(
         min(parts, cores),
         scopes_of(nodes),
         _origins(nodes),
+    )
+
+
+def _of_function(call: ExternInstr, sources: SourceMap) -> KernelRecord:
+    nodes = sources.nodes_of(call)
+    return KernelRecord(
+        call.name,
+        call.label,
+        tuple(n.op for n in nodes),
+        lines_of(nodes),
+        flops=0,
+        bytes=sum(argument.type.nbytes for argument in (*call.inputs, *call.outputs)),
+        schedule="a function of C",
+        boundary=("a function of C takes and gives arrays",),
+        reasons=(),
+        parts=1,
+        threads=1,
+        scopes=scopes_of(nodes),
+        origins=_origins(nodes),
     )
 
 

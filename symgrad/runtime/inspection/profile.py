@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from symgrad.codegen.kernel_costs import kernel_dtype
 from symgrad.codegen.llvm.module import emit_module
-from symgrad.codegen.program.language import Launch, launches_of
+from symgrad.codegen.program.language import Launch, NativeCall, native_calls_of
 from symgrad.codegen.program.registers import timed_as_one
 from symgrad.display.markup import Html, html_table
 from symgrad.display.panels import bar, panel
 from symgrad.display.units import seconds_text, share_text
 from symgrad.errors import Source
+from symgrad.graph.dtypes import float32
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
@@ -65,7 +66,10 @@ class ProfileRow:
 
 @dataclass(frozen=True, slots=True)
 class KernelTime(ProfileRow):
-    """The calls of one kernel together: `calls` of them, with the record of the first."""
+    """The calls of one kernel together: `calls` of them, with the record of the first.
+
+    The bytes of a function of C, whose calls may differ in size, are the mean of them.
+    """
 
     calls: int
 
@@ -153,8 +157,10 @@ class Profile:
 
 
 def _together(rows: list[ProfileRow]) -> KernelTime:
+    # Calls of one function of C may differ in what they are handed; those of one kernel do not.
+    bytes_ = round(sum(row.kernel.bytes for row in rows) / len(rows))
     return KernelTime(
-        rows[0].kernel,
+        replace(rows[0].kernel, bytes=bytes_),
         sum(row.runs for row in rows),
         sum(row.seconds for row in rows),
         sum(row.share for row in rows),
@@ -238,13 +244,13 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     loops = [loop for instrs in (program.instrs, *routines) for loop in timed_as_one(instrs)]
     if loops:
         whole = _measured(executable, arrays, repeat, whole_loops=True)
-        numbers = {id(call): number for number, call in enumerate(program.launches)}
+        numbers = {id(call): number for number, call in enumerate(program.native_calls)}
         for loop in loops:
-            inside = [numbers[id(call)] for call in launches_of([loop])]
+            inside = [numbers[id(call)] for call in native_calls_of([loop])]
             called = calls[inside, 0].sum()
             calls[inside, 0] *= whole[inside[0], 0] / called if called else 0.0
     total = float(calls[:, 0].sum())
-    records = zip(program.launches, describe_kernels(executable), strict=True)
+    records = zip(program.native_calls, describe_kernels(executable), strict=True)
     rows = zip(records, calls.tolist(), strict=True)
     return Profile(tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows), total)
 
@@ -256,7 +262,7 @@ def _measured(
     program, target = executable.program, executable.options.target
     module = emit_module(program, target, timed=True, whole_loops=whole_loops)
     timed = TimedProgram(executable, str(module), arrays)
-    spent = np.zeros((len(program.launches), 2))  # seconds and runs
+    spent = np.zeros((len(program.native_calls), 2))  # seconds and runs
     samples = []
     with timed.state_kept():
         for _ in range(repeat + 1):
@@ -267,6 +273,10 @@ def _measured(
     return medians
 
 
-def _row(call: Launch, record: KernelRecord, seconds: float, runs: int, total: float) -> ProfileRow:
-    least = machine_limits().seconds(kernel_dtype(call.kernel), record.flops, record.bytes)
+def _row(
+    call: NativeCall, record: KernelRecord, seconds: float, runs: int, total: float
+) -> ProfileRow:
+    # Of a function of C there are no flops, so that any dtype will do.
+    dtype = kernel_dtype(call.kernel) if isinstance(call, Launch) else float32
+    least = machine_limits().seconds(dtype, record.flops, record.bytes)
     return ProfileRow(record, runs, seconds, seconds / total, least * runs)

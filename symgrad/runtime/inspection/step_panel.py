@@ -20,7 +20,7 @@ def step_panel(name: str, graph: Graph, executable: Executable | None) -> str:
         rows.append(("kernels", "sizes are not known yet: call the step once"))
     else:
         program, memory = executable.program, describe_memory(executable)
-        calls = f"{len(program.launches)} calls" if program.launches else "no calls"
+        calls = f"{len(program.native_calls)} calls" if program.native_calls else "no calls"
         rows += [
             ("kernels", f"{len(program.kernels)}, {calls}"),
             ("memory", f"{bytes_text(memory.peak_bytes)}, of which the arena is "

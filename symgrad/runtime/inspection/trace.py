@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.llvm.tracing import EVENT_WORDS, HEAD_WORDS, WHOLE_CALL, WHOLE_LOOP
-from symgrad.codegen.program.language import launches_of
+from symgrad.codegen.program.language import native_calls_of
 from symgrad.codegen.program.registers import timed_as_one
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
@@ -75,13 +75,13 @@ def _events(executable: Executable, arrays: Sequence[Array]) -> tuple[Array, int
 def _loops(executable: Executable) -> Mapping[int, str]:
     """Return, for each call in whose place a loop is timed, the kernels of that loop."""
     program = executable.program
-    numbers = {id(call): number for number, call in enumerate(program.launches)}
+    numbers = {id(call): number for number, call in enumerate(program.native_calls)}
     parts = (program.instrs, *(routine.instrs for routine in program.routines))
     loops = (loop for instrs in parts for loop in timed_as_one(instrs))
     found = {}
     for loop in loops:
-        calls = list(launches_of([loop]))
-        found[numbers[id(calls[0])]] = ", ".join(dict.fromkeys(c.kernel.name for c in calls))
+        calls = list(native_calls_of([loop]))
+        found[numbers[id(calls[0])]] = ", ".join(dict.fromkeys(c.name for c in calls))
     return found
 
 

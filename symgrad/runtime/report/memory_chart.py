@@ -15,6 +15,7 @@ from symgrad.codegen.program.language import (
     ExternInstr,
     Instr,
     Launch,
+    NativeCall,
     Program,
     ScanInstr,
     SwitchInstr,
@@ -59,7 +60,7 @@ class MemoryChart:
 def chart_memory(program: Program, measured: Profile | None) -> MemoryChart:
     """Lay out the buffers of the arena over the instructions in which they are alive."""
     lifetimes = program.lifetimes
-    users = _users(program.launches)
+    users = _users(program.native_calls)
     count = max((last + 1 for _, last in lifetimes.values()), default=1)
     down = HEIGHT / max(program.arena_bytes, 1)
     bars = tuple(
@@ -105,7 +106,7 @@ def _marks_across(
 def _seconds_until(program: Program, count: int, measured: Profile) -> list[float]:
     """Return when each instruction begins, for which those of routines take no time."""
     took = {
-        id(call): row.seconds for call, row in zip(program.launches, measured.rows, strict=True)
+        id(call): row.seconds for call, row in zip(program.native_calls, measured.rows, strict=True)
     }
     spent = [took.get(id(instr), 0.0) for instr in _at_positions(program.instrs)]
     return [0.0, *itertools.accumulate(spent[:count])]
@@ -135,7 +136,7 @@ def _stairs(alive: Iterable[int]) -> Iterable[tuple[int, int]]:
         yield call + 1, size
 
 
-def _users(calls: Iterable[Launch]) -> Mapping[Buffer, tuple[int, ...]]:
+def _users(calls: Iterable[NativeCall]) -> Mapping[Buffer, tuple[int, ...]]:
     users: dict[Buffer, dict[int, None]] = {}
     for number, call in enumerate(calls):
         for argument in call.arguments:

@@ -80,7 +80,7 @@ def write_report(
     kernels = describe_kernels(executable)
     profile = measured.profile if measured else None
     entries = _entries(kernels, profile)
-    provenance = Provenance(executable.program.launches, executable.sources, graph)
+    provenance = Provenance(executable.program.native_calls, executable.sources, graph)
     outline = cut_to(outline_of(graph), _MOST_BOXES)
     page = template.render(
         name=name,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -254,3 +256,53 @@ def test_complex_numbers_are_passed_as_c_has_them():
     reference, as_reals, native = every_floor(sg.Graph([node.output + 1j], [z]), [value])
     for found in (reference, [as_reals[0].view(np.complex128)[:, 0]], native):
         np.testing.assert_array_equal(found[0], 2 * value + 1j)
+
+
+# --------------------------------------------------------------------------------- looking into it
+
+
+def in_a_loop() -> sg.Step:
+    x = sg.placeholder((4,), "float64")
+    with sg.name_scope("outside"):
+        first = twice(x + 1)
+    last = sg.while_loop(
+        lambda i, _: i < 3, lambda i, v: (i + 1, twice(v)), (sg.constant(0), first)
+    )
+    return sg.compile([x], last[1] * 3, opt_level=1)
+
+
+def test_calls_of_c_are_measured_beside_kernels_by_their_line_and_scope():
+    step = in_a_loop()
+    found = step.profile(np.ones(4), repeat=2)
+    assert [row.kernel for row in found.rows] == list(step.kernels)
+    rows = [row for row in found.rows if row.kernel.name == "twice4()"]
+    assert [row.runs for row in rows] == [1, 3]
+    assert all(row.seconds > 0 for row in rows)
+    (merged,) = (row for row in found.by_kernel if row.kernel.name == "twice4()")
+    assert (merged.calls, merged.runs) == (2, 4)
+    (record, _) = (row.kernel for row in rows)
+    assert (record.ops, record.scopes, record.flops, record.bytes) == (
+        ("extern",), ("outside",), 0, 64,
+    )  # fmt: skip
+    assert "test_extern.py" in record.lines[0]
+    (scope,) = (group for group in found.by_scope if group.name == "outside")
+    assert scope.seconds >= rows[0].seconds
+    assert "twice4() x2" in str(found)
+
+
+def test_calls_of_c_are_events_of_a_timeline(tmp_path: Path) -> None:
+    step = in_a_loop()
+    step.trace(tmp_path / "step.json", np.ones(4))
+    events = json.loads((tmp_path / "step.json").read_text())["traceEvents"]
+    calls = [e for e in events if e["name"].startswith("twice4()")]
+    assert len(calls) == 4
+    assert calls[0]["args"]["name scopes"] == "outside"
+    assert calls[0]["dur"] > 0
+
+
+def test_the_stages_and_the_page_show_calls_of_c(tmp_path: Path) -> None:
+    step = in_a_loop()
+    assert step.ir("loops", "twice4()").count('extern "twice4"') == 2
+    assert "extern" in step.ir("graph", "twice4()")
+    step.report(tmp_path / "step.html", np.ones(4), repeat=1)
+    assert 'data-kernel="twice4()"' in (tmp_path / "step.html").read_text()

@@ -15,7 +15,7 @@ F32 = np.float32
 
 def provenance_of(step: sg.Step) -> Provenance:
     executable = step.executable
-    return Provenance(executable.program.launches, executable.sources, step.graph)
+    return Provenance(executable.program.native_calls, executable.sources, step.graph)
 
 
 def ops(step: sg.Step, name: str) -> Iterator[Node]:

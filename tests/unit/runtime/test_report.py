@@ -224,7 +224,7 @@ def test_a_bar_belongs_to_the_calls_that_touch_it():
     for bar, buffer in zip(chart_memory(program, None).bars, program.lifetimes, strict=True):
         assert bar.calls == tuple(
             number
-            for number, call in enumerate(program.launches)
+            for number, call in enumerate(program.native_calls)
             if buffer in map(root, call.arguments)
         )
 
