@@ -9,6 +9,7 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
+from symgrad import distributed as distributed
 from symgrad import fft as fft
 from symgrad import linalg as linalg
 from symgrad import nn as nn
@@ -353,5 +354,8 @@ __version__: str = "0.1.0"
 __all__ = [
     # What makes this module, too, a namespace of the Array API.
     *("__array_api_version__", "__array_namespace_info__"),
-    *_publish(globals(), ["fft", "linalg", "nn", "optim", "random", "special", "testing"]),
+    *_publish(
+        globals(),
+        ["distributed", "fft", "linalg", "nn", "optim", "random", "special", "testing"],
+    ),
 ]

@@ -11,6 +11,8 @@ declare -A package=(
     [qemu-x86_64]=qemu-user
     [aarch64-linux-gnu-gcc]=gcc-aarch64-linux-gnu
     [chromium]=chromium
+    [mpiexec.openmpi]=openmpi-bin
+    [mpiexec.mpich]=mpich
 )
 
 missing=()

@@ -29,7 +29,8 @@ class ForeignFunction:
 
     Without an `address` the symbol is looked up in the process when a program is loaded. `library`
     is what an export that calls it is linked with, such as "lapack". `owner` is kept alive with it;
-    `hint` says what to do where the symbol is in no library of the process.
+    `hint` says what to do where the symbol is in no library of the process. `is_handle` marks a
+    symbol whose address is a value, such as that of a communicator, which no linker knows.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ForeignFunction:
     library: str | None = field(default=None, compare=False)
     owner: object = field(default=None, compare=False, repr=False)
     hint: str | None = field(default=None, compare=False, repr=False)
+    is_handle: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

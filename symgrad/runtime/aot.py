@@ -137,7 +137,11 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
 
 
 def _check_functions(interface: Interface) -> None:
-    """Raise `CompileError` for a function of C that is called as one of the library."""
+    """Raise `CompileError` for a handle, and for a function with the name of one of the library."""
+    handles = [f.name for f in interface.functions if f.is_handle]
+    if handles:
+        problem = f"{handles[0]} is a handle of this process, which a library cannot name"
+        raise _refuse(problem, "a step with collectives runs where it was compiled")
     names = (f.name for f in interface.functions if f.name.startswith(f"{interface.name}_"))
     for name in names:
         rest = name.removeprefix(f"{interface.name}_")

@@ -14,9 +14,13 @@ from tests.support.doc_examples import ResultChecker, examples_of, modules_with_
 
 # Whose examples link a library.
 _NEEDS_CC = {"symgrad.runtime.library"}
+# Whose examples start MPI, in a process of their own: tests/distributed/test_examples.py.
+_STARTS_MPI = "symgrad.distributed."
 
 
-@pytest.mark.parametrize("name", modules_with_examples())
+@pytest.mark.parametrize(
+    "name", [name for name in modules_with_examples() if not name.startswith(_STARTS_MPI)]
+)
 def test_the_examples_of_a_module_give_what_they_say(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -24,8 +24,10 @@ LANGUAGES = {"python", "sh", "c", "text", "{toctree}"}
 # Whose plain blocks are excerpts, which tests/e2e/test_reading_page.py compares, as it runs the
 # commands that are there: it is read in a checkout, with the examples.
 EXCERPTS = {"docs/reading.md"}
+# What several processes run: tests/distributed/test_examples.py.
+RUN_BY_RANKS = {"docs/distributed.md"}
 # Commands of maintainers, which take minutes: tests/house checks that what they name exists.
-UNRUN = {"docs/testing.md", "docs/architecture.md", "CONTRIBUTING.md"}
+UNRUN = {*RUN_BY_RANKS, "docs/testing.md", "docs/architecture.md", "CONTRIBUTING.md"}
 RUN = [
     (page, index)
     for page, text in PAGES.items()

@@ -1,0 +1,118 @@
+"""Communicators: groups of processes that call collectives together, their ranks, and how they end.
+
+A communicator is made by all processes of the group it comes from. Its name, which is the same on
+all ranks, says how it was made, so that programs of different ranks can be compared.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+from symgrad.distributed.mpi_library import handle, load_mpi
+from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.graph.foreign_functions import ForeignFunction
+
+# A launcher that is told to end all may not read any more what it has been sent before.
+_SECONDS_TO_PASS_ON = 0.5
+
+
+class Communicator:
+    """A group of processes with ranks from 0 on; collectives are called by all of them.
+
+    `world()` is the one of all processes, and `split` makes smaller ones.
+
+    >>> comm = sg.distributed.world()
+    >>> comm.rank, comm.size
+    (0, 1)
+    """
+
+    def __init__(self, mpi: Any, name: str) -> None:
+        self._mpi = mpi
+        self._name = name
+        self._splits = 0
+        # A communicator of another library, or none, is an int or a pointer like any other.
+        self._handle = handle(name, load_mpi("distributed")._handleof(mpi), owner=self)
+
+    @property
+    def rank(self) -> int:
+        """The number of this process in the group."""
+        return int(self._mpi.rank)
+
+    @property
+    def size(self) -> int:
+        """The number of processes of the group."""
+        return int(self._mpi.size)
+
+    @property
+    def mpi(self) -> Any:
+        """The communicator as mpi4py has it, for calls between steps."""
+        return self._mpi
+
+    @property
+    def handle(self) -> ForeignFunction:
+        """The symbol that stands for the communicator in calls."""
+        return self._handle
+
+    def split(self, color: int | None, key: int = 0) -> Communicator | None:
+        """Return the communicator of the processes that give the same `color`; all must call it.
+
+        Ranks there go by `key`, then by the rank here. A process that gives None is in none of them
+        and gets None. Raises `DTypeError` for a color that is no int of 0 or more.
+
+        >>> comm = sg.distributed.world()
+        >>> comm.split(comm.rank % 2).size
+        1
+        """
+        if color is not None and (type(color) is not int or color < 0):
+            problem = f"color is {color!r}, no int of 0 or more"
+            raise DTypeError("split", problem, source=user_source())
+        undefined = load_mpi("split").UNDEFINED
+        made = self._mpi.Split(undefined if color is None else color, key)
+        name = f"{self._name}_{self._splits}"
+        self._splits += 1
+        return None if color is None else Communicator(made, name)
+
+    def __repr__(self) -> str:
+        return f"<Communicator {self._name}: rank {self.rank} of {self.size}>"
+
+
+@cache
+def world() -> Communicator:
+    """Return the communicator of all processes that were started together; all must call it.
+
+    It is a duplicate of MPI's own, so what the program sends otherwise does not meet what steps
+    send. Without `mpiexec` it is a group of one. From then on an error that ends a process ends
+    them all: its message is printed behind the number of the rank, and the status is 1. Raises
+    `CompileError` where mpi4py or a library of MPI is missing.
+
+    >>> sg.distributed.world()
+    <Communicator mpi_world: rank 0 of 1>
+    """
+    mpi = load_mpi("world")
+    if mpi.Is_finalized():
+        raise GraphError("world", "MPI has been finalized", source=user_source())
+    if mpi.COMM_WORLD.size > 1:
+        _end_together(mpi)
+    return Communicator(mpi.COMM_WORLD.Dup(), "mpi_world")
+
+
+def _end_together(mpi: Any) -> None:
+    """Let an exception that nobody catches end all processes: the others may wait for this one."""
+    show = sys.excepthook
+
+    def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            show(kind, error, trace)
+            message = str(error) or kind.__name__
+            sys.stderr.write(f"rank {mpi.COMM_WORLD.rank}: {message}\n")
+            sys.stderr.flush()
+            sys.stdout.flush()
+            time.sleep(_SECONDS_TO_PASS_ON)
+        finally:
+            mpi.COMM_WORLD.Abort(1)
+
+    sys.excepthook = end

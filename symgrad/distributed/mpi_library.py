@@ -1,0 +1,80 @@
+"""MPI bindings: the functions and handles of the MPI library of this process, as symbols of calls.
+
+mpi4py starts the library and knows its handles; it is imported when it is first needed. A handle is
+an int in MPICH and a pointer in Open MPI, and both are passed in a register or a slot of 8 bytes,
+so a handle is a symbol whose address is its value. Machine code then names neither library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from functools import cache
+from typing import Any
+
+from symgrad.errors import CompileError, user_source
+from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_functions import ForeignFunction
+
+MPI_LIBRARY = "mpi"
+_HINT = "pip install mpi4py, the extra mpi, and an MPI library such as Open MPI or MPICH"
+
+# Elements are moved as what they are, and those that MPI has no type for as ints of their size.
+_TYPES = {
+    "bool": "UINT8_T",
+    "int8": "INT8_T",
+    "int16": "INT16_T",
+    "int32": "INT32_T",
+    "int64": "INT64_T",
+    "uint8": "UINT8_T",
+    "uint16": "UINT16_T",
+    "uint32": "UINT32_T",
+    "uint64": "UINT64_T",
+    "float16": "UINT16_T",
+    "bfloat16": "UINT16_T",
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "complex64": "C_FLOAT_COMPLEX",
+    "complex128": "C_DOUBLE_COMPLEX",
+}
+
+
+@cache
+def load_mpi(caller: str) -> Any:
+    """Return the module `mpi4py.MPI`, which starts MPI; raises `CompileError` without it."""
+    try:
+        return importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:  # no mpi4py; no library of MPI
+        problem = f"MPI cannot be started: {error}"
+        raise CompileError(caller, problem, hint=_HINT, source=user_source()) from error
+
+
+@cache
+def mpi_function(name: str) -> ForeignFunction:
+    """Return a function of the library, such as `MPI_Allreduce`."""
+    library = ctypes.CDLL(load_mpi(name).__file__)  # mpi4py's module is linked with it
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return ForeignFunction(name, address, library=MPI_LIBRARY, owner=library)
+
+
+@cache
+def type_handle(dtype: DType) -> ForeignFunction:
+    """Return the handle of the type of MPI in which elements of `dtype` are moved."""
+    return _constant(_TYPES[dtype.name])
+
+
+@cache
+def reduction_handle(name: str) -> ForeignFunction:
+    """Return the handle of a reduction: `SUM`, `MAX` or `MIN`."""
+    return _constant(name)
+
+
+def _constant(name: str) -> ForeignFunction:
+    mpi = load_mpi("distributed")
+    return handle(f"MPI_{name}", mpi._handleof(getattr(mpi, name)))
+
+
+def handle(name: str, value: int, owner: object = None) -> ForeignFunction:
+    """Return a symbol that stands for `value`, an int of up to 64 bits, in this process alone."""
+    address = ctypes.c_int64(value).value  # a handle of MPICH has 32 bits, of which one is a sign
+    return ForeignFunction(name, address, library=MPI_LIBRARY, owner=owner, is_handle=True)

@@ -1,0 +1,88 @@
+"""MPI launchers for tests: programs run by several ranks, over each library that is installed.
+
+The wheel of mpi4py has a module for Open MPI and one for MPICH, and takes the one whose library it
+is told of. Debian's MPICH has another file name than the common binary interface: a link says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIBRARIES = ("openmpi", "mpich")
+_SECONDS = 100  # after which a program hangs
+_FOLDERS = [Path(folder) for folder in ("/usr/lib", "/usr/lib64", "/usr/local/lib")]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program of several ranks has ended."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run_ranks(
+    library: str, ranks: int, arguments: Sequence[str], *, folder: Path | None = None
+) -> Ended:
+    """Run `python arguments` on several ranks; a program that hangs is killed, which is a failure.
+
+    Skips the test where the library or mpi4py is not installed.
+    """
+    launcher = _launcher(library)
+    if launcher is None or find_spec("mpi4py") is None:
+        pytest.skip(f"{library} is not installed with mpi4py: apt-get install, pip install mpi4py")
+    command = [*launcher, "-n", str(ranks), sys.executable, *arguments]
+    environment = {**_environment(library), "PYTHONPATH": f"{folder or ROOT}:{ROOT}"}
+    done = subprocess.run(
+        command, env=environment, cwd=folder or ROOT, capture_output=True, text=True,
+        timeout=_SECONDS, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def _launcher(library: str) -> list[str] | None:
+    """Return the command that starts ranks, which is that of this library or of none."""
+    found = shutil.which(f"mpiexec.{library}")
+    if found is None:
+        return None
+    return [found, "--oversubscribe"] if library == "openmpi" else [found]
+
+
+def _environment(library: str) -> dict[str, str]:
+    settings = {
+        # Whoever started pytest may be a rank of another program.
+        **{k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "MPI"))},
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "MPI4PY_MPIABI": library,
+        "OMP_NUM_THREADS": "1",
+    }
+    link = _mpich_link() if library == "mpich" else None
+    if link is not None:
+        known = os.environ.get("LD_LIBRARY_PATH")
+        settings["LD_LIBRARY_PATH"] = f"{link.name}:{known}" if known else link.name
+    return settings
+
+
+@cache
+def _mpich_link() -> TemporaryDirectory[str] | None:
+    """Return a folder in which MPICH has the name by which mpi4py is linked with it."""
+    found = [p for root in _FOLDERS for p in sorted(root.glob("**/libmpich.so.12"))]
+    if not found:
+        return None
+    folder = TemporaryDirectory(prefix="symgrad-mpich-")
+    Path(folder.name, "libmpi.so.12").symlink_to(found[0])
+    return folder
