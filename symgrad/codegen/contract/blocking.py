@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from symgrad.codegen import ir
 from symgrad.codegen.contract.border import emit_is_finite, emit_terms
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
+from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.plan import ContractPlan, Operand
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
@@ -71,6 +71,7 @@ class _LoopNest:
         self._line_bytes = target.memory.line_bytes
         self._builder = builder
         self._plan = plan
+        self._stored = Elements(plan.dtype, plan.compute, target)
         self._left = left
         self._right = right
         self._variants = emit_variants(builder.module, plan, target)
@@ -201,13 +202,32 @@ class _LoopNest:
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.has_pieces else (resumes,)
             if plan.asks_for_next:
-                following = self._at_most(builder.add(i, index(1)), plan.row_tiles)
-                arguments += (self._left_at(self._rows_of(following)[0], start),)
+                arguments += (self._emit_asking(i, steps),)
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))
             with builder.if_then(is_finished):
                 self._epilogue.emit(sums, row, column, rows, is_edge)
+
+    def _emit_asking(self, i: ir.Value, steps: _Block) -> ir.Value:
+        """Return where the rows of the left begin that the microkernel of tile `i` asks for.
+
+        They are its own in the next block of k: over a whole block the lines come evenly, where
+        those of the next tile would come in bursts, and late. In the last block it asks for those
+        of the next tile.
+        """
+        builder, plan = self._builder, self._plan
+        following = self._at_most(builder.add(i, index(1)), plan.row_tiles)
+        start = index(0) if plan.has_pieces else steps[0]
+        if plan.k_blocks == 1:
+            return self._left_at(self._rows_of(following)[0], start)
+        goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
+        row = self._rows_of(builder.select(goes_on, i, following))[0]
+        # Pieces that do not lie in the next block as in this one are asked for by guess.
+        axis = CountedAxis(plan.left.column_stride, plan.left.column_digits, plan.k)
+        now, then = (axis.offset(builder, step) for step in steps)
+        further = builder.select(goes_on, builder.sub(then, now), index(0))
+        return self._stored.address(builder, self._left_at(row, start), further)
 
     def _emit_prefetching(self, row: ir.Value, column: ir.Value, rows: ir.Value) -> None:
         """Ask for what the epilogue reads and writes for the next tile.

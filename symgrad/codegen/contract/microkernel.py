@@ -42,7 +42,8 @@ class Microkernel:
     lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
-    the tile behind this one are asked for, a line of each row every so many steps.
+    the tile or the block of k behind this one are asked for, a line of each row every so many
+    steps.
     """
 
     rows: int

@@ -61,8 +61,9 @@ class ContractPlan:
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of a `border` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
-    for the rows of the left that the next one reads. Registers hold `lanes` elements of `compute`.
-    It is estimated to take `cycles`, no more than any other way.
+    for its rows of the left in the next block of k, in the last one for those of the next tile.
+    Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, no more than any
+    other way.
     """
 
     m: int
