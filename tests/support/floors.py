@@ -81,6 +81,7 @@ class Variant:
     blocks: bool = False
     borders: bool = False
     apart: bool = False
+    places: bool = False
 
 
 # ------------------------------------------------------------------------------------ results

@@ -39,7 +39,8 @@ def lowered_from(*outputs: Tensor, updates: Sequence[Update] = ()) -> list[Lower
     """Return the plain kernels of the groups, in order."""
     partition = partition_of(*outputs, updates=updates)
     buffers = assign_buffers(partition)
-    return [lower_group(partition, buffers, group, "k") for group in partition.groups]
+    groups = [group for group in partition.groups if not partition.is_left_out(group)]
+    return [lower_group(partition, buffers, group, "k") for group in groups]
 
 
 def kernel_from(*outputs: Tensor, updates: Sequence[Update] = ()) -> Kernel:

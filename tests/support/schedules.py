@@ -17,7 +17,7 @@ from symgrad.codegen.schedule import (
     tile_loops,
 )
 from symgrad.cost_model import VECTORS_IN_FLIGHT
-from symgrad.passes.fusion import windows
+from symgrad.passes.fusion import placing, windows
 from symgrad.passes.loops import prepack
 
 
@@ -127,6 +127,13 @@ def rows_interchanged() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def results_placed() -> Iterator[None]:
+    """Write results as part of what they are joined to, however short their rows are."""
+    with mock.patch.multiple(placing, LEAST_ROW_PLACED=0):
+        yield
+
+
 # By the field of a `Variant` that asks for it.
 SCHEDULES = {
     "interleaves": interleaved,
@@ -139,4 +146,5 @@ SCHEDULES = {
     "blocks": batches_blocked,
     "borders": padding_left_out,
     "apart": rows_interchanged,
+    "places": results_placed,
 }

@@ -213,7 +213,9 @@ class _Lowering:
                 total.name, total.dtype, element, rows, columns, inner, lhs, rhs, PLAIN, None, body
             )
 
-        return build_product(loops, spec, left, right, make, tuple(scope.statements))
+        is_apart = any(map(self.values.is_placed, self.group.outputs))
+        body = tuple(scope.statements)
+        return build_product(loops, spec, left, right, make, body, divides_rows=is_apart)
 
     def _fold_group(self, anchor: Node, spec: Reduce | Contract) -> tuple[Stmt, ...]:
         product = self._product_group(anchor, spec) if isinstance(spec, Contract) else None

@@ -34,7 +34,8 @@ def lower_place(
     values: GroupValues, names: Names, nest: Nest, anchor: Node, spec: Place
 ) -> tuple[Stmt, ...]:
     """Return the loops of a Place; `nest` makes loops over a shape around what is written."""
-    if _has_short_rows(anchor, spec):
+    is_whole = not any(map(values.is_placed, anchor.inputs))
+    if is_whole and _has_short_rows(anchor, spec):
         rows = _lower_rows(values, nest, anchor, spec)
         # An index that is data would take all of it out of vectors.
         if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
@@ -45,6 +46,8 @@ def lower_place(
         for start, sizes in around(spec, anchor):
             body += _fill(values, nest, output, spec.fill, start, sizes)
     for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+        if values.is_placed(operand):
+            continue
         if spec.adds:
             body += _lower_sum(values, names, output, operand, maps)
             continue

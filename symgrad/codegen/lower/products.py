@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from symgrad.codegen.loops.access import walks_on
+from symgrad.codegen.loops.index_arithmetic import modulus, quotient
 from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand, ZeroBorder
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
 from symgrad.codegen.loops.strided import Digit
@@ -94,10 +95,13 @@ def build_product(
     right: MatrixOperand,
     make: Callable[[StridedOperand, StridedOperand, Axis, Axis, Axis, tuple[Stmt, ...]], Product],
     body: tuple[Stmt, ...],
+    *,
+    divides_rows: bool,
 ) -> tuple[Stmt, ...] | None:
     """Return loops around a product, or None if the inner labels do not make one axis.
 
-    `body` is what is done with each element, in the variables of `loops`.
+    `body` is what is done with each element, in the variables of `loops`. With `divides_rows` its
+    indices are divided out of those of the product's rows where it does not walk evenly as well.
     """
     axes = _grouped(loops, spec)
     lhs, rhs = left.index, right.index
@@ -105,9 +109,12 @@ def build_product(
     axes.inner, (lhs, rhs), _ = _merge(axes.inner, (lhs, rhs), ())
     if len(axes.inner) > 1 and spec.windows is None:
         return None
-    axes.rows, (lhs,), body = _merge(axes.rows, (lhs,), body)
     axes.columns, (rhs,), body = _merge(axes.columns, (rhs,), body)
-    row, around_rows, body = _chosen(axes.rows, "row", body, spec, Index())
+    if divides_rows and axes.rows:
+        row, around_rows, lhs, body = _divided_rows(axes.rows, lhs, body, spec)
+    else:
+        axes.rows, (lhs,), body = _merge(axes.rows, (lhs,), body)
+        row, around_rows, body = _chosen(axes.rows, "row", body, spec, Index())
     column, around_columns, body = _chosen(axes.columns, "column", body, spec, rhs)
     inner = _Counted(axes.inner or [("inner", 1)])
     product = make(
@@ -198,6 +205,48 @@ def _chosen(
     for variable, _ in counted.digits[:-1]:
         _, body = _at_zero((), body, variable)
     return counted, [axis for axis in axes if axis not in counted.digits], body
+
+
+def _divided_rows(
+    axes: list[Axis], lhs: Index, body: tuple[Stmt, ...], spec: Contract
+) -> tuple[_Counted, list[Axis], Index, tuple[Stmt, ...]]:
+    """Return the rows of the product, the loops around it, and both indices in their variables.
+
+    The rows are as many as the left operand has in even steps, or with windows all of them.
+    """
+    wide = [axis for axis in axes if axis[1] != 1] or axes[:1]
+    for variable, _ in (axis for axis in axes if axis not in wide):
+        _, body = _at_zero((), body, variable)
+    merged, (lhs,), _ = _merge(axes, (lhs,), ())
+    if spec.windows is not None:
+        rows = _Counted(merged)
+        return rows, [], lhs, _divided(body, rows.whole, wide)
+    for whole in reversed(merged):
+        digits: list[Axis] = []
+        while math.prod(extent for _, extent in digits) < whole[1]:
+            digits.insert(0, wide.pop())
+        body = _divided(body, whole, digits)
+    longest = max(merged, key=lambda axis: axis[1])
+    return _Counted([longest]), [axis for axis in merged if axis is not longest], lhs, body
+
+
+def _divided(body: tuple[Stmt, ...], whole: Axis, digits: list[Axis]) -> tuple[Stmt, ...]:
+    """Replace the variables of `digits` by what they are where an axis of all of them is."""
+    variable, place = whole
+    at: dict[str, Index] = {}
+    for digit, extent in digits:
+        place //= max(extent, 1)
+        extents = {variable: whole[1]}
+        high = quotient(Index(0, ((variable, 1),)), max(place, 1), extents)
+        at[digit] = modulus(high, max(extent, 1), extents)
+
+    def change(index: Index) -> Index:
+        # The lowest digit first: its variable is that of the whole axis.
+        for digit, _ in reversed(digits):
+            index = substitute_variable(index, digit, at[digit])
+        return index
+
+    return map_indices(body, change)
 
 
 def _grouped(loops: dict[str, Axis], spec: Contract) -> _Axes:

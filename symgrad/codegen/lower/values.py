@@ -109,14 +109,22 @@ class GroupValues:
 
     # -------------------------------------------------------------------------- parameters
 
+    def is_placed(self, tensor: Tensor) -> bool:
+        """Return whether `tensor` has been written where the Place that reads it would put it."""
+        return tensor in self._partition.placed
+
     def destinations(self, tensor: Tensor) -> list[str]:
         """Return the parameters a result of the group is written to."""
         return [self._name(buffer) for buffer in self._buffers.written(tensor)]
 
     def store(self, scope: Scope, tensor: Tensor, index: Sequence[Index], value: Atom) -> None:
         """Store an element of a result to every buffer that takes it."""
+        placed = self._partition.placed.get(tensor)
+        whole = tensor if placed is None else placed.node.output
+        if placed is not None:
+            index = self.mapped(placed.spec.operands[placed.number], index)
         for name in self.destinations(tensor):
-            offset = self.linear(index, tensor.type.static_shape)
+            offset = self.linear(index, whole.type.static_shape)
             scope.statements.append(Store(name, offset, value))
 
     def source(self, tensor: Tensor) -> str:

@@ -184,6 +184,8 @@ class _GraphInstrs:
         for group in self._partition.groups:
             anchor = group.anchor
             spec = None if anchor is None else self._partition.specs[anchor]
+            if self._partition.is_left_out(group):
+                continue
             if anchor is not None and isinstance(spec, Extern):
                 instrs += self._extern(group, anchor, spec)
             elif anchor is None or not isinstance(spec, Nested):

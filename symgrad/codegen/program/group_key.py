@@ -55,6 +55,8 @@ class _KeyMaker:
     def _of_memory(self, tensor: Tensor) -> Hashable:
         """Return what is read: a buffer, or the number a constant of one element is."""
         stored = self._partition.stored(tensor)
+        if stored in self._partition.placed:
+            return "placed", tensor.type
         buffer = self._buffers.read(stored)
         number: Hashable = self._numbers.setdefault(buffer, len(self._numbers))
         if buffer.place == "constant" and buffer.type.count == 1:
@@ -64,4 +66,8 @@ class _KeyMaker:
     def _of_result(self, tensor: Tensor) -> Hashable:
         places = self._buffers.written(tensor)
         numbers = tuple(self._numbers.setdefault(b, len(self._numbers)) for b in places)
-        return self._of_operand(tensor), numbers, tensor.type
+        place = self._partition.placed.get(tensor)
+        if place is None:
+            return self._of_operand(tensor), numbers, tensor.type
+        maps, whole = place.spec.operands[place.number], place.node.output.type
+        return self._of_operand(tensor), numbers, tensor.type, maps, whole

@@ -91,10 +91,12 @@ class _Assignment:
         self._place_leaves()
         for group in partition.groups:
             for tensor in group.outputs:
-                if tensor in self._destinations:
+                if tensor in self._destinations or tensor in partition.placed:
                     continue
                 is_leaf = partition.specs[tensor.node] is None
                 self._place_result(tensor, is_leaf=is_leaf)
+        for tensor, place in partition.placed.items():
+            self._destinations[tensor] = self._destinations[place.node.output]
 
     def _variable(self, state: State) -> Buffer:
         if state not in self._variables:

@@ -20,6 +20,7 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
 from symgrad.passes.fusion.partition import FusionGroup, Partition, Specs
+from symgrad.passes.fusion.placing import placed_results
 
 
 def order_groups(drafts: Drafts) -> Partition:
@@ -41,6 +42,9 @@ def order_groups(drafts: Drafts) -> Partition:
     ordered = precedence.ordered()
     copiers = _copiers(drafts, ordered)
     groups = [_finish(drafts, draft, needed, copiers.get(id(draft), [])) for draft in ordered]
+    overwritten = {*rewriting, *rewriting.values()}
+    overwritten |= {drafts.stored(update.value) for update in graph.updates}
+    overwritten |= {drafts.stored(graph.outputs[output]) for output in overwriting}
     copied = {leaf for leaves in copiers.values() for leaf in leaves}
     # Before anything else: a variable that is a result gives its old value.
     copies = [
@@ -54,6 +58,7 @@ def order_groups(drafts: Drafts) -> Partition:
         in_place,
         overwriting,
         rewriting,
+        placed_results(drafts, groups, overwritten),
         drafts.reasons,
         {node: i for i, node in enumerate(drafts.graph.nodes, drafts.first_status)},
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import KernelSpec, Traits, traits_of
+from symgrad.graph.structures import KernelSpec, Place, Traits, traits_of
 from symgrad.graph.text.print import ELIDED, describe_graph
 from symgrad.passes.rewrites.rewrite import IS_RESULT
 
@@ -35,6 +35,15 @@ class FusionGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Where a tensor lies that is written straight into a result: operand `number` of a Place."""
+
+    node: Node
+    spec: Place
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Partition:
     """A program as groups in an order in which they can run.
 
@@ -42,8 +51,9 @@ class Partition:
     are the updates written over the old value at once; the others are copied when everything has
     been computed. `overwriting` maps the outputs of a loop's body that are written over the input
     whose next value they are to that input. `rewriting` maps what writes rows of what a group has
-    left in memory to that, in whose place it is written, the last writes first. `reasons` says why
-    a tensor is in memory and not part of the kernel that uses it; `status` is what a program
+    left in memory to that, in whose place it is written, the last writes first. `placed` are the
+    results of groups that have no memory of their own, but are part of another's. `reasons` says
+    why a tensor is in memory and not part of the kernel that uses it; `status` is what a program
     returns when an index of a node is out of range, never 0.
     A group without nodes copies a leaf that is a result.
     """
@@ -55,6 +65,7 @@ class Partition:
     in_place: frozenset[Update]
     overwriting: Mapping[int, int]
     rewriting: Mapping[Tensor, Tensor]
+    placed: Mapping[Tensor, Placed]
     reasons: Mapping[Tensor, str]
     status: Mapping[Node, int]
 
@@ -70,6 +81,13 @@ class Partition:
         for new, old in self.rewriting.items():  # the last writes come first
             last[old] = last.get(new, new)
         return last
+
+    def is_left_out(self, group: FusionGroup) -> bool:
+        """Return whether all that `group` would do is to copy what has been placed already."""
+        place = group.anchor
+        if place is None or not isinstance(spec := self.specs[place], Place):
+            return False
+        return spec.fill is None and all(t in self.placed for t in place.inputs)
 
     def traits(self, node: Node) -> Traits:
         """Return the traits of the structure of `node`."""
@@ -110,6 +128,8 @@ class Partition:
             yield f"  {lines[tensor.node]}  // in the memory of {names[stored]}", None
         for value, base in self.rewriting.items():
             yield f"  {names[value]} is written in the place of {names[base]}", None
+        for part, place in self.placed.items():
+            yield f"  {names[part]} is written as part of {names[place.node.output]}", None
         for update in self.graph.updates:
             place = "update in place" if update in self.in_place else "update"
             yield f"  {place} {names[update.variable]} = {names[update.value]}", None

@@ -50,6 +50,7 @@ def verify_partition(partition: Partition) -> None:
     _verify_order(partition)
     _verify_results(partition)
     _verify_overwritten(partition)
+    _verify_placed(partition)
 
 
 def _is_made(tensor: Tensor) -> bool:
@@ -191,6 +192,29 @@ def _verify_writer(
         return
     moved = [t for t in _read_elsewhere(partition, group) if _old(partition.stored(t)) is old]
     assert not moved, f"{where} and reads other elements of it"
+
+
+def _verify_placed(partition: Partition) -> None:
+    """Check that what is written as part of a result is read for it alone, and not overwritten."""
+    results = {partition.stored(root) for root in partition.graph.roots}
+    written = {partition.stored(u.value) for u in partition.graph.updates}
+    written |= {partition.stored(partition.graph.outputs[o]) for o in partition.overwriting}
+    written |= {*partition.rewriting, *partition.rewriting.values()}
+    made = {t for group in partition.groups for t in group.outputs}
+    for tensor, place in partition.placed.items():
+        where = f"{tensor!r}, written as part of {place.node.output!r},"
+        assert tensor in made, f"{where} is left by no group"
+        users = [
+            n for n in partition.graph.nodes for t in n.inputs if partition.stored(t) is tensor
+        ]
+        assert users == [place.node], f"{where} is read by {users}"
+        assert place.node.inputs[place.number] is tensor, f"{where} is not operand {place.number}"
+        assert partition.specs[place.node] == place.spec, f"{where} is placed by another structure"
+        assert not place.spec.adds, f"{where} would be added to it"
+        assert tensor not in results, f"{where} is a result"
+        assert not {tensor, place.node.output} & written, f"{where} is overwritten"
+        homes = [g for g in partition.groups if place.node in g.nodes]
+        assert [g.anchor for g in homes] == [place.node], f"{where} is read through it"
 
 
 def _old(tensor: Tensor) -> Old:

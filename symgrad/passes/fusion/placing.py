@@ -1,0 +1,69 @@
+"""Copy elision: results of a product or a reduction that a concat, pad or interleave takes.
+
+Before, a kernel copies them to where they belong:
+
+    group 0 (%x, %w) { %0 = matmul %x, %w : f32[64, 32] } -> %0
+    group 1 (%0, %y) { %1 = concat %0, %y {axis = 1} : f32[64, 48] } -> %1
+
+After, the kernel that computes %0 writes it there, and group 1 writes the rest of %1 only. That is
+done to what nobody else reads, where the elements that lie side by side still fill cache lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from symgrad.cost_model import LEAST_ROW_PLACED
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Contract, Place, Reduce
+from symgrad.graph.types import is_unbounded
+from symgrad.passes.fusion.draft import Drafts
+from symgrad.passes.fusion.partition import FusionGroup, Placed
+
+
+def placed_results(
+    drafts: Drafts, groups: Sequence[FusionGroup], overwritten: Collection[Tensor]
+) -> dict[Tensor, Placed]:
+    """Return which results of groups are written straight into the result of the Place they go to.
+
+    What is `overwritten`, or is written over something, has a place already.
+    """
+    homes = {t: group for group in groups for t in group.outputs}
+    kept = {*map(drafts.stored, drafts.roots), *overwritten}
+    found: dict[Tensor, Placed] = {}
+    for tensor, uses in _readers(drafts, groups).items():
+        home = homes[tensor].anchor if tensor in homes else None
+        is_computed = home is not None and isinstance(drafts.specs[home], Contract | Reduce)
+        if not is_computed or tensor in kept or len(uses) != 1:
+            continue
+        ((node, number, is_anchor),) = uses
+        spec = drafts.specs[node]
+        if not isinstance(spec, Place) or not is_anchor or node.inputs[number] is not tensor:
+            continue
+        if node.output not in overwritten and _keeps_rows(tensor, node, spec, number):
+            found[tensor] = Placed(node, spec, number)
+    return found
+
+
+def _readers(
+    drafts: Drafts, groups: Iterable[FusionGroup]
+) -> dict[Tensor, list[tuple[Node, int, bool]]]:
+    """Return what reads each tensor in memory: a node, as which operand, and if it is an anchor."""
+    found: dict[Tensor, list[tuple[Node, int, bool]]] = {}
+    for group in groups:
+        within = set(group.nodes)
+        for node in group.nodes:
+            for number, operand in enumerate(node.inputs):
+                if operand.node not in within:
+                    entry = node, number, node is group.anchor
+                    found.setdefault(drafts.stored(operand), []).append(entry)
+    return found
+
+
+def _keeps_rows(tensor: Tensor, node: Node, spec: Place, number: int) -> bool:
+    """Return whether what lies side by side in an operand of a Place does so in the result."""
+    if spec.adds or tensor.ndim == 0 or is_unbounded(node.output.type):
+        return False
+    last = spec.operands[number][-1]
+    row = tensor.type.static_shape[-1] * tensor.dtype.itemsize
+    return last.terms == ((tensor.ndim - 1, 1),) and row >= LEAST_ROW_PLACED
