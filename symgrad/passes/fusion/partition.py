@@ -128,8 +128,8 @@ class Partition:
             yield f"  {lines[tensor.node]}  // in the memory of {names[stored]}", None
         for value, base in self.rewriting.items():
             yield f"  {names[value]} is written in the place of {names[base]}", None
-        for part, place in self.placed.items():
-            yield f"  {names[part]} is written as part of {names[place.node.output]}", None
+        for part, whole in self.placed.items():
+            yield f"  {names[part]} is written as part of {names[whole.node.output]}", None
         for update in self.graph.updates:
             place = "update in place" if update in self.in_place else "update"
             yield f"  {place} {names[update.variable]} = {names[update.value]}", None

@@ -1,4 +1,4 @@
-"""Copy elision: results of a product or a reduction that a concat, pad or interleave takes.
+"""Copy elision: results of a product, fold or scan that a concat, pad or interleave takes.
 
 Before, a kernel copies them to where they belong:
 
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from symgrad.cost_model import LEAST_ROW_PLACED
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Place, Reduce
+from symgrad.graph.structures import Place
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.fusion.draft import Drafts
 from symgrad.passes.fusion.partition import FusionGroup, Placed
@@ -33,8 +33,9 @@ def placed_results(
     found: dict[Tensor, Placed] = {}
     for tensor, uses in _readers(drafts, groups).items():
         home = homes[tensor].anchor if tensor in homes else None
-        is_computed = home is not None and isinstance(drafts.specs[home], Contract | Reduce)
-        if not is_computed or tensor in kept or len(uses) != 1:
+        if home is None or not _writes_at_once(drafts, home):
+            continue
+        if tensor in kept or len(uses) != 1:
             continue
         ((node, number, is_anchor),) = uses
         spec = drafts.specs[node]
@@ -45,6 +46,12 @@ def placed_results(
     return found
 
 
+def _writes_at_once(drafts: Drafts, anchor: Node) -> bool:
+    """Return whether a kernel writes each element of its results when it is finished, and once."""
+    traits = drafts.traits(anchor)
+    return traits.home == "kernel" and not traits.writes_piecewise
+
+
 def _readers(
     drafts: Drafts, groups: Iterable[FusionGroup]
 ) -> dict[Tensor, list[tuple[Node, int, bool]]]:
@@ -53,10 +60,10 @@ def _readers(
     for group in groups:
         within = set(group.nodes)
         for node in group.nodes:
-            for number, operand in enumerate(node.inputs):
-                if operand.node not in within:
-                    entry = node, number, node is group.anchor
-                    found.setdefault(drafts.stored(operand), []).append(entry)
+            read = [i for i, operand in enumerate(node.inputs) if operand.node not in within]
+            for number in read:
+                uses = found.setdefault(drafts.stored(node.inputs[number]), [])
+                uses.append((node, number, node is group.anchor))
     return found
 
 
