@@ -137,7 +137,7 @@ class _Lowering:
     # ------------------------------------------------------------------------- results
 
     def _map_group(self) -> tuple[Stmt, ...]:
-        shape = self.group.outputs[0].type.static_shape
+        shape = self.group.domain
         outside, inside = self.rows.split(shape)
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:

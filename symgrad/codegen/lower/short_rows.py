@@ -74,9 +74,7 @@ def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortR
     )
     if not (anchor is None or is_fold) or not is_plain or len(body) != 1:
         return NO_ROWS
-    shape = (
-        group.outputs[0].type.static_shape if anchor is None else anchor.output.type.static_shape
-    )
+    shape = group.domain if anchor is None else anchor.output.type.static_shape
     code = len(list(statements(body)))
     folded = 1 if anchor is None else _count_folded(anchor, spec)
     are_folds_short = 2 <= folded <= LONGEST_ROW and code * folded <= MOST_WRITTEN_OUT

@@ -41,7 +41,7 @@ class _KeyMaker:
         nodes = tuple(map(self._of_node, group.nodes))
         results = tuple(map(self._of_result, group.outputs))
         anchor = None if group.anchor is None else self._position[group.anchor]
-        return (nodes, results, anchor), list(self._numbers)
+        return (nodes, results, anchor, group.domain), list(self._numbers)
 
     def _of_node(self, node: Node) -> Hashable:
         attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))

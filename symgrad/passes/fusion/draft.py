@@ -116,7 +116,12 @@ class Drafts:
         return draft.reads
 
     def merge(self, draft: Draft, into: Draft, between: Iterable[Node] = ()) -> None:
-        """Make `into` compute what `draft` does, and the reshapes `between` the two."""
+        """Make `into` compute what `draft` does, and the reshapes `between` the two.
+
+        Of two shapes the loops are over the one that splits the axes of the other.
+        """
+        if into.anchor is None and only_splits(into.domain, draft.domain):
+            into.domain = draft.domain
         read = [*self.read_from_memory(into), *self.read_from_memory(draft)]
         into.nodes |= draft.nodes
         into.nodes.update(between)

@@ -143,11 +143,11 @@ def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
         return draft.domain == producer.domain and not has_shapes
     if _without_ones(draft.domain) == _without_ones(producer.domain):
         return True
+    if only_splits(draft.domain, producer.domain):
+        return True
     if producer.anchor is None:
-        return False
-    return only_splits(draft.domain, producer.domain) or all(
-        _keeps_position(node, drafts.traits(node)) for node in draft.nodes
-    )
+        return only_splits(producer.domain, draft.domain)
+    return all(_keeps_position(node, drafts.traits(node)) for node in draft.nodes)
 
 
 def _keeps_position(node: Node, traits: Traits) -> bool:

@@ -48,7 +48,9 @@ def order_groups(drafts: Drafts) -> Partition:
     copied = {leaf for leaves in copiers.values() for leaf in leaves}
     # Before anything else: a variable that is a result gives its old value.
     copies = [
-        FusionGroup((), None, (leaf,), (leaf,)) for leaf in drafts.copies if leaf not in copied
+        FusionGroup((), None, (leaf,), (leaf,), leaf.type.static_shape)
+        for leaf in drafts.copies
+        if leaf not in copied
     ]
     return Partition(
         drafts.graph,
@@ -95,6 +97,7 @@ def _finish(drafts: Drafts, draft: Draft, needed: set[Tensor], copied: list[Tens
             *copied,
         ),
         inputs=tuple(inputs),
+        domain=draft.domain,
     )
 
 

@@ -25,13 +25,15 @@ class FusionGroup:
 
     `anchor` is the one among them whose loops or graphs these are, if there is one; `outputs` are
     the tensors it leaves in memory, `inputs` those it reads from there. A leaf among the outputs is
-    copied.
+    copied. The loops of a group without an anchor are over `domain`, of which its results are other
+    shapes if not the same.
     """
 
     nodes: tuple[Node, ...]
     anchor: Node | None
     outputs: tuple[Tensor, ...]
     inputs: tuple[Tensor, ...]
+    domain: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -94,6 +95,8 @@ def _verify_group(
     assert anchors == anchor, f"{where}: its anchors are {anchors}, not {anchor}"
     is_nested = any(partition.traits(n).is_instruction for n in anchors)
     sizes = {t.type.count for t in group.outputs}
+    over = math.prod(group.domain)
+    assert group.anchor is not None or sizes <= {over}, f"{where}: its loops make {over} elements"
     assert is_nested or len(sizes) <= 1, (
         f"{where}: its results have different numbers of elements {sizes}"
     )

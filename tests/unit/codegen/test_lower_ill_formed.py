@@ -19,7 +19,9 @@ def _merged(result: Tensor, anchor: int) -> Partition:
     partition = partition_of(result)
     first, second = partition.groups
     nodes = (*first.nodes, *second.nodes)
-    group = FusionGroup(nodes, nodes[anchor], second.outputs, first.inputs)
+    group = FusionGroup(
+        nodes, nodes[anchor], second.outputs, first.inputs, second.outputs[0].type.static_shape
+    )
     return replace(partition, groups=(group,))
 
 

@@ -241,10 +241,24 @@ def test_a_reshape_that_splits_an_axis_is_computed_where_it_is_used():
     assert len(partition.groups) == 1
 
 
-def test_a_reshape_that_merges_axes_reads_memory():
+def test_a_reshape_that_merges_axes_is_computed_in_loops_over_those():
     moved = sg.reshape(sg.permute_dims(sg.placeholder((4, 5, 6)), (1, 0, 2)), (20, 6))
-    partition = partition_of(sg.tanh(moved))
-    assert len(partition.groups) == 2
+    (group,) = partition_of(sg.tanh(moved)).groups
+    assert group.domain == (5, 4, 6)
+
+
+def test_results_of_two_shapes_are_computed_in_loops_over_the_one_with_more_axes():
+    flat = sg.tanh(sg.placeholder((20, 6)))
+    split = sg.reshape(flat, (4, 5, 6)) * sg.placeholder((4, 1, 6))
+    for outputs in ((flat, split), (split, sg.exp(sg.reshape(split, (20, 6))))):
+        (group,) = partition_of(*outputs).groups
+        assert group.domain == (4, 5, 6)
+        assert set(group.outputs) == set(outputs)
+
+
+def test_a_merged_axis_that_is_read_at_another_position_is_read_in_memory():
+    moved = sg.reshape(sg.permute_dims(sg.placeholder((4, 5, 6)), (1, 0, 2)), (20, 6))
+    assert len(partition_of(sg.tanh(sg.flip(moved, axis=0))).groups) == 2
 
 
 # ------------------------------------------------------------------------------------ in general

@@ -154,6 +154,13 @@ def test_a_result_that_is_not_computed_is_refused(partition):
     refuse(replace(partition, groups=(empty, *rest)), "by two groups|without computing it")
 
 
+def test_loops_over_another_number_of_elements_are_refused(partition):
+    maps = [group for group in partition.groups if group.anchor is None]
+    others = [group for group in partition.groups if group not in maps]
+    wrong = replace(maps[0], domain=(7,))
+    refuse(replace(partition, groups=(wrong, *maps[1:], *others)), "its loops make 7 elements")
+
+
 def test_groups_that_wait_for_each_other_are_refused():
     graph = Graph.parse(
         "graph @f(%x: f32[8]) -> f32[8], f32[8] {\n  %0 = exp %x : f32[8]\n"
