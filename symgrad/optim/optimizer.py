@@ -13,6 +13,7 @@ from typing import Any
 
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
+from symgrad.distributed.data_parallel import averaged, require_data_parallel, start_equal
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
@@ -71,12 +72,19 @@ class Optimizer(OwnsVariables, ABC):
         )
         return panel(type(self).__name__, facts(given), table)
 
-    def minimize(self, loss: Any, variables: Any = None) -> list[Update]:
+    def minimize(
+        self, loss: Any, variables: Any = None, *, data_parallel: Any = None
+    ) -> list[Update]:
         """Return the updates that lower `loss`; of a loss with several elements, their sum.
 
         `variables` is any iterable or nest of variables, such as a dict. Without it, every
         trainable variable the loss depends on is moved. A variable that
         gets no gradient is left alone. Raises `GraphError` if none gets one.
+
+        `data_parallel` is a communicator (`sg.distributed`): all its ranks call this, each with the
+        mean loss of its own samples, as many on each rank. Gradients are averaged over ranks, and
+        the variables get the values of rank 0 now; the loss remains that of this rank. Raises
+        `GraphError` on all ranks where the variables differ in name, dtype or shape.
 
         >>> w = sg.variable(1.0, name="w")
         >>> step = sg.compile([], w, sg.optim.SGD(0.25).minimize(w * w))
@@ -97,8 +105,13 @@ class Optimizer(OwnsVariables, ABC):
                 else "the loss depends on no trainable variable",
                 source=loss.node.source,
             )  # fmt: skip
+        comm = None if data_parallel is None else require_data_parallel(subject, data_parallel)
         with paused_collector():
-            return self.apply_gradients(zip(gradients(loss, chosen), chosen, strict=True))
+            grads: Sequence[Tensor | None] = gradients(loss, chosen)
+            if comm is not None:
+                start_equal(subject, chosen, comm)
+                grads = averaged(grads, comm)
+            return self.apply_gradients(zip(grads, chosen, strict=True))
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Update]:
         """Return the updates that move each variable by its gradient.

@@ -15,6 +15,7 @@ import pytest
 
 from symgrad.__main__ import main
 from tests.support.c_programs import needs
+from tests.support.mpi import run_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -52,6 +53,13 @@ def check_digits(folder: Path) -> None:
 
 def check_digits_step(folder: Path) -> None:
     check_step("training", folder)
+
+
+def check_distributed(folder: Path) -> None:
+    ended = run_ranks("openmpi", 2, [str(ROOT / "examples" / "distributed.py")], folder=folder)
+    assert ended.status == 0, ended.errors
+    assert "ranks: 2," in ended.output
+    assert float(found(r"test accuracy: ([\d.]+)%", ended.output)) >= 97
 
 
 def check_step(name: str, folder: Path) -> None:
@@ -214,6 +222,7 @@ def number(text: str) -> int:
 CHECKS = {
     "digits.py": check_digits,
     "digits_step.py": check_digits_step,
+    "distributed.py": check_distributed,
     "char_lstm.py": check_char_lstm,
     "gpt.py": check_gpt,
     "fixed_point.py": check_fixed_point,

@@ -1,0 +1,96 @@
+"""Data-parallel training: gradients averaged over ranks in buckets, variables that start equal.
+
+A bucket is the gradients of one dtype, in the order in which the backward makes them, laid one
+behind the other: one call for many small gradients, of which each alone would be all latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.distributed.collectives import all_reduce
+from symgrad.distributed.communicator import Communicator
+from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.graph.leaf import Variable
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.joining import concat
+from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.views import narrow
+from symgrad.graph.types import read_states, write_states
+
+BUCKET_BYTES = 4 << 20
+
+
+def require_data_parallel(subject: str, comm: object) -> Communicator:
+    """Return `comm`; raises `DTypeError` for what is no communicator."""
+    if not isinstance(comm, Communicator):
+        problem = f"data_parallel is {comm!r}, no communicator"
+        hint = "sg.distributed.world() is that of all ranks"
+        raise DTypeError(subject, problem, hint=hint, source=user_source())
+    return comm
+
+
+def start_equal(subject: str, variables: Sequence[Variable], comm: Communicator) -> None:
+    """Give `variables` the values of rank 0; all ranks call it.
+
+    Raises `GraphError` on all ranks if one of them has other names, dtypes or shapes.
+    """
+    signature = [f"{v.name} {v.type}" for v in variables]
+    for rank, other in enumerate(comm.mpi.allgather(signature)):
+        if other != signature:
+            mine, theirs = _first_difference(signature, other)
+            problem = f"variable {theirs} of rank {rank} is {mine} on rank {comm.rank}"
+            raise GraphError(subject, problem, source=user_source())
+    states = [v.state for v in variables]
+    values = read_states(states) if comm.rank == 0 else None
+    received = comm.mpi.bcast(values)
+    write_states(states, received)
+
+
+def _first_difference(mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:
+    for a, b in zip(mine, theirs, strict=False):
+        if a != b:
+            return a, b
+    place = min(len(mine), len(theirs))
+    return "".join(mine[place : place + 1]) or "none", "".join(theirs[place : place + 1]) or "none"
+
+
+def averaged(gradients: Sequence[Tensor | None], comm: Communicator) -> list[Tensor | None]:
+    """Return the means over ranks of the gradients that there are."""
+    means: dict[int, Tensor] = {}
+    for bucket in _buckets(gradients):
+        parts = [gradients[place] for place in bucket]
+        found = _averaged_together([g for g in parts if g is not None], comm)
+        means.update(zip(bucket, found, strict=True))
+    return [means.get(place) for place in range(len(gradients))]
+
+
+def _buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
+    """Return groups of places: those of the last variables, made first, come first."""
+    buckets: list[list[int]] = []
+    filled, last = 0, None
+    for place in reversed(range(len(gradients))):
+        g = gradients[place]
+        if g is None:
+            continue
+        size = g.type.nbytes
+        if last != g.dtype or filled + size > BUCKET_BYTES:
+            buckets.append([])
+            filled, last = 0, g.dtype
+        buckets[-1].append(place)
+        filled += size
+    return buckets
+
+
+def _averaged_together(gradients: Sequence[Tensor], comm: Communicator) -> list[Tensor]:
+    if len(gradients) == 1:
+        return [all_reduce(gradients[0], comm, "mean")]
+    whole = concat([reshape(g, (g.type.count,)) for g in gradients])
+    mean = all_reduce(whole, comm, "mean")
+    sizes = np.cumsum([0, *(g.type.count for g in gradients)])
+    return [
+        reshape(narrow(mean, 0, int(start), g.type.count), g.shape)
+        for g, start in zip(gradients, sizes[:-1], strict=True)
+    ]

@@ -1,0 +1,81 @@
+"""Data-parallel training on several ranks: the same weights as one rank has with all samples."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from symgrad.distributed import data_parallel
+from tests.support.refusals import assert_refused
+
+COMM = sg.distributed.world()
+RANK, SIZE = COMM.rank, COMM.size
+ROWS = 8  # of all ranks together
+
+
+def make_step(comm: Any, seed: int) -> tuple[sg.Step, list[sg.Variable], sg.optim.Adam]:
+    """Return a training step; its variables start with values that `seed` says."""
+    random = np.random.default_rng(seed)
+    x = sg.placeholder((None, 3), "float64", name="x")
+    variables = [
+        sg.variable(random.normal(size=shape), name=name)
+        for name, shape in (("w", (3, 4)), ("b", (4,)), ("v", (4,)), ("unused", (2,)))
+    ]
+    w, b, v, unused = variables
+    loss = sg.mean((sg.tanh(x @ w + b) @ v - sg.sum(x, axis=1)) ** 2)
+    optimizer = sg.optim.Adam(0.1)
+    updates = optimizer.minimize(loss, [w, b, v, unused], data_parallel=comm)
+    return sg.compile([x], loss, updates, opt_level=1), variables, optimizer
+
+
+def train(path: Path) -> None:
+    """Compare with a step that has all samples; save by all ranks; go on from the file."""
+    samples = np.random.default_rng(5).normal(size=(ROWS, 3))
+    mine = samples[RANK * ROWS // SIZE : (RANK + 1) * ROWS // SIZE]
+    step, variables, optimizer = make_step(COMM, seed=RANK)
+    alone, wanted, _ = make_step(None, seed=0)
+    for _ in range(5):
+        losses = COMM.mpi.allgather(float(step(mine)))
+        np.testing.assert_allclose(np.mean(losses), alone(samples))
+    for got, want in zip(variables, wanted, strict=True):
+        if got.name != "unused":
+            np.testing.assert_allclose(got.value, want.value, rtol=1e-10)
+        everywhere = COMM.mpi.allgather(got.value)
+        assert all((other == got.value).all() for other in everywhere)
+    sg.save(path, [variables, optimizer.state])
+    sg.distributed.barrier(COMM)
+    again, restored, slots = make_step(COMM, seed=9)
+    sg.restore(path, [restored, slots.state])
+    np.testing.assert_array_equal(again(mine), step(mine))
+
+
+def refuse() -> None:
+    """Refuse variables that differ, on all ranks; and what is no communicator."""
+    w = sg.variable(np.zeros(2 + RANK), name="w")
+    sgd = sg.optim.SGD(0.1)
+    if SIZE == 2:
+        problem = (
+            "variable w f64[3] of rank 1 is w f64[2] on rank 0",
+            "variable w f64[2] of rank 0 is w f64[3] on rank 1",
+        )[RANK]
+        assert_refused(lambda: sgd.minimize(sg.sum(w), data_parallel=COMM), ValueError, f"""
+            SGD.minimize: {problem}
+              --> <here>
+        """)  # fmt: skip
+    assert_refused(lambda: sgd.minimize(sg.sum(w), data_parallel=2), TypeError, """
+        SGD.minimize: data_parallel is 2, no communicator
+          --> <here>
+          hint: sg.distributed.world() is that of all ranks
+    """)  # fmt: skip
+
+
+if __name__ == "__main__":
+    train(Path(sys.argv[1], "all.safetensors"))
+    data_parallel.BUCKET_BYTES = 40  # of b and v together, and w alone
+    train(Path(sys.argv[1], "small.safetensors"))
+    refuse()
+    sys.stdout.write(f"rank {RANK} of {SIZE} has trained\n")
