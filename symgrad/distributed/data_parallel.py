@@ -15,7 +15,7 @@ from symgrad.distributed.communicator import Communicator
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.joining import concat
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.types import read_states, write_states
