@@ -6,6 +6,7 @@ from symgrad.distributed.collectives import all_to_all as all_to_all
 from symgrad.distributed.collectives import barrier as barrier
 from symgrad.distributed.collectives import broadcast as broadcast
 from symgrad.distributed.collectives import reduce_scatter as reduce_scatter
+from symgrad.distributed.collectives import same as same
 from symgrad.distributed.collectives import send_recv as send_recv
 from symgrad.distributed.communicator import Communicator as Communicator
 from symgrad.distributed.communicator import world as world

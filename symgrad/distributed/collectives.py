@@ -27,6 +27,7 @@ from symgrad.graph.ops.arithmetic import divide
 from symgrad.graph.ops.comparison import equal, isnan, logical_or, where
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.extern import extern_node
+from symgrad.graph.ops.marks import same_on_ranks
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Attr, TensorType
 from symgrad.passes.gradients.custom_gradient import custom_gradient
@@ -278,6 +279,21 @@ def barrier(comm: Communicator, x: Any = None) -> Tensor | None:
         return _call("MPI_Barrier", [a], a.type, [_group(comm)], copied=[(0, 0)])
 
     return _differentiable(waited, lambda g: g, as_tensor(x))
+
+
+def same(x: Any, comm: Communicator) -> Tensor:
+    """Return `x`, and declare that its values are the same on all ranks of `comm`.
+
+    Of that a condition of collectives needs to be sure, and nothing checks it: where it is not
+    true, ranks wait for one another. `broadcast` makes it true. Any dtype; the gradient is that of
+    the identity.
+
+    >>> comm = sg.distributed.world()
+    >>> steps = sg.placeholder((), "int64", name="steps")
+    >>> sg.run(sg.distributed.same(steps, comm), {steps: 3})
+    array(3)
+    """
+    return same_on_ranks(_operand("same", x, comm), comm.lineage[-1])
 
 
 # --------------------------------------------------------------------------------------- calls

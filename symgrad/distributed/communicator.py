@@ -30,12 +30,13 @@ class Communicator:
     (0, 1)
     """
 
-    def __init__(self, mpi: Any, name: str) -> None:
+    def __init__(self, mpi: Any, name: str, around: tuple[str, ...] = ()) -> None:
         self._mpi = mpi
         self._name = name
+        self._lineage = (*around, name)
         self._splits = 0
         # A communicator of another library, or none, is an int or a pointer like any other.
-        self._handle = handle(name, load_mpi("distributed")._handleof(mpi), owner=self)
+        self._handle = handle(name, load_mpi("distributed")._handleof(mpi), group=self)
 
     @property
     def rank(self) -> int:
@@ -51,6 +52,20 @@ class Communicator:
     def mpi(self) -> Any:
         """The communicator as mpi4py has it, for calls between steps."""
         return self._mpi
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The names of the communicators that this one was split from, and its own."""
+        return self._lineage
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what each rank has given, by rank; all ranks call it.
+
+        >>> sg.distributed.world().exchange("ready")
+        ['ready']
+        """
+        received: list[Any] = self._mpi.allgather(value)
+        return received
 
     @property
     def handle(self) -> ForeignFunction:
@@ -74,7 +89,7 @@ class Communicator:
         made = self._mpi.Split(undefined if color is None else color, key)
         name = f"{self._name}_{self._splits}"
         self._splits += 1
-        return None if color is None else Communicator(made, name)
+        return None if color is None else Communicator(made, name, self._lineage)
 
     def __repr__(self) -> str:
         return f"<Communicator {self._name}: rank {self.rank} of {self.size}>"

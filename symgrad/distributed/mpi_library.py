@@ -14,9 +14,10 @@ from typing import Any
 
 from symgrad.errors import CompileError, user_source
 from symgrad.graph.dtypes import DType
-from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 
 MPI_LIBRARY = "mpi"
+_GIVE_EQUAL = ("MPI_Allreduce", "MPI_Allgather", "MPI_Bcast")
 _HINT = "pip install mpi4py, the extra mpi, and an MPI library such as Open MPI or MPICH"
 
 # Elements are moved as what they are, and those that MPI has no type for as ints of their size.
@@ -54,7 +55,9 @@ def mpi_function(name: str) -> ForeignFunction:
     """Return a function of the library, such as `MPI_Allreduce`."""
     library = ctypes.CDLL(load_mpi(name).__file__)  # mpi4py's module is linked with it
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    return ForeignFunction(name, address, library=MPI_LIBRARY, owner=library)
+    return ForeignFunction(
+        name, address, library=MPI_LIBRARY, owner=library, gives_equal=name in _GIVE_EQUAL
+    )
 
 
 @cache
@@ -74,7 +77,12 @@ def _constant(name: str) -> ForeignFunction:
     return handle(f"MPI_{name}", mpi._handleof(getattr(mpi, name)))
 
 
-def handle(name: str, value: int, owner: object = None) -> ForeignFunction:
-    """Return a symbol that stands for `value`, an int of up to 64 bits, in this process alone."""
+def handle(name: str, value: int, group: ProcessGroup | None = None) -> ForeignFunction:
+    """Return a symbol that stands for `value`, an int of up to 64 bits, in this process alone.
+
+    `group` is what it is the handle of, if that is a communicator, and lives as long.
+    """
     address = ctypes.c_int64(value).value  # a handle of MPICH has 32 bits, of which one is a sign
-    return ForeignFunction(name, address, library=MPI_LIBRARY, owner=owner, is_handle=True)
+    return ForeignFunction(
+        name, address, library=MPI_LIBRARY, owner=group, is_handle=True, group=group
+    )

@@ -20,7 +20,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, Protocol, assert_never
+
+
+class ProcessGroup(Protocol):
+    """Processes that make collective calls together, each of which is one of its ranks."""
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The names of the groups that this one is a part of, largest first, its own last."""
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Return what each rank has given; all ranks call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,9 @@ class ForeignFunction:
     Without an `address` the symbol is looked up in the process when a program is loaded. `library`
     is what an export that calls it is linked with, such as "lapack". `owner` is kept alive with it;
     `hint` says what to do where the symbol is in no library of the process. `is_handle` marks a
-    symbol whose address is a value, such as that of a communicator, which no linker knows.
+    symbol whose address is a value, such as that of a communicator, which no linker knows; `group`
+    are the processes that it stands for. `gives_equal` says of a function that is called by a group
+    that its results are the same on all ranks.
     """
 
     name: str
@@ -39,6 +52,8 @@ class ForeignFunction:
     owner: object = field(default=None, compare=False, repr=False)
     hint: str | None = field(default=None, compare=False, repr=False)
     is_handle: bool = field(default=False, compare=False, repr=False)
+    group: ProcessGroup | None = field(default=None, compare=False, repr=False)
+    gives_equal: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf,
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array, Immutable
+from symgrad.runtime.agreement import agreement_of
 from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import (
     check_outputs,
@@ -70,6 +71,7 @@ class Step(Immutable):
     ) -> None:
         self.graph = graph
         with paused_collector():
+            self._agreement = agreement_of(graph)
             self._prepared = prepare(graph)
         self.name = graph.name
         self._options = options
@@ -136,7 +138,7 @@ class Step(Immutable):
 
     def _entry_for(self, arrays: Sequence[Array]) -> NativeEntry:
         sizes = resolve_sizes(self.name, self.graph.inputs, arrays)
-        _, entry = self._specialized(sizes)
+        _, entry = self._agreed(sizes)
         return entry
 
     def _nested(self, entry: NativeEntry) -> Callable[..., Any]:
@@ -168,11 +170,18 @@ class Step(Immutable):
         count = len(arguments) - len(self.graph.outputs)
         arrays = convert(self.name, self.graph.inputs, arguments[:count])
         outputs = arguments[count:]
-        executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, arrays))
+        executable, entry = self._agreed(resolve_sizes(self.name, self.graph.inputs, arrays))
         check_outputs(self.name, executable.graph.outputs, outputs)
         results = entry.call(*arrays)
         for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
             np.copyto(target, result)
+
+    def _agreed(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
+        """Return what is run for `sizes`; before the first run, ranks compare their programs."""
+        if self._agreement is not None:
+            self._agreement.require(self.name, self._prepared.graph)
+            self._agreement = None
+        return self._specialized(sizes)
 
     # -------------------------------------------------------------------------- compiling
 
@@ -192,7 +201,7 @@ class Step(Immutable):
             self._compiled[key] = (executable, entry)
             self._log(sizes, perf_counter() - start)
         self._latest, entry = self._compiled[key]
-        if self._takes_flat:
+        if self._takes_flat and self._agreement is None:
             # What fits these sizes takes the short way from now on; the entry sends others here.
             self._run = entry.call if self._is_direct else self._nested(entry)
             self._run_single_into = entry.into if self._is_single else None
@@ -258,7 +267,7 @@ class Step(Immutable):
         if by_name:
             arrays = in_order(self.name, self._labels, arrays, by_name)
         flat = self._flat_arguments(arrays)
-        return *self._specialized(resolve_sizes(self.name, self.graph.inputs, flat)), flat
+        return *self._agreed(resolve_sizes(self.name, self.graph.inputs, flat)), flat
 
     def trace(self, path: str | os.PathLike[str], *arrays: Any, **by_name: Any) -> None:
         """Write a timeline of one step on `arrays`, as in a call, for ui.perfetto.dev.

@@ -14,7 +14,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.conversion import size_of
-from symgrad.graph.ops.marks import match_shape_op
+from symgrad.graph.ops.marks import match_shape_op, same_on_ranks
 from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.stand_in import after, linear_in
 from tests.support.case import BOOL, FLOATS, INTEGERS, NUMBERS, Case, Real, Truth
@@ -203,6 +203,14 @@ _CONVERSIONS = (
     ),
     _unary("identity", lambda x: x, accepts=_EVERY),
     _unary("prevent_gradient", lambda x: x, accepts=_EVERY, order=0),
+    Case(
+        "same_on_ranks",
+        "same_on_ranks",
+        lambda x: same_on_ranks(x, "mpi_world"),
+        lambda x: x,
+        (Real((3,)),),
+        dtypes=_EVERY,
+    ),
     Case(
         "stop_gradient",
         "stop_gradient",

@@ -182,10 +182,11 @@ def _functions_in(graph: Graph) -> Iterator[tuple[Node, ForeignFunction]]:
             nested = [inner for _, inner in graphs_of(node) if inner not in seen]
             seen.update(nested)
             pending += nested
-            yield from ((node, function) for function in _functions_of(node))
+            yield from ((node, function) for function in functions_of(node))
 
 
-def _functions_of(node: Node) -> Iterator[ForeignFunction]:
+def functions_of(node: Node) -> Iterator[ForeignFunction]:
+    """Yield the function that `node` calls and the symbols it passes; none for another op."""
     if node.definition is extern_op:
         values = (node.attrs["function"], node.attrs["layout"])
         for value in _flattened(values):

@@ -1,4 +1,4 @@
-"""Identity ops that add a demand: on the gradient of their operand, or on its shape.
+"""Identity ops that add a demand: on the gradient of their operand, its shape, or its ranks.
 
 `stop_gradient` and `identity`, which demand nothing, are elementwise ops and not here.
 """
@@ -97,5 +97,36 @@ match_shape_op = define(
     kernel=_match_shape_kernel,
     batch=batch_to_shape,
     gradient_mask="moved",  # a size of the gradient is written in another way
+    of_pairs="each",
+)
+
+
+def same_on_ranks(x: Tensor, group: str) -> Tensor:
+    """Return `x`, of which a user has said that it is the same on all ranks of `group`."""
+    return apply(same_on_ranks_op, x, group=group)
+
+
+def _same_on_ranks_infer(x: TensorType, *, group: str) -> TensorType:
+    return x
+
+
+def _same_on_ranks_reference(x: Array, *, group: str) -> Array:
+    return x
+
+
+def _same_on_ranks_grad(_node: Node, g: Tensor, *, group: str) -> Grads:
+    return (g,)
+
+
+def _same_on_ranks_kernel(_x: TensorType, *, group: str) -> Map:
+    return _SAME_ELEMENT
+
+
+same_on_ranks_op = define(
+    "same_on_ranks",
+    infer=_same_on_ranks_infer,
+    reference=_same_on_ranks_reference,
+    grad=_same_on_ranks_grad,
+    kernel=_same_on_ranks_kernel,
     of_pairs="each",
 )

@@ -1,0 +1,113 @@
+"""SPMD consistency check: ranks compare their programs before the first run of a step.
+
+Ranks that make other calls than the rest wait for ever, so that is found out before: by the digest
+of the text of each program, and by the values of variables that conditions of collectives rely on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from symgrad.errors import GraphError, Source
+from symgrad.graph.foreign_functions import ProcessGroup
+from symgrad.graph.graph import Graph
+from symgrad.graph.text.print import graph_lines
+from symgrad.graph.types import State, read_states
+from symgrad.passes.calls.divergence import groups_of, require_same_conditions
+
+_SHOWN = 100  # characters of a line around the first that differs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """What the ranks of some groups have to agree in: their program, and how variables start."""
+
+    groups: Sequence[ProcessGroup]
+    states: Mapping[tuple[str, ...], Sequence[State]]
+
+    def require(self, name: str, graph: Graph) -> None:
+        """Compare `graph`, as prepared, over all groups; raises `GraphError` on all ranks."""
+        for group in self.groups:
+            _compare_programs(name, graph, group)
+            _compare_states(name, self.states.get(group.lineage, ()), group)
+
+
+def agreement_of(graph: Graph) -> Agreement | None:
+    """Return what ranks compare before `graph`, as it was built, is run; None without collectives.
+
+    Raises `GraphError` for a collective that some ranks of its group may not come to.
+    """
+    groups = groups_of(graph)
+    return Agreement(groups, require_same_conditions(graph)) if groups else None
+
+
+def _compare_programs(name: str, graph: Graph, group: ProcessGroup) -> None:
+    lines = list(graph_lines(graph))
+    text = "\n".join(line for line, _ in lines)
+    other = _first_other(group.exchange(_digest(text.encode("utf-8", "surrogatepass"))))
+    if other is None:
+        return
+    texts = group.exchange([line for line, _ in lines])
+    ours, theirs = texts[0], texts[other]
+    place = next(
+        (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+        min(len(ours), len(theirs)),
+    )
+    a, b = _shortened(_line(ours, place), _line(theirs, place))
+    source: Source | None = None
+    if place < len(lines):
+        node = lines[place][1]
+        source = None if node is None else node.source
+    raise GraphError(
+        name,
+        f"line {place + 1} of the program is {a} on rank 0, and {b} on rank {other}",
+        hint="all ranks build the same graph; what differs between them is an input or a variable",
+        source=source,
+    )
+
+
+def _compare_states(name: str, states: Sequence[State], group: ProcessGroup) -> None:
+    if not states:
+        return
+    values = read_states(list(states))
+    digests = [_digest(value.tobytes()) for value in values]
+    everywhere = group.exchange(digests)
+    other = _first_other(everywhere)
+    if other is None:
+        return
+    pairs = zip(everywhere[0], everywhere[other], strict=True)
+    place = next(i for i, (a, b) in enumerate(pairs) if a != b)
+    raise GraphError(
+        name,
+        f"a condition of collectives depends on the variable {states[place].name}, which has one "
+        f"value on rank 0 and another on rank {other}",
+        hint="give it the same value on all ranks",
+    )
+
+
+def _first_other(values: Sequence[object]) -> int | None:
+    """Return the first rank that gave something else than rank 0."""
+    return next((rank for rank, value in enumerate(values) if value != values[0]), None)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _line(lines: Sequence[str], place: int) -> str:
+    return lines[place].strip() if place < len(lines) else "none"
+
+
+def _shortened(a: str, b: str) -> tuple[str, str]:
+    """Return the parts of two lines around the first character that differs."""
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0)
+    first = max(0, same - _SHOWN // 2)
+    return _part(a, first), _part(b, first)
+
+
+def _part(line: str, first: int) -> str:
+    before = "..." if first else ""
+    after = "..." if len(line) > first + _SHOWN else ""
+    return f"`{before}{line[first : first + _SHOWN]}{after}`"
