@@ -34,7 +34,7 @@ from symgrad.passes.gradients.custom_gradient import custom_gradient
 
 _CallArgument = tuple[Attr, ...]
 _TAG: _CallArgument = ("int32", 0)
-_STATUS_BYTES = 64  # more than an MPI_Status has
+STATUS_BYTES = 64  # more than an MPI_Status has
 _MAX_COUNT = 2**31 - 1  # of elements in one call
 
 
@@ -88,9 +88,9 @@ def _combined(x: Tensor, comm: Communicator, reduction: str) -> Tensor:
     layout = [
         ("in", 0),
         ("out", 0),
-        *_counted("all_reduce", x.type),
-        _reduction(reduction),
-        _group(comm),
+        *counted("all_reduce", x.type),
+        reduction_symbol(reduction),
+        group_symbol(comm),
     ]
     return _call("MPI_Allreduce", [x], x.type, layout)
 
@@ -108,8 +108,8 @@ def all_gather(x: Any, comm: Communicator) -> Tensor:
     x = _operand("all_gather", x, comm)
 
     def gathered(a: Tensor) -> Tensor:
-        counted = _counted("all_gather", a.type)
-        layout = [("in", 0), *counted, ("out", 0), *counted, _group(comm)]
+        number = counted("all_gather", a.type)
+        layout = [("in", 0), *number, ("out", 0), *number, group_symbol(comm)]
         stacked = a.type.with_shape((comm.size, *a.shape))
         return _call("MPI_Allgather", [a], stacked, layout)
 
@@ -139,9 +139,9 @@ def reduce_scatter(x: Any, comm: Communicator) -> Tensor:
         layout = [
             ("in", 0),
             ("out", 0),
-            *_counted("reduce_scatter", part),
-            _reduction("SUM"),
-            _group(comm),
+            *counted("reduce_scatter", part),
+            reduction_symbol("SUM"),
+            group_symbol(comm),
         ]
         return _call("MPI_Reduce_scatter_block", [a], part, layout)
 
@@ -163,7 +163,7 @@ def broadcast(x: Any, comm: Communicator, root: int = 0) -> Tensor:
     _require_rank("broadcast", "root", root, comm)
 
     def sent(a: Tensor) -> Tensor:
-        layout = [("out", 0), *_counted("broadcast", a.type), ("int32", root), _group(comm)]
+        layout = [("out", 0), *counted("broadcast", a.type), ("int32", root), group_symbol(comm)]
         return _call("MPI_Bcast", [a], a.type, layout, copied=[(0, 0)])
 
     return _differentiable(sent, lambda g: _summed_at(g, comm, root), x)
@@ -175,10 +175,10 @@ def _summed_at(x: Tensor, comm: Communicator, root: int) -> Tensor:
         return cast(_summed_at(cast(x, float32), comm, root), x.dtype)
 
     def reduced(a: Tensor) -> Tensor:
-        counted = _counted("broadcast", a.type)
+        number = counted("broadcast", a.type)
         layout = [
-            *(("in", 0), ("out", 0), *counted),
-            *(_reduction("SUM"), ("int32", root), _group(comm)),
+            *(("in", 0), ("out", 0), *number),
+            *(reduction_symbol("SUM"), ("int32", root), group_symbol(comm)),
         ]
         return _call("MPI_Reduce", [a, filled_like(a, 0)], a.type, layout, copied=[(0, 1)])
 
@@ -200,8 +200,8 @@ def all_to_all(x: Any, comm: Communicator) -> Tensor:
     _require_parts("all_to_all", x, comm)
 
     def exchanged(a: Tensor) -> Tensor:
-        counted = _counted("all_to_all", a.type.with_shape(a.shape[1:]))
-        layout = [("in", 0), *counted, ("out", 0), *counted, _group(comm)]
+        number = counted("all_to_all", a.type.with_shape(a.shape[1:]))
+        layout = [("in", 0), *number, ("out", 0), *number, group_symbol(comm)]
         return _call("MPI_Alltoall", [a], a.type, layout)
 
     return _differentiable(exchanged, lambda g: all_to_all(g, comm), x)
@@ -228,17 +228,17 @@ def send_recv(x: Any, comm: Communicator, permutation: Sequence[tuple[int, int]]
     source = ("symbol", handle(f"mpi_source_{digest}", sources.get(comm.rank, nobody)))
 
     def moved(a: Tensor) -> Tensor:
-        counted = _counted("send_recv", a.type)
+        number = counted("send_recv", a.type)
         layout = [
-            *(("in", 0), *counted, to, _TAG),
-            *(("out", 0), *counted, source, _TAG),
-            *(_group(comm), ("workspace", 0)),
+            *(("in", 0), *number, to, _TAG),
+            *(("out", 0), *number, source, _TAG),
+            *(group_symbol(comm), ("workspace", 0)),
         ]
         # What nobody sends to stays as it was filled.
         is_filled = len(pairs) < comm.size
         operands = [a, filled_like(a, 0)] if is_filled else [a]
         copied = [(0, 1)] if is_filled else []
-        return _call("MPI_Sendrecv", operands, a.type, layout, copied, _STATUS_BYTES)
+        return _call("MPI_Sendrecv", operands, a.type, layout, copied, STATUS_BYTES)
 
     back = [(dest, source) for source, dest in pairs]
     return _differentiable(moved, lambda g: send_recv(g, comm, back), x)
@@ -276,7 +276,7 @@ def barrier(comm: Communicator, x: Any = None) -> Tensor | None:
         return None
 
     def waited(a: Tensor) -> Tensor:
-        return _call("MPI_Barrier", [a], a.type, [_group(comm)], copied=[(0, 0)])
+        return _call("MPI_Barrier", [a], a.type, [group_symbol(comm)], copied=[(0, 0)])
 
     return _differentiable(waited, lambda g: g, as_tensor(x))
 
@@ -328,7 +328,7 @@ def _differentiable(
     return result
 
 
-def _counted(subject: str, type_: TensorType) -> tuple[_CallArgument, _CallArgument]:
+def counted(subject: str, type_: TensorType) -> tuple[_CallArgument, _CallArgument]:
     """Return how many elements there are, and of which type."""
     count: Dim = type_.size
     if isinstance(count, int) and count > _MAX_COUNT:
@@ -337,11 +337,13 @@ def _counted(subject: str, type_: TensorType) -> tuple[_CallArgument, _CallArgum
     return ("int32", count), ("symbol", type_handle(type_.dtype))
 
 
-def _reduction(name: str) -> _CallArgument:
+def reduction_symbol(name: str) -> _CallArgument:
+    """Return how a reduction is passed."""
     return "symbol", reduction_handle(name)
 
 
-def _group(comm: Communicator) -> _CallArgument:
+def group_symbol(comm: Communicator) -> _CallArgument:
+    """Return how a communicator is passed."""
     return "symbol", comm.handle
 
 

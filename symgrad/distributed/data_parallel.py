@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from symgrad.distributed.collectives import all_reduce
 from symgrad.distributed.communicator import Communicator
+from symgrad.distributed.pending import start_sum
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.arithmetic import divide
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
@@ -57,13 +58,21 @@ def _first_difference(mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, 
     return "".join(mine[place : place + 1]) or "none", "".join(theirs[place : place + 1]) or "none"
 
 
-def averaged(gradients: Sequence[Tensor | None], comm: Communicator) -> list[Tensor | None]:
-    """Return the means over ranks of the gradients that there are."""
-    means: dict[int, Tensor] = {}
+def averaged(
+    subject: str, gradients: Sequence[Tensor | None], comm: Communicator
+) -> list[Tensor | None]:
+    """Return the means over ranks of the gradients that there are.
+
+    All sums are started before the first is waited for.
+    """
+    pending = []
     for bucket in _buckets(gradients):
-        parts = [gradients[place] for place in bucket]
-        found = _averaged_together([g for g in parts if g is not None], comm)
-        means.update(zip(bucket, found, strict=True))
+        parts = [g for place in bucket if (g := gradients[place]) is not None]
+        pending.append((bucket, parts, start_sum(subject, _joined(parts), comm)))
+    means: dict[int, Tensor] = {}
+    for bucket, parts, total in pending:
+        mean = divide(total.wait(), comm.size)
+        means.update(zip(bucket, _separated(mean, parts), strict=True))
     return [means.get(place) for place in range(len(gradients))]
 
 
@@ -84,13 +93,17 @@ def _buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
     return buckets
 
 
-def _averaged_together(gradients: Sequence[Tensor], comm: Communicator) -> list[Tensor]:
-    if len(gradients) == 1:
-        return [all_reduce(gradients[0], comm, "mean")]
-    whole = concat([reshape(g, (g.type.count,)) for g in gradients])
-    mean = all_reduce(whole, comm, "mean")
-    sizes = np.cumsum([0, *(g.type.count for g in gradients)])
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    if len(parts) == 1:
+        return parts[0]
+    return concat([reshape(g, (g.type.count,)) for g in parts])
+
+
+def _separated(whole: Tensor, parts: Sequence[Tensor]) -> list[Tensor]:
+    if len(parts) == 1:
+        return [whole]
+    sizes = np.cumsum([0, *(g.type.count for g in parts)])
     return [
-        reshape(narrow(mean, 0, int(start), g.type.count), g.shape)
-        for g, start in zip(gradients, sizes[:-1], strict=True)
+        reshape(narrow(whole, 0, int(start), g.type.count), g.shape)
+        for g, start in zip(parts, sizes[:-1], strict=True)
     ]

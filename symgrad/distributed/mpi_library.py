@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from symgrad.errors import CompileError, user_source
 from symgrad.graph.dtypes import DType
@@ -18,6 +18,7 @@ from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 
 MPI_LIBRARY = "mpi"
 _GIVE_EQUAL = ("MPI_Allreduce", "MPI_Allgather", "MPI_Bcast")
+_WHEN: dict[str, Literal["early", "late"]] = {"MPI_Iallreduce": "early", "MPI_Wait": "late"}
 _HINT = "pip install mpi4py, the extra mpi, and an MPI library such as Open MPI or MPICH"
 
 # Elements are moved as what they are, and those that MPI has no type for as ints of their size.
@@ -56,7 +57,12 @@ def mpi_function(name: str) -> ForeignFunction:
     library = ctypes.CDLL(load_mpi(name).__file__)  # mpi4py's module is linked with it
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
     return ForeignFunction(
-        name, address, library=MPI_LIBRARY, owner=library, gives_equal=name in _GIVE_EQUAL
+        name,
+        address,
+        library=MPI_LIBRARY,
+        owner=library,
+        gives_equal=name in _GIVE_EQUAL,
+        when=_WHEN.get(name),
     )
 
 

@@ -43,7 +43,8 @@ class ForeignFunction:
     `hint` says what to do where the symbol is in no library of the process. `is_handle` marks a
     symbol whose address is a value, such as that of a communicator, which no linker knows; `group`
     are the processes that it stands for. `gives_equal` says of a function that is called by a group
-    that its results are the same on all ranks.
+    that its results are the same on all ranks. `when` says of a function that starts something, or
+    waits for it, that it is best called as early, or as late, as operands allow.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ForeignFunction:
     is_handle: bool = field(default=False, compare=False, repr=False)
     group: ProcessGroup | None = field(default=None, compare=False, repr=False)
     gives_equal: bool = field(default=False, compare=False, repr=False)
+    when: Literal["early", "late"] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

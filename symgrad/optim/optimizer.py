@@ -110,7 +110,7 @@ class Optimizer(OwnsVariables, ABC):
             grads: Sequence[Tensor | None] = gradients(loss, chosen)
             if comm is not None:
                 start_equal(subject, chosen, comm)
-                grads = averaged(grads, comm)
+                grads = averaged(subject, grads, comm)
             return self.apply_gradients(zip(grads, chosen, strict=True))
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Update]:

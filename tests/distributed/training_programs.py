@@ -53,6 +53,27 @@ def train(path: Path) -> None:
     np.testing.assert_array_equal(again(mine), step(mine))
 
 
+def start_early() -> None:
+    """Start sums as soon as their bucket is there, and wait for them behind all products."""
+    x = sg.placeholder((16, 16), name="x")
+    y = x
+    for number in range(3):
+        y = sg.tanh(y @ sg.variable(np.ones((16, 16), "float32"), name=f"w{number}"))
+    loss = sg.mean(y)
+    step = sg.compile([x], loss, sg.optim.SGD(0.1).minimize(loss, data_parallel=COMM), opt_level=0)
+    calls = [call.label for call in step.executable.program.native_calls]
+    starts = [place for place, call in enumerate(calls) if call == "extern MPI_Iallreduce"]
+    waits = [place for place, call in enumerate(calls) if call == "extern MPI_Wait"]
+    products = [place for place, call in enumerate(calls) if "einsum" in call]
+    assert len(starts) == len(waits) == 3, calls
+    # Two products for each layer before that of the bucket.
+    assert [sum(place > start for place in products) for start in starts] == [4, 2, 0], calls
+    assert max(products) < min(waits), calls
+    rows = {row.kernel.label: row for row in step.profile(np.ones((16, 16), "float32")).rows}
+    assert rows["extern MPI_Iallreduce"].kernel.bytes > 0
+    assert rows["extern MPI_Wait"].seconds > 0
+
+
 def refuse() -> None:
     """Refuse variables that differ, on all ranks; and what is no communicator."""
     w = sg.variable(np.zeros(2 + RANK), name="w")
@@ -77,5 +98,6 @@ if __name__ == "__main__":
     train(Path(sys.argv[1], "all.safetensors"))
     data_parallel.BUCKET_BYTES = 40  # of b and v together, and w alone
     train(Path(sys.argv[1], "small.safetensors"))
+    start_early()
     refuse()
     sys.stdout.write(f"rank {RANK} of {SIZE} has trained\n")

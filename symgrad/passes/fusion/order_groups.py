@@ -10,12 +10,12 @@ that would close a circle is given up, and the new value is copied at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.positions import are_in_range
-from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes, traits_of
+from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
@@ -227,23 +227,62 @@ class _Precedence:
         return False
 
     def ordered(self) -> list[Draft]:
-        """Return the groups, those that can run first in the order of the graph."""
+        """Return the groups, those that can run first in the order of the graph.
+
+        But for what is best called early, with all that it needs, and what is best called late.
+        """
         waiting = [0] * len(self._live)
         for following in self._after:
             for number in following:
                 waiting[number] += 1
-        ready = [i for i, count in enumerate(waiting) if count == 0]
+        rank = self._ranks()
+        ready = [(rank[i], i) for i, count in enumerate(waiting) if count == 0]
         heapq.heapify(ready)
         order: list[Draft] = []
         while ready:
-            number = heapq.heappop(ready)
+            _, number = heapq.heappop(ready)
             order.append(self._live[number])
             for user in self._after[number]:
                 waiting[user] -= 1
                 if waiting[user] == 0:
-                    heapq.heappush(ready, user)
+                    heapq.heappush(ready, (rank[user], user))
         assert len(order) == len(self._live), "groups wait for each other"
         return order
+
+    def _ranks(self) -> list[int]:
+        """Return for each group a number: of those that can run, the least is run first.
+
+        That is the place of the first early call which needs it, among all early calls; that of
+        other groups is behind, and late calls come last.
+        """
+        when = [self._when(draft) for draft in self._live]
+        early = [number for number, found in enumerate(when) if found == "early"]
+        if not early:
+            return [0] * len(self._live)
+        before: list[list[int]] = [[] for _ in self._live]
+        for number, following in enumerate(self._after):
+            for user in following:
+                before[user].append(number)
+        # An early call is made after those that it waits for, as calls in an order do.
+        depth = {number: len(self._reached(number, before) & set(early)) for number in early}
+        ranks = [len(early) + (found == "late") for found in when]
+        for place, number in enumerate(sorted(early, key=lambda n: (depth[n], n))):
+            for needed in self._reached(number, before):
+                ranks[needed] = min(ranks[needed], place)
+        return ranks
+
+    def _when(self, draft: Draft) -> str | None:
+        spec = None if draft.anchor is None else self._drafts.specs[draft.anchor]
+        return spec.function.when if isinstance(spec, Extern) else None
+
+    @staticmethod
+    def _reached(start: int, edges: Sequence[Collection[int]]) -> set[int]:
+        pending, seen = [start], {start}
+        while pending:
+            new = set(edges[pending.pop()]) - seen
+            seen |= new
+            pending += new
+        return seen
 
 
 def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bool:
