@@ -1,7 +1,8 @@
 """Overlap of communication and computation: a sum that is started, and waited for when needed.
 
-The start and the wait of a non-blocking collective are two ordered calls. Both are handed what is sent and what is received, so
-that memory stays as it is in between, and what reads the sum comes after the wait.
+The start and the wait of a non-blocking collective are two ordered calls. Both are handed what is
+sent and what is received, so that memory stays as it is in between, and what reads the sum comes
+after the wait.
 """
 
 from __future__ import annotations
