@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from tests.support.browser import CHROMIUM, Page, Scheme, open_browser
+from tests.support.browser import CHROMIUM, Page, Scheme, axe_violations, open_browser
 
 WIDTHS = (1400, 420)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
@@ -232,35 +231,4 @@ def test_axe_finds_no_violation(page: Page, width: int, scheme: Scheme) -> None:
     click(page, "document.querySelector('#source button.cost')")
     page.wait_for("document.querySelector('#chosen span').textContent")
     click(page, "document.querySelector('#kernels summary')")
-    assert violations(page) == []
-
-
-def violations(page: Page) -> list[Any]:
-    """Return what axe-core, which is put into the page, has against it."""
-    spec = find_spec("axe_core_python")
-    assert spec is not None
-    assert spec.origin is not None
-    script = Path(spec.origin).with_name("axe.min.js")
-    page.evaluate(script.read_text(encoding="utf-8") + "; true")
-    found = page.evaluate("axe.run()")
-    return [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in found["violations"]]
-
-
-@pytest.mark.slow
-def test_the_page_of_a_transformer_is_small(browser: Page, tmp_path: Path) -> None:
-    from examples import gpt
-
-    rng = np.random.default_rng(1)
-    alphabet, train, _ = gpt.read_text()
-    weights = gpt.make_weights(rng, len(alphabet))
-    text = sg.placeholder((gpt.BATCH, gpt.CONTEXT + 1), "int64", name="text")
-    loss = sg.nn.cross_entropy(gpt.build_logits(weights, text[:, :-1]), text[:, 1:])
-    step = sg.compile([text], loss, sg.optim.AdamW(1e-3).minimize(loss, weights), name="gpt")
-    path = tmp_path / "gpt.html"
-    step.report(path, train[np.arange(gpt.BATCH)[:, None] + gpt.INSIDE], repeat=3)
-    assert path.stat().st_size < 3_000_000
-    browser.resize(1400)
-    show(browser, path)
-    names = browser.evaluate("graph.b.map((box) => box.n)")
-    assert {"embedding", "block0", "block1", "logits", "gradient: block1"} <= set(names)
-    assert browser.errors == []
+    assert axe_violations(page) == []

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,3 +140,14 @@ def open_browser() -> Iterator[Page]:
             process.wait(20)
             os.close(to)
             os.close(answers)
+
+
+def axe_violations(page: Page) -> list[Any]:
+    """Return what axe-core, which is put into the page, has against it."""
+    spec = find_spec("axe_core_python")
+    assert spec is not None
+    assert spec.origin is not None
+    script = Path(spec.origin).with_name("axe.min.js")
+    page.evaluate(script.read_text(encoding="utf-8") + "; true")
+    found = page.evaluate("axe.run()")
+    return [(v["id"], [n["html"] for n in v["nodes"]][:3]) for v in found["violations"]]
