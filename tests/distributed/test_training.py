@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mpi import run_ranks
+from tests.support.mpi import LIBRARIES, run_ranks
 
 
-@pytest.mark.parametrize(("library", "ranks"), [("openmpi", 2), ("mpich", 4)])
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_ranks_with_parts_of_the_samples_train_as_one_with_all(
     library: str, ranks: int, tmp_path: Path
 ) -> None:
