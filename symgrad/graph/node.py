@@ -66,8 +66,8 @@ Commutes = Literal["no", "but zeros", "yes"]
 GradientMask = Literal["pointwise", "moved", "read", "mixed"]
 # How an op takes complex operands, each a pair of real tensors (`passes/calls/split_complex.py`):
 # "each" is applied to the real parts and to the imaginary parts, "rule" has a rule in
-# `graph/pair_rules.py`, and "none" takes none.
-OfPairs = Literal["each", "rule", "none"]
+# `graph/pair_rules.py`, "expansion" is an algorithm whose graph takes them, and "none" takes none.
+OfPairs = Literal["each", "rule", "expansion", "none"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

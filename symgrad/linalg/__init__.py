@@ -13,11 +13,14 @@ from symgrad.graph.ops.summation import diagonal as diagonal
 from symgrad.graph.ops.vector_products import kron as kron
 from symgrad.graph.ops.views import matrix_transpose as matrix_transpose
 from symgrad.linalg.factorisations import EighResult as EighResult
+from symgrad.linalg.factorisations import EigResult as EigResult
 from symgrad.linalg.factorisations import LUResult as LUResult
 from symgrad.linalg.factorisations import QRResult as QRResult
 from symgrad.linalg.factorisations import SVDResult as SVDResult
 from symgrad.linalg.factorisations import cholesky as cholesky
+from symgrad.linalg.factorisations import eig as eig
 from symgrad.linalg.factorisations import eigh as eigh
+from symgrad.linalg.factorisations import eigvals as eigvals
 from symgrad.linalg.factorisations import eigvalsh as eigvalsh
 from symgrad.linalg.factorisations import lu as lu
 from symgrad.linalg.factorisations import qr as qr

@@ -20,10 +20,10 @@ from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reduce_sum, reshape
+from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.transcendental import pow, sqrt
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
-from symgrad.linalg.embedding import singular_values
 from symgrad.linalg.operands import as_matrices, as_wide_float
 from symgrad.linalg.solving import tolerance
 
@@ -129,7 +129,7 @@ def _norm_of_matrices(x: Tensor, order: MatrixOrder | None) -> Tensor:
         known = "'fro', 'nuc', 1, -1, 2, -2, inf, -inf"
         raise GraphError("matrix_norm", f"ord is {order!r}, none of {known}", source=user_source())
     if order in ("nuc", 2, -2):
-        values = singular_values(x)
+        values = svd(x)[1]
         if order == "nuc":
             return reduce_sum(values, (values.ndim - 1,))
         return greatest(values, axis=-1) if order == 2 else least(values, axis=-1)
@@ -189,7 +189,7 @@ def matrix_rank(x: Any, /, *, rtol: float | None = None) -> Tensor:
     """
     with called("matrix_rank"):
         matrix = as_matrices("matrix_rank", "x", x)
-        values = singular_values(matrix)
+        values = svd(matrix)[1]
         last = values.ndim - 1
         limit = multiply(narrow(values, last, 0, 1), tolerance("matrix_rank", matrix, rtol))
         is_counted = greater(values, broadcast_to(limit, values.shape))

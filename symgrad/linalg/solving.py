@@ -11,6 +11,7 @@ from symgrad.errors import DTypeError, called, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import pinv as of_pinv
 from symgrad.graph.ops import triangular
+from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.determinant import det as of_det
 from symgrad.graph.ops.determinant import sign_and_logarithm
 from symgrad.graph.ops.triangles import identity_like, product
@@ -37,8 +38,8 @@ def triangular_solve(
     """Triangular solve: x of a @ x = b, or of a' @ x = b with `transpose`.
 
     Of square matrices `a` the triangle is read that `lower` says, with `unit_diagonal` without its
-    diagonal, which counts as ones. `b` is a vector, a matrix or a batch of matrices; batches
-    broadcast. A zero on the diagonal divides. Gradients: Giles (2008).
+    diagonal, which counts as ones; nothing is conjugated. `b` is a vector, a matrix or a batch of
+    matrices; batches broadcast. A zero on the diagonal divides. Gradients: Giles (2008).
 
     >>> sg.run(sg.linalg.triangular_solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0]))
     array([1., 2.], dtype=float32)
@@ -64,7 +65,7 @@ def cho_solve(c: Any, b: Any, /) -> Tensor:
         left, right, is_vector = as_system("cho_solve", c, b)
         left = as_square("cho_solve", "c", left)
         inner = triangular.triangular_solve(left, right, lower=True)
-        found = triangular.triangular_solve(left, inner, lower=True, transpose=True)
+        found = triangular.triangular_solve(conj(left), inner, lower=True, transpose=True)
         return without_column(found, is_vector=is_vector)
 
 
@@ -116,8 +117,8 @@ def det(a: Any, /) -> Tensor:
 def slogdet(a: Any, /) -> SlogdetResult:
     """Sign of the determinant of square matrices, and the logarithm of its absolute value.
 
-    They are 0 and -inf where it is 0. The gradient of the logarithm is the transposed inverse; the
-    sign has none.
+    They are 0 and -inf where it is 0. The gradient of the logarithm is the transposed inverse. The
+    sign of a complex determinant has absolute value 1, and has a gradient; that of a real one none.
 
     >>> sg.run(list(sg.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])))
     [array(-1., dtype=float32), array(0., dtype=float32)]

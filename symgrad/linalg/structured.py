@@ -11,6 +11,7 @@ from symgrad.graph.operands import promote_operands
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.comparison import equal, less, where
+from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import gather, iota
@@ -26,7 +27,8 @@ from symgrad.linalg.operands import as_wide_float
 def toeplitz(c: Any, r: Any = None, /) -> Tensor:
     """Toeplitz matrix: `c` is its first column and `r`, without its first element, its first row.
 
-    Without `r` it is symmetric. Both are vectors of any dtype.
+    Without `r` it is symmetric, or Hermitian: the row is the conjugate of the column. Both are
+    vectors of any dtype.
 
     >>> sg.run(sg.linalg.toeplitz([1, 2, 3], [1, 4]))
     array([[1, 4],
@@ -35,6 +37,8 @@ def toeplitz(c: Any, r: Any = None, /) -> Tensor:
     """
     with called("toeplitz"):
         column, row = promote_operands("toeplitz", c, c if r is None else r)
+        if r is None and column.dtype.is_complex:
+            row = conj(row)
         for name, x in (("c", column), ("r", row)):
             if x.ndim != 1:
                 raise ShapeError("toeplitz", f"{name}: {x.type} is no vector", source=user_source())

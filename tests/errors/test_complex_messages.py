@@ -55,11 +55,3 @@ def test_an_optimizer_of_a_complex_variable():
           --> <here>
           hint: train its two parts, and make it of them by sg.complex
     """)  # fmt: skip
-
-
-def test_an_algorithm_for_real_matrices():
-    a = sg.placeholder((2, 2), "complex64")
-    assert_refused(lambda: sg.linalg.cholesky(a), TypeError, """
-        cholesky: a: c64[2, 2] is none of float32, float64
-          --> <here>
-    """)  # fmt: skip

@@ -6,6 +6,7 @@ from tests.support.array_cases import ARRAY_CASES
 from tests.support.attention_cases import ATTENTION
 from tests.support.case import Case
 from tests.support.complex_cases import COMPLEX
+from tests.support.complex_linalg_cases import COMPLEX_LINALG
 from tests.support.composition_cases import COMPOSITIONS
 from tests.support.control_cases import CONTROL_CASES
 from tests.support.convolution_cases import CONVOLUTIONS
@@ -43,6 +44,7 @@ CASES: tuple[Case, ...] = (
     *NUMERICAL,
     *CONVOLUTIONS,
     *LINALG,
+    *COMPLEX_LINALG,
     *FOURIER,
     *COMPLEX,
 )

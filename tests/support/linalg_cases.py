@@ -13,6 +13,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.determinant import cofactors_op, det, sign_and_logarithm
+from symgrad.graph.ops.eig import eig
 from symgrad.graph.ops.eigh import eigh
 from symgrad.graph.ops.expm import expm
 from symgrad.graph.ops.lu import linear_solve, lu
@@ -54,6 +55,12 @@ def _spread(x: Any) -> Any:
     transposed = x.swapaxes(-1, -2) if isinstance(x, np.ndarray) else sg.matrix_transpose(x)
     counts = counted.astype(x.dtype)
     return (x + transposed) * 0.1 + _ones(x) * counts
+
+
+def _skewed(x: Any) -> Any:
+    """Return matrices that are not symmetric, with real eigenvalues that lie apart."""
+    counted = np.arange(x.shape[-1]) if isinstance(x, np.ndarray) else sg.arange(0, x.shape[-1])
+    return x * 0.1 + _ones(x) * counted.astype(x.dtype)
 
 
 def _definite(x: Any) -> Any:
@@ -160,6 +167,10 @@ _FACTORISATIONS = (
          lambda x: np.linalg.eigvalsh(_spread(x)), (4, 4), also=_SQUARES),
     _row("eigh_vectors_lapack", "eigh", lambda x: eigh(_spread(x), method="lapack")[1] ** 2,
          lambda x: np.linalg.eigh(_spread(x))[1] ** 2, (3, 3), slack=100.0),
+    _row("eig", "eig", lambda x: sg.real(eig(_skewed(x))[0]),
+         lambda x: np.real(np.linalg.eig(_skewed(x))[0]), (3, 3), also=_SQUARES[:4]),
+    _row("eig_vectors", "eig", lambda x: sg.abs(eig(_skewed(x))[1]) ** 2,
+         lambda x: np.abs(np.linalg.eig(_skewed(x))[1]) ** 2, (3, 3), slack=100.0),
     _row("svd_tall_lapack", "svd", lambda x: svd(x, method="lapack")[0] ** 2,
          lambda x: np.linalg.svd(x, full_matrices=False)[0] ** 2, (5, 3),
          also=(((2, 4, 1),),), symbolic=False, slack=1000.0),

@@ -21,14 +21,16 @@ from symgrad.graph.ops.block_matrices import (
     transposed,
     write_block,
 )
+from symgrad.graph.ops.complex_parts import complex, conj, imag, real
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.interleaved import from_interleaved, interleaved
 from symgrad.graph.ops.small_matrices import cholesky_columns, cholesky_or_nan
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import (
     half_diagonal,
+    hermitian_part,
     matrix_transpose,
     product,
-    symmetric_part,
     triangle,
 )
 from symgrad.graph.ops.triangular import TriangularSolver, check_square, triangular_solve
@@ -37,22 +39,23 @@ from symgrad.graph.types import Array, TensorType, static
 
 
 def cholesky(a: Tensor) -> Tensor:
-    """Return the lower factors L of symmetric matrices a = L L', of which lower triangles count."""
+    """Return the lower factors L of Hermitian matrices a = L L', of which lower triangles count."""
     return apply(cholesky_op, a)
 
 
 def _infer(a: TensorType) -> TensorType:
-    check_square("cholesky", "a", a)
+    check_square("cholesky", "a", a, of_complex=True)
     return a
 
 
 def _grad(node: Node, g: Tensor) -> Grads:
     # Murray (2016), section 3.1: a_bar = sym(L'^-1 phi(L' L_bar) L^-1), where phi takes the lower
-    # triangle with half the diagonal. a is symmetric, and so is its gradient.
-    factor = node.output
-    inner = half_diagonal(product(factor, triangle(g, lower=True), transpose_a=True))
-    left = triangular_solve(factor, symmetric_part(inner), lower=True, transpose=True)
-    return (_solve_right(left, factor),)
+    # triangle with half the diagonal. a is symmetric, and so is its gradient; ' conjugates, and of
+    # complex matrices the formula is for the conjugates of gradients.
+    factor = conj(node.output)
+    inner = half_diagonal(product(factor, triangle(conj(g), lower=True), transpose_a=True))
+    left = triangular_solve(factor, hermitian_part(inner), lower=True, transpose=True)
+    return (conj(_solve_right(left, node.output)),)
 
 
 def _solve_right(x: Tensor, factor: Tensor) -> Tensor:
@@ -64,14 +67,20 @@ def _solve_right(x: Tensor, factor: Tensor) -> Tensor:
 def _kernel(a: TensorType) -> Call:
     n = static(a.static_shape[-1])
 
-    def cholesky(a: Tensor) -> list[Tensor]:
+    def of_hermitian(a: Tensor) -> list[Tensor]:
+        # Of what is on the diagonal the real part counts.
+        given = complex(real(a), triangle(imag(a), lower=True, k=-1))
+        return [from_interleaved(cholesky(interleaved(given)))]
+
+    def factor(a: Tensor) -> list[Tensor]:
         (found,) = in_parts(lambda x: [_lower_factor(x)], reshape(a, (-1, n, n)))
         return [reshape(found, a.shape)]
 
     def nothing(a: Tensor) -> list[Tensor]:
         return [a]
 
-    return expansion(cholesky if a.count else nothing, a)
+    algorithm = of_hermitian if a.dtype.is_complex else factor
+    return expansion(algorithm if a.count else nothing, a)
 
 
 def _lower_factor(a: Tensor) -> Tensor:
@@ -135,4 +144,5 @@ cholesky_op = define(
     grad=_grad,
     kernel=_kernel,
     batch=_batch,
+    of_pairs="expansion",
 )

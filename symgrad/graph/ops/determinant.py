@@ -22,6 +22,7 @@ from symgrad.graph.ops.arithmetic import sign as sign_of
 from symgrad.graph.ops.block_matrices import expansion, from_columns, in_parts, to_columns
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import equal, greater, logical_and, where
+from symgrad.graph.ops.complex_parts import complex, imag, real
 from symgrad.graph.ops.conversion import astype, stop_gradient
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
@@ -35,7 +36,7 @@ from symgrad.graph.ops.small_solving import (
 )
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
-from symgrad.graph.ops.transcendental import log
+from symgrad.graph.ops.transcendental import exp, log
 from symgrad.graph.ops.triangles import (
     identity_like,
     invert_order,
@@ -54,11 +55,20 @@ def det(a: Tensor) -> Tensor:
 
 
 def sign_and_logarithm(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the signs of determinants and the logarithms of their absolute values."""
+    """Return the signs of determinants and the logarithms of their absolute values.
+
+    The op has the logarithm of a complex determinant, up to a multiple of i pi.
+    """
     factors, order = lu(a)
     pivots = stop_gradient(diagonal(factors))
     sign = multiply(prod(sign_of(pivots), axis=-1), parity(order, a))
-    return sign, apply(log_determinant_op, a, factors, order)
+    logarithm = apply(log_determinant_op, a, factors, order)
+    if not a.dtype.is_complex:
+        return sign, logarithm
+    # The sign is turned as the imaginary part of the logarithm is: d sign = i sign d angle.
+    angle = imag(logarithm)
+    change = subtract(angle, stop_gradient(angle))
+    return multiply(sign, exp(complex(filled_like(change, 0), change))), real(logarithm)
 
 
 def parity(order: Tensor, like: Tensor) -> Tensor:
@@ -75,7 +85,7 @@ def parity(order: Tensor, like: Tensor) -> Tensor:
 
 
 def _infer(op: str, a: TensorType, factors: TensorType, order: TensorType) -> TensorType:
-    check_square(op, "a", a)
+    check_square(op, "a", a, of_complex=True)
     meet_shapes(op, "a", a, "its factors", factors)
     meet_shapes(op, "the rows of a", a.with_shape(a.shape[:-1]), "their order", order)
     return a.with_shape(a.shape[:-2])
@@ -126,7 +136,7 @@ def _det_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
 
 def _is_small(a: TensorType) -> bool:
     """Return whether there are matrices, whose determinants are expanded by minors."""
-    return a.count > 0 and a.static_shape[-1] <= FEW_ROWS
+    return a.count > 0 and a.static_shape[-1] <= FEW_ROWS and not a.dtype.is_complex
 
 
 determinant_op = define(
@@ -136,6 +146,7 @@ determinant_op = define(
     grad=_det_grad,
     kernel=_det_kernel,
     batch=batch_in_front,
+    of_pairs="expansion",
 )
 
 
@@ -229,6 +240,7 @@ cofactors_op = define(
     grad=_cofactors_grad,
     kernel=_cofactors_kernel,
     batch=batch_in_front,
+    of_pairs="expansion",
 )
 
 
@@ -241,7 +253,8 @@ def _log_infer(a: TensorType, factors: TensorType, order: TensorType) -> TensorT
 
 def _log_reference(_a: Array, factors: Array, _order: Array) -> Array:
     with np.errstate(divide="ignore"):
-        found = np.log(np.abs(_pivots(factors))).sum(-1)
+        pivots = _pivots(factors)
+        found = np.log(pivots if np.iscomplexobj(pivots) else np.abs(pivots)).sum(-1)
     return np.asarray(found).astype(factors.dtype)
 
 
@@ -252,7 +265,8 @@ def _log_grad(node: Node, g: Tensor) -> Grads:
 
 def _log_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
     def log_determinant(_a: Tensor, factors: Tensor, _order: Tensor) -> list[Tensor]:
-        pivots = log(absolute(diagonal(factors)))
+        pivots = diagonal(factors)
+        pivots = log(pivots if pivots.dtype.is_complex else absolute(pivots))
         return [reduce_sum(pivots, (pivots.ndim - 1,))]
 
     return expansion(log_determinant, a, factors, order)
@@ -265,4 +279,5 @@ log_determinant_op = define(
     grad=_log_grad,
     kernel=_log_kernel,
     batch=batch_in_front,
+    of_pairs="expansion",
 )

@@ -1,7 +1,7 @@
-"""Eigenvalues and eigenvectors of symmetric matrices: the op, its gradient, and its algorithm.
+"""Eigenvalues and eigenvectors of symmetric and Hermitian matrices: the op and its gradient.
 
-That is Jacobi's: rotations that make one pair of elements zero after another, until all are. By
-the method "lapack" it is a call of LAPACK.
+The algorithm is Jacobi's: rotations that make one pair of elements zero after another, until all
+are. By the method "lapack" it is a call of LAPACK.
 """
 
 from __future__ import annotations
@@ -14,24 +14,27 @@ from symgrad.graph.batch_rules import Operands, batch_in_front
 from symgrad.graph.build import apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
+from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
 from symgrad.graph.ops.comparison import equal, greater, where
+from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
-from symgrad.graph.ops.lapack import lapack_eigh
+from symgrad.graph.ops.lapack import lapack_eigh, lower_half
 from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.small_matrices import SWEPT_OUT, sweep_columns
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
+    adjoint,
     arrived,
     diagonal_matrix,
+    hermitian_part,
     identity_like,
-    matrix_transpose,
     product,
-    symmetric_part,
+    squares,
     triangle,
 )
 from symgrad.graph.ops.triangular import check_square
@@ -47,12 +50,12 @@ def eigh(a: Tensor, *, method: str = JACOBI) -> tuple[Tensor, Tensor]:
 
 def _infer(a: TensorType, *, method: str) -> tuple[TensorType, TensorType]:
     check_method("eigh", method)
-    check_square("eigh", "a", a)
-    return a.with_shape(a.shape[:-1]), a
+    check_square("eigh", "a", a, of_complex=True)
+    return a.with_shape(a.shape[:-1]).with_dtype(a.dtype.real), a
 
 
 def _reference(a: Array, *, method: str) -> tuple[Array, Array]:
-    values, vectors = np.full(a.shape[:-1], np.nan, a.dtype), np.full_like(a, np.nan)
+    values, vectors = np.full(a.shape[:-1], np.nan, a.real.dtype), np.full_like(a, np.nan)
     for where_ in np.ndindex(a.shape[:-2]):
         if np.isfinite(np.tril(a[where_])).all():
             values[where_], vectors[where_] = np.linalg.eigh(a[where_])
@@ -61,19 +64,29 @@ def _reference(a: Array, *, method: str) -> tuple[Array, Array]:
 
 def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None, *, method: str) -> Grads:
     # Giles (2008), section 3.1: a_bar = V (diag(w_bar) + F o (V' V_bar)) V', F_ij = 1 / (w_j - w_i)
-    # off the diagonal. a is symmetric, and so is its gradient.
+    # off the diagonal. a is symmetric, and so is its gradient. Of complex matrices ' conjugates,
+    # the formula is for conjugates of gradients, and no vector turns in its own direction.
     values, vectors = node.outputs
     of_values, of_vectors = arrived(of_values), arrived(of_vectors)
-    inner = None if of_values is None else diagonal_matrix(of_values)
+    dtype = vectors.dtype
+    inner = None if of_values is None else cast(diagonal_matrix(of_values), dtype)
     if of_vectors is not None:
-        turned = product(vectors, of_vectors, transpose_a=True)
-        odd = multiply(subtract(turned, matrix_transpose(turned)), 0.5)
-        mixed = quotient(odd, differences(values))
+        turned = product(adjoint(vectors), conj(of_vectors))
+        odd = multiply(odd_part(turned), 0.5)
+        mixed = quotient(odd, cast(differences(values), dtype))
         inner = mixed if inner is None else add(inner, mixed)
     if inner is None:
         return (filled_like(vectors, 0),)
-    full = product(product(vectors, inner), vectors, transpose_b=True)
-    return (symmetric_part(full),)
+    full = product(product(vectors, inner), adjoint(vectors))
+    return (conj(hermitian_part(full)),)
+
+
+def odd_part(x: Tensor) -> Tensor:
+    """Return x - x', where ' conjugates, without the imaginary numbers of the diagonal."""
+    odd = subtract(x, adjoint(x))
+    if not x.dtype.is_complex:
+        return odd
+    return add(triangle(odd, lower=True, k=-1), triangle(odd, lower=False, k=1))
 
 
 def differences(values: Tensor) -> Tensor:
@@ -108,31 +121,31 @@ def _kernel(a: TensorType, *, method: str) -> Call:
         return [reshape(values, a.shape[:-1]), reshape(vectors, a.shape)]
 
     def nothing(a: Tensor) -> list[Tensor]:
-        return [filled(a.shape[:-1], 0, a.dtype), a]
+        return [filled(a.shape[:-1], 0, a.dtype.real), a]
 
     return expansion(eigh if a.count else nothing, a)
 
 
 def _eigenpairs(a: Tensor) -> list[Tensor]:
-    lower = triangle(a, lower=True)
-    upper = transposed(triangle(lower, lower=True, k=-1))
+    lower = lower_half(a)
+    upper = adjoint(triangle(lower, lower=True, k=-1))
     values, rows = _diagonalise(add(lower, upper))
     values, rows = in_order(values, [rows], descending=False)
-    return [values, transposed(rows)]
+    return [values, conj(transposed(rows))]
 
 
 def _diagonalise(a: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues and, as rows, eigenvectors."""
     n = a.type.static_shape[-1]
     if n == 1:
-        return reshape(a, (a.shape[0], 1)), add(identity_like(a), subtract(a, a))
-    if n <= SWEPT_OUT:
+        return reshape(real(a), (a.shape[0], 1)), add(identity_like(a), subtract(a, a))
+    if n <= SWEPT_OUT and not a.dtype.is_complex:
         return _swept_out(a)
     size = n + n % 2
     # One more row and column of zeros is never rotated: it is in its place after each sweep.
     even = place(a, (a.shape[0], size, size), (0, 0, 0), (1, 1, 1)) if size > n else a
     found, rows = sweep_until([even, identity_like(even)], size - 1, _round, _is_far)
-    values = reshape(diagonal(found), (a.shape[0], size))
+    values = reshape(real(diagonal(found)), (a.shape[0], size))
     if size == n:
         return values, rows
     values = block(reshape(values, (a.shape[0], 1, size)), (0, 1), (0, n))
@@ -147,18 +160,18 @@ def _round(values: Sequence[Tensor]) -> list[Tensor]:
         diagonal(block(a, *places))
         for places in ((first, first), (second, second), (first, second))
     )
-    cosine, sine = rotation(subtract(q, p), between)
+    cosine, sine = rotation(real(subtract(q, p)), between)
     turned = rotate_rows(a, cosine, sine)
-    turned = transposed(rotate_rows(transposed(turned), cosine, sine))
+    turned = adjoint(rotate_rows(adjoint(turned), cosine, sine))
     return [turned, rotate_rows(rows, cosine, sine)]
 
 
 def _is_far(a: Tensor, _rows: Tensor) -> Tensor:
     """Return whether what is off the diagonal is more than rounding."""
-    squares = multiply(a, a)
-    off = multiply(squares, subtract(filled_like(a, 1), identity_like(a)))
+    sizes = squares(a)
+    off = multiply(sizes, subtract(filled_like(sizes, 1), identity_like(sizes)))
     limit = (a.type.static_shape[-1] * float(np.finfo(a.dtype.numpy).eps)) ** 2
-    return greater(reduce_sum(off, (1, 2)), multiply(reduce_sum(squares, (1, 2)), limit))
+    return greater(reduce_sum(off, (1, 2)), multiply(reduce_sum(sizes, (1, 2)), limit))
 
 
 def _swept_out(a: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,4 +209,5 @@ eigh_op = define(
     grad=_grad,
     kernel=_kernel,
     batch=_batch,
+    of_pairs="expansion",
 )

@@ -13,9 +13,12 @@ from symgrad.graph import dtypes
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
+from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import block
 from symgrad.graph.ops.comparison import equal, less, logical_and, where
+from symgrad.graph.ops.complex_parts import conj
+from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import any as any_of
@@ -56,10 +59,16 @@ def sweep_until(
 
 
 def rotation(difference: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosine and sine of the rotation of [[p, b], [b, q]] to a diagonal matrix.
+    """Return cosine and sine of the rotation of [[p, b], [b', q]] to a diagonal matrix.
 
-    `difference` is q - p. The lesser of the two angles is taken; where b is 0 there is none.
+    `difference` is q - p. The lesser of the two angles is taken; where b is 0 there is none. Of a
+    complex b the sine has the phase.
     """
+    if between.dtype.is_complex:
+        size = absolute(between)
+        cosine, sine = rotation(difference, size)
+        share = divide(sine, where(equal(size, 0.0), filled_like(size, 1), size))
+        return astype(cosine, between.dtype), multiply(astype(share, between.dtype), between)
     zero, one = filled_like(between, 0), filled_like(between, 1)
     is_diagonal = equal(between, 0.0)
     ratio = divide(difference, multiply(where(is_diagonal, one, between), 2.0))
@@ -77,7 +86,7 @@ def rotate_rows(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = block(x, (0, half), (0, m)), block(x, (half, n), (0, m))
     c, s = (broadcast_to(reshape(t, (count, half, 1)), first.shape) for t in (cosine, sine))
     p = subtract(multiply(c, first), multiply(s, second))
-    q = add(multiply(s, first), multiply(c, second))
+    q = add(multiply(conj(s), first), multiply(c, second))
     if half == 1:
         return concat([p, q], axis=1)
     return concat(

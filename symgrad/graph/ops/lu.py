@@ -56,7 +56,7 @@ def lu(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _infer(a: TensorType) -> tuple[TensorType, TensorType]:
-    check_square("lu", "a", a)
+    check_square("lu", "a", a, of_complex=True)
     return a, TensorType(dtypes.int64, a.shape[:-1])
 
 
@@ -94,7 +94,7 @@ def _kernel(a: TensorType) -> Call:
 
 def _factor_square(a: Tensor) -> tuple[Tensor, Tensor]:
     count, n, _ = a.type.static_shape
-    if n > _PIVOTS_WRITTEN_OUT:
+    if n > _PIVOTS_WRITTEN_OUT or a.dtype.is_complex:
         return _factor(a)
     found = permute_dims(lu_columns(to_columns(a), n), (1, 0))
     factors = reshape(slice_axes(found, (0, 0), (count, n * n), (1, 1)), a.shape)
@@ -140,6 +140,7 @@ lu_op = define(
     grad=_grad,
     kernel=_kernel,
     batch=batch_in_front,
+    of_pairs="expansion",
 )
 
 
@@ -157,7 +158,7 @@ def _solve_infer(
     a: TensorType, factors: TensorType, order: TensorType, b: TensorType, *, transpose: bool
 ) -> TensorType:
     op = "linear_solve"
-    check_square(op, "a", a)
+    check_square(op, "a", a, of_complex=True)
     meet_shapes(op, "a", a, "its factors", factors)
     meet_shapes(op, "the rows of a", a.with_shape(a.shape[:-1]), "their order", order)
     require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
@@ -217,7 +218,7 @@ def _solve_kernel(
         return [b]
 
     n, width = b.static_shape[-2:]
-    is_small = width <= n <= FEW_ROWS
+    is_small = width <= n <= FEW_ROWS and not a.dtype.is_complex
     algorithm = eliminate if is_small else linear_solve
     return expansion(algorithm if b.count else nothing, a, factors, order, b)
 
@@ -233,4 +234,5 @@ linear_solve_op = define(
     grad=_solve_grad,
     kernel=_solve_kernel,
     batch=_solve_batch,
+    of_pairs="expansion",
 )

@@ -54,7 +54,8 @@ def _step(columns: Tensor, column: Tensor, ranks: Tensor, place: Tensor) -> list
     """Find the pivot of a column and subtract multiples of its row from the others."""
     count, n, m = columns.type.static_shape
     is_free = greater_equal(ranks, m)
-    size = where(is_free, absolute(column), filled_like(column, -1.0))
+    size = absolute(column)
+    size = where(is_free, size, filled_like(size, -1.0))
     row = argmax(size, axis=1, keepdims=True)
     pivots = read_window(transposed(columns), [iota((count, 1), 0), row], (1, 1), 0)
     pivots = reshape(pivots, (count, n))

@@ -12,19 +12,23 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
 from symgrad.graph.ops.arithmetic import add, subtract
 from symgrad.graph.ops.block_matrices import block, cuts, expansion, in_parts, to_columns
+from symgrad.graph.ops.complex_parts import conj, real
+from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.qr_panels import Reflections, factor_panel
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.small_matrices import is_wide_float
 from symgrad.graph.ops.small_qr import ROWS_WRITTEN_OUT, qr_columns
 from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
+    adjoint,
+    diagonal_matrix,
     identity_like,
-    matrix_transpose,
     product,
     triangle,
 )
-from symgrad.graph.ops.triangular import triangular_solve
+from symgrad.graph.ops.triangular import is_wide, triangular_solve
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Call
@@ -39,9 +43,12 @@ def qr(a: Tensor, *, complete: bool = False) -> tuple[Tensor, Tensor]:
     return q, r
 
 
-def check_matrix(op: str, name: str, a: TensorType) -> None:
-    """Raise unless `a` is a matrix, or a batch of them, of float32 or float64 and known sizes."""
-    require_dtype(op, name, a, is_wide_float)
+def check_matrix(op: str, name: str, a: TensorType, *, of_complex: bool = False) -> None:
+    """Raise unless `a` is a matrix, or a batch of them, of parts of 32 or 64 bits.
+
+    Complex ones are refused unless `of_complex`.
+    """
+    require_dtype(op, name, a, is_wide if of_complex else is_wide_float)
     if a.ndim < 2:
         raise ShapeError(op, f"{name}: {a} has fewer than two axes")
 
@@ -57,7 +64,7 @@ def lesser(op: str, name: str, a: TensorType) -> Dim:
 
 
 def _infer(a: TensorType, *, complete: bool) -> tuple[TensorType, TensorType]:
-    check_matrix("qr", "a", a)
+    check_matrix("qr", "a", a, of_complex=True)
     m, n = a.shape[-2:]
     k = m if complete else lesser("qr", "a", a)
     batch = a.shape[:-2]
@@ -82,28 +89,31 @@ def _grad(node: Node, of_q: Tensor | None, of_r: Tensor | None, *, complete: boo
         raise NoGradientError(
             "qr", f"Q of a: {a.type} has columns that a does not determine", source=node.source
         )
-    of_q = filled_like(q, 0) if of_q is None else of_q
-    of_r = filled_like(r, 0) if of_r is None else of_r
+    # Of complex matrices the formulas are for the conjugates of gradients, and ' conjugates.
+    of_q = filled_like(q, 0) if of_q is None else conj(of_q)
+    of_r = filled_like(r, 0) if of_r is None else conj(of_r)
     if not (isinstance(m, int) and isinstance(n, int) and m < n):
-        return (_tall_gradient(q, r, of_q, of_r),)
+        return (conj(_tall_gradient(q, r, of_q, of_r)),)
     # Roberts and Roberts (2020): the first m columns determine Q, and the others are Q R.
     last = a.ndim - 1
     rest = narrow(a, last, m, n - m)
     of_rest = narrow(of_r, last, m, n - m)
-    of_q = add(of_q, product(rest, of_rest, transpose_b=True))
+    of_q = add(of_q, product(rest, adjoint(of_rest)))
     of_first = _tall_gradient(q, narrow(r, last, 0, m), of_q, narrow(of_r, last, 0, m))
-    return (concat([of_first, product(q, of_rest)], axis=last),)
+    return (conj(concat([of_first, product(q, of_rest)], axis=last)),)
 
 
 def _tall_gradient(q: Tensor, r: Tensor, of_q: Tensor, of_r: Tensor) -> Tensor:
     # Walter and Lehmann (2010); Seeger et al. (2017), section 4.2, for Q R:
     # a_bar = (Q_bar + Q copyltu(R R_bar' - Q_bar' Q)) R'^-1.
+    # The diagonal of R is real.
     of_r = triangle(of_r, lower=False)
-    inner = subtract(product(r, of_r, transpose_b=True), product(of_q, q, transpose_a=True))
+    inner = subtract(product(r, adjoint(of_r)), product(adjoint(of_q), q))
     below = triangle(inner, lower=True, k=-1)
-    copied = add(triangle(inner, lower=True), matrix_transpose(below))
+    diagonals = diagonal_matrix(real(diagonal(inner)))
+    copied = add(add(below, adjoint(below)), astype(diagonals, inner.dtype))
     left = add(of_q, product(q, copied))
-    return matrix_transpose(triangular_solve(r, matrix_transpose(left), lower=False))
+    return adjoint(triangular_solve(r, adjoint(left), lower=False))
 
 
 def _kernel(a: TensorType, *, complete: bool) -> Call:
@@ -131,7 +141,7 @@ def _written_out(a: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _factor(a: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Reflect the columns panel by panel, then the columns of an identity in reverse order."""
     count, m, n = a.type.static_shape
-    if max(m, n) <= ROWS_WRITTEN_OUT:
+    if max(m, n) <= ROWS_WRITTEN_OUT and not a.dtype.is_complex:
         return _written_out(a, k)
     found: list[tuple[int, Reflections]] = []
     rows: list[Tensor] = []
@@ -143,7 +153,7 @@ def _factor(a: Tensor, k: int) -> tuple[Tensor, Tensor]:
         beside = block(rest, (0, m - low), (width, n - low))
         parts = [filled((count, width, low), 0, a.dtype), corner]
         if n > high:
-            beside = reflections.apply_transposed(beside)
+            beside = reflections.apply_adjoint(beside)
             parts.append(block(beside, (0, width), (0, n - high)))
         rows.append(concat(parts, axis=2))
         rest = block(beside, (width, m - low), (0, n - high)) if n > high and m > high else rest
@@ -171,4 +181,12 @@ def _batch(operands: Operands, *, complete: bool) -> list[Tensor]:
     return list(node.outputs)
 
 
-qr_op = define("qr", infer=_infer, reference=_reference, grad=_grad, kernel=_kernel, batch=_batch)
+qr_op = define(
+    "qr",
+    infer=_infer,
+    reference=_reference,
+    grad=_grad,
+    kernel=_kernel,
+    batch=_batch,
+    of_pairs="expansion",
+)

@@ -1,7 +1,7 @@
 """Householder reflections of tall panels: a loop over few columns, with the rows side by side.
 
 The reflections of a panel are applied as one, I - V T V' (compact WY: Schreiber and Van Loan,
-1989). No op is declared here.
+1989), where ' conjugates. No op is declared here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
 from symgrad.graph.ops.block_matrices import block, less_product, product, transposed
-from symgrad.graph.ops.comparison import equal, greater, less, where
+from symgrad.graph.ops.comparison import equal, greater, less, logical_and, where
+from symgrad.graph.ops.complex_parts import conj, imag, real
+from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import sqrt
-from symgrad.graph.ops.triangles import identity_like, triangle
+from symgrad.graph.ops.triangles import identity_like, squares, triangle
 from symgrad.graph.ops.triangular import triangular_solve
 from symgrad.graph.ops.windows import read_window
 
@@ -34,12 +36,13 @@ class Reflections:
 
     def apply(self, x: Tensor) -> Tensor:
         """Return the product of this with `x`."""
-        seen = product(self.inner, product(self.vectors, x, transpose_a=True))
+        seen = product(self.inner, product(conj(self.vectors), x, transpose_a=True))
         return less_product(x, self.vectors, seen)
 
-    def apply_transposed(self, x: Tensor) -> Tensor:
-        """Return the product of the transpose of this with `x`."""
-        seen = product(self.inner, product(self.vectors, x, transpose_a=True), transpose_a=True)
+    def apply_adjoint(self, x: Tensor) -> Tensor:
+        """Return the product of the conjugate transpose of this with `x`."""
+        seen = product(conj(self.vectors), x, transpose_a=True)
+        seen = product(conj(self.inner), seen, transpose_a=True)
         return less_product(x, self.vectors, seen)
 
 
@@ -67,7 +70,7 @@ def _inner(vectors: Tensor, weights: Tensor) -> Tensor:
     That is (I + D S)^-1 D, where D has the weights, which may be 0, and S is the strict triangle.
     """
     count, n = weights.type.static_shape
-    between = triangle(product(vectors, vectors, transpose_a=True), lower=False, k=1)
+    between = triangle(product(conj(vectors), vectors, transpose_a=True), lower=False, k=1)
     scales = broadcast_to(reshape(weights, (count, n, 1)), between.shape)
     diagonal = multiply(identity_like(between), scales)
     return triangular_solve(multiply(between, scales), diagonal, lower=False, unit=True)
@@ -83,18 +86,21 @@ def _step(columns: Tensor, column: Tensor, weights: Tensor, place: Tensor) -> li
     count, _, m = columns.type.static_shape
     line = iota((count, m), 1)
     tail = where(greater(line, place), column, filled_like(column, 0))
-    beyond = reshape(reduce_sum(multiply(tail, tail), (1,)), (count, 1))
+    beyond = reshape(reduce_sum(squares(tail), (1,)), (count, 1))
     first = reshape(read_window(column, [place], (1,), 1), (count, 1))
-    length = sqrt(add(multiply(first, first), beyond))
+    length = sqrt(add(squares(first), beyond))
     is_done = equal(beyond, 0.0)
-    corner = where(is_done, first, where(less(first, 0.0), length, negative(length)))
+    if first.dtype.is_complex:  # what is on the diagonal is real
+        is_done = logical_and(is_done, equal(imag(first), 0.0))
+    signed = where(less(real(first), 0.0), length, negative(length))
+    corner = where(is_done, first, astype(signed, first.dtype))
     one = filled_like(first, 1)
     weight = where(is_done, filled_like(first, 0), divide(subtract(corner, first), corner))
     scale = divide(one, where(is_done, one, subtract(first, corner)))
     scaled = multiply(tail, broadcast_to(scale, tail.shape))
     vector = where(equal(line, place), filled_like(tail, 1), scaled)
-    seen = reduce_sum(multiply(columns, _over(vector, columns, 1)), (2,))
-    seen = multiply(seen, broadcast_to(weight, seen.shape))
+    seen = reduce_sum(multiply(columns, _over(conj(vector), columns, 1)), (2,))
+    seen = multiply(seen, broadcast_to(conj(weight), seen.shape))
     reflected = subtract(columns, multiply(_over(seen, columns, 2), _over(vector, columns, 1)))
     row, across = iota(columns.shape, 1), iota(columns.shape, 2)
     packed = where(greater(across, place), _over(vector, columns, 1), columns)

@@ -91,7 +91,7 @@ def _cholesky_infer(a: TensorType, *, n: int) -> TensorType:
 def cholesky_or_nan(a: Array) -> Array:
     """Return the lower factors of matrices, all nan for one that is not positive definite."""
     result = np.full_like(a, np.nan)
-    symmetric = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
+    symmetric = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2).conj()
     for place in np.ndindex(a.shape[:-2]):
         try:
             if np.isfinite(symmetric[place]).all():

@@ -16,12 +16,15 @@ from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
+from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.arithmetic import sign as sign_of
 from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
 from symgrad.graph.ops.block_matrices import product as block_product
-from symgrad.graph.ops.comparison import greater, less, where
-from symgrad.graph.ops.eigh import quotient
+from symgrad.graph.ops.comparison import equal, greater, less, where
+from symgrad.graph.ops.complex_parts import complex, conj, imag, real
+from symgrad.graph.ops.eigh import odd_part, quotient
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
 from symgrad.graph.ops.lapack import lapack_svd
@@ -33,11 +36,12 @@ from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.ops.triangles import (
+    adjoint,
     arrived,
     diagonal_matrix,
     identity_like,
-    matrix_transpose,
     product,
+    squares,
 )
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, Attr, TensorType
@@ -51,12 +55,12 @@ def svd(a: Tensor, *, full: bool = False, method: str = JACOBI) -> tuple[Tensor,
 
 def _infer(a: TensorType, *, full: bool, method: str) -> tuple[TensorType, TensorType, TensorType]:
     check_method("svd", method)
-    check_matrix("svd", "a", a)
+    check_matrix("svd", "a", a, of_complex=True)
     *batch, m, n = a.shape
     k = lesser("svd", "a", a)
     return (
         a.with_shape((*batch, m, m if full else k)),
-        a.with_shape((*batch, k)),
+        a.with_shape((*batch, k)).with_dtype(a.dtype.real),
         a.with_shape((*batch, n if full else k, n)),
     )
 
@@ -65,7 +69,7 @@ def _reference(a: Array, *, full: bool, method: str) -> tuple[Array, Array, Arra
     *batch, m, n = a.shape
     k = min(m, n)
     u = np.full((*batch, m, m if full else k), np.nan, a.dtype)
-    s = np.full((*batch, k), np.nan, a.dtype)
+    s = np.full((*batch, k), np.nan, a.real.dtype)
     vh = np.full((*batch, n if full else k, n), np.nan, a.dtype)
     for at in np.ndindex(*batch):
         if np.isfinite(a[at]).all():
@@ -85,9 +89,11 @@ def _grad(
     # Townsend (2016); with F_ij = 1 / (s_j^2 - s_i^2) off the diagonal,
     # a_bar = U (diag(s_bar) + 2 (F o odd(U' U_bar)) S + 2 S (F o odd(V' V_bar))) V'
     #         + (I - U U') U_bar S^-1 V' + U S^-1 V_bar' (I - V V').
+    # Of complex matrices ' conjugates, the formula is for conjugates of gradients, and it has one
+    # more term: see Note [Phases of singular vectors].
     (a,) = node.inputs
     u, s, vh = node.outputs
-    of_u, of_s, of_vh = arrived(of_u), arrived(of_s), arrived(of_vh)
+    of_u, of_s, of_vh = (None if g is None else conj(g) for g in map(arrived, (of_u, of_s, of_vh)))
     if full and a.shape[-1] != a.shape[-2] and not (of_u is None and of_vh is None):
         raise NoGradientError(
             "svd",
@@ -100,22 +106,37 @@ def _grad(
         return (filled_like(a, 0),)
     inner = filled_like(product(u, u, transpose_a=True), 0)
     if of_s is not None:
-        inner = add(inner, diagonal_matrix(of_s))
-    rows, columns = _along(s, inner, -1), _along(s, inner, -2)
+        inner = add(inner, cast(diagonal_matrix(of_s), a.dtype))
+    rows, columns = (cast(_along(s, inner, axis), a.dtype) for axis in (-1, -2))
     distance = multiply(subtract(columns, rows), add(columns, rows))
     outer = None
     if of_u is not None:
-        turned = quotient(_odd(product(u, of_u, transpose_a=True)), distance)
-        inner = add(inner, multiply(turned, columns))
+        turning = product(adjoint(u), of_u)
+        turned = quotient(odd_part(turning), distance)
+        inner = add(inner, add(multiply(turned, columns), _phases(turning, columns)))
         outer = _beyond(u, of_u, s, vh)
     if of_vh is not None:
-        turned = quotient(_odd(product(vh, of_vh, transpose_b=True)), distance)
-        inner = add(inner, multiply(rows, turned))
-        v, of_v = matrix_transpose(vh), matrix_transpose(of_vh)
-        other = matrix_transpose(_beyond(v, of_v, s, matrix_transpose(u)))
+        turning = product(vh, adjoint(of_vh))
+        turned = quotient(odd_part(turning), distance)
+        inner = add(inner, subtract(multiply(rows, turned), _phases(turning, columns)))
+        other = adjoint(_beyond(adjoint(vh), adjoint(of_vh), s, adjoint(u)))
         outer = other if outer is None else add(outer, other)
     found = product(product(u, inner), vh)
-    return (found if outer is None else add(found, outer),)
+    return (conj(found if outer is None else add(found, outer)),)
+
+
+# Note [Phases of singular vectors]
+# A column of U and the row of V' beside it can be multiplied by a phase and by its conjugate; a
+# does not determine it, only that of their product. The imaginary part of a diagonal element of
+# U' da V turns it, divided by the singular value: one half is taken to turn U and the other V.
+
+
+def _phases(turning: Tensor, sizes: Tensor) -> Tensor:
+    """Return what turning the phases of vectors gives: see Note [Phases of singular vectors]."""
+    if not turning.dtype.is_complex:
+        return filled_like(turning, 0)
+    angles = diagonal_matrix(multiply(imag(diagonal(turning)), 0.5))
+    return quotient(complex(filled_like(angles, 0), angles), sizes)
 
 
 def _along(s: Tensor, like: Tensor, axis: int) -> Tensor:
@@ -125,17 +146,13 @@ def _along(s: Tensor, like: Tensor, axis: int) -> Tensor:
     return broadcast_to(reshape(s, tuple(shape)), like.shape)
 
 
-def _odd(x: Tensor) -> Tensor:
-    return subtract(x, matrix_transpose(x))
-
-
 def _beyond(u: Tensor, of_u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
     """Return (I - U U') U_bar S^-1 V', which is 0 for a square U."""
     rows, columns = u.shape[-2:]
     if rows == columns:
         return filled_like(product(u, vh), 0)
-    rest = subtract(of_u, product(u, product(u, of_u, transpose_a=True)))
-    return product(quotient(rest, _along(s, rest, -2)), vh)
+    rest = subtract(of_u, product(u, product(adjoint(u), of_u)))
+    return product(quotient(rest, cast(_along(s, rest, -2), rest.dtype)), vh)
 
 
 def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
@@ -145,7 +162,7 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
     def factor(a: Tensor) -> list[Tensor]:
         if m >= n:
             return list(_tall(a, full=full))
-        v, s, u = _tall(transposed(a), full=full)
+        v, s, u = _tall(adjoint(a), full=full)
         return [u, s, v]
 
     def svd(a: Tensor) -> list[Tensor]:
@@ -154,7 +171,7 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
             u, s, vh = lapack_svd(matrices, full=full)
         else:
             u, s, v = in_parts(factor, matrices)
-            vh = transposed(v)
+            vh = adjoint(v)
         return [
             reshape(u, (*batch, m, m if full else k)),
             reshape(s, (*batch, k)),
@@ -164,7 +181,7 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
     def nothing(a: Tensor) -> list[Tensor]:
         u = filled((*batch, m, m if full else k), 0, a.dtype)
         vh = filled((*batch, n if full else k, n), 0, a.dtype)
-        return [identity_like(u), filled((*batch, k), 0, a.dtype), identity_like(vh)]
+        return [identity_like(u), filled((*batch, k), 0, a.dtype.real), identity_like(vh)]
 
     return expansion(svd if a.count else nothing, a)
 
@@ -196,7 +213,7 @@ def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     count, n, _ = a.type.static_shape
     if n == 1:
         s, one = absolute(a), filled_like(a, 1)
-        sign = where(less(a, 0.0), filled_like(a, -1), one)
+        sign = where(equal(a, 0.0), one, sign_of(a))
         return sign, reshape(s, (count, 1)), one
     size = n + n % 2
     columns = transposed(a)
@@ -205,17 +222,17 @@ def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     # Elements as large as the square of the greatest must not overflow.
     top = reshape(greatest(absolute(a), axis=(1, 2)), (count, 1, 1))
     scale = where(greater(top, 0.0), top, filled_like(top, 1))
-    columns = divide(columns, broadcast_to(scale, columns.shape))
+    columns = divide(columns, cast(broadcast_to(scale, columns.shape), a.dtype))
     vectors = identity_like(filled((count, size, size), 0, a.dtype))
     columns, vectors = sweep_until([columns, vectors], size - 1, _round, _is_far)
     columns, vectors = block(columns, (0, n), (0, n)), block(vectors, (0, n), (0, n))
-    lengths = sqrt(reduce_sum(multiply(columns, columns), (2,)))
+    lengths = sqrt(reduce_sum(squares(columns), (2,)))
     lengths, columns, vectors = in_order(lengths, [columns, vectors], descending=True)
     q, r = qr(transposed(columns))
-    signs = reshape(diagonal(r), (count, 1, n))
+    signs = reshape(real(diagonal(r)), (count, 1, n))
     signs = where(less(signs, 0.0), filled_like(signs, -1), filled_like(signs, 1))
     scaled = multiply(lengths, broadcast_to(reshape(scale, (count, 1)), lengths.shape))
-    return multiply(q, broadcast_to(signs, q.shape)), scaled, transposed(vectors)
+    return multiply(q, cast(broadcast_to(signs, q.shape), a.dtype)), scaled, transposed(vectors)
 
 
 def _round(values: Sequence[Tensor]) -> list[Tensor]:
@@ -223,8 +240,8 @@ def _round(values: Sequence[Tensor]) -> list[Tensor]:
     _, size, m = columns.type.static_shape
     half = size // 2
     p, q = block(columns, (0, half), (0, m)), block(columns, (half, size), (0, m))
-    between = reduce_sum(multiply(p, q), (2,))
-    difference = reduce_sum(subtract(multiply(q, q), multiply(p, p)), (2,))
+    between = reduce_sum(multiply(p, conj(q)), (2,))
+    difference = reduce_sum(subtract(squares(q), squares(p)), (2,))
     cosine, sine = rotation(difference, between)
     return [rotate_rows(columns, cosine, sine), rotate_rows(vectors, cosine, sine)]
 
@@ -233,10 +250,10 @@ def _is_far(columns: Tensor, _vectors: Tensor) -> Tensor:
     """Return whether two columns are less orthogonal than rounding allows."""
     size, m = columns.type.static_shape[1:]
     limit = max(size, m) * float(np.finfo(columns.dtype.numpy).eps)
-    products = block_product(columns, columns, transpose_b=True)
-    lengths = sqrt(reduce_sum(multiply(columns, columns), (2,)))
+    products = absolute(block_product(columns, conj(columns), transpose_b=True))
+    lengths = sqrt(reduce_sum(squares(columns), (2,)))
     allowed = multiply(_along(lengths, products, -1), _along(lengths, products, -2))
-    off = multiply(absolute(products), subtract(filled_like(products, 1), identity_like(products)))
+    off = multiply(products, subtract(filled_like(products, 1), identity_like(products)))
     return greater(off, multiply(allowed, limit))
 
 
@@ -245,4 +262,12 @@ def _batch(operands: Operands, *, full: bool, method: str) -> list[Tensor]:
     return list(apply_node(svd_op, tuple(operands.lifted()), attrs).outputs)
 
 
-svd_op = define("svd", infer=_infer, reference=_reference, grad=_grad, kernel=_kernel, batch=_batch)
+svd_op = define(
+    "svd",
+    infer=_infer,
+    reference=_reference,
+    grad=_grad,
+    kernel=_kernel,
+    batch=_batch,
+    of_pairs="expansion",
+)

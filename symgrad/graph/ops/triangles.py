@@ -8,6 +8,7 @@ from __future__ import annotations
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import equal, greater_equal, where
+from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
@@ -73,9 +74,19 @@ def half_diagonal(x: Tensor) -> Tensor:
     return multiply(add(triangle(x, lower=True), triangle(x, lower=True, k=-1)), 0.5)
 
 
-def symmetric_part(x: Tensor) -> Tensor:
-    """Return (x + x') / 2."""
-    return multiply(add(x, matrix_transpose(x)), 0.5)
+def adjoint(x: Tensor) -> Tensor:
+    """Return the conjugates of the transposes, which are those of real matrices."""
+    return conj(matrix_transpose(x))
+
+
+def squares(x: Tensor) -> Tensor:
+    """Return the squares of absolute values."""
+    return real(multiply(x, conj(x))) if x.dtype.is_complex else multiply(x, x)
+
+
+def hermitian_part(x: Tensor) -> Tensor:
+    """Return (x + x') / 2, where ' conjugates: the symmetric part of real matrices."""
+    return multiply(add(x, adjoint(x)), 0.5)
 
 
 def diagonal_matrix(x: Tensor) -> Tensor:

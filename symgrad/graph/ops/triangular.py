@@ -9,10 +9,11 @@ from __future__ import annotations
 from symgrad.errors import ShapeError
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
+from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
-from symgrad.graph.ops.arithmetic import negative
+from symgrad.graph.ops.arithmetic import divide, negative
 from symgrad.graph.ops.block_matrices import (
     BLOCK,
     WRITTEN_OUT,
@@ -26,8 +27,14 @@ from symgrad.graph.ops.block_matrices import (
     write_block,
 )
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.interleaved import (
+    from_interleaved_columns,
+    interleaved,
+    interleaved_columns,
+)
 from symgrad.graph.ops.small_matrices import is_wide_float, substitute_columns, substitution
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
+from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import product, triangle
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType, static
@@ -43,9 +50,17 @@ def triangular_solve(
     return apply(triangular_solve_op, a, b, lower=lower, transpose=transpose, unit=unit)
 
 
-def check_square(op: str, name: str, a: TensorType) -> None:
-    """Raise unless `a` is a square matrix, or a batch of them, of float32 or float64."""
-    require_dtype(op, name, a, is_wide_float)
+def is_wide(dtype: DType) -> bool:
+    """Return whether a dtype has real or complex numbers of parts of 32 or 64 bits."""
+    return dtype.is_complex or is_wide_float(dtype)
+
+
+def check_square(op: str, name: str, a: TensorType, *, of_complex: bool = False) -> None:
+    """Raise unless `a` is a square matrix, or a batch of them, of parts of 32 or 64 bits.
+
+    Complex ones are refused unless `of_complex`.
+    """
+    require_dtype(op, name, a, is_wide if of_complex else is_wide_float)
     if a.ndim < 2:
         raise ShapeError(op, f"{name}: {a} has fewer than two axes")
     rows, columns = a.shape[-2:]
@@ -55,7 +70,7 @@ def check_square(op: str, name: str, a: TensorType) -> None:
 
 def _infer(a: TensorType, b: TensorType, *, lower: bool, transpose: bool, unit: bool) -> TensorType:
     op = "triangular_solve"
-    check_square(op, "a", a)
+    check_square(op, "a", a, of_complex=True)
     require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
     if b.ndim < 2:
         raise ShapeError(op, f"b: {b} has fewer than two axes")
@@ -110,10 +125,24 @@ class TriangularSolver:
 
     def solve(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the solution for all columns of `b`."""
+        if a.dtype.is_complex:
+            return self._by_reals(a, b)
         n = a.type.static_shape[-1]
         if n <= WRITTEN_OUT:
             return self._written_out(a, b)
         return self._by_blocks(a, b, BLOCK if n > BLOCK else WRITTEN_OUT)
+
+    def _by_reals(self, a: Tensor, b: Tensor) -> Tensor:
+        """Divide rows by the diagonal: a triangle with ones there is embedded as another one."""
+        matrix = transposed(a) if self.transpose else a
+        lower = self._is_forward
+        if not self.unit:
+            pivots = reshape(diagonal(matrix), (a.shape[0], a.shape[-1], 1))
+            matrix, b = (divide(x, broadcast_to(pivots, x.shape)) for x in (matrix, b))
+        strict = triangle(matrix, lower=lower, k=-1 if lower else 1)
+        solver = TriangularSolver(lower=lower, unit=True)
+        found = solver.solve(interleaved(strict), interleaved_columns(b))
+        return from_interleaved_columns(found)
 
     def _by_blocks(self, a: Tensor, b: Tensor, size: int) -> Tensor:
         pieces = cuts(a.type.static_shape[-1], size)
@@ -162,4 +191,5 @@ triangular_solve_op = define(
     grad=_grad,
     kernel=_kernel,
     batch=_batch,
+    of_pairs="expansion",
 )

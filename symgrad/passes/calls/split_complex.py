@@ -26,7 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.graph.build import apply, apply_node, are_same, derived_from, inside, rebuild
+from symgrad.graph.build import (
+    apply,
+    apply_node,
+    are_same,
+    derived_from,
+    inside,
+    rebuild,
+    rebuild_here,
+)
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.leaf import (
@@ -43,8 +51,10 @@ from symgrad.graph.ops.slicing import stack
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.pair_rules import PAIR_RULES, Parts, Split, flattened
+from symgrad.graph.structures import Call
 from symgrad.graph.types import ArrayLiteral, Attr, NestedGraph
 from symgrad.passes.calls.callees import graphs_within
+from symgrad.passes.costs import kernel_spec
 
 
 def split_complex(graph: Graph) -> Graph:
@@ -129,15 +139,36 @@ class _Splitting:
         values.update(zip(node.outputs, self._results(node, operands), strict=True))
 
     def _results(self, node: Node, operands: Sequence[Split]) -> Sequence[Split]:
-        is_real = not any(t.dtype.is_complex for t in (*node.inputs, *node.outputs))
-        if is_real:
+        if _is_real(node):
             return self._again(node, flattened(operands))
         with derived_from(node):
             if node.definition is constant_op:
                 return [_constant(node)]
             if node.definition.of_pairs == "each":
                 return _each(node, operands)
+            if node.definition.of_pairs == "expansion":
+                return self._expanded(node, operands)
             return PAIR_RULES[node.definition](node, operands, self.nested)
+
+    def _expanded(self, node: Node, operands: Sequence[Split]) -> Sequence[Split]:
+        """Return the results of an algorithm on complex numbers, each step made real."""
+        spec = kernel_spec(node)
+        assert isinstance(spec, Call), f"{node!r} is no algorithm"
+        graph = spec.graph
+        assert isinstance(graph, Graph), "an expansion is a graph"
+        values: dict[Tensor, Split] = dict(zip(graph.inputs, operands, strict=True))
+        for inner in graph.nodes:
+            if inner.definition is placeholder_op:
+                continue
+            given = [values[t] for t in inner.inputs]
+            # A node of no complex number belongs to the graph of the expansion, and is built here.
+            made = self._here(inner, given) if _is_real(inner) else self._results(inner, given)
+            values.update(zip(inner.outputs, made, strict=True))
+        return [values[t] for t in graph.outputs]
+
+    def _here(self, node: Node, operands: Sequence[Split]) -> Sequence[Split]:
+        attrs = {key: self._attr(value) for key, value in node.attrs.items()}
+        return rebuild_here(node, tuple(flattened(operands)), attrs).outputs
 
     def _again(self, node: Node, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the results of a node that takes and gives no complex numbers."""
@@ -150,6 +181,11 @@ class _Splitting:
         if isinstance(attr, tuple):
             return tuple(map(self._attr, attr))
         return self.nested(attr) if isinstance(attr, Graph) else attr
+
+
+def _is_real(node: Node) -> bool:
+    """Return whether a node takes and gives no complex numbers."""
+    return not any(t.dtype.is_complex for t in (*node.inputs, *node.outputs))
 
 
 def _each(node: Node, operands: Sequence[Split]) -> Sequence[Split]:
