@@ -114,7 +114,8 @@ def _gradient(function: Callable[..., Any], operands: list[str]) -> str:
     try:
         result = function(*xs)
         ys = list(result) if isinstance(result, tuple | list) else [result]
-        found = sg.gradients([y for y in ys if y.dtype.is_float], xs)
+        reals = [sg.real(y) if y.dtype.is_complex else y for y in ys]
+        found = sg.gradients([y for y in reals if y.dtype.is_float], xs)
     except (sg.SymgradError, ValueError):
         return ""
     given = [name for name, g in zip(operands, found, strict=True) if g is not None]

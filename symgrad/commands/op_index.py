@@ -115,7 +115,7 @@ def numpy_names_of(op: PublicOp) -> Iterator[str]:
     adapted = [function for function, (adapts, _) in ADAPTERS.items() if adapts == name]
     functions: list[Any] = [*op.ufuncs, *op.functions, *adapted]
     for function in functions:
-        yield f"np.{function.__name__}"
+        yield f"{function.__module__.replace('numpy', 'np', 1)}.{function.__name__}"
     if op.reduces is not None:
         yield f"np.{op.reduces.__name__}.reduce"
     if op.accumulates is not None:

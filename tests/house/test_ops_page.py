@@ -1,5 +1,10 @@
 """`docs/ops.md` is what its tool makes of the declarations of public ops."""
 
+import operator
+import re
+
+import numpy as np
+
 from symgrad.commands.op_index import operators, page
 from tools.update_ops import PAGE
 
@@ -15,3 +20,10 @@ def test_an_operator_is_listed_as_python_writes_it():
     assert found["bitwise_right_shift"] == ["a >> b"]
     assert found["round"] == ["round(a)"]
     assert len(found) == 24
+
+
+def test_the_functions_of_numpy_on_the_page_exist():
+    names = re.findall(r"`np\.([\w.]+)`", PAGE.read_text(encoding="utf-8"))
+    assert len(names) > 200
+    for name in names:
+        operator.attrgetter(name)(np)  # raises where there is none
