@@ -114,7 +114,7 @@ def test_a_call_gives_for_tensors_what_it_gives_for_arrays(call):
     "call",
     [
         lambda x: np.isnat(x),
-        lambda x: np.linalg.eig(x),
+        lambda x: np.linalg.tensorinv(x),
         lambda x: np.sin(x, out=np.zeros((3, 4), np.float32)),
         lambda x: np.add.accumulate(x, out=np.zeros((3, 4), np.float32)),
         lambda x: np.sum(x, out=np.zeros((), np.float32)),
