@@ -23,6 +23,11 @@ for program in "${!package[@]}"; do
         packages+=("${package[$program]}")
     fi
 done
+# Exports that call LAPACK are linked with the system's.
+if ! cc -x c - -llapack -o /dev/null 2> /dev/null <<< 'int main(void) { return 0; }'; then
+    missing+=(liblapack)
+    packages+=(liblapack-dev)
+fi
 if ((${#missing[@]} == 0)); then
     exit 0
 fi

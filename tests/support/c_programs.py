@@ -39,6 +39,19 @@ def needs(*programs: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed")
 
 
+def needs_library(flag: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that runs where programs of C can be linked with a library."""
+    command = ["cc", "-x", "c", "-", flag, "-o", os.devnull]
+    text = "int main(void) { return 0; }"
+    found = (
+        shutil.which("cc") is not None
+        and not subprocess.run(
+            command, input=text, text=True, capture_output=True, timeout=60, check=False
+        ).returncode
+    )
+    return pytest.mark.skipif(not found, reason=f"no program can be linked with {flag}")
+
+
 needs_arm = needs(ARM.compiler, ARM.runner[0])
 MACHINES = [
     pytest.param(X86, id="x86-64-v3", marks=pytest.mark.isa("avx2")),
@@ -117,8 +130,12 @@ def run_in_c(
     graph: sg.Graph,
     inputs: Sequence[Array],
     target: str | tuple[str, ...] | None = None,
+    libraries: Sequence[str] = (),
 ) -> list[Array]:
-    """Export `graph` for `machine`, run it in a program of C and return its outputs."""
+    """Export `graph` for `machine`, run it in a program of C and return its outputs.
+
+    The program is linked with `libraries`, as `-llapack`.
+    """
     step = sg.compile(list(graph.inputs), list(graph.outputs), graph.updates, opt_level=1)
     files = sg.export(
         {"step": step}, folder / "once", formats=("o", "h"), target=target or machine.target
@@ -128,7 +145,7 @@ def run_in_c(
     source = folder / "once.c"
     source.write_text(_RUN_ONCE % {"sizes": sizes, "inputs": len(inputs)})
     (folder / "inputs.bin").write_bytes(b"".join(np.asarray(a).tobytes() for a in inputs))
-    run(machine, build(machine, folder, "once", [source, files[0]]))
+    run(machine, build(machine, folder, "once", [source, files[0]], *libraries))
     content, start, outputs = (folder / "outputs.bin").read_bytes(), 0, []
     for type_ in types[len(inputs) :]:
         found = np.frombuffer(content, type_.dtype.numpy, type_.count, start)

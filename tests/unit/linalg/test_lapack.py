@@ -11,6 +11,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph import library_functions
 from symgrad.graph.types import Array
+from tests.support.c_programs import X86, needs_library, run_in_c
 from tests.support.refusals import assert_refused
 
 DTYPES = pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -107,6 +108,25 @@ def test_an_export_names_the_symbols_and_their_library(tmp_path):
         "dsyevd_": "lapack",
         "dgesdd_": "lapack",
     }
+
+
+@needs_library("-llapack")
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("complex64", marks=pytest.mark.slow)])
+def test_an_export_runs_in_a_program_of_c_linked_with_lapack(tmp_path, dtype):
+    x = sg.placeholder((6, 6), dtype)
+    hermitian = x + sg.conj(sg.matrix_transpose(x))
+    y = sg.sum(sg.linalg.svdvals(x, method="lapack") ** 3)
+    results = [
+        sg.linalg.eigvalsh(hermitian, method="lapack"),
+        sg.sum(sg.linalg.eigvals(x) ** 2),
+        *sg.gradients(y, [x]),
+    ]
+    a = drawn(6, 6) + (1j * drawn(7, 6)[1:] if dtype == "complex64" else 0)
+    graph = sg.Graph(results, [x])
+    found = run_in_c(X86, tmp_path, graph, [a.astype(dtype)], libraries=["-llapack"])
+    bound = 1000 * float(np.finfo(dtype).eps)
+    for here, there in zip(found, sg.run(results, {x: a.astype(dtype)}), strict=True):
+        np.testing.assert_allclose(here, there, rtol=bound, atol=bound * 10)
 
 
 def test_without_scipy_the_error_says_what_to_install(monkeypatch):
