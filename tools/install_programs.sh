@@ -28,6 +28,13 @@ if ! cc -x c - -llapack -o /dev/null 2> /dev/null <<< 'int main(void) { return 0
     missing+=(liblapack)
     packages+=(liblapack-dev)
 fi
+# Exports with collectives are built by the mpicc of each library of MPI.
+for library in openmpi mpich; do
+    if ! "mpicc.$library" -x c -fsyntax-only - 2> /dev/null <<< '#include <mpi.h>'; then
+        missing+=("mpicc.$library")
+        packages+=("lib$library-dev")
+    fi
+done
 if ((${#missing[@]} == 0)); then
     exit 0
 fi

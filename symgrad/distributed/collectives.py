@@ -7,15 +7,13 @@ such as whom to send to, is the value of a symbol and no part of the graph.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import (
-    handle,
-    load_mpi,
     mpi_function,
+    rank_symbol,
     reduction_handle,
     type_handle,
 )
@@ -222,10 +220,8 @@ def send_recv(x: Any, comm: Communicator, permutation: Sequence[tuple[int, int]]
     x = _operand("send_recv", x, comm)
     pairs = _read_pairs(permutation, comm)
     dests, sources = dict(pairs), {dest: source for source, dest in pairs}
-    nobody = load_mpi("send_recv").PROC_NULL
-    digest = hashlib.blake2b(repr((comm.size, pairs)).encode(), digest_size=8).hexdigest()
-    to = ("symbol", handle(f"mpi_dest_{digest}", dests.get(comm.rank, nobody)))
-    source = ("symbol", handle(f"mpi_source_{digest}", sources.get(comm.rank, nobody)))
+    to = ("symbol", rank_symbol("dest", comm, dests))
+    source = ("symbol", rank_symbol("source", comm, sources))
 
     def moved(a: Tensor) -> Tensor:
         number = counted("send_recv", a.type)

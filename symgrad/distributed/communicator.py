@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from functools import cache
 from types import TracebackType
 from typing import Any
 
-from symgrad.distributed.mpi_library import handle, load_mpi
+from symgrad.distributed.mpi_library import constant_value, handle, load_mpi, share_functions, word
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.foreign_functions import ForeignFunction
 
@@ -36,7 +37,8 @@ class Communicator:
         self._lineage = (*around, name)
         self._splits = 0
         # A communicator of another library, or none, is an int or a pointer like any other.
-        self._handle = handle(name, load_mpi("distributed")._handleof(mpi), group=self)
+        self._value = word(load_mpi("distributed")._handleof(mpi))
+        self._handle = handle(name, self._value, group=self)
 
     @property
     def rank(self) -> int:
@@ -66,6 +68,20 @@ class Communicator:
         """
         received: list[Any] = self._mpi.allgather(value)
         return received
+
+    @property
+    def value(self) -> int:
+        """The handle of MPI, as an int of 64 bits."""
+        return self._value
+
+    def constants(self, names: Sequence[str]) -> list[int]:
+        """Return the handles that MPI has for names; its functions become symbols of the process.
+
+        >>> len(sg.distributed.world().constants(["MPI_FLOAT", "MPI_SUM"]))
+        2
+        """
+        share_functions()
+        return [constant_value(name) for name in names]
 
     @property
     def handle(self) -> ForeignFunction:

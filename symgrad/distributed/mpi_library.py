@@ -8,13 +8,15 @@ so a handle is a symbol whose address is its value. Machine code then names neit
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
 from symgrad.errors import CompileError, user_source
 from symgrad.graph.dtypes import DType
-from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
+from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup, RankTable
 
 MPI_LIBRARY = "mpi"
 _GIVE_EQUAL = ("MPI_Allreduce", "MPI_Allgather", "MPI_Bcast")
@@ -79,8 +81,19 @@ def reduction_handle(name: str) -> ForeignFunction:
 
 
 def _constant(name: str) -> ForeignFunction:
+    return handle(f"MPI_{name}", constant_value(f"MPI_{name}"))
+
+
+def constant_value(name: str) -> int:
+    """Return what the library of this process has for a name of MPI, such as `MPI_FLOAT`."""
     mpi = load_mpi("distributed")
-    return handle(f"MPI_{name}", mpi._handleof(getattr(mpi, name)))
+    value = getattr(mpi, name.removeprefix("MPI_"))
+    return word(value if isinstance(value, int) else mpi._handleof(value))
+
+
+def share_functions() -> None:
+    """Make the functions of the library symbols of the process, which exports look for there."""
+    ctypes.CDLL(load_mpi("load").__file__, ctypes.RTLD_GLOBAL)
 
 
 def handle(name: str, value: int, group: ProcessGroup | None = None) -> ForeignFunction:
@@ -88,7 +101,29 @@ def handle(name: str, value: int, group: ProcessGroup | None = None) -> ForeignF
 
     `group` is what it is the handle of, if that is a communicator, and lives as long.
     """
-    address = ctypes.c_int64(value).value  # a handle of MPICH has 32 bits, of which one is a sign
     return ForeignFunction(
-        name, address, library=MPI_LIBRARY, owner=group, is_handle=True, group=group
+        name, word(value), library=MPI_LIBRARY, owner=group, is_handle=True, group=group
     )
+
+
+def rank_symbol(prefix: str, group: ProcessGroup, ranks: Mapping[int, int]) -> ForeignFunction:
+    """Return a symbol for the rank that `ranks` has for the one that asks, or for nobody.
+
+    It has one name on all ranks, which begins with `prefix`.
+    """
+    table = RankTable(group, tuple(map(ranks.get, range(group.size))))
+    digest = hashlib.blake2b(repr(table.ranks).encode(), digest_size=8).hexdigest()
+    value = ranks.get(group.rank, load_mpi("send_recv").PROC_NULL)
+    return ForeignFunction(
+        f"{prefix}_{group.lineage[-1]}_{digest}",
+        word(value),
+        library=MPI_LIBRARY,
+        owner=group,
+        is_handle=True,
+        chosen=table,
+    )
+
+
+def word(value: int) -> int:
+    """Return a handle as a signed int of 64 bits: one of MPICH has 32, of which one is a sign."""
+    return ctypes.c_int64(value).value

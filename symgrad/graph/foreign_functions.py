@@ -18,7 +18,7 @@ So the conventions of Fortran, and of libraries with handles, are layouts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, assert_never
 
@@ -27,11 +27,37 @@ class ProcessGroup(Protocol):
     """Processes that make collective calls together, each of which is one of its ranks."""
 
     @property
+    def rank(self) -> int:
+        """The number of this process in the group."""
+
+    @property
+    def size(self) -> int:
+        """The number of processes of the group."""
+
+    @property
     def lineage(self) -> tuple[str, ...]:
         """The names of the groups that this one is a part of, largest first, its own last."""
 
     def exchange(self, value: Any) -> list[Any]:
         """Return what each rank has given; all ranks call it."""
+
+    def constants(self, names: Sequence[str]) -> list[int]:
+        """Return the values that the library of the group gives to names, such as `MPI_FLOAT`.
+
+        An export that calls the library finds its functions in the process from then on.
+        """
+
+    @property
+    def value(self) -> int:
+        """What the library takes for the group, as an int of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTable:
+    """A rank of a group for each rank that asks, None where it is nobody."""
+
+    group: ProcessGroup
+    ranks: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +68,11 @@ class ForeignFunction:
     is what an export that calls it is linked with, such as "lapack". `owner` is kept alive with it;
     `hint` says what to do where the symbol is in no library of the process. `is_handle` marks a
     symbol whose address is a value, such as that of a communicator, which no linker knows; `group`
-    are the processes that it stands for. `gives_equal` says of a function that is called by a group
-    that its results are the same on all ranks. `when` says of a function that starts something, or
-    waits for it, that it is best called as early, or as late, as operands allow.
+    are the processes that it stands for, and `chosen` the ranks of which it is the one for the rank
+    that asks; else the library gives the value to the name. `gives_equal` says of a function that
+    is called by a group that its results are the same on all ranks. `when` says of a function that
+    starts something, or waits for it, that it is best called as early, or as late, as operands
+    allow.
     """
 
     name: str
@@ -54,6 +82,7 @@ class ForeignFunction:
     hint: str | None = field(default=None, compare=False, repr=False)
     is_handle: bool = field(default=False, compare=False, repr=False)
     group: ProcessGroup | None = field(default=None, compare=False, repr=False)
+    chosen: RankTable | None = field(default=None, compare=False, repr=False)
     gives_equal: bool = field(default=False, compare=False, repr=False)
     when: Literal["early", "late"] | None = field(default=None, compare=False, repr=False)
 

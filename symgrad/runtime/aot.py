@@ -20,6 +20,7 @@ import llvmlite.binding as llvm
 
 from symgrad.codegen.c_interface.abi import (
     FUNCTIONS,
+    MPI_FUNCTIONS,
     Interface,
     StepPrograms,
     is_identifier,
@@ -130,22 +131,22 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
     ):
         if not is_identifier(given):
             raise _refuse(f"{what}, {given!r}, becomes part of names in C and is no identifier")
-    taken = [s for s in steps if s.removesuffix("_run") in FUNCTIONS]
+    taken = [s for s in steps if s.removesuffix("_run") in (*FUNCTIONS, *MPI_FUNCTIONS)]
     taken += [s for s in steps if s.removesuffix("_run") != s and s.removesuffix("_run") in steps]
     if taken:
         raise _refuse(f"a step cannot be called {taken[0]!r}: a function of the library is")
 
 
 def _check_functions(interface: Interface) -> None:
-    """Raise `CompileError` for a handle, and for a function with the name of one of the library."""
-    handles = [f.name for f in interface.functions if f.is_handle]
-    if handles:
-        problem = f"{handles[0]} is a handle of this process, which a library cannot name"
-        raise _refuse(problem, "a step with collectives runs where it was compiled")
+    """Raise `CompileError` for a function of C with the name of one of the library."""
     names = (f.name for f in interface.functions if f.name.startswith(f"{interface.name}_"))
     for name in names:
         rest = name.removeprefix(f"{interface.name}_")
-        if rest.removesuffix("_run") in (*FUNCTIONS, *(step.name for step in interface.steps)):
+        if rest.removesuffix("_run") in (
+            *FUNCTIONS,
+            *MPI_FUNCTIONS,
+            *(step.name for step in interface.steps),
+        ):
             raise _refuse(f"extern {name} has the name of a function of the library")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from symgrad.codegen.c_interface.abi import ABI_VERSION, STATUSES, Interface, Slot, StepInterface
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
+from symgrad.runtime.aot_header_mpi import print_connection
 
 _PAIRS = re.compile(r"(\*(?=/)|/(?=\*)|\?(?=\?))")
 _TYPES = {
@@ -20,6 +21,7 @@ _NOTES = {
     "complex128": _PARTS,
 }  # fmt: skip
 
+_LINKED = {"mpi": "mpicc"}  # libraries that a command of their own knows how to link
 _THREADED = "\n   Kernels are shared by threads, of one team for all instances: link with -pthread."
 
 _GENERAL = """\
@@ -77,13 +79,15 @@ def print_header(interface: Interface) -> str:
         "   Nothing here is shared between instances: threads may run one instance each.\n"
         f"   Buffers are in row-major order and do not overlap.{threaded} */",
         f"#ifndef {guard}\n#define {guard}",
-        "#include <stddef.h>\n#include <stdint.h>",
+        "#include <stddef.h>\n#include <stdint.h>"
+        + ("\n#include <mpi.h>" if interface.handles else ""),
         '#ifdef __cplusplus\nextern "C" {\n#endif',
         _constants(interface),
         _structs(name),
         _GENERAL.format(name=name, upper=name.upper()).rstrip(),
         _variables(interface),
         *_functions(interface),
+        *print_connection(interface),
         *(_step(name, step) for step in interface.steps),
         "#ifdef __cplusplus\n}\n#endif",
         f"#endif /* {guard} */",
@@ -140,7 +144,8 @@ def _functions(interface: Interface) -> list[str]:
     if not interface.functions:
         return []
     lines = [
-        f"     {f.name}" + (f": link with -l{f.library}" if f.library else "")
+        f"     {f.name}"
+        + (f": link with {_LINKED.get(f.library, f'-l{f.library}')}" if f.library else "")
         for f in interface.functions
     ]
     told = "/* The functions that are called, which whoever links this provides. Where one returns"

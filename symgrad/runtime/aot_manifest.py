@@ -27,7 +27,7 @@ FORMAT = 3
 # What is read of a manifest before the library has said that it is its own.
 _NEEDED = {
     "name": str, "architecture": str, "features": list, "targets": list, "functions": list,
-    "library": dict,
+    "handles": list, "library": dict,
 }  # fmt: skip
 
 # What the levels of the x86-64 psABI add, by LLVM's names of features.
@@ -83,6 +83,7 @@ def describe_library(
         "instance": {"bytes": interface.size, "alignment": ALIGNMENT},
         "state_bytes": interface.state_bytes,
         "functions": [_foreign(function) for function in interface.functions],
+        "handles": [_handle(handle.symbol) for handle in interface.handles],
         "variables": [_typed(v.name, v.type) for v in interface.variables],
         "steps": [
             {
@@ -121,6 +122,17 @@ def digest_of(manifest: Mapping[str, Any]) -> str:
 
 def _foreign(function: ForeignFunction) -> dict[str, Any]:
     return {"name": function.name, "library": function.library}
+
+
+def _handle(symbol: ForeignFunction) -> dict[str, Any]:
+    """Return how the value of a handle is found: of a name, a group, or a rank in a group."""
+    if symbol.group is not None:
+        return {"name": symbol.name, "ranks": symbol.group.size}
+    if symbol.chosen is None:
+        return {"name": symbol.name}
+    group = symbol.chosen.group
+    chosen = list(symbol.chosen.ranks)
+    return {"name": symbol.name, "group": group.lineage[-1], "ranks": group.size, "chosen": chosen}
 
 
 def _slot(slot: Slot) -> dict[str, Any]:

@@ -24,18 +24,22 @@ from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import copy_whole
 from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse
 from symgrad.runtime.interrupts import interrupts
+from symgrad.runtime.library_groups import find_groups, handle_values
 from symgrad.runtime.loaded_step import LoadedStep, reorder_arguments, tensor_from_json
 
 _Record = Mapping[str, Any]
 
 
-def load(path: str | os.PathLike[str]) -> Library:
+def load(path: str | os.PathLike[str], *, comm: Any = None) -> Library:
     """Load the library that was exported to `path`, with or without the suffix `.so`.
 
     Its variables are an instance of their own, with the values they had when it was exported.
+    A library whose steps call MPI is given the communicator that they call it on (`comm`), with as
+    many ranks as when it was exported; one for several communicators a dict by their names.
+
     Raises `LoadError` for a library or a manifest that is missing, altered, truncated, or made for
-    another machine or version, and for one that calls a function of C which the process does not
-    have; nothing of it has run then.
+    another machine or version, for one that calls a function of C which the process does not
+    have, and for a communicator that is missing or has other ranks; nothing of it has run then.
 
     >>> import pathlib, tempfile
     >>> x, path = sg.placeholder((2,), name="x"), pathlib.Path(tempfile.mkdtemp()) / "twice"
@@ -50,10 +54,15 @@ def load(path: str | os.PathLike[str]) -> Library:
     manifest_path = stem.with_name(f"{stem.name}.json")
     library_path = stem.with_name(f"{stem.name}.so")
     manifest = read_manifest(manifest_path)
+    handles = manifest["handles"]
+    values = handle_values(handles, find_groups(library_path, handles, comm))
     _require_functions(library_path, manifest)
     functions = _open(library_path, read_image(library_path, manifest))
     _require_own(manifest_path, manifest, functions)
-    return Library(manifest, functions)
+    library = Library(manifest, functions)
+    if values:
+        library._connect(values)
+    return library
 
 
 def _require_functions(path: Path, manifest: _Record) -> None:
@@ -198,6 +207,12 @@ class Library:
         found = getattr(self._functions, f"{self.name}_{name}")
         found.restype = result
         return found
+
+    def _connect(self, values: Sequence[int]) -> None:
+        """Give the instance the handles of MPI that its steps pass."""
+        table = np.array(values, np.int64)
+        place = ctypes.c_void_p(table.ctypes.data)
+        self._check(self._function("connect")(self._instance, place, len(values)))
 
     def _failed_index(self) -> int:
         """Return the index that was out of range when a step last failed."""

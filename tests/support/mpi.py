@@ -41,16 +41,33 @@ def run_ranks(
 
     Skips the test where the library or mpi4py is not installed.
     """
+    return run_program(library, ranks, [sys.executable, *arguments], folder=folder)
+
+
+def run_program(
+    library: str, ranks: int, program: Sequence[str], *, folder: Path | None = None
+) -> Ended:
+    """Run any program on several ranks, as `run_ranks` does one of Python."""
     launcher = _launcher(library)
     if launcher is None or find_spec("mpi4py") is None:
         pytest.skip(f"{library} is not installed with mpi4py: apt-get install, pip install mpi4py")
-    command = [*launcher, "-n", str(ranks), sys.executable, *arguments]
+    command = [*launcher, "-n", str(ranks), *program]
     environment = {**_environment(library), "PYTHONPATH": f"{folder or ROOT}:{ROOT}"}
     done = subprocess.run(
         command, env=environment, cwd=folder or ROOT, capture_output=True, text=True,
         timeout=_SECONDS, check=False,
     )  # fmt: skip
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def compiler_of(library: str, name: str) -> str:
+    """Return `mpicc` or `mpicxx` of a library; skips the test where it cannot build."""
+    found = shutil.which(f"{name}.{library}")
+    command = [found or "false", "-x", "c", "-fsyntax-only", "-"]
+    done = subprocess.run(command, input="#include <mpi.h>", text=True, capture_output=True)
+    if found is None or done.returncode:
+        pytest.skip(f"{name}.{library} builds nothing: apt-get install lib{library}-dev")
+    return found
 
 
 def _launcher(library: str) -> list[str] | None:

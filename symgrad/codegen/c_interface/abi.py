@@ -26,7 +26,7 @@ from symgrad.codegen.llvm.poll import (
 )
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.language import Program
-from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType
 from symgrad.passes.calls.thread_effects import EFFECTS
@@ -47,6 +47,7 @@ assert WATCH_OFFSET + WORD_BYTES * WATCH_WORDS <= HEAD_BYTES, "the head has no r
 OK = 0
 NULL_POINTER, MISALIGNED, NOT_INITIALIZED, UNSUPPORTED_CPU, UNKNOWN_NAME = -1, -2, -3, -4, -5
 WRONG_SIZE, NOT_A_STATE, OTHER_VERSION, OTHER_VARIABLES, DAMAGED = -6, -7, -8, -9, -10
+NOT_CONNECTED, OTHER_RANKS = -11, -12
 
 # status -> the name of its constant in the header, what it means
 STATUSES: Mapping[int, tuple[str, str]] = {
@@ -61,6 +62,8 @@ STATUSES: Mapping[int, tuple[str, str]] = {
     OTHER_VERSION: ("OTHER_VERSION", "the state has a format of another version"),
     OTHER_VARIABLES: ("OTHER_VARIABLES", "the state is one of other variables"),
     DAMAGED: ("DAMAGED", "the state is damaged: its checksum differs"),
+    NOT_CONNECTED: ("NOT_CONNECTED", "the instance has no communicator yet"),
+    OTHER_RANKS: ("OTHER_RANKS", "the communicator has another number of ranks than is needed"),
     STOPPED: ("STOPPED", "the step was stopped"),
     TAPE_FULL: ("TAPE_FULL", "a loop without a bound ran for longer than there is memory"),
 }
@@ -71,6 +74,7 @@ FUNCTIONS = (
     "variable_count", "variable_at", "find", "address", "read", "write", "state_size", "save",
     "restore", "manifest", "instance", "variable", "stop",
 )  # fmt: skip
+MPI_FUNCTIONS = ("connect", "connect_mpi", "init_mpi")  # where steps call MPI
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,16 @@ class Stored:
         return self.state.type
 
 
-TableEntry = int | ArrayLiteral | ForeignFunction  # a byte of the instance, a constant, a symbol
+@dataclass(frozen=True, slots=True, eq=False)
+class Handle:
+    """What a library of processes takes for `symbol`, and at which byte of an instance it is."""
+
+    symbol: ForeignFunction
+    offset: int
+
+
+# A byte of the instance, a constant, a symbol, a value that the instance holds.
+TableEntry = int | ArrayLiteral | ForeignFunction | Handle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +134,12 @@ class StepInterface:
     messages: Mapping[int, str]
     implementations: tuple[Implementation, ...]
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it runs on instances alone that have been given handles."""
+        entries = (entry for made in self.implementations for entry in made.table)
+        return any(isinstance(entry, Handle) for entry in entries)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interface:
@@ -128,7 +147,8 @@ class Interface:
 
     `levels` are the x86-64 levels its implementations need, ascending; (0,) where none is checked.
     `tapes` are the offsets of all tapes; `size` is that of an instance. `threads` is how many
-    threads share a kernel at the most. `functions` are those of C that whoever links it provides.
+    threads share a kernel at the most. `functions` are those of C that whoever links it provides,
+    `handles` what `connect` is given, in its order: behind a word that says whether it was called.
     """
 
     name: str
@@ -139,6 +159,24 @@ class Interface:
     threads: int
     steps: tuple[StepInterface, ...]
     functions: tuple[ForeignFunction, ...] = ()
+    handles: tuple[Handle, ...] = ()
+
+    @property
+    def head_bytes(self) -> int:
+        """What an instance has in front of its variables, zeros at the start."""
+        return _head_bytes(self.tapes, self.handles)
+
+    @property
+    def connected_offset(self) -> int:
+        """Where an instance says whether it has been given its handles."""
+        return self.handles[0].offset - WORD_BYTES
+
+    @property
+    def groups(self) -> tuple[ProcessGroup, ...]:
+        """The groups of processes that steps call in, one for each name."""
+        symbols = (handle.symbol for handle in self.handles)
+        found = [s.group or (s.chosen.group if s.chosen else None) for s in symbols]
+        return tuple({g.lineage[-1]: g for g in found if g is not None}.values())
 
     @property
     def is_threaded(self) -> bool:
@@ -158,7 +196,8 @@ class Interface:
     @property
     def fingerprint(self) -> int:
         """What an instance must agree in with the library: the place of everything; never 0."""
-        places = (f"{v.name} {v.type} {v.offset}" for v in self.variables)
+        places = [f"{v.name} {v.type} {v.offset}" for v in self.variables]
+        places += [f"{h.symbol.name} {h.offset}" for h in self.handles]
         return _hash((self.name, str(self.size), str(self.tapes), *places)) | 1
 
 
@@ -182,7 +221,10 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
     programs = [p for step in steps for p in step.programs]
     states = dict.fromkeys(s.whole for p in programs for s in p.variables if s is not EFFECTS)
     tape_counts = [max(len(p.tapes) for p in step.programs) for step in steps]
-    first_variable = _aligned(HEAD_BYTES + TAPE_BYTES * sum(tape_counts))
+    tapes = tuple(HEAD_BYTES + TAPE_BYTES * number for number in range(sum(tape_counts)))
+    symbols = {f.name: f for p in programs for f in p.functions}.values()
+    handles = _handles([s for s in symbols if s.is_handle], HEAD_BYTES + TAPE_BYTES * len(tapes))
+    first_variable = _head_bytes(tapes, handles)
     names = distinct([state.name for state in states])
     variables, arena = [], first_variable
     for state, unique in zip(states, names, strict=True):
@@ -192,26 +234,44 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
     threads = max((kernel_parts(kernel) for p in programs for kernel in p.kernels), default=1)
     offsets = {stored.state: stored.offset for stored in variables}
     offsets[EFFECTS] = first_variable  # of no bytes
+    by_name = {handle.symbol.name: handle for handle in handles}
     planned, first_tape, status_base = [], HEAD_BYTES, 0
     for step, count in zip(steps, tape_counts, strict=True):
-        tables = [_table(p, arena, offsets, first_tape) for p in step.programs]
+        tables = [_table(p, arena, offsets, first_tape, by_name) for p in step.programs]
         planned.append(_step_interface(step, tables, status_base))
         first_tape += TAPE_BYTES * count
         status_base += max(step.messages, default=0)
-    tapes = tuple(range(HEAD_BYTES, first_tape, TAPE_BYTES))
-    functions = tuple({f.name: f for p in programs for f in p.functions}.values())
+    functions = tuple(s for s in symbols if not s.is_handle)
     return Interface(
-        name, tuple(levels), tuple(variables), tapes, size, threads, tuple(planned), functions
-    )
+        name, tuple(levels), tuple(variables), tapes, size, threads, tuple(planned), functions,
+        handles,
+    )  # fmt: skip
+
+
+def _head_bytes(tapes: Sequence[int], handles: Sequence[Handle]) -> int:
+    """Return where variables begin: behind the head, the tapes and the handles."""
+    after_tapes = HEAD_BYTES + TAPE_BYTES * len(tapes)
+    return _aligned(handles[-1].offset + WORD_BYTES if handles else after_tapes)
+
+
+def _handles(symbols: Sequence[ForeignFunction], start: int) -> tuple[Handle, ...]:
+    """Lay out handles from byte `start` of an instance on, behind the word of `connect`."""
+    places = range(start + WORD_BYTES, start + WORD_BYTES * (len(symbols) + 1), WORD_BYTES)
+    return tuple(Handle(*parts) for parts in zip(symbols, places, strict=True))
 
 
 def _table(
-    program: Program, arena: int, offsets: Mapping[State, int], first_tape: int
+    program: Program,
+    arena: int,
+    offsets: Mapping[State, int],
+    first_tape: int,
+    handles: Mapping[str, Handle],
 ) -> tuple[TableEntry, ...]:
     """Return what the table `state` of the function of `program` points at, slot by slot."""
     tapes = (first_tape + TAPE_BYTES * i for i in range(len(program.tapes)))
     variables = (offsets[state.whole] for state in program.variables)
-    return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes, *program.functions)
+    symbols = (handles.get(f.name, f) for f in program.functions)
+    return (arena, WATCH_OFFSET, *variables, *program.constants, *tapes, *symbols)
 
 
 def _step_interface(

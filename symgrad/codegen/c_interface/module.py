@@ -15,6 +15,7 @@ from symgrad.codegen.c_interface.abi import (
     FAILURE_OFFSET,
     STATUSES,
     STOP_OFFSET,
+    Handle,
     Implementation,
     Interface,
     Slot,
@@ -37,6 +38,7 @@ from symgrad.codegen.c_interface.code import (
     store_at,
     text,
 )
+from symgrad.codegen.c_interface.connection import emit_connect, require_connection
 from symgrad.codegen.c_interface.cpu import emit_choose
 from symgrad.codegen.c_interface.state import emit_state_functions
 from symgrad.codegen.c_interface.variables import emit_table, emit_variable_functions
@@ -64,6 +66,7 @@ def emit_interface(interface: Interface, triple: str, manifest: str) -> ir.Modul
     _emit_message(module, interface)
     _emit_failed_index(module, interface)
     _emit_stop(module, interface)
+    emit_connect(module, interface)
     steps = _Steps(module, interface)
     for step in interface.steps:
         steps.emit(step)
@@ -127,6 +130,7 @@ class _Steps:
         function, builder = define(self._module, name, I32, [PTR] * 3, is_public=True)
         instance, inputs, outputs = function.args
         require_instance(builder, instance, self._interface)
+        require_connection(builder, instance, self._interface, step)
         for table, slots in ((inputs, step.inputs), (outputs, step.outputs)):
             _require_buffers(builder, table, slots)
         others = step.implementations[1:]
@@ -158,6 +162,8 @@ class _Steps:
     def _place(self, builder: ir.IRBuilder, instance: ir.Value, place: TableEntry) -> ir.Value:
         if isinstance(place, int):
             return at(builder, instance, place)
+        if isinstance(place, Handle):
+            return load_at(builder, instance, place.offset, PTR)
         if isinstance(place, ForeignFunction):
             return of_c(self._module, place.name, I32)
         if place not in self._constants:

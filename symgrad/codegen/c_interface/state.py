@@ -23,7 +23,6 @@ from symgrad.codegen.c_interface.abi import (
     CHOICE_OFFSET,
     DAMAGED,
     FINGERPRINT_OFFSET,
-    HEAD_BYTES,
     MISALIGNED,
     NOT_A_STATE,
     OTHER_VARIABLES,
@@ -97,8 +96,7 @@ def _emit_begin(
     return_unless(builder, builder.icmp_unsigned("==", low_bits, I64(0)), I32(MISALIGNED))
     chosen = builder.call(choose, [])
     return_unless(builder, builder.icmp_signed(">=", chosen, I32(0)), I32(UNSUPPORTED_CPU))
-    first = interface.variables[0].offset if interface.variables else HEAD_BYTES
-    _call_memset(builder, instance, I64(first))
+    _call_memset(builder, instance, I64(interface.head_bytes))
     store_at(builder, chosen, instance, CHOICE_OFFSET, 4)
     builder.ret(I32(0))
     return function
