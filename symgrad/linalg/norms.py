@@ -16,7 +16,7 @@ from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.comparison import equal, greater, not_equal, where
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reduce_sum, reshape
@@ -24,7 +24,7 @@ from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.transcendental import pow, sqrt
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
-from symgrad.linalg.operands import as_matrices, as_wide_float
+from symgrad.linalg.operands import as_matrices, as_wide_float, over_one_batch
 from symgrad.linalg.solving import tolerance
 
 MatrixOrder = int | float | Literal["fro", "nuc"]
@@ -179,18 +179,24 @@ def _number(order: MatrixOrder) -> float:
 
 
 @public(functions=[np.linalg.matrix_rank])
-def matrix_rank(x: Any, /, *, rtol: float | None = None) -> Tensor:
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     """Rank of matrices: how many singular values exceed `rtol` times the greatest, as int64.
 
-    By default that is the greater of the sizes times the rounding of the dtype.
+    By default that is the greater of the sizes times the rounding of the dtype, else a number, or a
+    tensor that broadcasts with the batch.
 
     >>> sg.run(sg.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     array(1)
     """
     with called("matrix_rank"):
         matrix = as_matrices("matrix_rank", "x", x)
-        values = svd(matrix)[1]
-        last = values.ndim - 1
-        limit = multiply(narrow(values, last, 0, 1), tolerance("matrix_rank", matrix, rtol))
+        columns = expand_dims(svd(matrix)[1], -1)
+        least = tolerance("matrix_rank", matrix, rtol)
+        columns, least = over_one_batch("matrix_rank", columns, least)
+        *batch, count, _ = columns.shape
+        if count == 0:
+            return filled(tuple(batch), 0, dtypes.int64)
+        values = reshape(columns, (*batch, count))
+        limit = multiply(narrow(values, len(batch), 0, 1), expand_dims(least, -1))
         is_counted = greater(values, broadcast_to(limit, values.shape))
-        return reduce_sum(astype(is_counted, dtypes.int64), (last,))
+        return reduce_sum(astype(is_counted, dtypes.int64), (len(batch),))

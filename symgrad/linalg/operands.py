@@ -60,6 +60,13 @@ def as_system(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor, bool]:
     return _over(left, batch), _over(right, batch), is_vector
 
 
+def over_one_batch(op: str, x: Tensor, rtol: Tensor) -> tuple[Tensor, Tensor]:
+    """Return matrices `x` and a number `rtol` for each, over the batch that both broadcast to."""
+    own = x.type.with_shape(x.shape[:-2])
+    batch = broadcast_shapes(op, batch=own, rtol=rtol.type)
+    return _over(x, batch), broadcast_to(rtol, broadcast_target(rtol.type, batch))
+
+
 def without_column(x: Tensor, *, is_vector: bool) -> Tensor:
     """Return what was found for a column as a vector."""
     return x.reshape(x.shape[:-1]) if is_vector else x

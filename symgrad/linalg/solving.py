@@ -8,16 +8,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import DTypeError, called, user_source
+from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
+from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops import pinv as of_pinv
 from symgrad.graph.ops import triangular
+from symgrad.graph.ops.arithmetic import maximum, multiply
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.determinant import det as of_det
 from symgrad.graph.ops.determinant import sign_and_logarithm
 from symgrad.graph.ops.triangles import identity_like, product
 from symgrad.graph.public_ops import public
 from symgrad.linalg.embedding import solve_through_reals, through_reals
-from symgrad.linalg.operands import as_matrices, as_square, as_system, without_column
+from symgrad.linalg.operands import (
+    as_matrices,
+    as_square,
+    as_system,
+    over_one_batch,
+    without_column,
+)
 
 
 class SlogdetResult(NamedTuple):
@@ -128,35 +137,44 @@ def slogdet(a: Any, /) -> SlogdetResult:
 
 
 @public(functions=[np.linalg.pinv])
-def pinv(a: Any, /, *, rtol: float | None = None) -> Tensor:
+def pinv(a: Any, /, *, rtol: Any = None) -> Tensor:
     """Pseudoinverse (Moore-Penrose) by singular values.
 
     Those up to `rtol` times the greatest count as 0; it is the greater of the sizes times the
-    rounding of the dtype by default. Gradients: Golub and Pereyra (1973), right where the rank does
-    not change.
+    rounding of the dtype by default, else a number, or a tensor that broadcasts with the batch.
+    Gradients: Golub and Pereyra (1973), right where the rank does not change; none of `rtol`.
 
     >>> sg.run(sg.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]))
     array([[0.5, 0. ],
            [0. , 0. ]], dtype=float32)
+    >>> matrices = [[[2.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]
+    >>> sg.run(sg.linalg.pinv(matrices, rtol=[0.4, 0.6])[:, 1, 1])
+    array([1., 0.], dtype=float32)
     """
     with called("pinv"):
-        matrix = as_matrices("pinv", "a", a)
-        least = tolerance("pinv", matrix, rtol)
-        return through_reals(partial(of_pinv.pinv, rtol=least), matrix, is_turned=True)
+        return _pseudoinverse("pinv", as_matrices("pinv", "a", a), rtol)
 
 
-def tolerance(op: str, a: Tensor, rtol: Any) -> float:
-    """Return `rtol`, or the one that follows from sizes and dtype."""
+def _pseudoinverse(op: str, a: Tensor, rtol: Any) -> Tensor:
+    matrices, least = over_one_batch(op, a, tolerance(op, a, rtol))
+    return through_reals(partial(of_pinv.pinv, rtol=least), matrices, is_turned=True)
+
+
+def tolerance(op: str, a: Tensor, rtol: Any) -> Tensor:
+    """Return `rtol`, or the one that follows from sizes and dtype, in the dtype of parts of `a`."""
+    dtype = a.dtype.real
     if rtol is None:
-        known = [n for n in a.shape[-2:] if isinstance(n, int)]
-        return max(known, default=1) * float(np.finfo(a.dtype.numpy).eps)
-    if isinstance(rtol, Tensor) or np.ndim(rtol):
-        raise DTypeError(op, f"rtol is {rtol!r}, not a Python number", source=user_source())
-    return float(rtol)
+        longer = maximum(*(as_tensor(n, dtypes.int64) for n in a.shape[-2:]))
+        rounding = float(np.finfo(dtype.numpy).eps)
+        return multiply(cast(longer, dtype), rounding)
+    given = constant(rtol, dtype) if type(rtol) in (int, float) else as_tensor(rtol)
+    if given.dtype.is_complex or given.dtype.is_bool:
+        raise DTypeError(op, f"rtol: {given.type} is no real number", source=user_source())
+    return cast(given, dtype)
 
 
 @public()
-def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> Tensor:
+def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> Tensor:
     """Least squares: the x of least length for which a @ x is nearest to `b`.
 
     That is `pinv(a, rtol=rtol) @ b`; `b` is a vector, a matrix or a batch of matrices.
@@ -166,6 +184,5 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> Tensor:
     """
     with called("lstsq"):
         left, right, is_vector = as_system("lstsq", a, b)
-        least = tolerance("lstsq", left, rtol)
-        inverse = through_reals(partial(of_pinv.pinv, rtol=least), left, is_turned=True)
+        inverse = _pseudoinverse("lstsq", left, rtol)
         return without_column(product(inverse, right), is_vector=is_vector)

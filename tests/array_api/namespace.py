@@ -25,9 +25,18 @@ def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
 _NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
 globals().update({n: _eager(v) if inspect.isfunction(v) else v for n, v in _NAMES.items()})
 __array_api_version__ = namespace.__array_api_version__
-fft = SimpleNamespace(
-    **{name: _eager(getattr(namespace.fft, name)) for name in namespace.fft.__all__}
-)
+
+
+def _extension(module: Any) -> SimpleNamespace:
+    """Return an extension of the standard: its functions, and the classes that they return."""
+    found = {name: getattr(module, name) for name in module.__all__}
+    return SimpleNamespace(
+        **{n: _eager(v) if inspect.isfunction(v) else v for n, v in found.items()}
+    )
+
+
+fft = _extension(namespace.fft)
+linalg = _extension(namespace.linalg)
 
 
 # ------------------------------------------------- shapes that depend on values, known here

@@ -35,6 +35,8 @@ _ROWS = [
     (lambda: I ^ U, sg.DTypeError, "bitwise_xor: int32 and uint64 have no common dtype"),
     (lambda: I << F, sg.DTypeError, "bitwise_left_shift: f32[3, 4] is no integer"),
     (lambda: B >> 1, sg.DTypeError, "bitwise_right_shift: bool[3, 4] is no integer"),
+    (lambda: I >> 1.0, sg.DTypeError, "bitwise_right_shift: f32[] is no integer"),
+    (lambda: True >> I, sg.DTypeError, "bitwise_right_shift: bool[] is no integer"),
     (lambda: sg.logical_and(F, B), sg.DTypeError, "logical_and: f32[3, 4] is not bool"),
     (lambda: sg.logical_not(I), sg.DTypeError, "logical_not: i32[3, 4] is not bool"),
     (lambda: -B, sg.DTypeError, "negative: x: bool[3, 4] is none of"),

@@ -15,6 +15,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.determinant import cofactors_op, det, sign_and_logarithm
 from symgrad.graph.ops.eig import eig
 from symgrad.graph.ops.eigh import eigh
+from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.expm import expm
 from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.pinv import pinv
@@ -182,7 +183,7 @@ _FACTORISATIONS = (
     _row("svd_wide", "svd", lambda x: svd(x)[2] ** 2,
          lambda x: np.linalg.svd(x, full_matrices=False)[2] ** 2, (3, 5), symbolic=False,
          slack=1000.0),
-    _row("pinv", "pinv", lambda x: pinv(x, rtol=1e-3), lambda x: np.linalg.pinv(x, 1e-3),
+    _row("pinv", "pinv", lambda x: _pinv(x), lambda x: np.linalg.pinv(x, 1e-3),
          (5, 3), also=(((3, 5),), ((3, 0),), ((2, 3, 2),)), symbolic=False, slack=1000.0),
     _row("sqrtm", "sqrtm", lambda x: sqrtm(_mostly_diagonal(x)),
          _each(lambda x: scipy.linalg.sqrtm(_mostly_diagonal(x))), (3, 3),
@@ -190,6 +191,10 @@ _FACTORISATIONS = (
     _row("expm", "expm", expm, _each(scipy.linalg.expm), (3, 3),
          also=(((1, 1),), ((0, 0),), ((2, 9, 9),)), slack=100.0),
 )  # fmt: skip
+
+
+def _pinv(x: Any) -> Any:
+    return pinv(x, filled(x.shape[:-2], 1e-3, x.dtype))
 
 
 def _columns(x: Any) -> Any:

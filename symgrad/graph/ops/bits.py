@@ -146,7 +146,8 @@ bitwise_right_shift_op = _on_integers("bitwise_right_shift", np.right_shift, "sh
 
 
 def _shift(op: OpDef, x: Any, y: Any) -> Tensor:
-    for tensor in map(as_tensor, (x, y)):
+    # A Python int takes the dtype of the other operand, in which it may be wider than by itself.
+    for tensor in [as_tensor(operand) for operand in (x, y) if type(operand) is not int]:
         if not tensor.dtype.is_integer:
             raise DTypeError(op.name, f"{tensor.type} is no integer", source=user_source())
     return apply(op, *broadcast_operands(op.name, x, y))

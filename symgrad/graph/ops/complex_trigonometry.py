@@ -187,7 +187,10 @@ def complex_atanh(z: Parts) -> Parts:
     is_huge = _is_huge(z)
     length = hypot(z.re, z.im)
     far = where(isinf(length), 0.0, divide(divide(size, length), length))
-    upright = where(isnan(z.im), z.im, copysign(math.pi / 2, z.im))
+    # Beside a nan only an infinite imaginary part tells the angle, and a huge one does not.
+    either = add(z.re, z.im)
+    has_no_angle = logical_and(isnan(either), logical_not(isinf(z.im)))
+    upright = where(has_no_angle, either, copysign(math.pi / 2, z.im))
     re = copysign(where(is_huge, far, near), z.re)
     return Parts(where(equal(z.re, 0), z.re, re), where(is_huge, upright, around))
 

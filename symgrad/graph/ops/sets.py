@@ -15,8 +15,9 @@ from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import floor_divide, remainder, subtract
-from symgrad.graph.ops.comparison import less, logical_or, not_equal, where
-from symgrad.graph.ops.counting import size_tensor
+from symgrad.graph.ops.comparison import isnan, less, logical_or, not_equal, where
+from symgrad.graph.ops.complex_parts import imag, real
+from symgrad.graph.ops.counting import lexsort, size_tensor
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.ordering import argsort, search, sort
@@ -59,7 +60,8 @@ def unique_all(x: Any, /, *, size: Dim | None = None, fill_value: Any = None) ->
     with the position of each element among the values. Of more values the first are kept, the
     inverse still counts all; places left over have the value `fill_value`, the least one if none is
     given, with its index and the count 0. The two zeros are one value, and each nan is one of its
-    own. Indices and counts are int64, and the gradient of a value goes to the first element that
+    own. Complex numbers are in the order of their real parts and, of equal ones, of their imaginary
+    parts. Indices and counts are int64, and the gradient of a value goes to the first element that
     has it. Raises `ShapeError` without `size`, and for no elements.
 
     >>> found = sg.unique_all(sg.constant([3, 1, 3]), size=2)
@@ -125,7 +127,7 @@ def _unique(op: str, x: Any, size: Dim | None, fill_value: Any) -> UniqueAll:
     count = flat.shape[0]
     if count == 0:
         raise ShapeError(op, f"x: {x.type} has no elements", source=user_source())
-    order = argsort(flat)
+    order = _sorting_order(flat)
     in_order = gather(flat, [order], 0)
     before = concat([narrow(in_order, 0, 0, 1), narrow(in_order, 0, 0, count - 1)], axis=0)
     position = iota((count,), 0)
@@ -145,6 +147,13 @@ def _unique(op: str, x: Any, size: Dim | None, fill_value: Any) -> UniqueAll:
     among = subtract(search(all_starts, position, "right"), 1)
     inverse = scatter_rows(filled((count,), 0, dtypes.int64), among, [order], 0)
     return UniqueAll(values, indices, reshape(inverse, x.shape), counts)
+
+
+def _sorting_order(x: Tensor) -> Tensor:
+    """Return the positions that sort a vector: complex numbers by their parts, with nan last."""
+    if not x.dtype.is_complex:
+        return argsort(x)
+    return lexsort([imag(x), real(x), isnan(x)])
 
 
 def _first_positions(mask: Tensor, size: Dim) -> Tensor:

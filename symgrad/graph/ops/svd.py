@@ -188,6 +188,18 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
 
 def _tall(a: Tensor, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return U, the singular values and V of matrices with no more columns than rows."""
+    count, m, _ = a.type.static_shape
+    if m == 1:
+        return _square(a)
+    # Squares of elements, and those of their squares, must not overflow.
+    top = reshape(greatest(absolute(a), axis=(1, 2)), (count, 1))
+    scale = where(greater(top, 0.0), top, filled_like(top, 1))
+    whole = broadcast_to(reshape(scale, (count, 1, 1)), a.shape)
+    u, s, v = _tall_scaled(divide(a, cast(whole, a.dtype)), full=full)
+    return u, multiply(s, broadcast_to(scale, s.shape)), v
+
+
+def _tall_scaled(a: Tensor, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     count, m, n = a.type.static_shape
     if m > n:
         q, r = qr(a, complete=full)
@@ -219,10 +231,6 @@ def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     columns = transposed(a)
     if size > n:  # one more column of zeros is never rotated, and is in its place after each sweep
         columns = place(columns, (count, size, n), (0, 0, 0), (1, 1, 1))
-    # Elements as large as the square of the greatest must not overflow.
-    top = reshape(greatest(absolute(a), axis=(1, 2)), (count, 1, 1))
-    scale = where(greater(top, 0.0), top, filled_like(top, 1))
-    columns = divide(columns, cast(broadcast_to(scale, columns.shape), a.dtype))
     vectors = identity_like(filled((count, size, size), 0, a.dtype))
     columns, vectors = sweep_until([columns, vectors], size - 1, _round, _is_far)
     columns, vectors = block(columns, (0, n), (0, n)), block(vectors, (0, n), (0, n))
@@ -231,8 +239,7 @@ def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     q, r = qr(transposed(columns))
     signs = reshape(real(diagonal(r)), (count, 1, n))
     signs = where(less(signs, 0.0), filled_like(signs, -1), filled_like(signs, 1))
-    scaled = multiply(lengths, broadcast_to(reshape(scale, (count, 1)), lengths.shape))
-    return multiply(q, cast(broadcast_to(signs, q.shape), a.dtype)), scaled, transposed(vectors)
+    return multiply(q, cast(broadcast_to(signs, q.shape), a.dtype)), lengths, transposed(vectors)
 
 
 def _round(values: Sequence[Tensor]) -> list[Tensor]:

@@ -22,7 +22,7 @@ _NUMPY = {
 }
 # Where the standard leaves the sign of a zero, or of an infinity beside nan, to the implementation.
 _UNSPECIFIED = {"exp", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
-_PARTS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.0)
+_PARTS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.0, 1e28)
 
 
 def _run(functions: list[str], values: Array) -> dict[str, Array]:
@@ -137,3 +137,16 @@ def test_derivatives_to_second_order_are_right_on_all_sides_of_the_cuts(name):
     values = rng.normal(size=6) + 1j * rng.normal(size=6)
     functions = {"pow": lambda z: z ** (0.5 + 1j), "direction": sg.sign}
     check_gradients(functions.get(name) or getattr(sg, name), [values], order=2)
+
+
+def test_different_complex_numbers_are_those_of_numpy_in_its_order():
+    x = np.array([complex(a, b) for a in (1.0, np.nan, 0.0, -0.0, -1.0) for b in (2.0, np.nan, 0)])
+    x = np.concatenate([x, x[::2]])
+    wanted = np.unique(x, True, True, True, equal_nan=False)
+    z = sg.placeholder(x.shape, x.dtype)
+    found = sg.compile([z], list(sg.unique_all(z, size=len(wanted[0]) + 1, fill_value=5j)))(x)
+    np.testing.assert_array_equal(found[0][:-1], wanted[0])
+    assert found[0][-1] == 5j
+    np.testing.assert_array_equal(found[1][:-1], wanted[1])
+    np.testing.assert_array_equal(found[2], wanted[2])
+    np.testing.assert_array_equal(found[3], [*wanted[3], 0])

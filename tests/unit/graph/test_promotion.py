@@ -124,3 +124,9 @@ def test_a_scalar_that_does_not_fit_is_refused():
 )
 def test_the_result_of_an_integer_operand_has_the_dtype(build, expected):
     assert build(sg.placeholder((3,), "int64")).dtype.name == expected
+
+
+def test_a_number_beside_wide_integers_may_be_as_wide_in_a_shift():
+    x = sg.constant([2**40], "uint64")
+    found = sg.run([x >> 2**31, 2**33 >> sg.constant([3, 4], "int64"), x >> 2])
+    assert [values.tolist() for values in found] == [[0], [2**30, 2**29], [2**38]]

@@ -204,3 +204,15 @@ def test_threads_do_not_change_a_bit(threads):
     shared = sg.compile([x], outputs, opt_level=1, threads=threads)(a)
     for one, other in zip(alone, shared, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 2), (2, 5), (4, 1)], ids=str)
+def test_singular_values_of_great_and_of_small_elements_neither_overflow_nor_vanish(shape):
+    a = np.random.default_rng(0).normal(size=shape)
+    wanted = np.linalg.svd(a, full_matrices=False)
+    x = sg.placeholder(shape, "float64")
+    step = sg.compile([x], list(sg.linalg.svd(x, full_matrices=False)))
+    for scale in (1e200, 1e-200):
+        u, s, vh = step(a * scale)
+        np.testing.assert_allclose(s / scale, wanted.S, rtol=1e-13)
+        np.testing.assert_allclose((u * (s / scale)) @ vh, a, atol=1e-13)

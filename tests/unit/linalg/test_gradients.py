@@ -112,6 +112,27 @@ def _gradient(function: Callable[[Any], Any], a: Any) -> Any:
     return sg.compile([x], g, opt_level=0)(a)
 
 
+def test_a_tolerance_has_no_gradient_and_decides_on_that_of_the_matrix():
+    a = np.diag([4.0, 1.0])
+    x, rtol = sg.placeholder((2, 2), "float64"), sg.placeholder((2,), "float64")
+    grads = sg.gradients(sg.sum(LINALG.pinv(x, rtol=rtol)), [x, rtol])
+    assert grads[1] is None
+    both = sg.compile([x, rtol], grads[0])(a, np.array([0.5, 0.0]))
+    singular = _gradient(lambda x: LINALG.pinv(x, rtol=0.5), a)
+    np.testing.assert_allclose(singular, [[-1 / 16, 1 / 16], [1 / 16, 0.0]])
+    np.testing.assert_allclose(both, singular + _gradient(LINALG.pinv, a))
+
+
+def test_each_case_of_vmap_has_its_tolerance():
+    a = np.diag([4.0, 1.0])
+    x, rtol = sg.placeholder((2, 2), "float64"), sg.placeholder((3,), "float64")
+    ranks = sg.vmap(lambda t: LINALG.matrix_rank(x, rtol=t))(rtol)
+    inverses = sg.vmap(lambda t: LINALG.pinv(x, rtol=t))(rtol)
+    found = sg.compile([x, rtol], [ranks, inverses])(a, np.array([0.5, 0.0, 1.0]))
+    assert found[0].tolist() == [1, 2, 0]
+    np.testing.assert_allclose(found[1][:, 1, 1], [0.0, 1.0, 0.0])
+
+
 def test_norms_have_the_gradient_zero_at_zero():
     zeros = np.zeros((2, 2))
     for order in (1, 2, 3, 2.5):

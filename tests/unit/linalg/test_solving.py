@@ -107,6 +107,48 @@ def test_least_squares_without_full_rank_have_the_least_length():
     assert vector.shape == (6,)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_a_tolerance_of_its_own_for_each_matrix_is_that_of_numpy(dtype):
+    a = _random(2, 4, 3) + (1j * _random(2, 4, 3, seed=1) if dtype == "complex128" else 0)
+    ratio = np.linalg.svd(a, compute_uv=False)
+    between = (ratio[:, 1] + ratio[:, 2]) / (2 * ratio[:, 0])
+    rtol = np.stack([np.zeros(2), between, [between[0], 0.0]])  # a batch more than that of `a`
+    x, t = sg.placeholder(a.shape, dtype), sg.placeholder(rtol.shape, "float32")
+    step = sg.compile([x, t], [LINALG.pinv(x, rtol=t), LINALG.matrix_rank(x, rtol=t),
+                               LINALG.lstsq(x, x[0], rtol=t)], opt_level=1)  # fmt: skip
+    inverse, rank, least = step(a, rtol.astype("float32"))
+    wanted = np.stack([np.linalg.pinv(a, rtol=row) for row in rtol])
+    np.testing.assert_allclose(inverse, wanted, atol=1e-11)
+    assert rank.tolist() == [[3, 3], [2, 2], [2, 3]]
+    np.testing.assert_allclose(least, wanted @ a[0], atol=1e-11)
+    single = _run(lambda x: LINALG.pinv(x[0], rtol=rtol[:, 0]), a)
+    np.testing.assert_allclose(single, wanted[:, 0], atol=1e-11)
+
+
+def test_tolerances_are_arrays_ints_and_lists_too():
+    a = np.diag([4.0, 1.0])
+    for rtol in (0.5, 0, [0.5], np.float32(0.5), np.array([[0.5], [0.0]]), sg.constant(1)):
+        known = np.asarray(sg.run(rtol) if isinstance(rtol, sg.Tensor) else rtol)
+        wanted = [[np.linalg.pinv(a, rtol=t) for t in known.reshape(-1)]]
+        found = _run(lambda x, t=rtol: LINALG.pinv(x, rtol=t), a)
+        np.testing.assert_array_equal(found, np.reshape(wanted, (*known.shape, 2, 2)))
+
+
+def test_the_rank_of_a_matrix_without_elements_is_zero():
+    assert sg.run(LINALG.matrix_rank(sg.zeros((0, 3)))) == 0
+    assert sg.run(LINALG.matrix_rank(sg.zeros((2, 3, 0)), rtol=[1.0, 2.0])).tolist() == [0, 0]
+
+
+def test_the_tolerance_of_unknown_sizes_follows_from_those_of_the_call():
+    x = sg.placeholder(("n", "m"))
+    step = sg.compile([x], LINALG.pinv(x))
+    eps = float(np.finfo(np.float32).eps)
+    a = np.zeros((40, 2), np.float32)
+    a[0, 0], a[1, 1] = 1.0, 30 * eps  # below the 40 roundings of 40 rows
+    np.testing.assert_array_equal(step(a), np.diag([1.0, 0.0]) @ np.eye(2, 40))
+    np.testing.assert_allclose(step(a[:20])[1, 1], 1 / (30 * eps), rtol=1e-6)
+
+
 @pytest.mark.parametrize("order", [0, 1, 2, 3, 0.5, -1, -2, math.inf, -math.inf])
 def test_norms_of_vectors_are_those_of_numpy(order):
     a = _random(2, 3, 4)
