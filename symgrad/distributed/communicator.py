@@ -69,6 +69,15 @@ class Communicator:
         received: list[Any] = self._mpi.allgather(value)
         return received
 
+    def collect(self, value: Any) -> list[Any] | None:
+        """Return on rank 0 what each rank has given, elsewhere None; all ranks call it.
+
+        >>> sg.distributed.world().collect("ready")
+        ['ready']
+        """
+        received: list[Any] | None = self._mpi.gather(value)
+        return received
+
     @property
     def value(self) -> int:
         """The handle of MPI, as an int of 64 bits."""

@@ -15,6 +15,7 @@ from symgrad.distributed.pending import start_sum
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
+from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import divide
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape
@@ -66,19 +67,19 @@ def averaged(
     All sums are started before the first is waited for.
     """
     pending = []
-    for bucket in _buckets(gradients):
+    for bucket in buckets(gradients):
         parts = [g for place in bucket if (g := gradients[place]) is not None]
         pending.append((bucket, parts, start_sum(subject, _joined(parts), comm)))
     means: dict[int, Tensor] = {}
     for bucket, parts, total in pending:
-        mean = divide(total.wait(), comm.size)
+        mean = divide(cast(total.wait(), parts[0].dtype), comm.size)
         means.update(zip(bucket, _separated(mean, parts), strict=True))
     return [means.get(place) for place in range(len(gradients))]
 
 
-def _buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
+def buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
     """Return groups of places: those of the last variables, made first, come first."""
-    buckets: list[list[int]] = []
+    made: list[list[int]] = []
     filled, last = 0, None
     for place in reversed(range(len(gradients))):
         g = gradients[place]
@@ -86,11 +87,11 @@ def _buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
             continue
         size = g.type.nbytes
         if last != g.dtype or filled + size > BUCKET_BYTES:
-            buckets.append([])
+            made.append([])
             filled, last = 0, g.dtype
-        buckets[-1].append(place)
+        made[-1].append(place)
         filled += size
-    return buckets
+    return made
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

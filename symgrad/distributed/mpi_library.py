@@ -19,8 +19,9 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup, RankTable
 
 MPI_LIBRARY = "mpi"
-_GIVE_EQUAL = ("MPI_Allreduce", "MPI_Allgather", "MPI_Bcast")
-_WHEN: dict[str, Literal["early", "late"]] = {"MPI_Iallreduce": "early", "MPI_Wait": "late"}
+_GIVE_EQUAL = ("MPI_Allreduce", "MPI_Allgather", "MPI_Bcast", "MPI_Iallreduce", "MPI_Iallgather")
+_STARTS = ("MPI_Iallreduce", "MPI_Ireduce_scatter_block", "MPI_Iallgather")
+_WHEN: dict[str, Literal["early", "late"]] = {**dict.fromkeys(_STARTS, "early"), "MPI_Wait": "late"}
 _HINT = "pip install mpi4py, the extra mpi, and an MPI library such as Open MPI or MPICH"
 
 # Elements are moved as what they are, and those that MPI has no type for as ints of their size.

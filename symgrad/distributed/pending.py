@@ -1,18 +1,20 @@
-"""Overlap of communication and computation: a sum that is started, and waited for when needed.
+"""Overlap of communication and computation: what is started, and waited for when it is needed.
 
 The start and the wait of a non-blocking collective are two ordered calls. Both are handed what is
-sent and what is received, so that memory stays as it is in between, and what reads the sum comes
-after the wait.
+sent and what is received, so that memory stays as it is in between, and what reads the result comes
+after the wait. None of them has a gradient.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from symgrad.distributed.collectives import STATUS_BYTES, counted, group_symbol, reduction_symbol
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import mpi_function
-from symgrad.graph.dtypes import DType, float32, uint8
+from symgrad.graph.dtypes import float32, int32, uint8
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.extern import extern_node
@@ -24,16 +26,15 @@ _STATUS = TensorType(uint8, (STATUS_BYTES,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PendingSum:
-    """A sum over ranks on its way: `received` is nothing yet."""
+class Pending:
+    """A result of a collective on its way: `received` is nothing yet."""
 
     sent: Tensor
     received: Tensor
     request: Tensor
-    dtype: DType
 
     def wait(self) -> Tensor:
-        """Return the sum; to be built once."""
+        """Return the result; to be built once."""
         node = extern_node(
             mpi_function("MPI_Wait"),
             [self.request, self.sent, self.received],
@@ -41,18 +42,51 @@ class PendingSum:
             layout=[("in", 0), ("out", 0)],
             is_pure=False,
         )
-        return cast(after(self.received, node.output), self.dtype)
+        return after(self.received, node.output)
 
 
-def start_sum(subject: str, x: Tensor, comm: Communicator) -> PendingSum:
-    """Start the sum of `x` over all ranks; half floats are added in float32. It has no gradient."""
-    sent = cast(x, float32) if x.dtype.is_half else x
+def start_sum(subject: str, x: Tensor, comm: Communicator) -> Pending:
+    """Start the sum of `x` over all ranks; that of half floats is float32."""
+    sent = _wide(x)
     layout = [
         *(("in", 0), ("out", 0), *counted(subject, sent.type)),
         *(reduction_symbol("SUM"), group_symbol(comm), ("out", 1)),
     ]
-    node = extern_node(
-        mpi_function("MPI_Iallreduce"), [sent], [sent.type, _REQUEST], layout=layout, is_pure=False
-    )
-    received, request = node.outputs
-    return PendingSum(sent, received, request, x.dtype)
+    return _started("MPI_Iallreduce", sent, sent.type, layout)
+
+
+def start_scatter(subject: str, x: Tensor, comm: Communicator) -> Pending:
+    """Start the sum of `x` over all ranks, of which each gets its row; half floats as float32."""
+    sent = _wide(x)
+    row = sent.type.with_shape(sent.shape[1:])
+    layout = [
+        *(("in", 0), ("out", 0), *counted(subject, row)),
+        *(reduction_symbol("SUM"), group_symbol(comm), ("out", 1)),
+    ]
+    return _started("MPI_Ireduce_scatter_block", sent, row, layout)
+
+
+def start_gather(subject: str, x: Tensor, comm: Communicator) -> Pending:
+    """Start to gather the `x` of all ranks, each as a row."""
+    number = counted(subject, x.type)
+    layout = [("in", 0), *number, ("out", 0), *number, group_symbol(comm), ("out", 1)]
+    stacked = x.type.with_shape((comm.size, *x.shape))
+    return _started("MPI_Iallgather", x, stacked, layout)
+
+
+def rank_of(comm: Communicator) -> Tensor:
+    """Return the rank as an int32 scalar, which is no part of the program: it is asked for."""
+    layout = [group_symbol(comm), ("out", 0)]
+    function = mpi_function("MPI_Comm_rank")
+    node = extern_node(function, [], [TensorType(int32, ())], layout=layout, is_pure=False)
+    return node.output
+
+
+def _wide(x: Tensor) -> Tensor:
+    return cast(x, float32) if x.dtype.is_half else x
+
+
+def _started(name: str, sent: Tensor, received: TensorType, layout: Sequence[Any]) -> Pending:
+    results = [received, _REQUEST]
+    node = extern_node(mpi_function(name), [sent], results, layout=layout, is_pure=False)
+    return Pending(sent, *node.outputs)

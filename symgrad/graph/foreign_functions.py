@@ -41,6 +41,9 @@ class ProcessGroup(Protocol):
     def exchange(self, value: Any) -> list[Any]:
         """Return what each rank has given; all ranks call it."""
 
+    def collect(self, value: Any) -> list[Any] | None:
+        """Return on rank 0 what each rank has given, elsewhere None; all ranks call it."""
+
     def constants(self, names: Sequence[str]) -> list[int]:
         """Return the values that the library of the group gives to names, such as `MPI_FLOAT`.
 

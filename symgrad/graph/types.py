@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.whole_copies import copy_whole
+
+if TYPE_CHECKING:
+    from symgrad.graph.partition import Partition
 
 Array = npt.NDArray[Any]
 Shape = tuple[Dim, ...]
@@ -151,7 +154,10 @@ class State:
     of a generator of random numbers is marked: users do not handle it as a variable of theirs.
     """
 
-    __slots__ = ("_reals", "_whole", "array", "is_of_generator", "name", "trainable", "type")
+    __slots__ = (
+        *("_reals", "_whole", "array", "is_of_generator", "name", "partition", "trainable"),
+        "type",
+    )
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
         self.array = aligned_copy(array)
@@ -159,6 +165,7 @@ class State:
         self.name = name
         self.trainable = trainable
         self.is_of_generator = False
+        self.partition: Partition | None = None  # of what this is the part of one rank
         self._reals: State | None = None
         self._whole: State | None = None
 

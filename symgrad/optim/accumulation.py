@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.build import name_scope
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable
@@ -73,6 +73,9 @@ class Accumulate(Optimizer):
         totals = [s + g for s, (g, _) in zip(sums, pairs, strict=True)]
         means: Iterable[Any] = [total / self.every for total in totals]
         if self.clip is not None:
+            if any(w.state.partition is not None for _, w in pairs):
+                problem = "clip takes whole gradients, of which shard_state gives each rank parts"
+                raise GraphError("Accumulate.minimize", problem, source=user_source())
             means = self.clip(list(means))
         owners = [w for _, w in pairs]
         moves = self.optimizer.apply_gradients(zip(means, owners, strict=True))

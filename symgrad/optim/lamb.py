@@ -10,7 +10,7 @@ from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import minimum
 from symgrad.optim.hyperparameters import LearningRate, check_positive
 from symgrad.optim.moments import Moments
-from symgrad.optim.norms import norm, trust_ratio
+from symgrad.optim.norms import norm_over, trust_ratio
 from symgrad.optim.rule import Group, in_slot_dtype, with_decay
 
 
@@ -55,7 +55,7 @@ class LAMB(Moments):
 
     def _move(self, w: Variable, m: Tensor, share: Tensor, scale: Tensor) -> Tensor:
         r = with_decay(cast(1 / share, m.dtype) * m / scale, w, self.weight_decay)
-        ratio = trust_ratio(norm(in_slot_dtype(w, m)), norm(r))
+        ratio = trust_ratio(norm_over(w, in_slot_dtype(w, m)), norm_over(w, r))
         if self.max_trust_ratio is not None:
             ratio = minimum(ratio, self.max_trust_ratio)
         return self._rate(m.dtype) * ratio * r

@@ -13,7 +13,7 @@ from symgrad.optim.hyperparameters import (
     check_not_negative,
     check_positive,
 )
-from symgrad.optim.norms import norm, trust_ratio
+from symgrad.optim.norms import norm_over, trust_ratio
 from symgrad.optim.rule import Group, PerVariableRule, in_slot_dtype, moved, with_decay
 
 
@@ -52,7 +52,7 @@ class LARS(PerVariableRule):
         super().__init__(lr, groups)
 
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:
-        w_norm, g_norm = norm(in_slot_dtype(w, g)), norm(g)
+        w_norm, g_norm = norm_over(w, in_slot_dtype(w, g)), norm_over(w, g)
         below = g_norm + self.weight_decay * w_norm if self.weight_decay else g_norm
         ratio = trust_ratio(w_norm, below, self.trust_coefficient)
         by = self._rate(g.dtype) * ratio * with_decay(g, w, self.weight_decay)

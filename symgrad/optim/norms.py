@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from symgrad.distributed.collectives import all_reduce
+from symgrad.distributed.communicator import Communicator
+from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import square
 from symgrad.graph.ops.comparison import greater, logical_and, where
@@ -17,6 +20,15 @@ def sum_of_squares(x: Tensor) -> Tensor:
 def norm(x: Tensor) -> Tensor:
     """Return the root of the sum of the squares of all elements, a scalar."""
     return sqrt(sum_of_squares(x))
+
+
+def norm_over(owner: Variable, x: Tensor) -> Tensor:
+    """Return the norm of `x`, which lies as `owner` does: of all parts where that is one."""
+    partition = owner.state.partition
+    if partition is None:
+        return norm(x)
+    assert isinstance(partition.group, Communicator), "parts lie on the ranks of a communicator"
+    return sqrt(all_reduce(sum_of_squares(x), partition.group))
 
 
 def trust_ratio(w_norm: Tensor, step_norm: Tensor, coefficient: float = 1) -> Tensor:

@@ -13,7 +13,9 @@ from typing import Any
 
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
+from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.data_parallel import averaged, require_data_parallel, start_equal
+from symgrad.distributed.shards import part_of, sharded_updates
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
@@ -54,6 +56,7 @@ class Optimizer(OwnsVariables, ABC):
 
     def __init__(self) -> None:
         self._slots = Slots()
+        self._parts: dict[tuple[State, Communicator], Variable] = {}
 
     @property
     def state(self) -> Mapping[str, Variable]:
@@ -73,7 +76,12 @@ class Optimizer(OwnsVariables, ABC):
         return panel(type(self).__name__, facts(given), table)
 
     def minimize(
-        self, loss: Any, variables: Any = None, *, data_parallel: Any = None
+        self,
+        loss: Any,
+        variables: Any = None,
+        *,
+        data_parallel: Any = None,
+        shard_state: bool = False,
     ) -> list[Update]:
         """Return the updates that lower `loss`; of a loss with several elements, their sum.
 
@@ -85,6 +93,10 @@ class Optimizer(OwnsVariables, ABC):
         mean loss of its own samples, as many on each rank. Gradients are averaged over ranks, and
         the variables get the values of rank 0 now; the loss remains that of this rank. Raises
         `GraphError` on all ranks where the variables differ in name, dtype or shape.
+
+        With `shard_state` a rank keeps an equal part of each slot and moves that part of each
+        variable: the results are the same, up to rounding, and slots take the memory of one rank
+        divided by their number. Raises `GraphError` without `data_parallel`.
 
         >>> w = sg.variable(1.0, name="w")
         >>> step = sg.compile([], w, sg.optim.SGD(0.25).minimize(w * w))
@@ -105,13 +117,31 @@ class Optimizer(OwnsVariables, ABC):
                 else "the loss depends on no trainable variable",
                 source=loss.node.source,
             )  # fmt: skip
-        comm = None if data_parallel is None else require_data_parallel(subject, data_parallel)
+        if data_parallel is None:
+            if shard_state:
+                problem = "shard_state needs data_parallel, whose ranks share the state"
+                raise GraphError(subject, problem, source=user_source())
+            with paused_collector():
+                return self.apply_gradients(zip(gradients(loss, chosen), chosen, strict=True))
+        comm = require_data_parallel(subject, data_parallel)
         with paused_collector():
-            grads: Sequence[Tensor | None] = gradients(loss, chosen)
-            if comm is not None:
-                start_equal(subject, chosen, comm)
-                grads = averaged(subject, grads, comm)
-            return self.apply_gradients(zip(grads, chosen, strict=True))
+            grads = gradients(loss, chosen)
+            start_equal(subject, chosen, comm)
+            if shard_state:
+                return self._sharded(subject, zip(grads, chosen, strict=True), comm)
+            means = averaged(subject, grads, comm)
+            return self.apply_gradients(zip(means, chosen, strict=True))
+
+    def _sharded(
+        self, subject: str, grads_and_vars: Iterable[tuple[Any, Variable]], comm: Communicator
+    ) -> list[Update]:
+        """Return updates of which each rank of `comm` computes its part."""
+        pairs = _read_pairs(subject, grads_and_vars)
+        for _, w in pairs:
+            if (w.state, comm) not in self._parts:
+                self._parts[w.state, comm] = part_of(w, comm)
+        parts = {w.state: self._parts[w.state, comm] for _, w in pairs}
+        return sharded_updates(subject, pairs, parts, comm, self.apply_gradients)
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Update]:
         """Return the updates that move each variable by its gradient.
@@ -125,22 +155,7 @@ class Optimizer(OwnsVariables, ABC):
         >>> sg.compile([], w, updates)(), w.value
         (array(1., dtype=float32), array(0.75, dtype=float32))
         """
-        subject = f"{type(self).__name__}.apply_gradients"
-        given = list(grads_and_vars)
-        pairs = [_read_pair(subject, g, v) for g, v in given if g is not None]
-        if not pairs:
-            names = ", ".join(v.name or "a variable" for _, v in given)
-            raise GraphError(
-                subject,
-                f"no variable has a gradient: {names or 'no pairs were given'}",
-                hint="sg.explain_none(loss, variable) tells where it is cut" if given else None,
-                source=user_source(),
-            )
-        twice = repeated([v for _, v in pairs])
-        if twice is not None:
-            raise GraphError(
-                subject, f"{twice!r} has two gradients", hint="add them", source=user_source()
-            )
+        pairs = _read_pairs(f"{type(self).__name__}.apply_gradients", grads_and_vars)
         with name_scope(type(self).__name__), built_once(), paused_collector():
             return self._updates(pairs)
 
@@ -193,6 +208,26 @@ def repeated(variables: Iterable[Variable]) -> Variable | None:
             return owner
         seen.add(owner.state)
     return None
+
+
+def _read_pairs(subject: str, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Pair]:
+    """Return the pairs that have a gradient, read; raises `GraphError` if there are none."""
+    given = list(grads_and_vars)
+    pairs = [_read_pair(subject, g, v) for g, v in given if g is not None]
+    if not pairs:
+        names = ", ".join(v.name or "a variable" for _, v in given)
+        raise GraphError(
+            subject,
+            f"no variable has a gradient: {names or 'no pairs were given'}",
+            hint="sg.explain_none(loss, variable) tells where it is cut" if given else None,
+            source=user_source(),
+        )
+    twice = repeated([v for _, v in pairs])
+    if twice is not None:
+        raise GraphError(
+            subject, f"{twice!r} has two gradients", hint="add them", source=user_source()
+        )
+    return pairs
 
 
 def _read_pair(subject: str, g: Tensor | Array, owner: Any) -> Pair:

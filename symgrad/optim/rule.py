@@ -19,6 +19,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.optim.hyperparameters import LearningRate, Rate, check_learning_rate, rate_at
 from symgrad.optim.optimizer import Optimizer, Pair, check_variable, repeated
+from symgrad.optim.slots import whole_state
 
 
 class Group:
@@ -89,7 +90,7 @@ class Rule(Optimizer):
         grouped = {owner.state: rule for rule, group in self._groups for owner in group.variables}
         updates = []
         for rule in (self, *(rule for rule, _ in self._groups)):
-            mine = [(g, w) for g, w in pairs if grouped.get(w.state, self) is rule]
+            mine = [(g, w) for g, w in pairs if grouped.get(whole_state(w), self) is rule]
             updates += rule._group_updates(mine) if mine else []
         step = self._slots.get("step")  # there is one if the rule or a schedule has read it
         return updates if step is None else [Update(step, step + 1), *updates]

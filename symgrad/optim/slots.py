@@ -42,7 +42,9 @@ class Slots:
         key = (owner.state, kind)
         if key not in self._made:
             value = np.full(owner.type.static_shape, start, slot_dtype(owner).numpy)
-            self._made[key] = _made_outside(value, f"{self._name_of(owner)}/{kind}")
+            slot = _made_outside(value, f"{self._name_of(owner)}/{kind}")
+            slot.state.partition = owner.state.partition
+            self._made[key] = slot
         return self._made[key]
 
     def count(self, kind: str) -> Variable:
@@ -66,6 +68,12 @@ def _made_outside(value: Array, name: str) -> Variable:
     # A rule may be built in a branch, and a variable made there would be one at each run.
     with inside(None):
         return variable(value, trainable=False, name=name)
+
+
+def whole_state(owner: Variable) -> State:
+    """Return the state of `owner`, or of what it is a part of."""
+    partition = owner.state.partition
+    return owner.state if partition is None else partition.owner
 
 
 def slot_dtype(owner: Variable) -> DType:

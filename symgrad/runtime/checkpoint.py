@@ -28,6 +28,7 @@ from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.leaf import Variable
 from symgrad.graph.types import Array, State, as_reals, read_states, write_states
+from symgrad.runtime.shared_state import saved_by_one, whole_type
 from symgrad.suggestions import known_as
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.
@@ -56,6 +57,8 @@ def save(path: PathLike, variables: Any) -> None:
     hexadecimal. A complex value is written as reals with a trailing axis of two, since the format
     does not have complex128, and its dtype stands after its CRC-32. Equal values make equal files.
     The values are those of one moment between steps: other threads may run steps meanwhile.
+    Where ranks share the slots of an optimizer (`shard_state`), all of them call it: rank 0 writes
+    whole values, as one process would have them, and the others wait until it has.
 
     The file is written in a new folder beside it, brought to the disk, and renamed. A process that
     is killed meanwhile leaves `path` as it was, and the folder `.name.*.partial`, which nothing
@@ -73,9 +76,15 @@ def save(path: PathLike, variables: Any) -> None:
         _require_file("save", os.fspath(path))
     states = _by_name("save", variables)
     values = dict(zip(states, read_states(list(states.values())), strict=True))
+    with saved_by_one(states, values) as is_writer:
+        if is_writer:
+            _write(Path(path), values)
+
+
+def _write(path: Path, values: Mapping[str, Array]) -> None:
     specs = {name: _spec(_written(array)) for name, array in values.items()}
     checksums = {name: _checksum(array) for name, array in values.items()}
-    _replace(Path(path), specs, {_CHECKSUMS: json.dumps(checksums, sort_keys=True)})
+    _replace(path, specs, {_CHECKSUMS: json.dumps(checksums, sort_keys=True)})
 
 
 @known_as("load_state_dict", "load_weights", "restore_checkpoint")
@@ -86,8 +95,8 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
     `ignore_extra` entries without one are passed over. All are set at one moment between steps.
     Raises `CheckpointError`, with all variables as they were, for a missing, extra, misshapen or
     damaged entry, for a file that is no safetensors, and for a folder, a pipe or a device;
-    `OSError` if there is no such file. Files of
-    other programs, which have no checksums, are read as well.
+    `OSError` if there is no such file. Files of other programs, which have no checksums, are read
+    as well. Of what ranks share each takes its part, on any number of ranks.
 
     >>> import pathlib, tempfile
     >>> path, w = pathlib.Path(tempfile.mkdtemp()) / "w.safetensors", sg.variable(2.0, name="w")
@@ -255,7 +264,7 @@ def _read(
     """Return the value of the entry `name`, of which everything has been checked."""
     # Asked for first: the library has dtypes and shapes that no array has.
     entry = entries.get_slice(name)
-    wanted = state.type
+    wanted = whole_type(state)
     known = BY_SHORT.get(entry.get_dtype().lower())
     dtype, shape = entry.get_dtype() if known is None else known.name, list(entry.get_shape())
     _, _, mark = ("" if checksums is None else str(checksums.get(name))).partition(" ")
@@ -271,4 +280,4 @@ def _read(
     if checksums is not None and checksums.get(name) != _checksum(array):
         problem = f"{path}: {name} is damaged: its bytes do not have the checksum written with them"
         raise _refuse("restore", problem)
-    return array
+    return array if state.partition is None else state.partition.part_of(array)

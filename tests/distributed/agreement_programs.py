@@ -73,11 +73,19 @@ def conditions_that_are_the_same() -> None:
         summed_while(sg.constant(2), X),
         summed_if(count % 2 == 0, X),
     ]
-    step = sg.compile([X], values, [sg.Update(count, count + 1)], opt_level=1)
+    # Gradients are averaged by calls that do not block.
+    updates = [sg.Update(count, count + 1)]
+    for shard in (False, True):
+        w = sg.variable(np.zeros(3, "float32"), name=f"w{shard}")
+        sgd = sg.optim.SGD(0.1)
+        updates += sgd.minimize(sg.sum(w * X), data_parallel=COMM, shard_state=shard)
+        values.append(summed_if(sg.sum(w) < 1, X))
+    step = sg.compile([X], values, updates, opt_level=1)
     for number in range(2):
         got = step(ONES)
         np.testing.assert_array_equal(got[:4], np.full((4, 3), SIZE))
         np.testing.assert_array_equal(got[4], ONES if number else ONES * SIZE)
+        np.testing.assert_array_equal(got[5:], np.full((2, 3), SIZE))
 
 
 def variables_that_start_apart() -> None:

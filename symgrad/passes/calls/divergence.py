@@ -21,7 +21,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.conversion import dim_size_op
 from symgrad.graph.ops.extern import foreign_functions, functions_of
 from symgrad.graph.ops.marks import same_on_ranks_op
-from symgrad.graph.ops.stand_in import stands_for
+from symgrad.graph.ops.stand_in import after_op, stands_for
 from symgrad.graph.sizes import Size
 from symgrad.graph.structures import Extern, Switch
 from symgrad.graph.types import State
@@ -164,6 +164,8 @@ class _Divergence:
         same = self.everywhere
         for operand in operands:
             same &= operand
+        if node.definition is after_op:
+            return operands[0]
         if node.definition is same_on_ranks_op:
             return _Sameness(same.groups | self._within(node.attrs["group"]), same.given)
         if node.definition.structure is Extern and node.attrs["order"] is not None:
