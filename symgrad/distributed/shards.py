@@ -24,9 +24,8 @@ from symgrad.graph.ops.padding import pad
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
-from symgrad.graph.partition import Partition
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import State, TensorType
+from symgrad.graph.types import Sharding, State, TensorType
 
 Pair = tuple[Tensor, Variable]
 Move = Callable[[list[Pair]], list[Update]]
@@ -65,10 +64,10 @@ def part_of(variable: Variable, comm: Communicator) -> Variable:
 
     It is in no program, since the part is read of the whole, and so takes no memory.
     """
-    partition = Partition(comm, variable.state)
-    type_ = TensorType(variable.dtype, (partition.part_length,))
+    sharding = Sharding(comm, variable.state)
+    type_ = TensorType(variable.dtype, (sharding.part_length,))
     state = State.zeros(type_, name=variable.state.name, trainable=True)
-    state.partition = partition
+    state.sharding = sharding
     with inside(None):
         return variable_node(state, variable.state.name)
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, cast
+from typing import Any, ClassVar, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,9 @@ import numpy.typing as npt
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.whole_copies import copy_whole
-
-if TYPE_CHECKING:
-    from symgrad.graph.partition import Partition
 
 Array = npt.NDArray[Any]
 Shape = tuple[Dim, ...]
@@ -155,7 +152,7 @@ class State:
     """
 
     __slots__ = (
-        *("_reals", "_whole", "array", "is_of_generator", "name", "partition", "trainable"),
+        *("_reals", "_whole", "array", "is_of_generator", "name", "sharding", "trainable"),
         "type",
     )
 
@@ -165,7 +162,7 @@ class State:
         self.name = name
         self.trainable = trainable
         self.is_of_generator = False
-        self.partition: Partition | None = None  # of what this is the part of one rank
+        self.sharding: Sharding | None = None  # of what this is the part of one rank
         self._reals: State | None = None
         self._whole: State | None = None
 
@@ -196,6 +193,40 @@ class State:
 
     def __repr__(self) -> str:
         return f"State({self.name}: {self.type})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharding:
+    """How values of the shape of `owner` are cut in equal parts, of which each rank has one.
+
+    The elements lie in row-major order, filled up with zeros; the part of this rank is a vector.
+    """
+
+    group: ProcessGroup
+    owner: State
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole."""
+        return self.owner.type.static_shape
+
+    @property
+    def part_length(self) -> int:
+        """How many elements a part has, of which the last may be zeros behind the end."""
+        return -(-math.prod(self.shape) // self.group.size)
+
+    def part_of(self, whole: Array) -> Array:
+        """Return the part of this rank."""
+        start = self.group.rank * self.part_length
+        piece = whole.reshape(-1)[start : start + self.part_length]
+        return np.concatenate([piece, np.zeros(self.part_length - piece.size, whole.dtype)])
+
+    def whole_of(self, part: Array) -> Array:
+        """Return on rank 0 the whole, and elsewhere the part; all ranks give theirs."""
+        parts = self.group.collect(part)
+        if parts is None:
+            return part
+        return np.concatenate(parts)[: math.prod(self.shape)].reshape(self.shape)
 
 
 def read_states(states: Sequence[State]) -> list[Array]:

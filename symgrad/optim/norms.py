@@ -24,11 +24,11 @@ def norm(x: Tensor) -> Tensor:
 
 def norm_over(owner: Variable, x: Tensor) -> Tensor:
     """Return the norm of `x`, which lies as `owner` does: of all parts where that is one."""
-    partition = owner.state.partition
-    if partition is None:
+    sharding = owner.state.sharding
+    if sharding is None:
         return norm(x)
-    assert isinstance(partition.group, Communicator), "parts lie on the ranks of a communicator"
-    return sqrt(all_reduce(sum_of_squares(x), partition.group))
+    assert isinstance(sharding.group, Communicator), "parts lie on the ranks of a communicator"
+    return sqrt(all_reduce(sum_of_squares(x), sharding.group))
 
 
 def trust_ratio(w_norm: Tensor, step_norm: Tensor, coefficient: float = 1) -> Tensor:

@@ -43,7 +43,7 @@ class Slots:
         if key not in self._made:
             value = np.full(owner.type.static_shape, start, slot_dtype(owner).numpy)
             slot = _made_outside(value, f"{self._name_of(owner)}/{kind}")
-            slot.state.partition = owner.state.partition
+            slot.state.sharding = owner.state.sharding
             self._made[key] = slot
         return self._made[key]
 
@@ -72,8 +72,8 @@ def _made_outside(value: Array, name: str) -> Variable:
 
 def whole_state(owner: Variable) -> State:
     """Return the state of `owner`, or of what it is a part of."""
-    partition = owner.state.partition
-    return owner.state if partition is None else partition.owner
+    sharding = owner.state.sharding
+    return owner.state if sharding is None else sharding.owner
 
 
 def slot_dtype(owner: Variable) -> DType:

@@ -280,4 +280,4 @@ def _read(
     if checksums is not None and checksums.get(name) != _checksum(array):
         problem = f"{path}: {name} is damaged: its bytes do not have the checksum written with them"
         raise _refuse("restore", problem)
-    return array if state.partition is None else state.partition.part_of(array)
+    return array if state.sharding is None else state.sharding.part_of(array)

@@ -11,8 +11,8 @@ from symgrad.graph.types import Array, State, TensorType
 
 def whole_type(state: State) -> TensorType:
     """Return the type of the whole value that `state` is, or that it is a part of."""
-    partition = state.partition
-    return state.type if partition is None else state.type.with_shape(partition.shape)
+    sharding = state.sharding
+    return state.type if sharding is None else state.type.with_shape(sharding.shape)
 
 
 @contextmanager
@@ -22,12 +22,12 @@ def saved_by_one(states: Mapping[str, State], values: dict[str, Array]) -> Itera
     Without parts each process writes what it is asked to. An error of the rank that writes is a
     `CheckpointError` on the others.
     """
-    shared = {n: s.partition for n, s in states.items() if s.partition is not None}
+    shared = {n: s.sharding for n, s in states.items() if s.sharding is not None}
     if not shared:
         yield True
         return
-    for name, partition in shared.items():
-        values[name] = partition.whole_of(values[name])
+    for name, sharding in shared.items():
+        values[name] = sharding.whole_of(values[name])
     group = next(iter(shared.values())).group
     is_writer, problem = group.rank == 0, "it was interrupted"
     try:
