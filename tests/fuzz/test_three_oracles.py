@@ -36,7 +36,9 @@ from tests.support.fuzz_families import (
     random_complex,
     random_program,
     random_training,
+    variant_in_turn,
 )
+from tests.support.fuzz_worker import UNSTABLE, complaint
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = range(24)
@@ -78,6 +80,13 @@ def test_all_floors_agree_on_a_training_step(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_all_floors_agree_on_complex_numbers(seed):
     assert not _complaint(random_complex, seed, [TARGETS[seed % 3]])
+
+
+# The last ones fill around results that are placed, and in between them.
+@pytest.mark.parametrize("seed", [*range(4), 19, 22, 64, 69, 144])
+def test_all_floors_agree_on_layers_in_the_way_whose_turn_it_is(seed):
+    wrong = complaint(FAMILIES["layers"], seed, [variant_in_turn(seed)])
+    assert wrong in ("", UNSTABLE), wrong
 
 
 def fuzz(*arguments: object) -> str:

@@ -43,7 +43,7 @@ def lower_place(
     body: list[Stmt] = []
     output = anchor.output
     if spec.fill is not None:
-        for start, sizes in around(spec, anchor):
+        for start, sizes in around(spec, anchor, is_placed=not is_whole):
             body += _fill(values, nest, output, spec.fill, start, sizes)
     for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
         if values.is_placed(operand):

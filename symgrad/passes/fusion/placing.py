@@ -19,6 +19,7 @@ from symgrad.graph.structures import Place
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.fusion.draft import Drafts
 from symgrad.passes.fusion.partition import FusionGroup, Placed
+from symgrad.passes.fusion.windows import fills_around
 
 
 def placed_results(
@@ -68,8 +69,13 @@ def _readers(
 
 
 def _keeps_rows(tensor: Tensor, node: Node, spec: Place, number: int) -> bool:
-    """Return whether what lies side by side in an operand of a Place does so in the result."""
+    """Return whether what lies side by side in an operand of a Place does so in the result.
+
+    What is filled is filled when the operand is there already, so it must lie around that.
+    """
     if spec.adds or tensor.ndim == 0 or is_unbounded(node.output.type):
+        return False
+    if spec.fill is not None and not fills_around(spec):
         return False
     last = spec.operands[number][-1]
     row = tensor.type.static_shape[-1] * tensor.dtype.itemsize

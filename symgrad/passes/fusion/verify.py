@@ -16,6 +16,7 @@ from symgrad.graph.structures import Contract, Place
 from symgrad.graph.types import State
 from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.fusion.windows import fills_around
 
 if TYPE_CHECKING:
     import networkx
@@ -214,6 +215,8 @@ def _verify_placed(partition: Partition) -> None:
         assert place.node.inputs[place.number] is tensor, f"{where} is not operand {place.number}"
         assert partition.specs[place.node] == place.spec, f"{where} is placed by another structure"
         assert not place.spec.adds, f"{where} would be added to it"
+        is_kept = place.spec.fill is None or fills_around(place.spec)
+        assert is_kept, f"{where} is filled over"
         assert tensor not in results, f"{where} is a result"
         assert not {tensor, place.node.output} & written, f"{where} is overwritten"
         homes = [g for g in partition.groups if place.node in g.nodes]

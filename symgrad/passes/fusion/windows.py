@@ -95,14 +95,19 @@ def is_read_through(pad: Node, place: KernelSpec | None, users: Mapping[Node, Co
     """
     if not isinstance(place, Place) or place.adds or place.fill is None or not users:
         return False
-    if len(place.operands) != 1 or not is_dense(place.operands[0]):
+    if not fills_around(place):
         return False
     return all(_writes_out_border(pad, place, user, spec) for user, spec in users.items())
 
 
-def is_dense(maps: Sequence[AxisMap]) -> bool:
+def _is_dense(maps: Sequence[AxisMap]) -> bool:
     """Return whether the operand of a Place lies in its result as it is, only further on."""
     return all(m.terms == ((axis, 1),) for axis, m in enumerate(maps))
+
+
+def fills_around(spec: Place) -> bool:
+    """Return whether what a Place fills are boxes around its one operand, none of it within."""
+    return len(spec.operands) == 1 and _is_dense(spec.operands[0])
 
 
 def _writes_out_border(pad: Node, place: Place, user: Node, spec: Contract) -> bool:

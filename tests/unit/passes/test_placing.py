@@ -130,12 +130,29 @@ def _in_a_loop() -> Graph:
     return Graph([last, stacked], [steps, WIDE])
 
 
+def _sums_of_slices() -> Graph:
+    """Return the gradient to values of which queries read some, as in causal attention."""
+    weights = [sg.placeholder((2, 16, rows)) for rows in (16, 32, 48)]
+    values, g = sg.placeholder((2, 48, 16)), sg.placeholder((2, 48, 16))
+    y = sg.concat([w @ values[:, : w.shape[-1]] for w in weights], axis=1)
+    return Graph(sg.gradients(y, values, grad_ys=g), [*weights, g])
+
+
+def _strided_rows() -> Graph:
+    """Return the gradient to what a 1 x 1 convolution with a stride reads."""
+    x, g = sg.placeholder((2, 9, 16)), sg.placeholder((2, 5, 16))
+    return Graph(sg.gradients(x[:, ::2] @ WIDE.T @ WIDE, x, grad_ys=g), [WIDE, g])
+
+
 CASES: dict[str, Callable[[], Graph]] = {
     "columns": lambda: Graph(sg.concat([X @ W, X @ V], axis=1), [X, W, V]),
     "pieces": lambda: Graph(
         sg.concat([sg.placeholder((3, 2, 16)), DEEP @ WIDE], axis=1)[:, ::1], None
     ),
     "pad": lambda: Graph(sg.pad(DEEP @ WIDE, ((1, 0), (1, 2), (0, 3))), [DEEP, WIDE]),
+    "wide pad": lambda: Graph(sg.pad(DEEP @ WIDE, ((5, 1), (2, 9), (0, 3))), [DEEP, WIDE]),
+    "sums of slices": _sums_of_slices,
+    "strided rows": _strided_rows,
     "sums": lambda: Graph(sg.pad(sg.sum(DEEP @ WIDE, axis=0), ((1, 0), (1, 2))), [DEEP, WIDE]),
     "strided gradient": _strided_gradient,
     "loop": _in_a_loop,
@@ -147,13 +164,14 @@ def test_every_floor_agrees(case):
     graph = CASES[case]()
     random = np.random.default_rng(0)
     inputs = [random.integers(-3, 4, t.type.static_shape).astype("float32") for t in graph.inputs]
-    run_everywhere(graph, inputs)
-    run_variants(
-        graph, inputs, [Variant(places=True), Variant(places=True, threads=Threads(3, 0.0))]
-    )
+    variants = [Variant(places=True), Variant(places=True, threads=Threads(3, 0.0))]
+    different = run_everywhere(graph, inputs) or run_variants(graph, inputs, variants)
+    assert different is None, different
 
 
-@pytest.mark.parametrize("case", ["pieces", "strided gradient", "loop"])
+@pytest.mark.parametrize(
+    "case", ["pieces", "strided gradient", "loop", "wide pad", "sums of slices"]
+)
 def test_the_cases_place_results(case, monkeypatch):
     found: list[Tensor] = []
 
@@ -181,3 +199,7 @@ def test_what_is_placed_wrongly_is_refused():
     refuse(replace(partition, placed={other: place}), "is read by")
     adding = replace(place, spec=replace(place.spec, adds=True))
     refuse(replace(partition, placed={tensor: adding}), "by another structure")
+    filling = replace(place.spec, fill=0.0)
+    specs = {**partition.specs, place.node: filling}
+    filled = replace(partition, specs=specs, placed={tensor: replace(place, spec=filling)})
+    refuse(filled, "is filled over")
