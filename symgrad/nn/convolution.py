@@ -50,8 +50,9 @@ def conv(
     `x` has shape (n, *space, channels) and `kernel` (*window, channels // groups, filters), with
     `layout="NCHW"` (n, channels, *space) and (filters, channels // groups, *window), for 1 to 3
     axes of space. `strides` and `dilation` are ints, or one for each of these. `padding`, by zeros,
-    is "VALID", "SAME" as in TensorFlow, or a pair (before, after) for each axis. With `groups` each
-    group of channels has filters of its own: as many groups as channels is a depthwise convolution.
+    is "VALID", "SAME" as in TensorFlow, an int as in PyTorch, or for each axis an int or a pair
+    (before, after). With `groups` each group of channels has filters of its own: as many groups as
+    channels is a depthwise convolution.
     `bias`, of shape (filters,), is added. Dtypes promote, integers are float32; a 16-bit float is
     added up in float32 and rounded once. Along an axis there are
     `(size + before + after - dilation * (window - 1) - 1) // strides + 1` results, with "SAME"
@@ -109,6 +110,8 @@ def conv2d(
     >>> x, kernel = sg.ones((2, 8, 8, 3)), sg.ones((3, 3, 3, 5))
     >>> sg.nn.conv2d(x, kernel, padding="SAME").shape
     (2, 8, 8, 5)
+    >>> sg.nn.conv2d(x, kernel, padding=(1, 0)).shape
+    (2, 8, 6, 5)
     """
     return _conv("conv2d", x, kernel, bias, strides, padding, dilation, groups, layout, 2)
 
@@ -317,12 +320,10 @@ def _cuts(
     op: str, padding: Padding, x: Tensor, axes: Ints, spans: Ints, strides: Ints, extra: Ints
 ) -> list[tuple[int, int]]:
     """Return how much is cut off before and after along each axis; less than 0 is added."""
-    if padding == "SAME":
+    if isinstance(padding, str) and padding == "SAME":
         # n * stride results, where the convolution has (n - 1) * stride + span, and its padding.
         missing = [span - stride for span, stride in zip(spans, strides, strict=True)]
         pairs = [(max(n, 0) // 2, n - max(n, 0) // 2) for n in missing]
-    elif padding == "VALID":
-        pairs = [(0, 0)] * len(axes)
     else:
         pairs = list(explicit_pads(op, padding, len(axes)))
     return [(before, after - more) for (before, after), more in zip(pairs, extra, strict=True)]

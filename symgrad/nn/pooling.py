@@ -62,8 +62,8 @@ def max_pool(
 
     `x` has shape (n, *space, c), with `layout="NCHW"` (n, c, *space), for 1 to 3 axes of space;
     `window`, `strides` (None: the window) and `dilation` are ints, or one for each of these.
-    `padding` is "VALID", "SAME" as in TensorFlow, or a pair (before, after) for each axis, of what
-    is less than every element. The result has the dtype of `x` and
+    `padding` is "VALID", "SAME" as in TensorFlow, an int, or for each axis an int or a pair
+    (before, after), of what is less than every element. The result has the dtype of `x` and
     `(size + before + after - dilation * (window - 1) - 1) // strides + 1` elements along an axis.
     A nan in a window is its result. The gradient goes to the first element of a window that holds
     the maximum, in row-major order.

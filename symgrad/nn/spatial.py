@@ -21,7 +21,7 @@ from symgrad.graph.types import Shape
 from symgrad.nn.layouts import Layout as Layout
 from symgrad.nn.layouts import spatial_axes
 
-Padding = str | Sequence[tuple[int, int]]
+Padding = str | int | Sequence[int | tuple[int, int]]
 Ints = tuple[int, ...]
 Pads = tuple[tuple[Dim, Dim], ...]
 
@@ -118,9 +118,7 @@ def windows_of(
 
 
 def _pads(op: str, padding: Padding, sizes: tuple[Dim, ...], spans: Ints, strides: Ints) -> Pads:
-    if padding == "VALID":
-        return ((0, 0),) * len(sizes)
-    if padding == "SAME":
+    if isinstance(padding, str) and padding == "SAME":
         return tuple(map(_pads_to_same, sizes, spans, strides))
     return explicit_pads(op, padding, len(sizes))
 
@@ -137,14 +135,27 @@ def _pads_to_same(size: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
 
 
 def explicit_pads(op: str, padding: Any, count: int) -> tuple[tuple[int, int], ...]:
-    """Return padding that is given as a pair (before, after) for each of `count` axes of space."""
-    pairs = [tuple(p) if _is_list(p) else () for p in padding] if _is_list(padding) else []
+    """Return padding other than "SAME" as a pair (before, after) for each of `count` axes of space.
+
+    It is given as one int, or for each axis as an int or a pair; an int is before and after.
+    """
+    if isinstance(padding, str) and padding == "VALID":
+        return ((0, 0),) * count
+    given = [padding] * count if _is_int(padding) else padding if _is_list(padding) else []
+    pairs = [(p, p) if _is_int(p) else tuple(p) if _is_list(p) else () for p in given]
     numbers = [n for pair in pairs for n in pair]
-    are_ints = all(isinstance(n, int | np.integer) for n in numbers)
-    if len(pairs) != count or any(len(pair) != 2 for pair in pairs) or not are_ints:
-        pair = "a pair (before, after)" if count == 1 else f"{count} pairs (before, after)"
-        problem = f"padding {padding!r} is none of VALID, SAME, and no sequence of {pair}"
+    are_pairs = all(len(pair) == 2 for pair in pairs) and all(map(_is_int, numbers))
+    if len(pairs) != count or not are_pairs:
+        of_axes = "one integer or pair" if count == 1 else f"{count} integers or pairs"
+        problem = (
+            f"padding {padding!r} is none of VALID, SAME, no integer, and no sequence of {of_axes} "
+            "(before, after)"
+        )
         raise ShapeError(op, problem, source=user_source())
     if min(numbers) < 0:
         raise ShapeError(op, f"padding {padding!r} is negative", source=user_source())
     return tuple((int(before), int(after)) for before, after in pairs)
+
+
+def _is_int(given: Any) -> bool:
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)

@@ -39,9 +39,15 @@ REFUSED = {
     "conv: dilation 1.5 is no integer, nor one for each axis of space, 2": (
         lambda: nn.conv(X, K, dilation=1.5)
     ),
-    "conv: padding 'same' is none of VALID, SAME, and no sequence of 2 pairs (before, after)": (
-        lambda: nn.conv(X, K, padding="same")
-    ),
+    "conv: padding 'same' is none of VALID, SAME, no integer, and no sequence of 2 integers or "
+    "pairs (before, after)": lambda: nn.conv(X, K, padding="same"),
+    "avg_pool: padding [1] is none of VALID, SAME, no integer, and no sequence of 2 integers or "
+    "pairs (before, after)": lambda: nn.avg_pool(X, 2, padding=[1]),
+    "avg_pool: padding True is none of VALID, SAME, no integer, and no sequence of 2 integers or "
+    "pairs (before, after)": lambda: nn.avg_pool(X, 2, padding=True),
+    "conv1d: padding (1, 2) is none of VALID, SAME, no integer, and no sequence of one integer or "
+    "pair (before, after)": lambda: nn.conv1d(ROW, sg.ones((3, 4, 1)), padding=(1, 2)),
+    "conv: padding -1 is negative": (lambda: nn.conv(X, K, padding=-1)),
     "conv: padding [(1, -1), (0, 0)] is negative": (
         lambda: nn.conv(X, K, padding=[(1, -1), (0, 0)])
     ),
