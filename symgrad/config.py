@@ -28,7 +28,7 @@ class Settings:
     `cache`: keep machine code in files, for other processes and later ones.
     `cache_dir`: the folder for these, which is made; "" for where the platform keeps caches.
     `cache_megabytes`: how much may be in it; what was not used for longest goes.
-    `warn_float64`: warn where a float64 array makes float64 of a graph that was float32.
+    `warn_float64`: warn where a float64 array meets a float32 graph, or a float32 input of a step.
     `internal_frames`: show the frames inside symgrad in the traceback of an uncaught error.
     """
 

@@ -130,10 +130,11 @@ class called:  # noqa: N801 - it reads as a statement
 
 
 class PromotionWarning(UserWarning):
-    """A float64 array that makes float64 of a graph that was float32, at twice the cost.
+    """A float64 array that meets float32: it makes float64 of a graph, at twice the cost.
 
-    It is shown once for each line, as Python shows warnings; `SYMGRAD_WARN_FLOAT64=off` or a filter
-    turns it off.
+    Where it feeds an input of a step that is float32, it is rounded at every call instead. It is
+    shown once for each line, as Python shows warnings; `SYMGRAD_WARN_FLOAT64=off` or a filter turns
+    it off.
 
     >>> import numpy as np
     >>> import warnings

@@ -1,8 +1,8 @@
-"""Warning of implicit promotion: a float64 array that a user hands to a float32 graph.
+"""Warning of implicit promotion and rounding: a float64 array that meets a float32 graph.
 
 NumPy makes float64 arrays unless told otherwise, and promotion is the Array API's, so one of them
-makes float64 of all that follows. That is no mistake that could be refused, and nothing but the
-time it takes shows it.
+in a graph makes float64 of all that follows; where a step takes float32, it is rounded at every
+call. Neither is a mistake that could be refused, and nothing but the time it takes shows it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from symgrad.config import settings
-from symgrad.errors import PromotionWarning, user_source
+from symgrad.errors import PromotionWarning, Source, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 
 # What Python keeps for each module: which warnings of which lines there were.
 _SHOWN: dict[Any, Any] = {}
+_CONVERSION = "convert it: .astype('float32')"
 
 
 def warn_of_float64(op: str, operands: Sequence[Any]) -> None:
@@ -37,10 +38,23 @@ def warn_of_float64(op: str, operands: Sequence[Any]) -> None:
     source = user_source()
     if not narrow or not wide or source is None:
         return
+    problem = f"{op}: {_description(wide[0])} makes float64 of {_description(narrow[0])}"
+    _warn(problem, source, _hint(wide[0]))
+
+
+def warn_of_rounding(step: str, what: str) -> None:
+    """Warn, once a line, that a step takes a float64 array as float32: `what` names the input."""
+    source = user_source() if settings().warn_float64 else None
+    if source is not None:
+        problem = f"{step}: {what}: float64 was given, and is rounded to float32"
+        _warn(problem, source, _CONVERSION)
+
+
+def _warn(problem: str, source: Source, hint: str) -> None:
     text = (
-        f"{op}: {_description(wide[0])} makes float64 of {_description(narrow[0])}\n"
+        f"{problem}\n"
         f"  --> {source}\n"
-        f"  hint: {_hint(wide[0])}; SYMGRAD_WARN_FLOAT64=off turns this warning off"
+        f"  hint: {hint}; SYMGRAD_WARN_FLOAT64=off turns this warning off"
     )
     warnings.warn_explicit(
         text, PromotionWarning, source.file, source.line, module=source.file, registry=_SHOWN
@@ -64,4 +78,4 @@ def _description(operand: Any) -> str:
 def _hint(operand: Any) -> str:
     if isinstance(operand, Variable):
         return "sg.variable(value, 'float32') makes it float32"
-    return "convert it: .astype('float32')"
+    return _CONVERSION

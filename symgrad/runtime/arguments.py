@@ -16,8 +16,10 @@ from symgrad.errors import (
     user_source,
 )
 from symgrad.frontend.nests import Nest, is_leaf
+from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
+from symgrad.graph.promotion_warning import warn_of_rounding
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size, Unknown, substitute
 from symgrad.graph.types import Array
@@ -28,8 +30,9 @@ def convert(name: str, inputs: Sequence[Tensor], arguments: Sequence[Any]) -> li
     """Return the arguments as arrays of the dtypes of `inputs`, contiguous and aligned.
 
     A dtype that casts safely is converted, and so are Python numbers and lists of them, which have
-    no dtype of their own. Raises `DTypeError` for another, and `ShapeError` for a wrong count or a
-    wrong rank; sizes are `resolve_sizes`'s.
+    no dtype of their own. A float64 array, which is what NumPy makes by default, is rounded for a
+    float32 input, with a `PromotionWarning`. Raises `DTypeError` for another, and `ShapeError` for
+    a wrong count or a wrong rank; sizes are `resolve_sizes`'s.
     """
     if len(arguments) != len(inputs):
         names = ", ".join(label(t, i) for i, t in enumerate(inputs))
@@ -59,7 +62,9 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
         given = np.asarray(argument)
     except ValueError as error:
         raise ShapeError(step, f"{what}: {error}", source=user_source()) from error
-    if not _casts(given, _is_weak(argument), tensor.dtype):
+    if not (is_weak := _is_weak(argument)) and _is_rounded(given, tensor.dtype):
+        warn_of_rounding(step, what)
+    elif not _casts(given, is_weak, tensor.dtype):
         raise DTypeError(
             step,
             f"{what}: {given.dtype.name} was given, {tensor.dtype.name} is needed",
@@ -74,12 +79,19 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
 
 
 def _is_weak(argument: Any) -> bool:
-    """Return whether an argument is Python numbers alone, whose dtype is a guess of NumPy's."""
+    """Return whether an argument is Python numbers alone, whose dtype is a guess of NumPy's.
+
+    Numbers of NumPy's that are floats of Python, those of float64, are such numbers too.
+    """
     if isinstance(argument, list | tuple):
         return all(map(_is_weak, argument))
-    return isinstance(argument, bool | int | float | complex) and not isinstance(
-        argument, np.generic
-    )
+    if isinstance(argument, np.generic):
+        return isinstance(argument, np.float64)
+    return isinstance(argument, bool | int | float | complex)
+
+
+def _is_rounded(given: Array, dtype: DType) -> bool:
+    return given.dtype == np.float64 and dtype is dtypes.float32
 
 
 def _casts(given: Array, is_weak: bool, dtype: DType) -> bool:

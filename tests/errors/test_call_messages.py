@@ -82,8 +82,8 @@ def test_numbers_and_lists_of_python_feed_any_float_input():
 
 
 def test_the_hint_fits_what_was_given():
-    assert_refused(lambda: STEP(np.ones(2), [1, 2]), TypeError, """
-        step: input 0 (x): float64 was given, float32 is needed
+    assert_refused(lambda: STEP(np.ones(2, "int64"), [1, 2]), TypeError, """
+        step: input 0 (x): int64 was given, float32 is needed
           --> <here>
           hint: convert it: .astype('float32')
     """)  # fmt: skip
@@ -124,6 +124,45 @@ def test_a_float64_variable_beside_a_float32_tensor_warns():
         "  hint: sg.variable(value, 'float32') makes it float32; "
         "SYMGRAD_WARN_FLOAT64=off turns this warning off"
     )
+
+
+def test_a_float64_array_that_feeds_a_float32_input_is_rounded_with_a_warning():
+    wanted = STEP(ARRAY, [1, 2])
+    found = []
+    for given in (ARRAY.astype("float64"), [np.float64(ARRAY[0]), float(ARRAY[1])]):
+        with override(warn_float64=False), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found.append(STEP(given, [1, 2]))
+    assert _warned(lambda: found.append(STEP(x=np.ones(2), labels=[1, 2]))) == (
+        "step: input 0 (x): float64 was given, and is rounded to float32\n"
+        "  --> <here>\n"
+        "  hint: convert it: .astype('float32'); SYMGRAD_WARN_FLOAT64=off turns this warning off"
+    )
+    for values in found:
+        assert values.dtype == wanted.dtype == F32
+    np.testing.assert_array_equal(found[:2], [wanted] * 2)
+    with override(warn_float64=True), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            STEP(np.ones(2), [1, 2])
+    assert len(caught) == 1
+
+
+def test_numbers_of_numpy_that_are_floats_of_python_feed_without_a_warning():
+    rate = sg.placeholder((), name="rate")
+    step = sg.compile([rate], rate * 2)
+    with override(warn_float64=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert step(np.float64(0.1)) == np.float32(0.1) * 2
+
+
+def test_float64_arrays_feed_no_input_of_fewer_bits_or_of_integers():
+    half = sg.placeholder((2,), "float16")
+    step = sg.compile([half], half)
+    with pytest.raises(sg.DTypeError, match="float64 was given, float16 is needed"):
+        step(np.ones(2))
+    with pytest.raises(sg.DTypeError, match="float64 was given, int64 is needed"):
+        STEP(ARRAY, np.ones(2))
 
 
 def test_a_line_warns_once_and_the_switch_turns_it_off():

@@ -64,8 +64,8 @@ def test_an_input_of_another_rank():
 
 
 def test_an_input_of_a_dtype_that_does_not_cast_safely():
-    assert_refused(lambda: ADD(ONES, np.ones(3)), TypeError, """
-        add_row: input 1 (y): float64 was given, float32 is needed
+    assert_refused(lambda: ADD(ONES, np.ones(3, int)), TypeError, """
+        add_row: input 1 (y): int64 was given, float32 is needed
           --> <here>
           hint: convert it: .astype('float32')
     """)  # fmt: skip
