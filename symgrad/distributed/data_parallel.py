@@ -25,7 +25,7 @@ from symgrad.graph.types import read_states, write_states
 BUCKET_BYTES = 4 << 20
 
 
-def require_data_parallel(subject: str, comm: object) -> Communicator:
+def _required(subject: str, comm: object) -> Communicator:
     """Return `comm`; raises `DTypeError` for what is no communicator."""
     if not isinstance(comm, Communicator):
         problem = f"data_parallel is {comm!r}, no communicator"
@@ -34,11 +34,13 @@ def require_data_parallel(subject: str, comm: object) -> Communicator:
     return comm
 
 
-def start_equal(subject: str, variables: Sequence[Variable], comm: Communicator) -> None:
-    """Give `variables` the values of rank 0; all ranks call it.
+def start_equal(subject: str, variables: Sequence[Variable], given: object) -> Communicator:
+    """Give `variables` the values of rank 0; return the communicator whose ranks all call it.
 
-    Raises `GraphError` on all ranks if one of them has other names, dtypes or shapes.
+    Raises `DTypeError` where `given` is no communicator, and `GraphError` on all ranks if one of
+    them has other names, dtypes or shapes.
     """
+    comm = _required(subject, given)
     signature = [f"{v.name} {v.type}" for v in variables]
     for rank, other in enumerate(comm.mpi.allgather(signature)):
         if other != signature:
@@ -49,6 +51,7 @@ def start_equal(subject: str, variables: Sequence[Variable], comm: Communicator)
     values = read_states(states) if comm.rank == 0 else None
     received = comm.mpi.bcast(values)
     write_states(states, received)
+    return comm
 
 
 def _first_difference(mine: Sequence[str], theirs: Sequence[str]) -> tuple[str, str]:

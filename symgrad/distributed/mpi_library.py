@@ -20,7 +20,7 @@ from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup, RankT
 
 MPI_LIBRARY = "mpi"
 _GIVE_EQUAL = ("MPI_Allreduce", "MPI_Allgather", "MPI_Bcast", "MPI_Iallreduce", "MPI_Iallgather")
-_STARTS = ("MPI_Iallreduce", "MPI_Ireduce_scatter_block", "MPI_Iallgather")
+_STARTS = ("MPI_Iallreduce", "MPI_Ireduce_scatter_block", "MPI_Iallgather", "MPI_Ialltoall")
 _WHEN: dict[str, Literal["early", "late"]] = {**dict.fromkeys(_STARTS, "early"), "MPI_Wait": "late"}
 _HINT = "pip install mpi4py, the extra mpi, and an MPI library such as Open MPI or MPICH"
 

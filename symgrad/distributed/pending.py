@@ -74,6 +74,13 @@ def start_gather(subject: str, x: Tensor, comm: Communicator) -> Pending:
     return _started("MPI_Iallgather", x, stacked, layout)
 
 
+def start_exchange(subject: str, x: Tensor, comm: Communicator) -> Pending:
+    """Start to send row r of `x` to rank r, and to receive a row of each rank."""
+    number = counted(subject, x.type.with_shape(x.shape[1:]))
+    layout = [("in", 0), *number, ("out", 0), *number, group_symbol(comm), ("out", 1)]
+    return _started("MPI_Ialltoall", x, x.type, layout)
+
+
 def rank_of(comm: Communicator) -> Tensor:
     """Return the rank as an int32 scalar, which is no part of the program: it is asked for."""
     layout = [group_symbol(comm), ("out", 0)]

@@ -29,6 +29,7 @@ from symgrad.graph.types import Sharding, State, TensorType
 
 Pair = tuple[Tensor, Variable]
 Move = Callable[[list[Pair]], list[Update]]
+ScatterRows = Callable[[Sequence[Tensor]], list[Tensor]]
 
 
 def sharded_updates(
@@ -37,13 +38,14 @@ def sharded_updates(
     parts: Mapping[State, Variable],
     comm: Communicator,
     move: Move,
+    scatter: ScatterRows,
 ) -> list[Update]:
     """Return the updates of `pairs` and of slots, of which each rank computes its part.
 
-    `parts` has for each variable one that stands for the part of it; `move` returns updates of
-    those, by gradients of their shape, and of slots.
+    `parts` has for each variable one that stands for the part of it; `scatter` makes of gradients
+    the rows of this rank; `move` returns updates of parts by these, and of slots.
     """
-    gradients = _scattered(subject, [g for g, _ in pairs], comm)
+    gradients = scatter([g for g, _ in pairs])
     owners = [w for _, w in pairs]
     updates = move([(g, parts[w.state]) for g, w in zip(gradients, owners, strict=True)])
     rank = rank_of(comm)
@@ -52,19 +54,19 @@ def sharded_updates(
     }
     values = _substituted([u.value for u in updates], own)
     moved = {u.variable.state: v for u, v in zip(updates, values, strict=True)}
-    wholes = _gathered(subject, [moved.pop(parts[w.state].state) for w in owners], owners, comm)
+    wholes = gathered(subject, [moved.pop(parts[w.state].state) for w in owners], owners, comm)
     slots = [
         Update(u.variable, moved[u.variable.state]) for u in updates if u.variable.state in moved
     ]
     return [*(Update(w, whole) for w, whole in zip(owners, wholes, strict=True)), *slots]
 
 
-def part_of(variable: Variable, comm: Communicator) -> Variable:
+def part_of(variable: Variable, comm: Communicator, *, is_reproducible: bool) -> Variable:
     """Return a variable that stands for the part of `variable` that this rank moves.
 
     It is in no program, since the part is read of the whole, and so takes no memory.
     """
-    sharding = Sharding(comm, variable.state)
+    sharding = Sharding(comm, variable.state, is_reproducible)
     type_ = TensorType(variable.dtype, (sharding.part_length,))
     state = State.zeros(type_, name=variable.state.name, trainable=True)
     state.sharding = sharding
@@ -82,20 +84,38 @@ def _rows(x: Tensor, size: int) -> Tensor:
     return reshape(flat, (size, length))
 
 
-def _scattered(subject: str, gradients: Sequence[Tensor], comm: Communicator) -> list[Tensor]:
-    """Return this rank's rows of the means of gradients. All sums are started before the waits."""
-    matrices = [_rows(g, comm.size) for g in gradients]
-    started = []
-    for bucket in buckets(matrices):
-        rows = [matrices[place] for place in bucket]
-        started.append((bucket, start_scatter(subject, _beside(rows), comm)))
-    return _separated(started, matrices, lambda row: divide(row, comm.size))
+def summed_parts(subject: str, comm: Communicator) -> ScatterRows:
+    """Return what makes of gradients this rank's rows of their means over ranks."""
+    return scattered_by(
+        lambda rows: start_scatter(subject, rows, comm),
+        lambda received: divide(received, comm.size),
+        comm,
+    )
 
 
-def _gathered(
-    subject: str, parts: Sequence[Tensor], owners: Sequence[Variable], comm: Communicator
+def scattered_by(
+    start: Callable[[Tensor], Pending], finish: Callable[[Tensor], Tensor], comm: Communicator
+) -> ScatterRows:
+    """Return what makes of tensors rows of this rank, by what is started and what has come.
+
+    All buckets are started before the first is waited for.
+    """
+
+    def scatter(tensors: Sequence[Tensor]) -> list[Tensor]:
+        matrices = [_rows(x, comm.size) for x in tensors]
+        started = [
+            (bucket, start(_beside([matrices[place] for place in bucket])))
+            for bucket in buckets(matrices)
+        ]
+        return _separated(started, matrices, finish)
+
+    return scatter
+
+
+def gathered(
+    subject: str, parts: Sequence[Tensor], owners: Sequence[Tensor], comm: Communicator
 ) -> list[Tensor]:
-    """Return the new values of `owners`, of which each rank has made a part."""
+    """Return tensors of the shapes of `owners`, of which each rank has made a part."""
     started = []
     for bucket in buckets(parts):
         vectors = [parts[place] for place in bucket]

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
-from symgrad.graph.sizes import Size, substitute
+from symgrad.graph.sizes import Dim, Size, substitute
 from symgrad.graph.types import (
     ArrayLiteral,
     Attr,
@@ -363,7 +363,7 @@ def rebuild_here(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs | None = N
     )
 
 
-def substitute_sizes(attr: Attr, values: Mapping[str, int]) -> Attr:
+def substitute_sizes(attr: Attr, values: Mapping[str, Dim]) -> Attr:
     """Return `attr` with the unknown sizes in it replaced, at any depth of tuples."""
     if isinstance(attr, Size):
         return substitute(attr, values)

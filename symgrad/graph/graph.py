@@ -12,7 +12,7 @@ from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.late_binding import provided
 from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor
-from symgrad.graph.sizes import unknowns_of
+from symgrad.graph.sizes import Dim, unknowns_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, Attr, NestedGraph, PythonFunction
 
@@ -263,7 +263,7 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
     return graph if is_same else graph.with_roots(mapping)
 
 
-def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+def specialize(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:
     """Partial evaluation by sizes: return `graph` with known ones, and everything inferred anew.
 
     Raises `ShapeError` where sizes that had to be equal are not; it says where each came from.
@@ -271,7 +271,7 @@ def specialize(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     return _specialize(graph, sizes, {}) if sizes else graph
 
 
-def _specialize(graph: Graph, sizes: Mapping[str, int], nested: dict[Graph, Graph]) -> Graph:
+def _specialize(graph: Graph, sizes: Mapping[str, Dim], nested: dict[Graph, Graph]) -> Graph:
     """Do what `specialize` does. `nested` has what was done: what several nodes have stays one."""
 
     def rename(attr: Attr) -> Attr:
@@ -297,7 +297,7 @@ def _specialize(graph: Graph, sizes: Mapping[str, int], nested: dict[Graph, Grap
         raise
 
 
-def describe_sizes(graph: Graph, sizes: Mapping[str, int]) -> str:
+def describe_sizes(graph: Graph, sizes: Mapping[str, Dim]) -> str:
     """Return text that says which size each unknown has and which input gave it."""
     places: dict[str, str] = {}
     for position, tensor in enumerate(graph.inputs):

@@ -204,6 +204,7 @@ class Sharding:
 
     group: ProcessGroup
     owner: State
+    is_reproducible: bool  # in bits, whatever the number of ranks
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from typing import Any
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
 from symgrad.distributed.communicator import Communicator
-from symgrad.distributed.data_parallel import averaged, require_data_parallel, start_equal
-from symgrad.distributed.shards import part_of, sharded_updates
+from symgrad.distributed.data_parallel import averaged, start_equal
+from symgrad.distributed.pieces import piece_count, piece_sums
+from symgrad.distributed.shards import ScatterRows, part_of, sharded_updates, summed_parts
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
@@ -56,7 +57,8 @@ class Optimizer(OwnsVariables, ABC):
 
     def __init__(self) -> None:
         self._slots = Slots()
-        self._parts: dict[tuple[State, Communicator], Variable] = {}
+        self._parts: dict[tuple[State, Communicator, bool], Variable] = {}
+        self._loss: Tensor | None = None
 
     @property
     def state(self) -> Mapping[str, Variable]:
@@ -65,6 +67,17 @@ class Optimizer(OwnsVariables, ABC):
         As tensors they have the scopes in force before that, of which the last is the optimizer's.
         """
         return self._slots.by_name
+
+    @property
+    def loss(self) -> Tensor:
+        """The mean loss over all ranks of the last `minimize(..., reproducible=True)`, a scalar.
+
+        Raises `GraphError` before.
+        """
+        if self._loss is None:
+            problem = "loss is that of minimize with reproducible=True"
+            raise GraphError(f"{type(self).__name__}.loss", problem, source=user_source())
+        return self._loss
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: hyperparameters, and the slots with their types."""
@@ -82,12 +95,13 @@ class Optimizer(OwnsVariables, ABC):
         *,
         data_parallel: Any = None,
         shard_state: bool = False,
+        reproducible: bool | int = False,
     ) -> list[Update]:
         """Return the updates that lower `loss`; of a loss with several elements, their sum.
 
         `variables` is any iterable or nest of variables, such as a dict. Without it, every
-        trainable variable the loss depends on is moved. A variable that
-        gets no gradient is left alone. Raises `GraphError` if none gets one.
+        trainable variable the loss depends on is moved. A variable that gets no gradient is left
+        alone. Raises `GraphError` if none gets one.
 
         `data_parallel` is a communicator (`sg.distributed`): all its ranks call this, each with the
         mean loss of its own samples, as many on each rank. Gradients are averaged over ranks, and
@@ -97,6 +111,11 @@ class Optimizer(OwnsVariables, ABC):
         With `shard_state` a rank keeps an equal part of each slot and moves that part of each
         variable: the results are the same, up to rounding, and slots take the memory of one rank
         divided by their number. Raises `GraphError` without `data_parallel`.
+
+        With `reproducible` the bits of the results do not depend on the number of ranks, a power of
+        two: the batch of all ranks is cut in 8 pieces, or as many as it says, whose gradients are
+        added in a fixed order. What has samples along its first axis has unknown length there; then
+        `loss` has the mean loss of all ranks.
 
         >>> w = sg.variable(1.0, name="w")
         >>> step = sg.compile([], w, sg.optim.SGD(0.25).minimize(w * w))
@@ -117,31 +136,65 @@ class Optimizer(OwnsVariables, ABC):
                 else "the loss depends on no trainable variable",
                 source=loss.node.source,
             )  # fmt: skip
+        if data_parallel is None and (shard_state or reproducible is not False):
+            option = "shard_state" if shard_state else "reproducible"
+            problem = f"{option} is given without data_parallel, a communicator"
+            raise GraphError(subject, problem, source=user_source())
         if data_parallel is None:
-            if shard_state:
-                problem = "shard_state needs data_parallel, whose ranks share the state"
-                raise GraphError(subject, problem, source=user_source())
             with paused_collector():
                 return self.apply_gradients(zip(gradients(loss, chosen), chosen, strict=True))
-        comm = require_data_parallel(subject, data_parallel)
+        comm = start_equal(subject, chosen, data_parallel)
         with paused_collector():
-            grads = gradients(loss, chosen)
-            start_equal(subject, chosen, comm)
-            if shard_state:
-                return self._sharded(subject, zip(grads, chosen, strict=True), comm)
+            if reproducible is False:
+                return self._averaged(loss, chosen, comm, shard_state)
+            return self._reproducible(loss, chosen, comm, shard_state, reproducible)
+
+    def _averaged(
+        self, loss: Tensor, chosen: Sequence[Variable], comm: Communicator, shard_state: bool
+    ) -> list[Update]:
+        subject = f"{type(self).__name__}.minimize"
+        grads = gradients(loss, chosen)
+        if not shard_state:
             means = averaged(subject, grads, comm)
             return self.apply_gradients(zip(means, chosen, strict=True))
+        given = zip(grads, chosen, strict=True)
+        return self._sharded(subject, given, comm, summed_parts(subject, comm), False)
+
+    def _reproducible(
+        self,
+        loss: Tensor,
+        chosen: Sequence[Variable],
+        comm: Communicator,
+        shard_state: bool,
+        reproducible: bool | int,
+    ) -> list[Update]:
+        subject = f"{type(self).__name__}.minimize"
+        count = piece_count(subject, reproducible, comm)
+        sums = piece_sums(subject, loss, chosen, count, comm)
+        self._loss = sums.mean_loss()
+        if not shard_state:
+            means = sums.means(subject)
+            return self.apply_gradients(zip(means, chosen, strict=True))
+        given = zip(sums.gradients, chosen, strict=True)
+        return self._sharded(subject, given, comm, sums.scatter(subject), True)
 
     def _sharded(
-        self, subject: str, grads_and_vars: Iterable[tuple[Any, Variable]], comm: Communicator
+        self,
+        subject: str,
+        grads_and_vars: Iterable[tuple[Any, Variable]],
+        comm: Communicator,
+        scatter: ScatterRows,
+        is_reproducible: bool,
     ) -> list[Update]:
         """Return updates of which each rank of `comm` computes its part."""
         pairs = _read_pairs(subject, grads_and_vars)
+        parts = {}
         for _, w in pairs:
-            if (w.state, comm) not in self._parts:
-                self._parts[w.state, comm] = part_of(w, comm)
-        parts = {w.state: self._parts[w.state, comm] for _, w in pairs}
-        return sharded_updates(subject, pairs, parts, comm, self.apply_gradients)
+            key = w.state, comm, is_reproducible
+            if key not in self._parts:
+                self._parts[key] = part_of(w, comm, is_reproducible=is_reproducible)
+            parts[w.state] = self._parts[key]
+        return sharded_updates(subject, pairs, parts, comm, self.apply_gradients, scatter)
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Update]:
         """Return the updates that move each variable by its gradient.

@@ -137,7 +137,7 @@ def refuse(path: Path) -> None:
     """Refuse what has no parts, and tell all ranks of a file that cannot be written."""
     w = sg.variable(np.ones(3), name="w")
     assert_refused(lambda: OPTIM.SGD(0.1).minimize(sg.sum(w), shard_state=True), ValueError, """
-        SGD.minimize: shard_state needs data_parallel, whose ranks share the state
+        SGD.minimize: shard_state is given without data_parallel, a communicator
           --> <here>
     """)  # fmt: skip
     clipped = OPTIM.Accumulate(
