@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from benchmarks import (
     arrays,
+    attention,
     calls,
     compile_memory,
     convolution,
@@ -38,6 +39,7 @@ BENCHMARKS = (
     networks,
     workloads,
     convolution,
+    attention,
     linalg,
     fft,
     sparse,

@@ -68,6 +68,8 @@ DIVIDED_ACCESS = 2.0  # the same, with an index that takes a division
 SEARCH_STEP = 4  # of a binary search: a gather, a comparison and a new place
 # The order of a sum depends on these, so they are of a nominal machine.
 VECTOR_BYTES = 64
+CAUSAL_BLOCK_ROWS = 64  # of queries that are compared with the keys up to them: products stay large
+CAUSAL_BLOCKS = 4  # more compute little less, and take as much longer to compile
 LEAST_ROW_PLACED = 64  # bytes: rows that are written apart still fill cache lines
 LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
 OUTER_VECTORS = 4  # vectors beside each other where each carries a sum or a search: hides latency

@@ -1,7 +1,7 @@
 """Scaled dot-product attention, and multi-head attention with its four projections.
 
-Both are compositions of ops. Caches of keys and values are the caller's: what was not written yet
-is masked.
+Both are compositions of ops, causal ones by blocks of queries (`attention_rows.py`). Caches of keys
+and values are the caller's: what was not written yet is masked.
 """
 
 from __future__ import annotations
@@ -13,20 +13,16 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, broadcast_shapes, cast, promote_operands
-from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
-from symgrad.graph.ops.comparison import equal, greater_equal, where
+from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.contraction import matmul
-from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import float_operand
-from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.reduction import max as max_over
-from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import reshape
-from symgrad.graph.ops.transcendental import exp, rsqrt
+from symgrad.graph.ops.transcendental import rsqrt
 from symgrad.graph.ops.views import swapaxes
 from symgrad.graph.public_ops import public
 from symgrad.graph.types import TensorType
-from symgrad.nn.dropouts import dropout as drop
+from symgrad.nn.attention_rows import attention_by_rows
 from symgrad.random.draws import Draws
 from symgrad.random.keyed import draws_of
 
@@ -163,34 +159,16 @@ def _attend(
         # Heads that share keys are an axis of their own, along which keys are repeated.
         q = reshape(q, (*q.shape[:-3], q.shape[-3] // group, group, *q.shape[-2:]))
         k, v = (reshape(t, (*t.shape[:-2], 1, *t.shape[-2:])) for t in (k, v))
-    scores = matmul(multiply(q, _scale(op, scale, q)), k, transpose_b=True)
+    q = multiply(q, _scale(op, scale, q))
     if mask is not None:
-        scores = _masked(op, scores, mask, group)
-    if causal:
-        scores = where(_causal(scores), scores, -math.inf)
-    found = _weighted(scores, v, rate)
+        batch = broadcast_shapes(op, q=_batch_of(q), k=_batch_of(k))
+        scores = q.type.with_shape((*batch, q.shape[-2], k.shape[-2]))
+        mask = _mask_for(op, mask, scores, group)
+    found = attention_by_rows(q, k, v, mask, causal=causal, rate=rate)
     if group > 1:
         heads = found.shape[-4] * found.shape[-3]
         found = reshape(found, (*found.shape[:-4], heads, *found.shape[-2:]))
     return cast(found, dtype)
-
-
-def _weighted(scores: Tensor, v: Tensor, rate: tuple[float, Draws] | None) -> Tensor:
-    """Return the average of `v` by the softmax of `scores`, 0 where all of these are -inf.
-
-    The weights are divided by their sum behind the product: there are fewer values than weights.
-    So is the gradient, whose other part, the sum over keys of weight and gradient, is then one
-    over the values instead.
-    """
-    if v.shape[-2] == 0:
-        return matmul(scores, v)
-    greatest = stop_gradient(max_over(scores, -1, keepdims=True))
-    weights = exp(subtract(scores, where(equal(greatest, -math.inf), 0, greatest)))
-    total = sum_over(weights, -1, keepdims=True)
-    if rate is not None:
-        weights = drop(weights, *rate)
-    # The greatest weight is 1: no sum is 0 but that of a query that attends to nothing.
-    return divide(matmul(weights, v), where(equal(total, 0), 1, total))
 
 
 def _rate(op: str, dropout: float, generator: Any) -> tuple[float, Draws] | None:
@@ -220,21 +198,22 @@ def _inverse(width: int) -> float:
     return 1 / math.sqrt(width) if width else 1.0
 
 
-def _masked(op: str, scores: Tensor, mask: Any, group: int) -> Tensor:
-    """Return the scores of the keys that `mask` leaves, -inf for the others."""
+def _batch_of(x: Tensor) -> TensorType:
+    return x.type.with_shape(x.shape[:-2])
+
+
+def _mask_for(op: str, mask: Any, scores: TensorType, group: int) -> Tensor:
+    """Return `mask` with the axes of `scores`, whose heads that share keys are an axis apart."""
     given = as_tensor(mask)
     heads = scores.shape[:-2]
     if group > 1:
         heads = (*scores.shape[:-4], scores.shape[-4] * group)
-    wanted = scores.type.with_shape((*heads, *scores.shape[-2:]))
-    _check_mask(op, given.type, wanted)
+    _check_mask(op, given.type, scores.with_shape((*heads, *scores.shape[-2:])))
     if group > 1 and given.ndim > 2:
         *batch, own, rows, columns = given.shape
         split = (1, 1) if own == 1 else (scores.shape[-4], group)
         given = reshape(given, (*batch, *split, rows, columns))
-    if given.dtype.is_bool:
-        return where(given, scores, -math.inf)
-    return add(scores, cast(given, scores.dtype))
+    return given
 
 
 def _check_mask(op: str, mask: TensorType, scores: TensorType) -> None:
@@ -253,12 +232,6 @@ def _check_mask(op: str, mask: TensorType, scores: TensorType) -> None:
             op, f"mask: {mask} does not broadcast to {list(scores.shape)}, "
             "(..., heads, queries, keys)", source=user_source(),
         )  # fmt: skip
-
-
-def _causal(scores: Tensor) -> Tensor:
-    """Return whether the query of a row comes no earlier than the key of a column."""
-    shape = scores.shape[-2:]
-    return greater_equal(iota(shape, 0), iota(shape, 1))
 
 
 def _group(op: str, q: Tensor, k: Tensor) -> int:

@@ -1,0 +1,122 @@
+"""Causal attention by blocks of rows: what is above them is left out, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.nn import attention_rows
+from symgrad.nn.attention_rows import causal_cuts
+from tests.support.evaluators import evaluate_native
+from tests.support.floors import run_everywhere
+
+Array = np.ndarray[Any, Any]
+WIDTH = 8
+
+
+def operands(queries: int, keys: int, heads: tuple[int, ...], key_heads: tuple[int, ...]) -> Any:
+    rng = np.random.default_rng(3)
+    shapes = [(*heads, queries, WIDTH), (*key_heads, keys, WIDTH), (*key_heads, keys, 5)]
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+def graph_of(arrays: list[Array], mask: Any = None, **options: Any) -> sg.Graph:
+    """Return attention with the gradients of the sum of its squares, to a float mask too."""
+    xs = [sg.placeholder(a.shape, "float64") for a in arrays]
+    given = sg.constant(mask) if mask is not None else None
+    y = sg.nn.scaled_dot_product_attention(*xs, causal=True, mask=given, **options)
+    wanted = [*xs, given] if given is not None and given.dtype.is_float else xs
+    dxs = sg.gradients(sg.sum(y * y), wanted, unconnected_gradients="zero")
+    return sg.Graph([y, *dxs], xs)
+
+
+def in_blocks(monkeypatch: Any, rows: int) -> None:
+    monkeypatch.setattr(attention_rows, "CAUSAL_BLOCK_ROWS", rows)
+
+
+MASKS: dict[str, Any] = {
+    "none": lambda q, k: None,
+    "bool": lambda q, k: np.random.default_rng(0).random((q, k)) < 0.7,
+    "of keys": lambda q, k: np.random.default_rng(0).random((k,)) < 0.7,
+    "of queries": lambda q, k: np.random.default_rng(0).random((2, 1, q, 1)) < 0.8,
+    "float": lambda q, k: np.random.default_rng(0).normal(size=(1, q, k)),
+    "of a head": lambda q, k: np.random.default_rng(0).normal(size=(4, 1, k)),
+    "number": lambda q, k: np.float64(-2.0),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("queries", "keys"), [(48, 48), (70, 70), (33, 90), (90, 40)])
+def test_blocks_are_what_one_product_gives(monkeypatch, mask, queries, keys):
+    arrays = operands(queries, keys, (2, 4), (2, 2))
+    given = MASKS[mask](queries, keys)
+    in_blocks(monkeypatch, 1 << 20)
+    wanted = evaluate_native(graph_of(arrays, given), arrays)
+    in_blocks(monkeypatch, 16)
+    found = evaluate_native(graph_of(arrays, given), arrays)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+def test_every_floor_agrees(monkeypatch):
+    in_blocks(monkeypatch, 16)
+    arrays = operands(48, 48, (2,), (2,))
+    different = run_everywhere(graph_of(arrays), arrays)
+    assert different is None, different
+
+
+def test_second_derivatives_are_those_of_one_product(monkeypatch):
+    arrays = operands(32, 32, (1,), (1,))
+
+    def second(rows: int) -> list[Array]:
+        in_blocks(monkeypatch, rows)
+        graph = graph_of(arrays)
+        total = sum((sg.sum(t * t) for t in graph.outputs[1:]), sg.constant(0.0, "float64"))
+        return evaluate_native(sg.Graph(sg.gradients(total, graph.inputs), graph.inputs), arrays)
+
+    for a, b in zip(second(16), second(1 << 20), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def test_scores_above_the_blocks_are_neither_computed_nor_kept():
+    x = sg.placeholder((1, 256, 64))
+    flops, memory = [], []
+    for causal in (True, False):
+        y = sg.nn.scaled_dot_product_attention(x, x, x, causal=causal)
+        step = sg.compile([x], sg.gradients(sg.sum(y * y), x))
+        flops.append(sum(kernel.flops for kernel in step.kernels))
+        memory.append(step.memory.peak_bytes)
+    assert flops[0] < 0.7 * flops[1]
+    assert memory[0] < 0.85 * memory[1]
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "cuts"),
+    [
+        (64, 64, [0, 64]),
+        (128, 128, [0, 64, 128]),
+        (200, 200, [0, 80, 160, 200]),
+        (1024, 1024, [0, 256, 512, 768, 1024]),
+        (1024, 128, [0, 64, 1024]),
+        (1, 512, [0, 1]),
+        (0, 0, [0, 0]),
+    ],
+)
+def test_blocks_are_large_and_begin_where_vectors_do(queries, keys, cuts):
+    assert causal_cuts(queries, keys) == cuts
+
+
+def test_dropout_and_unknown_lengths_have_one_block():
+    x = sg.placeholder((None, 16))
+    assert causal_cuts(x.shape[0], x.shape[0]) == []
+    y = sg.nn.scaled_dot_product_attention(x, x, x, causal=True)
+    assert sg.compile([x], y)(np.ones((130, 16), np.float32)).shape == (130, 16)
+    known = sg.placeholder((256, 16))
+    dropped = sg.nn.scaled_dot_product_attention(
+        known, known, known, causal=True, dropout=0.5, generator=sg.random.Generator(0)
+    )
+    concats = [n for n in sg.Graph([dropped], [known]).nodes if n.op == "concat"]
+    assert not concats
