@@ -1,5 +1,6 @@
 """MPI communication in compiled steps: communicators and collectives, under MPI's names."""
 
+from symgrad.distributed.checkpoints import Checkpoints as Checkpoints
 from symgrad.distributed.collectives import all_gather as all_gather
 from symgrad.distributed.collectives import all_reduce as all_reduce
 from symgrad.distributed.collectives import all_to_all as all_to_all

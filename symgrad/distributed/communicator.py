@@ -6,12 +6,13 @@ all ranks, says how it was made, so that programs of different ranks can be comp
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 from collections.abc import Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from symgrad.distributed.mpi_library import constant_value, handle, load_mpi, share_functions, word
 from symgrad.errors import DTypeError, GraphError, user_source
@@ -19,6 +20,9 @@ from symgrad.graph.foreign_functions import ForeignFunction
 
 # A launcher that is told to end all may not read any more what it has been sent before.
 _SECONDS_TO_PASS_ON = 0.5
+# After a status other than 0 of one rank the others may come to their ends, too.
+_SECONDS_TO_END = 10.0
+_SECONDS_TO_SLEEP = 0.05
 
 
 class Communicator:
@@ -126,7 +130,8 @@ def world() -> Communicator:
 
     It is a duplicate of MPI's own, so what the program sends otherwise does not meet what steps
     send. Without `mpiexec` it is a group of one. From then on an error that ends a process ends
-    them all: its message is printed behind the number of the rank, and the status is 1. Raises
+    them all: its message is printed behind the number of the rank, and the status is 1. So does
+    `sys.exit` with a status other than 0, if the others have not ended ten seconds later. Raises
     `CompileError` where mpi4py or a library of MPI is missing.
 
     >>> sg.distributed.world()
@@ -156,3 +161,29 @@ def _end_together(mpi: Any) -> None:
             mpi.COMM_WORLD.Abort(1)
 
     sys.excepthook = end
+    _end_after_exit(mpi)
+
+
+def _end_after_exit(mpi: Any) -> None:
+    """Let a status other than 0 end all: MPI waits at the end of a process for all the others."""
+    leave, asked = sys.exit, [0]
+    ends = mpi.COMM_WORLD.Dup()
+
+    def leave_with(status: Any = None) -> NoReturn:
+        asked[0] = 0 if status is None else status if isinstance(status, int) else 1
+        leave(status)
+
+    def wait_for_all() -> None:
+        if mpi.Is_finalized():
+            return
+        all_end, start = ends.Ibarrier(), time.monotonic()
+        while not all_end.Test():
+            time.sleep(_SECONDS_TO_SLEEP)
+            if asked[0] and time.monotonic() - start > _SECONDS_TO_END:
+                text = f"rank {mpi.COMM_WORLD.rank}: ended with status {asked[0]}, others did not"
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+                mpi.COMM_WORLD.Abort(asked[0])
+
+    sys.exit = leave_with
+    atexit.register(wait_for_all)

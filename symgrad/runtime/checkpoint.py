@@ -28,7 +28,7 @@ from symgrad.errors import CheckpointError, DTypeError, GraphError, user_source
 from symgrad.graph.dtypes import BY_SHORT
 from symgrad.graph.leaf import Variable
 from symgrad.graph.types import Array, State, as_reals, read_states, write_states
-from symgrad.runtime.shared_state import saved_by_one, whole_type
+from symgrad.runtime.shared_state import gathered, whole_type, written_by_one
 from symgrad.suggestions import known_as
 
 # The one key of a file's metadata: the library writes several in an order that differs by run.
@@ -74,14 +74,20 @@ def save(path: PathLike, variables: Any) -> None:
     """
     with suppress(FileNotFoundError):
         _require_file("save", os.fspath(path))
-    states = _by_name("save", variables)
-    values = dict(zip(states, read_states(list(states.values())), strict=True))
-    with saved_by_one(states, values) as is_writer:
+    states = named_states("save", variables)
+    values = read_whole(states)
+    with written_by_one(states) as is_writer:
         if is_writer:
-            _write(Path(path), values)
+            write_values(Path(path), values)
 
 
-def _write(path: Path, values: Mapping[str, Array]) -> None:
+def read_whole(states: Mapping[str, State]) -> dict[str, Array]:
+    """Return copies of values, all of one moment, of which rank 0 has those that are shared."""
+    return gathered(states, dict(zip(states, read_states(list(states.values())), strict=True)))
+
+
+def write_values(path: Path, values: Mapping[str, Array]) -> None:
+    """Write `values` to `path`, all of them or nothing."""
     specs = {name: _spec(_written(array)) for name, array in values.items()}
     checksums = {name: _checksum(array) for name, array in values.items()}
     _replace(path, specs, {_CHECKSUMS: json.dumps(checksums, sort_keys=True)})
@@ -106,7 +112,7 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
     >>> w.value
     array(2., dtype=float32)
     """
-    states = _by_name("restore", variables)
+    states = named_states("restore", variables)
     try:
         arrays = _read_all(os.fspath(path), states, ignore_extra)
     except SafetensorError as error:
@@ -115,7 +121,7 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
     write_states(list(states.values()), arrays)
 
 
-def _by_name(op: str, variables: Any) -> dict[str, State]:
+def named_states(op: str, variables: Any) -> dict[str, State]:
     """Return the storage of each variable under the name of its entry."""
     states: dict[str, State] = {}
     for name, variable in _named(op, variables, ""):

@@ -15,23 +15,27 @@ def whole_type(state: State) -> TensorType:
     return state.type if sharding is None else state.type.with_shape(sharding.shape)
 
 
-@contextmanager
-def saved_by_one(states: Mapping[str, State], values: dict[str, Array]) -> Iterator[bool]:
-    """Yield whether this process writes `values`; what is a part becomes a whole in them there.
+def gathered(states: Mapping[str, State], values: dict[str, Array]) -> dict[str, Array]:
+    """Return `values` with wholes, on rank 0, in the place of parts; all ranks call it."""
+    return {
+        name: value if (sharding := states[name].sharding) is None else sharding.whole_of(value)
+        for name, value in values.items()
+    }
 
-    Without parts each process writes what it is asked to. An error of the rank that writes is a
-    `CheckpointError` on the others.
+
+@contextmanager
+def written_by_one(states: Mapping[str, State]) -> Iterator[bool]:
+    """Yield whether this process writes the file: each does unless one of `states` is a part.
+
+    Then rank 0 does, and the others wait until it has; its error is a `CheckpointError` of theirs.
     """
-    shared = {n: s.sharding for n, s in states.items() if s.sharding is not None}
+    shared = [state.sharding for state in states.values() if state.sharding is not None]
     if not shared:
         yield True
         return
-    for name, sharding in shared.items():
-        values[name] = sharding.whole_of(values[name])
-    group = next(iter(shared.values())).group
-    is_writer, problem = group.rank == 0, "it was interrupted"
+    group, problem = shared[0].group, "it was interrupted"
     try:
-        yield is_writer
+        yield group.rank == 0
         problem = ""
     except Exception as error:
         problem = str(error)

@@ -10,7 +10,7 @@ from tests.support.mpi import LIBRARIES, run_ranks
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("how", ["raise", "kill"])
+@pytest.mark.parametrize("how", ["raise", "kill", pytest.param("exit", marks=pytest.mark.slow)])
 def test_a_rank_that_fails_ends_all(library: str, how: str) -> None:
     start = time.monotonic()
     ended = run_ranks(library, 2, ["-m", "tests.distributed.failing_programs", how])
@@ -19,3 +19,17 @@ def test_a_rank_that_fails_ends_all(library: str, how: str) -> None:
     if how == "raise":
         assert "rank 1: the samples are gone" in ended.errors
         assert "ValueError: the samples are gone" in ended.errors
+    elif how == "exit":
+        assert "rank 1: ended with status 3, others did not" in ended.errors
+    else:  # the launcher says it: that of MPICH has the process and its host alone
+        said = {"openmpi": "rank 1", "mpich": "PID"}[library]
+        assert said in f"{ended.output}{ended.errors}"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ranks_that_all_leave_do_not_wait(library: str) -> None:
+    start = time.monotonic()
+    ended = run_ranks(library, 2, ["-m", "tests.distributed.failing_programs", "together"])
+    assert ended.status in (4, 5)
+    assert time.monotonic() - start < 9
+    assert "others did not" not in ended.errors
