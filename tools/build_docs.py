@@ -3,8 +3,9 @@
     python tools/build_docs.py [FOLDER]    # into FOLDER/html; without one, into build/docs/html
 
 The pages are copied, links to files of the repository lead to copies of these, names such as
-`sg.gradients` lead to the reference, and Sphinx makes the site, with warnings as errors. At the end
-every link is followed (`tools/check_links.py`). No network is needed, to build or to read.
+`sg.gradients` lead to the reference, and Sphinx makes the site, with warnings as errors. What the
+theme does not tell those who hear a page is added, and at the end every link is followed
+(`tools/check_links.py`). No network is needed, to build or to read.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _LINK = re.compile(r"(?P<text>\[[^\]]*\])\((?P<target>[^)\s]+)\)")
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"(?<![\[`\w])`(?P<name>sg\.[A-Za-z_][\w.]*)(?P<call>\([^`]*\))?`")
+# What marks of the theme lack for those who hear a page: a heading has a level, and of two
+# landmarks of a kind each has a name. The page of a search has no heading of its own.
+_ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
+    '<div id="search-results">': '<h1>Search</h1>\n<div id="search-results">',
+}
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
 
 
@@ -132,6 +141,15 @@ def build(source: Path, site: Path) -> int:
     return int(sphinx([*options, str(source), str(site)]))
 
 
+def complete_marks(site: Path) -> None:
+    """Add to the pages of a site what marks of theirs lack for those who hear them."""
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for mark, completed in _ACCESSIBLE.items():
+            text = text.replace(mark, completed)
+        path.write_text(text, encoding="utf-8")
+
+
 def main() -> int:
     """Build the site and check its links; return 0 if nothing is wrong."""
     from tools.check_links import problems
@@ -142,6 +160,7 @@ def main() -> int:
     status = build(source, site)
     if status:
         return status
+    complete_marks(site)
     found = problems(site)
     print("\n".join(found) or f"{site / 'index.html'}: every link leads somewhere")
     return bool(found)
