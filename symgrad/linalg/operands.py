@@ -33,10 +33,8 @@ def as_square(op: str, name: str, x: Any) -> Tensor:
 def as_wide_float(op: str, name: str, x: Tensor) -> Tensor:
     """Return `x` with parts of 32 or 64 bits; integers become float32, and 16 bits are refused."""
     if x.dtype.is_half:
-        raise DTypeError(
-            op, f"{name}: {x.type} is neither float32 nor float64", hint="use astype",
-            source=user_source(),
-        )  # fmt: skip
+        problem = f"{name}: {x.type} is none of float32, float64, complex64, complex128"
+        raise DTypeError(op, problem, hint="use astype", source=user_source())
     return x if is_inexact(x.dtype) else cast(x, dtypes.float32)
 
 

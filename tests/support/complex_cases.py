@@ -70,6 +70,31 @@ def _binary(name: str, expected: Callable[..., Any], **options: Any) -> Case:
     return _case(name, getattr(sg, name), expected, (3, 4), (4,), op=name, **options)
 
 
+def _convolved(z: Array, w: Array) -> Any:
+    """Return a convolution with the stride 2 of what is padded by 1."""
+    padded = np.pad(z, ((0, 0), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[0], axis=1)[:, ::2]
+    return np.einsum("nock,kcf->nof", windows, w)
+
+
+def _convolved_in_groups(z: Array, w: Array) -> Any:
+    """Return a convolution of two groups, with channels first, every second element and padding."""
+    padded = np.pad(z, ((0, 0), (0, 0), (1, 2)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 5, axis=2)[..., ::2]
+    return np.stack(
+        [np.einsum("nclk,ck->nl", windows[:, 2 * g : 2 * g + 2], w[g]) for g in range(2)], axis=1
+    )
+
+
+def _spread(z: Array, w: Array) -> Any:
+    """Return a transposed convolution with the stride 2; nothing is conjugated."""
+    n, size, _ = z.shape
+    found = np.zeros((n, 2 * (size - 1) + w.shape[0], w.shape[1]), z.dtype)
+    for place in range(size):
+        found[:, 2 * place : 2 * place + w.shape[0]] += np.einsum("nc,kfc->nkf", z[:, place], w)
+    return found
+
+
 def _recurred(z: Array) -> Any:
     return np.cumprod(z, axis=-1)
 
@@ -118,6 +143,16 @@ COMPLEX: tuple[Case, ...] = (
     _case("matmul", sg.matmul, np.matmul, (2, 3), (3, 4), op="einsum", order=2, slack=32.0),
     _case("matmul_real", lambda z, w: sg.matmul(sg.abs(z), w), lambda z, w: np.abs(z) @ w, (2, 3),
           (3, 2), op="einsum", slack=32.0),
+    _case("conv", lambda z, w: sg.nn.conv1d(z, w, strides=2, padding=1), _convolved, (2, 6, 3),
+          (3, 3, 2), op="convolution", order=2, slack=32.0, symbolic=False),
+    _case("conv_real", lambda z, w: sg.nn.conv(sg.abs(z), w, strides=2, padding=1),
+          lambda z, w: _convolved(np.abs(z), w), (2, 6, 3), (3, 3, 2), op="convolution",
+          slack=32.0, symbolic=False),
+    _case("conv_groups", lambda z, w: sg.nn.conv(z, w, padding=[(1, 2)], dilation=2, groups=2,
+                                                 layout="NCHW"),
+          _convolved_in_groups, (1, 4, 5), (2, 2, 3), op="convolution", slack=32.0, symbolic=False),
+    _case("conv_transpose", lambda z, w: sg.nn.conv_transpose(z, w, strides=2), _spread, (1, 3, 2),
+          (3, 2, 2), op="convolution", order=2, slack=32.0, symbolic=False),
     _case("vecdot", sg.vecdot, np.vecdot, (2, 3), (2, 3), op="einsum", slack=32.0),
     _case("sum", lambda z: sg.sum(z, axis=0), lambda z: z.sum(0), (3, 4), op="sum"),
     _case("mean", sg.mean, np.mean, (3, 4), op="sum"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from symgrad.graph.build import apply
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add, subtract
 from symgrad.graph.ops.complex_arithmetic import product, total
 from symgrad.graph.ops.contraction import einsum_op
+from symgrad.graph.ops.convolution import convolution_op
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.reduction import prod_op
 from symgrad.graph.ops.running_products import cumprod_op, linear_recurrence_op
@@ -22,11 +24,18 @@ from symgrad.graph.types import Shape, static
 
 @splits(einsum_op)
 def _split_einsum(lhs: Parts, rhs: Parts, *, spec: str) -> Parts:
+    return _real_products(lhs, rhs, lambda x, y: apply(einsum_op, x, y, spec=spec))
+
+
+@splits(convolution_op)
+def _split_convolution(lhs: Parts, rhs: Parts, *, spec: str, sizes: Shape) -> Parts:
+    return _real_products(
+        lhs, rhs, lambda x, y: apply(convolution_op, x, y, spec=spec, sizes=sizes)
+    )
+
+
+def _real_products(lhs: Parts, rhs: Parts, multiplied: Callable[[Tensor, Tensor], Tensor]) -> Parts:
     """Return four real products, or two where an operand is known to be real."""
-
-    def multiplied(x: Tensor, y: Tensor) -> Tensor:
-        return apply(einsum_op, x, y, spec=spec)
-
     if is_zero(rhs.im):
         return Parts(multiplied(lhs.re, rhs.re), multiplied(lhs.im, rhs.re))
     if is_zero(lhs.im):

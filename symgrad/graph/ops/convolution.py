@@ -300,6 +300,7 @@ convolution_op = define(
     grad=_convolution_grad,
     kernel=_convolution_kernel,
     batch=_convolution_batch,
+    of_pairs="rule",
 )
 
 # ----------------------------------------------------------------------------------- convolution

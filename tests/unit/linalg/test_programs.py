@@ -130,7 +130,7 @@ def test_what_is_not_read_is_not_computed():
     [
         (lambda: LINALG.cholesky(sg.zeros((2, 3))), sg.ShapeError, "cholesky: a: f32[2, 3] is not"),
         (lambda: LINALG.inv(sg.zeros((3,))), sg.ShapeError, "inv: a: f32[3] has fewer than two"),
-        (lambda: LINALG.det(sg.zeros((2, 2), "float16")), sg.DTypeError, "det: a: f16[2, 2] is ne"),
+        (lambda: LINALG.det(sg.zeros((2, 2), "float16")), sg.DTypeError, "det: a: f16[2, 2] is no"),
         (lambda: LINALG.solve(sg.zeros((2, 2)), sg.zeros((3,))), sg.ShapeError, "rows differ: a: "),
         (lambda: LINALG.solve(sg.zeros((2, 2)), 1.0), sg.ShapeError, "solve: b: f32[] has no axis"),
         (lambda: LINALG.qr(sg.zeros((2, 2)), mode="r"), sg.GraphError, "qr: mode 'r' is neither"),
