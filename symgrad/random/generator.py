@@ -9,7 +9,6 @@ a counter, in whatever program and of whatever size they are. The draws themselv
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +23,7 @@ from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
-from symgrad.graph.types import Shape
+from symgrad.graph.types import OwnsVariables, Shape
 from symgrad.random.distributions import unit_normal
 from symgrad.random.draws import Draws
 from symgrad.random.streams import (
@@ -44,7 +43,7 @@ _unnamed = itertools.count()
 
 
 @methods_refuse_keywords
-class Generator(Draws):
+class Generator(OwnsVariables, Draws):
     """Random numbers from Philox4x32-10, a function of a counter and a key.
 
     A draw is a tensor: it has other values in each step of a program that carries `advance()` out,
@@ -108,7 +107,8 @@ class Generator(Draws):
         array([98, 57, 83], dtype=int32)
         """
         number = integer_scalar("fold", "i", i)
-        folded = copy.copy(self)
+        folded = object.__new__(type(self))
+        vars(folded).update(vars(self))  # with the one count of draws that both have
         folded._key = derived_key(self._key, number, Domain.FOLD)
         return folded
 

@@ -72,6 +72,15 @@ def test_an_optimizer_is_not_copied(make):
     assert "sg.save and sg.restore" in str(e.value)
 
 
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, ForkingPickler.dumps])
+def test_a_generator_is_not_copied_since_a_copy_would_draw_the_same(make):
+    rng = sg.random.Generator(1)
+    for generator in (rng, rng.fold(2)):
+        with pytest.raises(sg.DTypeError, match="Generator has variables, which a copied") as e:
+            make({"rng": generator}["rng"])
+        assert "sg.save and sg.restore" in str(e.value)
+
+
 @sg.function
 def _doubled(x):
     return x * 2.0
