@@ -11,6 +11,7 @@ from benchmarks import (
     calls,
     compile_memory,
     convolution,
+    distributed,
     fft,
     first_step,
     functional_calls,
@@ -36,6 +37,7 @@ from benchmarks.report import options, write_json
 # needs two cores comes before those that keep to one.
 BENCHMARKS = (
     threads,
+    distributed,
     networks,
     workloads,
     convolution,

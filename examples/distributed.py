@@ -1,13 +1,20 @@
-"""Learn to read handwritten digits on several processes, each with its own part of every batch.
+"""Train on several processes, each with its own part of every batch: digits, or a transformer.
 
-Run it as `mpiexec -n 2 python examples/distributed.py`. The weights are those of one process that
-has whole batches, up to rounding; it is also what `python examples/distributed.py` runs.
+Run it as `mpiexec -n 2 python examples/distributed.py`; `--network gpt` trains the transformer of
+`examples/gpt.py` on Python's documentation. The weights are those of one process that has whole
+batches, up to rounding, and with `--reproducible` bit for bit; one process is also what
+`python examples/distributed.py` runs. With `--checkpoint PATH` a run that was killed goes on, on
+any number of processes.
 """
 
 import argparse
+import contextlib
 import itertools
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +22,25 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import symgrad as sg
+from examples import gpt
 
 LAYERS = (64, 128, 64, 10)  # pixels, two hidden layers, digits
-BATCH = 32  # of all processes together
+BATCH = 32  # digits, of all processes together
 SEED = 1
+STEPS = {"digits": 1350, "gpt": 300}
+EVERY = 50  # steps between checkpoints
 
 
-def load_split() -> Any:
-    """Return scans and labels to learn from, and those that are only read."""
-    scans, labels = load_digits(return_X_y=True)
-    scans = (scans / 16).astype(np.float32)
-    return train_test_split(scans, labels, test_size=360, stratify=labels, random_state=SEED)
+@dataclass
+class Task:
+    """What is trained: a loss of inputs, of which `batch` gives those of a step for all ranks."""
+
+    inputs: list[sg.Tensor]
+    loss: sg.Tensor
+    variables: Any
+    rate: Any
+    batch: Callable[[int], Any]
+    judge: Callable[[], str]  # says how good it has become, or exits
 
 
 def network(scans: sg.Tensor, parameters: list[tuple[sg.Variable, sg.Variable]]) -> sg.Tensor:
@@ -36,19 +51,14 @@ def network(scans: sg.Tensor, parameters: list[tuple[sg.Variable, sg.Variable]])
     return sg.nn.linear(hidden, *parameters[-1])
 
 
-def main() -> None:
-    """Train on all ranks; rank 0 says what came of it."""
-    parser = argparse.ArgumentParser(description="Train a network on several processes.")
-    parser.add_argument("--epochs", type=int, default=30)
-    options = parser.parse_args()
-    comm = sg.distributed.world()
-    if BATCH % comm.size:
-        sys.exit(f"{BATCH} samples cannot be shared by {comm.size} ranks")
-    share = BATCH // comm.size
-    train_x, test_x, train_y, test_y = load_split()
-
-    # Each rank draws its own weights; `minimize` gives all ranks those of rank 0.
-    rng = np.random.default_rng(comm.rank)
+def make_digits(seed: int, _steps: int) -> Task:
+    """Make the network that reads digits."""
+    scans, labels = load_digits(return_X_y=True)
+    scans = (scans / 16).astype(np.float32)
+    train_x, test_x, train_y, test_y = train_test_split(
+        scans, labels, test_size=360, stratify=labels, random_state=SEED
+    )
+    rng = np.random.default_rng(seed)
     parameters = [
         (
             sg.variable(rng.normal(0, np.sqrt(2 / n), (n, m)).astype("float32"), name=f"w{layer}"),
@@ -56,28 +66,95 @@ def main() -> None:
         )
         for layer, (n, m) in enumerate(itertools.pairwise(LAYERS))
     ]
-    x, y = sg.placeholder((share, 64), name="x"), sg.placeholder((share,), "int64", name="y")
+    x, y = sg.placeholder((None, 64), name="x"), sg.placeholder((None,), "int64", name="y")
+    images = sg.placeholder(("n", 64), name="scans")
+    predict = sg.compile([images], sg.argmax(network(images, parameters), axis=1), name="predict")
+    in_epoch = len(train_x) // BATCH
+
+    def batch(number: int) -> Any:
+        order = np.random.default_rng((SEED, number // in_epoch)).permutation(len(train_x))
+        chosen = order[number % in_epoch * BATCH :][:BATCH]
+        return train_x[chosen], train_y[chosen]
+
+    def judge() -> str:
+        accuracy = np.mean(predict(test_x) == test_y)
+        if accuracy < 0.97:
+            sys.exit(f"the accuracy is {accuracy:.2%}, below 97 %")
+        return f"test accuracy: {accuracy:.2%}"
+
     loss = sg.nn.cross_entropy(network(x, parameters), y)
-    updates = sg.optim.Adam(0.001).minimize(loss, data_parallel=comm)
-    step = sg.compile([x, y], sg.distributed.all_reduce(loss, comm, "mean"), updates, name="train")
-    scans = sg.placeholder(("n", 64), name="scans")
-    predict = sg.compile([scans], sg.argmax(network(scans, parameters), axis=1), name="predict")
+    return Task([x, y], loss, parameters, 0.001, batch, judge)
 
-    order = np.random.default_rng(SEED)  # the same on all ranks, of which each takes its share
-    losses: list[float] = []
-    began = time.perf_counter()
-    for _ in range(options.epochs):
-        batches = order.permutation(len(train_x))[: len(train_x) // BATCH * BATCH]
-        mine = batches.reshape(-1, comm.size, share)[:, comm.rank]
-        losses += [float(step(train_x[batch], train_y[batch])) for batch in mine]
+
+def make_gpt(seed: int, steps: int) -> Task:
+    """Make the transformer that goes on with texts; the loss is in bits a character."""
+    alphabet, train, test = gpt.read_text()
+    weights = gpt.make_weights(np.random.default_rng(seed), len(alphabet))
+    text = sg.placeholder((None, gpt.CONTEXT + 1), "int64", name="text")
+    logits = gpt.build_logits(weights, text[:, :-1])
+    loss = sg.nn.cross_entropy(logits, text[:, 1:]) / np.log(2)
+    evaluate = sg.compile([text], loss, name="evaluate")
+    shares, _ = gpt.count_bits(train, test, len(alphabet))
+
+    def texts(of: Any, seed: Any) -> Any:
+        begins = np.random.default_rng(seed).integers(0, len(of) - gpt.CONTEXT, (gpt.BATCH, 1))
+        return of[begins + gpt.INSIDE]
+
+    def judge() -> str:
+        bits = np.mean([evaluate(texts(test, number)) for number in range(gpt.TESTED)])
+        if steps >= STEPS["gpt"] and bits > shares:
+            sys.exit(f"a character takes {bits:.3f} bits, more than {shares:.3f} by shares alone")
+        return f"bits a character of unseen text: {bits:.3f}"
+
+    schedules = sg.optim.schedules
+    rate = schedules.warmup(gpt.WARMUP, schedules.cosine(gpt.RATE, max(1, steps - gpt.WARMUP)))
+    return Task([text], loss, weights, rate, lambda n: [texts(train, (SEED, n))], judge)
+
+
+def main() -> None:
+    """Train on all ranks; rank 0 says what came of it."""
+    parser = argparse.ArgumentParser(description="Train a network on several processes.")
+    parser.add_argument("--network", choices=STEPS, default="digits")
+    parser.add_argument("--steps", type=int, help="of training")
+    parser.add_argument("--reproducible", action="store_true", help="the bits of one process")
+    parser.add_argument("--shard-state", action="store_true", help="share the optimizer's slots")
+    parser.add_argument("--checkpoint", type=Path, help="a file to go on from, and to write")
+    options = parser.parse_args()
+    steps = options.steps or STEPS[options.network]
+    comm = sg.distributed.world()
+
+    # Each rank draws its own weights; `minimize` gives all ranks those of rank 0.
+    task = {"digits": make_digits, "gpt": make_gpt}[options.network](comm.rank, steps)
+    rows = len(task.batch(0)[0])
+    if rows % comm.size:
+        sys.exit(f"{rows} samples cannot be shared by {comm.size} ranks")
+    share = slice(comm.rank * rows // comm.size, (comm.rank + 1) * rows // comm.size)
+    adam = sg.optim.AdamW(task.rate)
+    updates = adam.minimize(
+        task.loss,
+        task.variables,
+        data_parallel=comm,
+        shard_state=options.shard_state,
+        reproducible=options.reproducible,
+    )
+    mean = adam.loss if options.reproducible else sg.distributed.all_reduce(task.loss, comm, "mean")
+    step = sg.compile(task.inputs, mean, updates, name="train")
+
+    checkpoints: Any = None
+    if options.checkpoint is not None:
+        state = {"weights": task.variables, "adam": adam.state}
+        checkpoints = sg.distributed.Checkpoints(options.checkpoint, state, comm, every=EVERY)
+    first, losses, began = checkpoints.restore() if checkpoints else 0, [], time.perf_counter()
+    with checkpoints or contextlib.nullcontext():
+        for number in range(first, steps):
+            losses.append(float(step(*(array[share] for array in task.batch(number)))))
+            if checkpoints:
+                checkpoints.after(number + 1)
     speed = len(losses) / (time.perf_counter() - began)
-
-    accuracy = np.mean(predict(test_x) == test_y)
+    judged = task.judge()
     if comm.rank == 0:
         print(f"ranks: {comm.size}, steps per second: {speed:,.0f}")
-        print(f"loss: {losses[-1]:.4f}, test accuracy: {accuracy:.2%}")
-    if accuracy < 0.97:
-        sys.exit("the accuracy is below 97 %")
+        print(f"loss: {losses[-1] if losses else 0:.4f}, {judged}")
 
 
 if __name__ == "__main__":

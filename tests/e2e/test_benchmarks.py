@@ -80,6 +80,18 @@ def test_functional_calls_are_measured_beside_numpy(long_reports):
 
 
 @pytest.mark.slow
+def test_ranks_are_measured_beside_one_rank_and_sums_beside_mpi4py(long_reports):
+    (report,) = (r for name, r in long_reports.items() if name.startswith("Ranks of MPI"))
+    if "nothing is measured" in " ".join(report["notes"]):
+        pytest.skip("there is no mpiexec, or one core")
+    steps = [row for row in report["rows"] if row["efficiency"] is not None]
+    assert [row["what"] for row in steps] == ["step of MLP", "step of GPT", "step of LSTM"]
+    assert all(row["1 rank"] > 0 and row["2 ranks"] > 0 for row in steps)
+    assert sum("all_reduce" in row["what"] for row in report["rows"]) > 0
+    assert len(report["bars"]) > 2 * len(steps)
+
+
+@pytest.mark.slow
 def test_random_numbers_are_measured_beside_numpy(long_reports):
     rows = long_reports["random numbers"]["rows"]
     assert {row["library"] for row in rows} >= {"symgrad", "NumPy, PCG64", "NumPy, Philox"}

@@ -60,6 +60,15 @@ def check_distributed(folder: Path) -> None:
     assert ended.status == 0, ended.errors
     assert "ranks: 2," in ended.output
     assert float(found(r"test accuracy: ([\d.]+)%", ended.output)) >= 97
+    options = ["--network", "gpt", "--steps", "12", "--reproducible", "--shard-state"]
+    losses = []
+    for ranks, more in ((1, []), (2, ["--checkpoint", "gpt.safetensors"])):
+        program = [str(ROOT / "examples" / "distributed.py"), *options, *more]
+        ended = run_ranks("openmpi", ranks, program, folder=folder)
+        assert ended.status == 0, ended.errors
+        losses.append(ended.output.splitlines()[-1])
+    assert losses[0] == losses[1]
+    assert float(found(r"unseen text: ([\d.]+)", losses[0])) > 0
 
 
 def check_step(name: str, folder: Path) -> None:

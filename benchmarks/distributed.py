@@ -1,0 +1,195 @@
+"""What ranks cost: steps on 2 ranks of one core beside 1 rank, and all_reduce beside mpi4py's own.
+
+Weak scaling: each rank has a batch of its own, of the size that one has alone, so that a step would
+take as long if gradients were sent in no time. The efficiency is how much of that is reached. Two
+ranks share caches and the way to memory, so a step of theirs without `data_parallel` is measured
+as well, at the same time on both: what a step takes beyond it is what communication costs, and what
+that is less than the sums alone is hidden behind the backward.
+
+`python -m benchmarks.distributed` starts `mpiexec`, each rank of which is kept to one core.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from benchmarks.network_gpt import GPT
+from benchmarks.network_lstm import LSTM
+from benchmarks.network_peers import Arrays, Network, random_weights
+from benchmarks.report import Bar, Report, run_as_program
+from benchmarks.timing import Contestant, time_calls
+
+RANKS = 2
+WORKER = "worker"  # the first argument of a process that `mpiexec` has started
+KIB = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
+LEAST_EFFICIENCY = {"MLP": 0.93, "GPT": 0.96, "LSTM": 0.93}
+LAYERS, BATCH = (784, 1024, 1024, 10), 256
+_SECONDS = 600
+
+
+def measure(quick: bool = False) -> Report:
+    """Return milliseconds a step on 1 and 2 ranks, and microseconds a sum."""
+    columns = ("what", "1 rank", "2 ranks", "2 without", "sums alone", "efficiency", "hidden")
+    report = Report("Ranks of MPI, one core each: ms a step, us a sum", columns)
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if shutil.which("mpiexec") is None or len(cores) < RANKS:
+        report.notes.append("No mpiexec, or fewer cores than two: nothing is measured.")
+        return report
+    alone, together = _ranks(1, quick), _ranks(RANKS, quick)
+    for name, bar in LEAST_EFFICIENCY.items():
+        _add_step(report, name, bar, alone["steps"][name], together["steps"][name])
+    for size, (own, peer) in together["sums"].items():
+        report.rows.append((f"all_reduce of {size} KiB", None, own, None, None, None, None))
+        report.rows.append(("  the same by mpi4py", None, peer, None, None, None, None))
+        report.bars.append(Bar(f"all_reduce of {size} KiB: times mpi4py", own / peer, 1.1))
+    report.notes.append(f"{together['library']}.")
+    return report
+
+
+def _add_step(
+    report: Report, name: str, bar: float, one: Mapping[str, float], two: Mapping[str, float]
+) -> None:
+    beyond = two["parallel"] - two["alone"]
+    hidden = 1 - beyond / two["sums"]
+    efficiency = one["alone"] / two["parallel"]
+    times = (one["alone"], two["parallel"], two["alone"], two["sums"])
+    report.rows.append((f"step of {name}", *(round(t, 3) for t in times), efficiency, hidden))
+    report.bars.append(Bar(f"step of {name}: efficiency", efficiency, bar, at_least=True))
+    report.bars.append(Bar(f"step of {name}: sums hidden", hidden, 0.8, at_least=True))
+
+
+def _ranks(count: int, quick: bool) -> Any:
+    """Return what rank 0 of a program of `count` ranks has measured."""
+    told = subprocess.run(["mpiexec", "--version"], capture_output=True, text=True, check=False)
+    is_open = "Open MPI" in told.stdout or "OpenRTE" in told.stdout
+    options = ["--oversubscribe", "--bind-to", "none"] if is_open else []
+    settings = {
+        "MPI4PY_MPIABI": "openmpi" if is_open else "mpich",  # of the wheel, which has both
+        **{"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+    }
+    program = [sys.executable, "-m", "benchmarks.distributed", WORKER, str(int(quick))]
+    done = subprocess.run(
+        ["mpiexec", *options, "-n", str(count), *program],
+        env={**settings, **os.environ},
+        capture_output=True, text=True, timeout=_SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{count} ranks have failed: {done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# ---------------------------------------------------------------------------- one of the ranks
+
+
+def _work(quick: bool) -> None:
+    """Measure on this rank, as all others do at the same time; rank 0 prints what it found."""
+    comm = sg.distributed.world()
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
+    steps = {network.name: _steps(network, comm, quick) for network in (MLP, GPT, LSTM)}
+    sums = (
+        {}
+        if comm.size == 1
+        else {size: _sums(size, comm, quick) for size in KIB[: 2 if quick else None]}
+    )
+    if comm.rank == 0:
+        library = str(sys.modules["mpi4py.MPI"].Get_library_version())
+        found = {"steps": steps, "sums": sums, "library": library.split(",")[0].split("\n")[0]}
+        print(json.dumps(found))
+
+
+def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
+    """Return ms of a step alone, of one with averaged gradients, and of their sums alone."""
+    weights, batch = network.make(quick)
+    calls = {"alone": _step(network, weights, batch, None)}
+    if comm.size > 1:
+        calls["parallel"] = _step(network, weights, batch, comm)
+        joined = np.ones(sum(a.size for a in weights.values()), "float32")
+        total = np.empty_like(joined)
+        calls["sums"] = lambda: comm.mpi.Allreduce(joined, total)
+    return {name: 1e3 * seconds for name, seconds in _timed(calls, comm, quick).items()}
+
+
+def _step(network: Network, weights: Arrays, batch: Arrays, comm: Any) -> Any:
+    w = {name: sg.variable(array, name=name) for name, array in weights.items()}
+    given = {n: sg.placeholder(a.shape, str(a.dtype), name=n) for n, a in batch.items()}
+    loss = network.symgrad(w, given)
+    updates = sg.optim.Adam(0.001).minimize(loss, data_parallel=comm)
+    step, arrays = sg.compile(list(given.values()), loss, updates), list(batch.values())
+    return lambda: step(*arrays)
+
+
+def _sums(size: int, comm: Any, quick: bool) -> tuple[float, float]:
+    """Return us of a sum of `size` KiB, compiled and by mpi4py."""
+    array = np.ones(size * 256, "float32")
+    x = sg.placeholder(array.shape, name="x")
+    step = sg.compile([x], sg.distributed.all_reduce(x, comm))
+    out, total = np.empty_like(array), np.empty_like(array)
+    calls = {
+        "own": lambda: step(array, out=out),
+        "peer": lambda: comm.mpi.Allreduce(array, total),
+    }
+    times = _timed(calls, comm, quick)
+    return 1e6 * times["own"], 1e6 * times["peer"]
+
+
+def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str, float]:
+    """Return the median seconds of a call of each, which all ranks make at the same time.
+
+    How many calls a round has is for rank 0 to say: of a collective all must make as many.
+    """
+    counts = {}
+    for name, call in calls.items():
+        call()
+        seconds = time_calls(call, 3) / 3
+        counts[name] = comm.mpi.bcast(max(1, int(0.02 / seconds)))
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(2 if quick else 25):
+        for name, call in calls.items():
+            comm.mpi.Barrier()
+            found[name].append(time_calls(call, counts[name]) / counts[name])
+    return {name: median(rounds) for name, rounds in found.items()}
+
+
+def _make_mlp(quick: bool) -> tuple[Arrays, Arrays]:
+    layers = (8, 16, 16, 10) if quick else LAYERS
+    shapes: dict[str, tuple[int, ...]] = {
+        f"w{i}": pair for i, pair in enumerate(itertools.pairwise(layers))
+    }
+    shapes |= {f"b{i}": (n,) for i, n in enumerate(layers[1:])}
+    random = np.random.default_rng(1)
+    x = random.normal(size=(BATCH, layers[0])).astype("float32")
+    return random_weights(shapes), {"x": x, "labels": random.integers(0, 10, BATCH)}
+
+
+def _mlp(w: Any, batch: Any) -> Any:
+    x = batch["x"]
+    for i in range(len(LAYERS) - 1):
+        x = sg.nn.linear(sg.nn.relu(x) if i else x, w[f"w{i}"], w[f"b{i}"])
+    return sg.nn.cross_entropy(x, batch["labels"])
+
+
+def _no_peer(*_: Any) -> Any:
+    raise NotImplementedError("this network is compared with itself")
+
+
+MLP = Network("MLP", _make_mlp, _mlp, _no_peer, _no_peer)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [WORKER]:
+        _work(quick=bool(int(sys.argv[2])))
+    else:
+        run_as_program(__doc__, measure)
