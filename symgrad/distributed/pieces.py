@@ -18,7 +18,7 @@ from symgrad.distributed.pending import start_exchange
 from symgrad.distributed.shards import ScatterRows, gathered, scattered_by
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.functional import function
-from symgrad.graph.build import rebuild_here
+from symgrad.graph.build import enter, rebuild_here
 from symgrad.graph.dtypes import float32
 from symgrad.graph.effects import has_effects
 from symgrad.graph.graph import Graph, specialize
@@ -29,7 +29,7 @@ from symgrad.graph.ops.arithmetic import add, divide
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.stand_in import after
 from symgrad.graph.ops.structure import reshape
-from symgrad.graph.sizes import Dim, Size, unknowns_of
+from symgrad.graph.sizes import Dim, Size, unknown, unknowns_of
 from symgrad.passes.gradients.reverse_mode import gradients
 
 DEFAULT_COUNT = 8  # of pieces, where the user does not say how many
@@ -151,8 +151,7 @@ def _lengths(subject: str, graph: Graph) -> dict[str, Dim]:
     found: dict[str, Dim] = {}
     for x in graph.inputs:
         if _is_batched(x):
-            (name,) = unknowns_of(x.shape[0]) or ("",)
-            found[name] = x.shape[0]
+            found[unknowns_of(x.shape[0])[0]] = x.shape[0]
     if not found:
         told = ", ".join(f"{x.name or 'an input'}: {x.type}" for x in graph.inputs) or "no input"
         problem = f"the loss depends on {told}, and on no batch that can be cut in pieces"
@@ -162,7 +161,8 @@ def _lengths(subject: str, graph: Graph) -> dict[str, Dim]:
 
 
 def _is_batched(x: Tensor) -> bool:
-    return bool(x.shape) and isinstance(x.shape[0], Size)
+    length = x.shape[0] if x.shape else 0
+    return isinstance(length, Size) and length == unknown(*unknowns_of(length)[:1])
 
 
 def _stacked(x: Tensor, own: int) -> Tensor:
@@ -183,10 +183,17 @@ def _row(x: Tensor, number: int) -> Tensor:
 
 
 def _inlined(graph: Graph, values: dict[Tensor, Tensor]) -> Tensor:
-    """Build the nodes of `graph` again, on `values` in the place of inputs and variables."""
+    """Build the nodes of `graph` again, on `values` in the place of inputs and variables.
+
+    Other variables, such as the state of a generator, are read where they are.
+    """
     mapping = dict(values)
     for node in graph.nodes:
-        if node.outputs[0] not in mapping:
+        if node.outputs[0] in mapping:
+            continue
+        if isinstance(node.outputs[0], Variable):
+            mapping[node.output] = enter(node.output)
+        else:
             copy = rebuild_here(node, tuple(mapping[t] for t in node.inputs))
             mapping.update(zip(node.outputs, copy.outputs, strict=True))
     return mapping[graph.outputs[0]]

@@ -37,6 +37,7 @@ from symgrad.frontend.nests import Nest
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Extern, KernelSpec, checked_axes
+from symgrad.graph.types import read_states
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
     Failure,
@@ -82,6 +83,7 @@ def write_library(
         raise _refuse(f"there is no folder {folder}")
     interface, programs = _plan(stem.name, steps, targets)
     _check_functions(interface)
+    _check_shards(interface)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch:
         made = Path(scratch) / stem.name
         if "h" in formats:
@@ -148,6 +150,15 @@ def _check_functions(interface: Interface) -> None:
             *(step.name for step in interface.steps),
         ):
             raise _refuse(f"extern {name} has the name of a function of the library")
+
+
+def _check_shards(interface: Interface) -> None:
+    """Raise `CompileError` for a part of a slot that has been trained: other ranks have others."""
+    shards = [v.state for v in interface.variables if v.state.sharding is not None]
+    for state, value in zip(shards, read_states(shards), strict=True):
+        if value.any():
+            problem = f"{state.name} is the part of one rank, and all ranks would start with it"
+            raise _refuse(problem, "export before the first step, or a step without shard_state")
 
 
 # ---------------------------------------------------------------------------------- planning

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tests.support.refusals import assert_refused
 COMM = sg.distributed.world()
 RANK, SIZE = COMM.rank, COMM.size
 STEPS = 3
+SHARED = 8  # rows of a rank, of which each piece has some
 
 
 def make_steps() -> dict[str, sg.Step]:
@@ -31,6 +33,10 @@ def make_steps() -> dict[str, sg.Step]:
     loss = sg.mean((sg.tanh(x @ w) + sg.astype(b, "float64") - y) ** 2)
     updates = sg.optim.Adam(0.1).minimize(loss, data_parallel=COMM)
     mean = sg.distributed.all_reduce(loss, COMM, "mean")
+    v, a = sg.variable(np.ones((4, 3)), name="v"), sg.placeholder(("n", 4), "float64", name="a")
+    adam = sg.optim.Adam(0.1)
+    options: dict[str, Any] = {"shard_state": True, "reproducible": True}
+    share = adam.minimize(sg.mean(sg.sin(a @ v)), data_parallel=COMM, **options)
     rows = sg.placeholder((SIZE, 5), name="rows")
     moved = [
         sg.distributed.all_gather(sg.sum(rows, axis=0), COMM),
@@ -45,6 +51,7 @@ def make_steps() -> dict[str, sg.Step]:
         "train": sg.compile([x, y], mean, updates),
         "move": sg.compile([rows], [*moved, *sg.gradients(moved[0] ** 2, rows)]),
         "predict": sg.compile([x], sg.tanh(x @ w)),
+        "share": sg.compile([a], adam.loss, share),
     }
 
 
@@ -97,17 +104,26 @@ def main(folder: Path) -> None:
     """Write the library, and what each rank gives and gets; compare with what is loaded."""
     steps, (x, y, rows) = make_steps(), make_inputs()
     if RANK == 0:
-        sg.export(steps, folder / "net")
+        sg.export(steps, folder / "net", sizes={"share": {"n": SHARED}})
         check_texts(folder / "net")
     sg.distributed.barrier(COMM)
     refuse(folder / "net")
     library = sg.load(folder / "net", comm={"mpi_world": COMM, "mpi_world_0": COMM})
     outputs = [steps["train"](x, y) for _ in range(STEPS)]
     outputs += [*steps["move"](rows), steps["predict"](x)]
+    wide = np.tile(x, (2, 1))[:SHARED]
+    outputs += [steps["share"](wide) for _ in range(STEPS)]
     again = [library["train"](x, y) for _ in range(STEPS)]
     again += [*library["move"](rows), library["predict"](x)]
+    again += [library["share"](wide) for _ in range(STEPS)]
     for here, there in zip(outputs, again, strict=True):
         np.testing.assert_array_equal(here, there)
+    late = folder / f"late{RANK}"
+    assert_refused(lambda: steps["share"].export(late, sizes={"n": SHARED}), RuntimeError, """
+        export: Adam/v/m is the part of one rank, and all ranks would start with it
+          --> <here>
+          hint: export before the first step, or a step without shard_state
+    """)  # fmt: skip
     Path(folder, f"inputs{RANK}.bin").write_bytes(x.tobytes() + y.tobytes() + rows.tobytes())
     Path(folder, f"wanted{RANK}.bin").write_bytes(b"".join(a.tobytes() for a in outputs))
 

@@ -39,6 +39,16 @@ def perceptron(x: sg.Tensor, ws: list[sg.Variable]) -> sg.Tensor:
     return sg.nn.layer_norm(hidden, ws[2], ws[3]) @ ws[4]
 
 
+GENERATOR = sg.random.Generator(5)
+
+
+def dropped(x: sg.Tensor, ws: list[sg.Variable]) -> sg.Tensor:
+    """Return logits of two layers, with draws of two kinds: each piece has the same."""
+    hidden = sg.nn.dropout(sg.nn.relu(x @ ws[0]), 0.1, GENERATOR)
+    noise = GENERATOR.normal(hidden.shape, std=0.01)
+    return sg.nn.dropout(hidden + noise, 0.1, GENERATOR) @ ws[1]
+
+
 def recurrent(x: sg.Tensor, ws: list[sg.Variable]) -> sg.Tensor:
     """Return logits of a loop over columns, whose gradient has sums over its iterations."""
 
@@ -58,7 +68,7 @@ def train(network: Network, ws: list[sg.Variable], optimizer: Any, **options: An
     loss = sg.nn.cross_entropy(scale * sg.astype(network(x, ws), "float32"), y)
     chosen = [*ws, sg.variable(np.zeros(3, "float32"), name="unused")]
     updates = optimizer.minimize(loss, chosen, data_parallel=COMM, reproducible=PIECES, **options)
-    step = sg.compile([x, y, scale], optimizer.loss, updates)
+    step = sg.compile([x, y, scale], optimizer.loss, [*updates, GENERATOR.advance()])
     random = np.random.default_rng(4)
     rows = slice(RANK * BATCH // SIZE, (RANK + 1) * BATCH // SIZE)
     losses = []
@@ -130,6 +140,7 @@ def main(path: Path) -> None:
         *train(perceptron, variables(*LAYERS, dtype="bfloat16"), lamb),
         *train(recurrent, variables((9, 9), (9,), (9, 5)), sg.optim.SGD(0.1, momentum=0.9)),
     ]
+    results += train(dropped, variables((10, 20), (20, 5)), sg.optim.Adam(0.01))
     sharded = train(perceptron, variables(*LAYERS), sg.optim.Adam(0.01), shard_state=True)
     for here, there in zip(whole, sharded, strict=True):
         np.testing.assert_array_equal(here, there)

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS = 3, RANKS = 2, ROWS = RANKS * 5 };
+enum { STEPS = 3, RANKS = 2, ROWS = RANKS * 5, SHARED = 8 };
 
 static net_instance net;
 static double x[6 * 4], y[6 * 3], losses[STEPS], result[6 * 3], complexes[2 * ROWS];
+static double wide[SHARED * 4], shared[STEPS];
 static float rows[ROWS], gathered[ROWS], scattered[5], floats[5][ROWS];
 
 static void require(int holds, const char *what) {
@@ -47,6 +48,8 @@ int main(int argc, char **argv) {
     require(net_move(&net, rows, gathered, scattered, floats[0], floats[1], floats[2], floats[3],
                      complexes, floats[4]) == NET_OK, "move");
     require(net_predict(&net, x, result) == NET_OK, "predict");
+    for (int i = 0; i < SHARED * 4; i++) wide[i] = x[i % (6 * 4)];
+    for (int i = 0; i < STEPS; i++) require(net_share(&net, wide, &shared[i]) == NET_OK, "share");
     static unsigned char state[NET_STATE_SIZE];
     require(net_save(&net, state, sizeof state) == NET_OK, "save");
     require(net_init_from(&net, state, sizeof state) == NET_OK, "init_from");
@@ -62,6 +65,7 @@ int main(int argc, char **argv) {
     fwrite(complexes, sizeof complexes, 1, out);
     fwrite(floats[4], sizeof *floats, 1, out);
     fwrite(result, sizeof result, 1, out);
+    fwrite(shared, sizeof shared, 1, out);
     fclose(out);
     return MPI_Finalize();
 }
