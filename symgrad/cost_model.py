@@ -73,6 +73,7 @@ CAUSAL_BLOCKS = 4  # more compute little less, and take as much longer to compil
 LEAST_ROW_PLACED = 64  # bytes: rows that are written apart still fill cache lines
 LANE_BYTES = 128  # of partial results a fold keeps: two AVX-512 registers, four of AVX2
 OUTER_VECTORS = 4  # vectors beside each other where each carries a sum or a search: hides latency
+LIGHT_FOLD = 3  # statements of one that does little more than read
 MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 
 # Of a long chain of operations as many vectors are computed beside each other, which hides the

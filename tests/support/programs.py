@@ -87,7 +87,8 @@ def pool_for(target: Target, threads: Threads) -> KernelPool:
 
 def schedule_kernel(kernel: Kernel, vector_bytes: int) -> Kernel:
     """Return `kernel` with its loops simplified, merged, ordered and marked for vectors."""
-    return vectorize(coalesce(simplify_loops(kernel)), vector_bytes)
+    target = target_named({16: "x86-64", 32: "x86-64-v3", 64: "x86-64-v4"}[vector_bytes])
+    return vectorize(coalesce(simplify_loops(kernel)), target)
 
 
 def ops_of(group: FusionGroup) -> list[str]:

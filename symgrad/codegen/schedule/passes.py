@@ -100,7 +100,7 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
     ),
     KernelPass(
         "vectorize",
-        _on_kernel(lambda kernel, machine: vectorize(kernel, machine.target.vector_bytes)),
+        _on_kernel(lambda kernel, machine: vectorize(kernel, machine.target)),
         after={
             "two-stage-reduction": "each piece of a fold has lanes of its own",
             "coalesce": "a merged loop has more elements side by side",

@@ -30,7 +30,8 @@ from symgrad.codegen.loops.language import (
     inside,
 )
 from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
-from symgrad.cost_model import LANE_BYTES, MOST_CARRIED, OUTER_VECTORS, VECTOR_BYTES
+from symgrad.codegen.target import Target
+from symgrad.cost_model import LANE_BYTES, LIGHT_FOLD, MOST_CARRIED, OUTER_VECTORS, VECTOR_BYTES
 
 
 def simplify_loops(kernel: Kernel) -> Kernel:
@@ -57,20 +58,20 @@ def _coalesced(statement: Stmt) -> Stmt:
     return nested(loops, tuple(merge_folds(s) if isinstance(s, Fold) else s for s in body))
 
 
-def vectorize(kernel: Kernel, vector_bytes: int) -> Kernel:
-    """Return `kernel` with its loops ordered and marked for vectors of `vector_bytes`."""
-    return replace(kernel, body=tuple(_vectorized(s, vector_bytes) for s in kernel.body))
+def vectorize(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with its loops ordered and marked for the vectors of a target."""
+    return replace(kernel, body=tuple(_vectorized(s, target) for s in kernel.body))
 
 
-def _vectorized(statement: Stmt, vector_bytes: int) -> Stmt:
+def _vectorized(statement: Stmt, target: Target) -> Stmt:
     if isinstance(statement, Reduction):
         return _in_lanes(statement)
     if not isinstance(statement, For):
         return statement
     loops, body = perfect_nest(statement)
     if has_nests(body):
-        return nested(loops, tuple(_vectorized(s, vector_bytes) for s in body))
-    return _vectorized_nest(loops, body, vector_bytes)
+        return nested(loops, tuple(_vectorized(s, target) for s in body))
+    return _vectorized_nest(loops, body, target)
 
 
 # ---------------------------------------------------------------------- loops of extent 0 and 1
@@ -186,7 +187,7 @@ def merge_folds(fold: Fold) -> Fold:
 # -------------------------------------------------------------------------------------- vectors
 
 
-def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int) -> For:
+def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], target: Target) -> For:
     """Mark the loop, or the fold, along which the elements of most buffers lie side by side.
 
     for i in 0..320 { y[i] = ... }   ->   for i in 0..320 vector(16) { y[i] = ... }
@@ -194,7 +195,7 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
     if any(isinstance(s, Generated) for s in body):
         return nested(loops, body)
     accesses = Accesses(body)
-    width = vector_bytes // accesses.itemsize
+    width = target.vector_bytes // accesses.itemsize
     reductions = [s for s in body if isinstance(s, Reduction)]
     choices = [(element_cost(body, None, 1), -1, 1)]  # cost an element, loop, width
     for number, loop in enumerate(loops):
@@ -208,11 +209,49 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], vector_bytes: int
         return nested(loops, body)
     loop = loops.pop(number)
     if reductions or _searches_one_row(body, loop.var):
-        # Vectors beside each other hide latency; many accumulators do so by themselves.
-        carried = max((len(s.accumulators) for s in reductions), default=1)
-        beside = min(OUTER_VECTORS, _power_of_two_below(max(1, MOST_CARRIED // carried)))
-        chosen = min(chosen * beside, _power_of_two_below(loop.extent))
+        beside = _vectors_beside(reductions, target)
+        chosen = _width_beside(loop.extent, chosen, beside)
     return nested([*loops, replace(loop, vector=chosen)], body)
+
+
+def _vectors_beside(reductions: Sequence[Reduction], target: Target) -> int:
+    """Return how many vectors carry sums beside each other at most, to hide the latency of each.
+
+    Many accumulators do so by themselves, and so do long bodies. Where a fold does little more than
+    read, half of the registers hold sums: then it reads long pieces of rows, too.
+    """
+    carried = max((len(s.accumulators) for s in reductions), default=1)
+    is_light = bool(reductions) and all(_only_reads(s, target) for s in reductions)
+    most = target.vector_registers // 2 if is_light else OUTER_VECTORS
+    return min(most, _power_of_two_below(max(1, MOST_CARRIED // carried)))
+
+
+def _only_reads(loop: Reduction, target: Target) -> bool:
+    """Return whether a fold into one accumulator does little more than read, in steps within pages.
+
+    From page to page a processor fetches ahead for a few walks only.
+    """
+    if not isinstance(loop, Fold) or len(loop.accumulators) > 1 or len(loop.body) > LIGHT_FOLD:
+        return False
+    step = max((abs(i.coefficient(loop.var)) for i in indices(loop.body)), default=0)
+    return step * Accesses([loop]).itemsize < target.memory.page_bytes
+
+
+def _width_beside(extent: int, width: int, beside: int) -> int:
+    """Return the multiple of `width` up to `beside` times it that a loop of `extent` runs best by.
+
+    What is left over runs one by one, and each of these waits for as long as a few vectors beside
+    each other do.
+    """
+    widths = [width]
+    while widths[-1] * 2 <= min(extent, width * beside):
+        widths.append(widths[-1] * 2)
+
+    def turns(chosen: int) -> float:
+        vectors = chosen // width
+        return extent // chosen * max(1.0, vectors / OUTER_VECTORS) + extent % chosen
+
+    return min(reversed(widths), key=turns)
 
 
 def _searches_one_row(body: Sequence[Stmt], variable: str) -> bool:

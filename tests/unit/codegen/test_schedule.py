@@ -209,8 +209,32 @@ def test_a_fold_along_memory_has_lanes():
 
 def test_a_fold_across_memory_has_vectors_around_it():
     kernel = of(sg.sum(sg.placeholder((784, 640)), axis=0))
-    assert loops(kernel) == [(640, 64)]
+    assert loops(kernel) == [(640, 128)]
     assert folds(kernel) == [(784, 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "vector_bytes", "width"),
+    [
+        (256, AVX512, 256),
+        (256, AVX2, 64),
+        (256, SSE, 32),
+        (512, AVX512, 256),
+        (100, AVX512, 32),  # of 64 more would be left, which run one by one
+        (1000, AVX512, 32),
+        (10, AVX512, 8),
+        (1024, AVX512, 64),  # each row lies on another page
+    ],
+)
+def test_columns_beside_each_other_hide_latency_and_leave_few_over(columns, vector_bytes, width):
+    x = sg.placeholder((64, columns))
+    assert loops(of(sg.max(x, axis=0), vector_bytes=vector_bytes)) == [(columns, width)]
+
+
+def test_long_bodies_and_several_accumulators_fill_the_registers_by_themselves():
+    x = sg.placeholder((64, 256))
+    assert loops(of(sg.sum(sg.tanh(sg.exp(x) + 1) * x, axis=0))) == [(256, 64)]
+    assert loops(of(sg.argmax(x, axis=0))) == [(256, 32)]
 
 
 @pytest.mark.parametrize("vector_bytes", [AVX512, AVX2, SSE])
@@ -322,5 +346,5 @@ def test_a_sum_down_the_columns_has_vectors_along_the_rows_whatever_follows_it()
         total = sg.sqrt(total * other) + other
     step = sg.compile([x, *state], total, target="x86-64-v3")
     (kernel,) = step.executable.program.kernels
-    assert loops(kernel) == [(128, 32)]
+    assert loops(kernel) == [(128, 64)]
     assert folds(kernel) == [(32, 1)]
