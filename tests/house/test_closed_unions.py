@@ -66,7 +66,6 @@ PLACES = {
         "symgrad/codegen/loops/rewrite.py",
         "symgrad/codegen/loops/run.py",
         "symgrad/codegen/loops/verify.py",
-        "symgrad/codegen/lower/values.py",
         "symgrad/codegen/program/registers.py",
         "symgrad/codegen/schedule/licm.py",
         "symgrad/codegen/schedule/reasons.py",
