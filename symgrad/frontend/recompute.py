@@ -20,12 +20,13 @@ from symgrad.suggestions import known_as
 
 
 @known_as("checkpoint", "remat")
-def recompute_grad(f: AnyFunction) -> AnyFunction:
+def recompute_grad(f: AnyFunction, *, keep_results: bool = False) -> AnyFunction:
     """Return a function with the values and the gradients of `f` that keeps no intermediates.
 
     They are computed again from the arguments once the gradient of the results is there. `f` may
     use tensors and variables from around, which have their gradients too; what it computes from
-    those alone is kept.
+    those alone is kept. With `keep_results`, so are the results of `f`, where its gradient reads
+    them: that saves what comes last in `f`, and costs memory where nothing else keeps them.
 
     >>> block = sg.recompute_grad(lambda x: sg.tanh(sg.tanh(x)))
     >>> x = sg.placeholder((), name="x")
@@ -49,7 +50,7 @@ def recompute_grad(f: AnyFunction) -> AnyFunction:
         captures = traced.captures
         forward = traced.graph(captures)
         ys = inline(forward, [*given.tensors, *captures])
-        node = recompute_node(given.tensors, captures, ys, forward)
+        node = recompute_node(given.tensors, captures, ys, forward, keeps_results=keep_results)
         return unflatten(nests[0], node.outputs)
 
     return recomputed

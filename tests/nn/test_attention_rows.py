@@ -27,7 +27,7 @@ def graph_of(arrays: list[Array], mask: Any = None, **options: Any) -> sg.Graph:
     """Return attention with the gradients of the sum of its squares, to a float mask too."""
     xs = [sg.placeholder(a.shape, "float64") for a in arrays]
     given = sg.constant(mask) if mask is not None else None
-    y = sg.nn.scaled_dot_product_attention(*xs, causal=True, mask=given, **options)
+    y = sg.nn.scaled_dot_product_attention(*xs, mask=given, **{"causal": True, **options})
     wanted = [*xs, given] if given is not None and given.dtype.is_float else xs
     dxs = sg.gradients(sg.sum(y * y), wanted, unconnected_gradients="zero")
     return sg.Graph([y, *dxs], xs)
@@ -61,23 +61,62 @@ def test_blocks_are_what_one_product_gives(monkeypatch, mask, queries, keys):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
+def in_parts(monkeypatch: Any, rows: int, row_bytes: int) -> None:
+    """Have scores of so many queries in memory at a time, if they take `row_bytes` each."""
+    monkeypatch.setattr(attention_rows, "MOST_SCORES_BYTES", 0)
+    monkeypatch.setattr(attention_rows, "SCORES_OF_PART_BYTES", rows * row_bytes)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("queries", "keys"), [(48, 48), (70, 40)])
+def test_parts_are_what_one_product_gives(monkeypatch, mask, queries, keys, causal):
+    arrays = operands(queries, keys, (2, 4), (2, 2))
+    given = MASKS[mask](queries, keys)
+    in_blocks(monkeypatch, 1 << 20)
+    wanted = evaluate_native(graph_of(arrays, given, causal=causal), arrays)
+    in_blocks(monkeypatch, 32)
+    in_parts(monkeypatch, 16, 8 * 2 * 2 * 2 * keys)
+    graph = graph_of(arrays, given, causal=causal)
+    assert any(node.op == "scan" for node in graph.nodes)
+    for a, b in zip(evaluate_native(graph, arrays), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
 def test_every_floor_agrees(monkeypatch):
     in_blocks(monkeypatch, 16)
     arrays = operands(48, 48, (2,), (2,))
     different = run_everywhere(graph_of(arrays), arrays)
     assert different is None, different
+    in_parts(monkeypatch, 16, 8 * 2 * 48)
+    different = run_everywhere(graph_of(arrays, causal=False), arrays)
+    assert different is None, different
 
 
-def test_second_derivatives_are_those_of_one_product(monkeypatch):
+@pytest.mark.parametrize("causal", [False, True])
+def test_memory_grows_with_the_length_and_not_with_its_square(causal):
+    def held(length: int) -> int:
+        xs = [sg.placeholder((16, length, 8)) for _ in range(3)]
+        y = sg.nn.scaled_dot_product_attention(*xs, causal=causal)
+        return sg.compile(xs, sg.gradients(sg.sum(y * y), xs)).memory.peak_bytes
+
+    assert held(8192) < 2.5 * held(4096) < 16 * 4096**2 * 4
+
+
+@pytest.mark.parametrize("is_in_parts", [False, True])
+def test_second_derivatives_are_those_of_one_product(monkeypatch, is_in_parts):
     arrays = operands(32, 32, (1,), (1,))
 
     def second(rows: int) -> list[Array]:
         in_blocks(monkeypatch, rows)
+        if is_in_parts and rows == 16:
+            in_parts(monkeypatch, 16, 8 * 32)
+            in_blocks(monkeypatch, 1 << 20)
         graph = graph_of(arrays)
         total = sum((sg.sum(t * t) for t in graph.outputs[1:]), sg.constant(0.0, "float64"))
         return evaluate_native(sg.Graph(sg.gradients(total, graph.inputs), graph.inputs), arrays)
 
-    for a, b in zip(second(16), second(1 << 20), strict=True):
+    for a, b in zip(second(1 << 20), second(16), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
 
 

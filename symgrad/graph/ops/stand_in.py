@@ -11,11 +11,11 @@ a gradient that is not None when it is differentiated in turn. What users call i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from symgrad.graph.batch_rules import Entry, Operands
-from symgrad.graph.build import apply, apply_node
+from symgrad.graph.build import apply, apply_node, rebuild_here
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Attrs, Grads, Node, Tensor
@@ -26,6 +26,7 @@ from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.subgraph import Arrived, Differentiate, inline_argument, is_zero
+from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, NestedGraph, PythonFunction, TensorType
 
 GradientOf = Callable[[Node, Sequence[Tensor | None]], Sequence[Tensor | None]]
@@ -117,10 +118,18 @@ custom_gradient_op = define(
 
 
 def recompute_node(
-    xs: Sequence[Tensor], captures: Sequence[Tensor], ys: Sequence[Tensor], forward: Graph
+    xs: Sequence[Tensor],
+    captures: Sequence[Tensor],
+    ys: Sequence[Tensor],
+    forward: Graph,
+    *,
+    keeps_results: bool = False,
 ) -> Node:
-    """Make the node that stands for `ys`, which `forward` computes from `xs` and `captures`."""
-    attrs: Attrs = {"forward": forward, "arguments": len(xs)}
+    """Make the node that stands for `ys`, which `forward` computes from `xs` and `captures`.
+
+    One that `keeps_results` does not compute them again where its gradient reads them.
+    """
+    attrs: Attrs = {"forward": forward, "arguments": len(xs), "keeps_results": keeps_results}
     return apply_node(recompute_op, (*xs, *captures, *ys), attrs)
 
 
@@ -130,13 +139,13 @@ def _graph(forward: NestedGraph) -> Graph:
 
 
 def _recompute_infer(
-    *operands: TensorType, forward: NestedGraph, arguments: int
+    *operands: TensorType, forward: NestedGraph, arguments: int, keeps_results: bool
 ) -> tuple[TensorType, ...]:
     return operands[len(_graph(forward).inputs) :]
 
 
 def _recompute_reference(
-    *operands: Array, forward: NestedGraph, arguments: int
+    *operands: Array, forward: NestedGraph, arguments: int, keeps_results: bool
 ) -> tuple[Array, ...]:
     return operands[len(_graph(forward).inputs) :]
 
@@ -146,6 +155,7 @@ def _recompute_grad(
     *gs: Tensor | None,
     forward: NestedGraph,
     arguments: int,
+    keeps_results: bool,
     differentiate: Differentiate,
     wanted: Sequence[bool],
     arrived: Arrived,
@@ -156,12 +166,30 @@ def _recompute_grad(
         _wait_for(inline_argument(t), gs if position < arguments else ())
         for position, t in enumerate(node.inputs[: len(graph.inputs)])
     ]
-    pairs = zip(inline(graph, operands), gs, strict=True)
-    ys, seeds = zip(*((y, g) for y, g in pairs if g is not None), strict=True)
+    again = inline(graph, operands)
+    ys, seeds = zip(*((y, g) for y, g in zip(again, gs, strict=True) if g is not None), strict=True)
     asked = [t for t, is_asked in zip(operands, wanted, strict=False) if is_asked]
-    found = dict(zip(asked, differentiate(ys, asked, seeds), strict=True))
+    derivatives = differentiate(ys, asked, seeds)
+    if keeps_results:
+        results = map(inline_argument, node.inputs[len(graph.inputs) :])
+        given = set(operands)
+        kept = {y: result for y, result in zip(again, results, strict=True) if y not in given}
+        derivatives = _reading(kept, derivatives, operands)
+    found = dict(zip(asked, derivatives, strict=True))
     grads = _finish_together(node, [found.get(t) for t in operands], arguments)
     return (*grads, *(None,) * len(gs))
+
+
+def _reading(
+    kept: Mapping[Tensor, Tensor], found: Sequence[Tensor | None], stop: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Return what was `found` with results that are `kept` in the place of those computed again."""
+    mapping = dict(kept)
+    for node in topological([t for t in found if t is not None], stop={*stop, *kept}):
+        if any(t in mapping for t in node.inputs):
+            operands = tuple(mapping.get(t, t) for t in node.inputs)
+            mapping.update(zip(node.outputs, rebuild_here(node, operands).outputs, strict=True))
+    return [None if t is None else mapping.get(t, t) for t in found]
 
 
 def _finish_together(
@@ -195,12 +223,18 @@ def _wait_for(x: Tensor, gs: Sequence[Tensor | None]) -> Tensor:
     return x
 
 
-def _recompute_kernel(*_operands: TensorType, forward: NestedGraph, arguments: int) -> NoReturn:
+def _recompute_kernel(
+    *_operands: TensorType, forward: NestedGraph, arguments: int, keeps_results: bool
+) -> NoReturn:
     _refuse_kernel()
 
 
 def _recompute_tangent(
-    node: Node, *tangents: Tensor | None, forward: NestedGraph, arguments: int
+    node: Node,
+    *tangents: Tensor | None,
+    forward: NestedGraph,
+    arguments: int,
+    keeps_results: bool,
 ) -> Sequence[Tensor | None]:
     # It stands for its last operands: there is nothing to keep for later.
     return tangents[len(tangents) - len(node.outputs) :]

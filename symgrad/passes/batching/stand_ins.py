@@ -98,5 +98,8 @@ def batch_recompute(operands: Operands, build: Build) -> list[Entry] | None:
         return None  # a gradient of the user's used something of the place it was asked for
     given = [e.tensor for e in entries[:width]]
     ys = [operands.lift(e) for e in entries[width:]]
-    again = recompute_node(given[:arguments], given[arguments:], ys, traced.graph(()))
+    again = recompute_node(
+        *(given[:arguments], given[arguments:], ys, traced.graph(())),
+        keeps_results=bool(node.attrs["keeps_results"]),
+    )
     return [Entry(t, True) for t in again.outputs]

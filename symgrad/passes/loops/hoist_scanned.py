@@ -21,7 +21,8 @@ After, with the iterations as rows of one product:
 What depends on slices and invariants only is built with the axis of the iterations by
 `batching/vmap.py`. It pays where an operand of a product does not change, since it is read and
 packed once and not in each iteration; what is element by element goes along where it needs no more
-memory (`loops/min_cut.py`). The new stacks take no more than `allowed_bytes`. The loop runs a known
+memory (`loops/min_cut.py`). The new stacks, and what lies between them and those that are there,
+take no more than `allowed_bytes`. The loop runs a known
 number of times, so nothing is computed in vain and nothing fails that would not have.
 """
 
@@ -63,7 +64,7 @@ def hoist_scanned(graph: Graph, rewrites: Rewrites) -> Graph:
 def _extension(loop: Node, scanned: _Scanned, rewrites: Rewrites) -> Extension | None:
     """Build before `loop` what pays there; return what the loop gets."""
     kept = scanned.kept()
-    total = sum(map(bytes_of, kept))
+    total = sum(map(bytes_of, kept)) + scanned.between(kept)
     allowed = allowed_bytes(loop)
     fits = total <= allowed
     for tensor in kept:
@@ -121,6 +122,15 @@ class _Scanned:
             read=lambda t: PER_BYTE_READ * bytes_of(t) if t in self._slices else 0,
         )
         return [t for t in found if any(map(self._saved_by, self._cone(t)))]
+
+    def between(self, kept: Sequence[Tensor]) -> int:
+        """Return the bytes of the largest result on the way to `kept` that is in memory.
+
+        What products read and give is; of all iterations at once there is one at a time.
+        """
+        cone = [n for n in self._cone(*kept) if isinstance(kernel_spec(n), Contract)]
+        found = {t for n in cone for t in (*n.inputs, *n.outputs) if t in self._sliced}
+        return max(map(bytes_of, found.difference(kept, self._slices)), default=0)
 
     def _cone(self, *tensors: Tensor) -> list[Node]:
         own = set(self._nodes)

@@ -26,11 +26,12 @@ def x() -> Tensor:
 def both(x: Tensor, f: Callable[..., Any]) -> None:
     """Hold a function that is computed again to the same values and gradients as `f`."""
     outputs: list[Tensor] = []
-    for function in (f, sg.recompute_grad(f)):
+    for function in (f, sg.recompute_grad(f), sg.recompute_grad(f, keep_results=True)):
         y = function(x) * 2.0
         outputs += [y, gradient(y, x)]
     found = run(outputs, {x: POINT})
-    np.testing.assert_allclose(found[2:], found[:2], rtol=1e-14)
+    np.testing.assert_allclose(found[2:4], found[:2], rtol=1e-14)
+    np.testing.assert_allclose(found[4:], found[:2], rtol=1e-14)
 
 
 def test_r9_11_values_and_gradients_are_those_of_the_function(x):
@@ -99,7 +100,7 @@ def test_r9_11_arguments_of_several_dtypes(x):
         return sg.where(b, one, sg.exp(a) * sg.astype(h, a.dtype))
 
     outputs = []
-    for function in (f, sg.recompute_grad(f)):
+    for function in (f, sg.recompute_grad(f), sg.recompute_grad(f, keep_results=True)):
         y = function(i, b, h, x * 1.0) * sg.sin(x)
         outputs += [y, gradient(y, x), gradient(y, h)]
     found = run(outputs, {x: POINT, i: [1, 2, 3], b: [True, False, True], h: [1.0, 2.0, 3.0]})
@@ -122,6 +123,21 @@ def test_r9_11_forward_and_rebuilt_nodes_are_not_merged(x):
     text = step.ir("optimized")
     assert " after " in text
     assert text.count(" multiply ") >= 3
+
+
+def test_results_that_are_kept_are_not_computed_again(x):
+    def f(a: Tensor) -> tuple[Tensor, Tensor]:
+        y = sg.tanh(sg.sin(a))
+        return y, sg.exp(y) * y
+
+    def counted(**options: Any) -> tuple[int, int]:
+        y, z = sg.recompute_grad(f, **options)(x)
+        check_derivatives(y * z, x, {x: POINT})
+        text = str(Graph([y, z, gradient(y * z, x)], [x]))
+        return text.count(" tanh "), text.count(" sin ")
+
+    assert counted() == (2, 2)
+    assert counted(keep_results=True) == (1, 1)  # the gradient of sin is its operand's cosine
 
 
 def _chain(wrap: Callable[..., Any], *, with_weights: bool) -> sg.Step:
