@@ -104,8 +104,8 @@ def test_r9_11_arguments_of_several_dtypes(x):
         y = function(i, b, h, x * 1.0) * sg.sin(x)
         outputs += [y, gradient(y, x), gradient(y, h)]
     found = run(outputs, {x: POINT, i: [1, 2, 3], b: [True, False, True], h: [1.0, 2.0, 3.0]})
-    for a, again in zip(found[:3], found[3:], strict=True):
-        np.testing.assert_allclose(again, a, rtol=1e-14)
+    for position, again in enumerate(found[3:]):
+        np.testing.assert_allclose(again, found[position % 3], rtol=1e-14)
 
 
 @pytest.mark.parametrize("shape", [("n",), (0,), (2, 0)])
@@ -133,7 +133,7 @@ def test_results_that_are_kept_are_not_computed_again(x):
     def counted(**options: Any) -> tuple[int, int]:
         y, z = sg.recompute_grad(f, **options)(x)
         check_derivatives(y * z, x, {x: POINT})
-        text = str(Graph([y, z, gradient(y * z, x)], [x]))
+        text = sg.compile([x], [y, z, gradient(y * z, x)]).ir("optimized")
         return text.count(" tanh "), text.count(" sin ")
 
     assert counted() == (2, 2)
