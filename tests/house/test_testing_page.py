@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {
-    "ops": 100, "training": 20, "control": 500, "recurrences": 60, "layers": 80, "complex": 80,
+    "ops": 100, "training": 20, "control": 800, "recurrences": 60, "layers": 80, "complex": 80,
 }  # fmt: skip
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
