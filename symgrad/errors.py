@@ -178,7 +178,7 @@ class DTypeError(SymgradError, TypeError):
 
 
 class ArgumentError(SymgradError, TypeError):
-    """A keyword that a function does not take, or an input given twice: a `TypeError`.
+    """Arguments that do not fit: unknown, left out, too many or given twice: a `TypeError`.
 
     >>> try:
     ...     sg.sum(sg.zeros(2), dim=0)

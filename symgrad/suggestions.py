@@ -1,4 +1,4 @@
-"""Did-you-mean hints: a name or a keyword that does not exist, beside those that do.
+"""Did-you-mean hints: names and keywords that do not exist, arguments that do not fit.
 
 What other libraries call a thing is declared where the thing is, by `known_as`; what they call an
 argument is in one table here, since hundreds of functions have an `axis`. Which names are public is
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
@@ -63,9 +63,21 @@ KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "weight": ("weights",),
 }
 
+# An argument that is left out, or a class that is called: where one gets what is wanted.
+MADE_BY: Mapping[str, str] = {
+    "generator": "sg.random.Generator(seed) makes one, and so does sg.random.key(seed)",
+    "seed": "any int will do; the same one gives the same numbers",
+    "Communicator": "sg.distributed.world() gives one",
+    "DType": "dtypes are sg.float32 and the like, and their names are taken for them",
+    "Library": "sg.load(path) gives one",
+    "SparseTensor": 'sg.jacobian and sg.hessians give one with sparsity="auto"',
+    "Step": "sg.compile(inputs, outputs, updates) gives one",
+    "Variable": "sg.variable(value) makes one",
+}
+
 _PATHS: dict[str, list[str]] = {}  # a public name: where it is, as users write it
 _NAMES: dict[str, Collection[str]] = {}  # a module, as users write it: its public names
-_REFUSING: set[Callable[..., Any]] = set()  # methods that name the keywords they do not take
+_REFUSING: set[Callable[..., Any]] = set()  # methods whose errors say which arguments do not fit
 _KNOWN_AS: dict[str, str] = {}  # what another library calls it: its name here
 
 
@@ -131,26 +143,73 @@ def unknown_keyword(subject: str, keyword: str, parameters: Collection[str]) -> 
     )
 
 
-def refuse_keywords(subject: str, function: Callable[..., Any], given: Iterable[str]) -> None:
-    """Raise `ArgumentError` if a keyword that is given is none of `function`."""
-    taken = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in taken):
-        return
-    hidden = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
-    named = [p.name for p in taken if p.kind not in hidden and p.name != "self"]
-    for keyword in given:
-        if keyword not in named:
-            raise unknown_keyword(subject, keyword, named)
+def refuse_arguments(
+    subject: str, function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]
+) -> None:
+    """Raise `ArgumentError` if `function` cannot be called with these arguments.
+
+    It is for handling a `TypeError` of such a call: where this returns, the arguments fit, and the
+    error came out of the function.
+    """
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **given)
+    except TypeError:
+        raise _misfit(subject, signature, args, given) from None
 
 
-def methods_refuse_keywords(owner: Class) -> Class:
-    """Make an unknown keyword of a public method of a class, or of its construction, one error.
+def _misfit(
+    subject: str, signature: inspect.Signature, args: Sequence[Any], given: Mapping[str, Any]
+) -> ArgumentError:
+    """Return the error for arguments that do not fit a signature: the first thing that is wrong."""
+    taken = list(signature.parameters.values())
+    is_method = bool(taken) and taken[0].name == "self"
+    taken, args = (taken[1:], args[1:]) if is_method else (taken, args)
+    named = [p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    ordered = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    takes = ", ".join(_as_written(p) for p in taken) or "none"
+    unknown = [keyword for keyword in given if keyword not in named]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in taken):
+        return unknown_keyword(subject, unknown[0], named)
+    twice = [p.name for p in ordered[: len(args)] if p.name in given]
+    if len(args) > len(ordered):
+        count = f"{len(args)} arguments are given by position, which {len(ordered)} can be"
+        return ArgumentError(subject, f"{count}; there are {takes}", source=user_source())
+    if twice:
+        problem = f"{twice[0]!r} is given by position and by its name; there are {takes}"
+        return ArgumentError(subject, problem, source=user_source())
+    missing = [
+        p.name
+        for p in (*ordered[len(args) :], *(p for p in taken if p.kind is p.KEYWORD_ONLY))
+        if p.default is p.empty and p.name not in given
+    ]
+    names = " and ".join(filter(None, (", ".join(map(repr, missing[:-1])), repr(missing[-1]))))
+    hint = MADE_BY.get(subject) or next((MADE_BY[n] for n in missing if n in MADE_BY), None)
+    return ArgumentError(
+        subject,
+        f"no value is given for {names}; there are {takes}",
+        hint=hint,
+        source=user_source(),
+    )
+
+
+def _as_written(parameter: inspect.Parameter) -> str:
+    """Return the name of a parameter, with the stars of one that stands for several."""
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return f"**{parameter.name}"
+    return f"*{parameter.name}" if parameter.kind is parameter.VAR_POSITIONAL else parameter.name
+
+
+def methods_refuse_arguments(owner: Class) -> Class:
+    """Make arguments that do not fit a public method of a class, or its construction, one error.
 
     A decorator of the class: an `ArgumentError` with a hint, as that of a public function is.
     Methods it inherits are meant as well.
     """
     for name, method in inspect.getmembers(owner, inspect.isfunction):
-        if method not in _REFUSING and (name == "__init__" or not name.startswith("_")):
+        is_public = name == "__init__" or not name.startswith("_")
+        is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+        if is_public and not is_static and method not in _REFUSING:
             setattr(owner, name, _refusing(owner.__name__ if name == "__init__" else name, method))
     return owner
 
@@ -161,8 +220,8 @@ def _refusing(subject: str, method: Known) -> Known:
         try:
             return method(*args, **kwargs)
         except TypeError:
-            if kwargs:  # of a keyword that does not exist nothing of the method has run
-                refuse_keywords(subject, method, kwargs)
+            # Where arguments do not fit, nothing of the method has run.
+            refuse_arguments(subject, method, args, kwargs)
             raise
 
     _REFUSING.add(call)

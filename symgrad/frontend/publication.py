@@ -1,5 +1,7 @@
 """Public face of functions: what a module lists is mapped over containers, and named in errors.
 
+Arguments that do not fit, of a function or of a method of a class, are an error of ours as well.
+
 Functions take tensors and use one another so; a user's call goes through the wrapper that is made
 here, and only that one knows which function the user called. So no op names itself for the sake of
 messages, and an error of the body of a loop, which is the user's, is left as it is.
@@ -7,6 +9,7 @@ messages, and an error of the body of a loop, which is the user's, is left as it
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -14,21 +17,27 @@ from typing import Any, TypeVar, cast
 
 from symgrad.errors import SymgradError, is_raised_below, user_source
 from symgrad.frontend.container import leafwise
+from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import OPS
 from symgrad.graph.public_ops import PUBLIC_OPS
-from symgrad.suggestions import is_public_name, refuse_keywords, register_names, unknown_name
+from symgrad.suggestions import (
+    is_public_name,
+    methods_refuse_arguments,
+    refuse_arguments,
+    register_names,
+    unknown_name,
+)
 
 PublicFunction = TypeVar("PublicFunction", bound=Callable[..., Any])
 
 
-def named_in_errors(function: PublicFunction) -> PublicFunction:
+def named_in_errors(function: PublicFunction, name: str) -> PublicFunction:
     """Return `function`, whose errors name it where they would name what it is made of.
 
     Left as it is: an error that came out of a function of the user's, one about another line, and
-    one whose subject is no function, such as a file. A keyword it does not take is an
+    one whose subject is no function, such as a file. Arguments that do not fit are an
     `ArgumentError`.
     """
-    name = function.__name__
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -39,8 +48,8 @@ def named_in_errors(function: PublicFunction) -> PublicFunction:
                 error.subject, error.source = name, error.source or user_source()
             raise
         except TypeError:
-            if kwargs:  # of one that does not exist nothing of the function has run
-                refuse_keywords(name, function, kwargs)
+            # Where arguments do not fit, nothing of the function has run.
+            refuse_arguments(name, function, args, kwargs)
             raise
 
     return cast(PublicFunction, call)
@@ -56,9 +65,13 @@ def _is_of_part(error: SymgradError) -> bool:
 
 
 @functools.cache  # one for each, under whatever names and in whatever modules it is public
-def published(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what users call of a function: of an op, what maps over containers as well."""
-    return named_in_errors(leafwise(function) if is_op(function) else function)
+def published(function: Callable[..., Any], prefix: str = "") -> Callable[..., Any]:
+    """Return what users call of a function: of an op, what maps over containers as well.
+
+    Errors say its name after `prefix`.
+    """
+    name = f"{prefix}{function.__name__}"
+    return named_in_errors(leafwise(function) if is_op(function) else function, name)
 
 
 def is_op(function: Callable[..., Any]) -> bool:
@@ -67,26 +80,23 @@ def is_op(function: Callable[..., Any]) -> bool:
     return op is not None and op.function is function
 
 
-def publish(namespace: dict[str, Any], submodules: Sequence[str] = ()) -> list[str]:
+def publish(
+    namespace: dict[str, Any], submodules: Sequence[str] = (), prefix: str = ""
+) -> list[str]:
     """Make a module public: publish its functions, and return its names, which `dir` then shows.
 
-    These are those of `submodules`, and all else but modules and what starts with an underscore. A
-    name that it does not have is an `UnknownNameError` with a hint.
+    These are those of `__all__` if it has that; else those of `submodules`, and all but modules and
+    what starts with an underscore. A name that it does not have is an `UnknownNameError` with a
+    hint. Errors of functions name them with `prefix`, where the bare name would say too little.
     """
-    for name, value in list(namespace.items()):
-        if inspect.isfunction(value) and not name.startswith("_"):
-            namespace[name] = published(value)
+    names = sorted(namespace.get("__all__") or [*submodules, *_public_names(namespace)])
+    for name in names:
+        value = namespace[name]
+        if inspect.isfunction(inspect.unwrap(value)):  # whose results may be kept, as a world's is
+            namespace[name] = published(value, prefix) if prefix else published(value)
+        elif inspect.isclass(value) and _is_called_by_users(value):
+            methods_refuse_arguments(value)
     module = namespace["__name__"]
-    names = sorted(
-        [
-            *submodules,
-            *(
-                name
-                for name, value in namespace.items()
-                if not name.startswith("_") and not inspect.ismodule(value)
-            ),
-        ]
-    )
     path = "sg" + module.removeprefix("symgrad")
     register_names(path, names)
 
@@ -98,3 +108,21 @@ def publish(namespace: dict[str, Any], submodules: Sequence[str] = ()) -> list[s
     namespace["__getattr__"] = find
     namespace["__dir__"] = lambda: list(names)
     return names
+
+
+def _public_names(namespace: dict[str, Any]) -> list[str]:
+    return [
+        name
+        for name, value in namespace.items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    ]
+
+
+def _is_called_by_users(owner: type) -> bool:
+    """Return whether a class is one of ours whose methods, or the class itself, users call.
+
+    Tensors and nodes are made for every op that is built, and nobody else makes them: a call more
+    each would cost what it does not give.
+    """
+    is_simple = issubclass(owner, BaseException | enum.Enum | tuple)
+    return not is_simple and owner not in (Node, Tensor) and owner.__module__.startswith("symgrad")

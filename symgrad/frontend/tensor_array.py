@@ -30,10 +30,10 @@ from symgrad.graph.ops.views import narrow
 from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import ArrayLiteral, Shape
-from symgrad.suggestions import methods_refuse_keywords
+from symgrad.suggestions import methods_refuse_arguments
 
 
-@methods_refuse_keywords
+@methods_refuse_arguments
 class TensorArray(GrowingArray):
     """`size` slots for tensors of `element_shape`; 0 where nothing was written.
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from symgrad.graph.dtypes import DTypeLike
-from symgrad.suggestions import methods_refuse_keywords, unknown_attribute
+from symgrad.suggestions import methods_refuse_arguments, unknown_attribute
 
 Result = TypeVar("Result")
 
@@ -49,7 +49,7 @@ _INSTEAD = {
 }
 
 
-@methods_refuse_keywords
+@methods_refuse_arguments
 class ArrayMethods(Generic[Result]):
     """What makes `x.sum()` build graph; `Tensor` has it, and is what the methods give."""
 

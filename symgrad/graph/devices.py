@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.late_binding import provided
+from symgrad.suggestions import methods_refuse_arguments
 
 DEVICE = "cpu"
 
@@ -19,6 +20,7 @@ def require_device(op: str, device: str | None) -> None:
         raise GraphError(op, problem, source=user_source())
 
 
+@methods_refuse_arguments
 class OnDevice:
     """What a tensor tells of its device, and how its value is handed to other libraries."""
 

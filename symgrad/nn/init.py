@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.frontend.publication import publish as _publish
 from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.types import Array
 
@@ -217,3 +218,6 @@ def _rounded(op: str, drawn: Array, dtype: DTypeLike) -> Array:
     if not wanted.is_float:
         raise DTypeError(op, f"{wanted.name} is no float dtype", source=user_source())
     return drawn.astype(wanted.numpy)
+
+
+_publish(globals())

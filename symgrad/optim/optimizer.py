@@ -30,12 +30,12 @@ from symgrad.graph.types import Array, OwnsVariables, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.runtime.collector import paused_collector
-from symgrad.suggestions import methods_refuse_keywords
+from symgrad.suggestions import methods_refuse_arguments
 
 Pair = tuple[Tensor, Variable]
 
 
-@methods_refuse_keywords
+@methods_refuse_arguments
 class Optimizer(OwnsVariables, ABC):
     """A rule that moves variables against the gradient of a loss.
 
@@ -53,7 +53,7 @@ class Optimizer(OwnsVariables, ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        methods_refuse_keywords(cls)
+        methods_refuse_arguments(cls)
 
     def __init__(self) -> None:
         self._slots = Slots()

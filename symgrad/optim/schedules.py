@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.frontend.publication import publish as _publish
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
@@ -249,3 +250,6 @@ def _joined(subject: str, schedules: Sequence[Schedule], boundaries: Sequence[An
 def _exact(value: Rate) -> Tensor:
     """Return a count or a rate in float64."""
     return cast(as_tensor(value, dtypes.float64), dtypes.float64)
+
+
+_publish(globals(), prefix="schedules.")

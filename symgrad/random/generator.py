@@ -35,14 +35,14 @@ from symgrad.random.streams import (
     integer_scalar,
     require_count,
 )
-from symgrad.suggestions import methods_refuse_keywords
+from symgrad.suggestions import methods_refuse_arguments
 
 _MAX_DRAWS = 2 ** (64 - POSITION_BITS)
 
 _unnamed = itertools.count()
 
 
-@methods_refuse_keywords
+@methods_refuse_arguments
 class Generator(OwnsVariables, Draws):
     """Random numbers from Philox4x32-10, a function of a counter and a key.
 

@@ -40,12 +40,12 @@ from symgrad.runtime.inspection.trace import write_trace
 from symgrad.runtime.provenance import Provenance
 from symgrad.runtime.report.page import Measured, write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
-from symgrad.suggestions import methods_refuse_keywords
+from symgrad.suggestions import methods_refuse_arguments
 
 _LOGGER = logging.getLogger("symgrad")
 
 
-@methods_refuse_keywords
+@methods_refuse_arguments
 class Step(Immutable):
     """A compiled program: call it with arrays, read what it became.
 
