@@ -1,4 +1,4 @@
-"""Communicators: groups of processes that call collectives together, their ranks, and how they end.
+"""Communicators: groups of processes that call collectives together, and their ranks.
 
 A communicator is made by all processes of the group it comes from. Its name, which is the same on
 all ranks, says how it was made, so that programs of different ranks can be compared.
@@ -6,23 +6,14 @@ all ranks, says how it was made, so that programs of different ranks can be comp
 
 from __future__ import annotations
 
-import atexit
-import sys
-import time
 from collections.abc import Sequence
 from functools import cache
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
+from symgrad.distributed.endings import end_together
 from symgrad.distributed.mpi_library import constant_value, handle, load_mpi, share_functions, word
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.foreign_functions import ForeignFunction
-
-# A launcher that is told to end all may not read any more what it has been sent before.
-_SECONDS_TO_PASS_ON = 0.5
-# After a status other than 0 of one rank the others may come to their ends, too.
-_SECONDS_TO_END = 10.0
-_SECONDS_TO_SLEEP = 0.05
 
 
 class Communicator:
@@ -141,49 +132,5 @@ def world() -> Communicator:
     if mpi.Is_finalized():
         raise GraphError("world", "MPI has been finalized", source=user_source())
     if mpi.COMM_WORLD.size > 1:
-        _end_together(mpi)
+        end_together(mpi)
     return Communicator(mpi.COMM_WORLD.Dup(), "mpi_world")
-
-
-def _end_together(mpi: Any) -> None:
-    """Let an exception that nobody catches end all processes: the others may wait for this one."""
-    show = sys.excepthook
-
-    def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        try:
-            show(kind, error, trace)
-            message = str(error) or kind.__name__
-            sys.stderr.write(f"rank {mpi.COMM_WORLD.rank}: {message}\n")
-            sys.stderr.flush()
-            sys.stdout.flush()
-            time.sleep(_SECONDS_TO_PASS_ON)
-        finally:
-            mpi.COMM_WORLD.Abort(1)
-
-    sys.excepthook = end
-    _end_after_exit(mpi)
-
-
-def _end_after_exit(mpi: Any) -> None:
-    """Let a status other than 0 end all: MPI waits at the end of a process for all the others."""
-    leave, asked = sys.exit, [0]
-    ends = mpi.COMM_WORLD.Dup()
-
-    def leave_with(status: Any = None) -> NoReturn:
-        asked[0] = 0 if status is None else status if isinstance(status, int) else 1
-        leave(status)
-
-    def wait_for_all() -> None:
-        if mpi.Is_finalized():
-            return
-        all_end, start = ends.Ibarrier(), time.monotonic()
-        while not all_end.Test():
-            time.sleep(_SECONDS_TO_SLEEP)
-            if asked[0] and time.monotonic() - start > _SECONDS_TO_END:
-                text = f"rank {mpi.COMM_WORLD.rank}: ended with status {asked[0]}, others did not"
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
-                mpi.COMM_WORLD.Abort(asked[0])
-
-    sys.exit = leave_with
-    atexit.register(wait_for_all)

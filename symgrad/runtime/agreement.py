@@ -2,19 +2,23 @@
 
 Ranks that make other calls than the rest wait for ever, so that is found out before: by the digest
 of the text of each program, and by the values of variables that conditions of collectives rely on.
+Where the sizes of inputs are sizes of collectives, these are compared before each run.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.errors import GraphError, Source
-from symgrad.graph.foreign_functions import ProcessGroup
+from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph
+from symgrad.graph.node import Node
+from symgrad.graph.ops.extern import functions_in
+from symgrad.graph.sizes import Size, substitute
 from symgrad.graph.text.print import graph_lines
-from symgrad.graph.types import State, read_states
+from symgrad.graph.types import Attr, State, read_states
 from symgrad.passes.calls.divergence import groups_of, require_same_conditions
 
 _SHOWN = 100  # characters of a line around the first that differs
@@ -26,12 +30,24 @@ class Agreement:
 
     groups: Sequence[ProcessGroup]
     states: Mapping[tuple[str, ...], Sequence[State]]
+    sizes: Mapping[tuple[str, ...], Mapping[Size, Node]]
+
+    @property
+    def is_for_each_run(self) -> bool:
+        """Whether ranks compare before every run: a collective has the size of an input."""
+        return bool(self.sizes)
 
     def require(self, name: str, graph: Graph) -> None:
         """Compare `graph`, as prepared, over all groups; raises `GraphError` on all ranks."""
         for group in self.groups:
             _compare_programs(name, graph, group)
             _compare_states(name, self.states.get(group.lineage, ()), group)
+
+    def require_sizes(self, name: str, sizes: Mapping[str, int]) -> None:
+        """Compare how large collectives are for `sizes`; raises `GraphError` on all ranks."""
+        for group in self.groups:
+            if group.lineage in self.sizes:
+                _compare_sizes(name, self.sizes[group.lineage], sizes, group)
 
 
 def agreement_of(graph: Graph) -> Agreement | None:
@@ -40,7 +56,30 @@ def agreement_of(graph: Graph) -> Agreement | None:
     Raises `GraphError` for a collective that some ranks of its group may not come to.
     """
     groups = groups_of(graph)
-    return Agreement(groups, require_same_conditions(graph)) if groups else None
+    if not groups:
+        return None
+    return Agreement(groups, require_same_conditions(graph), _sizes_of_calls(graph))
+
+
+def _sizes_of_calls(graph: Graph) -> dict[tuple[str, ...], dict[Size, Node]]:
+    """Return for each group, by its lineage, the unknown sizes of its calls, each with the first.
+
+    Of the calls in functions and regions, sizes are those of the whole program.
+    """
+    found: dict[tuple[str, ...], dict[Size, Node]] = {}
+    for node, function in functions_in(graph):
+        if function.group is not None:
+            for size in _sizes_in(node.attrs["layout"]):
+                found.setdefault(function.group.lineage, {}).setdefault(size, node)
+    return found
+
+
+def _sizes_in(attr: Attr) -> Iterator[Size]:
+    if isinstance(attr, Size):
+        yield attr
+    elif isinstance(attr, tuple):
+        for part in attr:
+            yield from _sizes_in(part)
 
 
 def _compare_programs(name: str, graph: Graph, group: ProcessGroup) -> None:
@@ -65,6 +104,25 @@ def _compare_programs(name: str, graph: Graph, group: ProcessGroup) -> None:
         f"line {place + 1} of the program is {a} on rank 0, and {b} on rank {other}",
         hint="all ranks build the same graph; what differs between them is an input or a variable",
         source=source,
+    )
+
+
+def _compare_sizes(
+    name: str, nodes: Mapping[Size, Node], given: Mapping[str, int], group: ProcessGroup
+) -> None:
+    everywhere = group.exchange([int(substitute(size, given)) for size in nodes])
+    other = _first_other(everywhere)
+    if other is None:
+        return
+    of_calls = zip(nodes.items(), everywhere[0], everywhere[other], strict=True)
+    size, node, ours, theirs = next((s, n, a, b) for (s, n), a, b in of_calls if a != b)
+    assert isinstance(node.attrs["function"], ForeignFunction), "a call is of a function"
+    called = node.attrs["function"].name
+    raise GraphError(
+        name,
+        f"{called} moves {size} elements, which are {ours} on rank 0 and {theirs} on rank {other}",
+        hint="give all ranks inputs of the same sizes",
+        source=node.source,
     )
 
 

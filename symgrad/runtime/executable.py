@@ -29,6 +29,7 @@ from symgrad.compiler import (
     lower_graph,
 )
 from symgrad.errors import ForeignCallError, IndexOutOfRangeError, TapeError
+from symgrad.graph.effects import has_effects
 from symgrad.graph.foreign_calls import locate
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph, specialize
@@ -95,7 +96,8 @@ class Executable:
         self._arena = aligned_empty((program.arena_bytes,), np.dtype(np.uint8))
         self._interrupts = interrupts() if program.is_polled else None
         if self._interrupts is not None:
-            self._watch[ASKED_WORD] = self._interrupts.asked
+            asked = self._interrupts.asked(makes_calls=has_effects(self.graph))
+            self._watch[ASKED_WORD] = asked
         self._constants = [aligned_copy(array) for array in program.constants]
         arrays = [self._arena, self._watch, *(s.array for s in program.variables)]
         # A tape is a pointer and a size; the program makes it grow, and it stays for the next run.
@@ -184,10 +186,10 @@ class Executable:
     def raise_failure(self, status: int, *_arguments: object) -> None:
         """Raise the error for a status that the program returned.
 
-        Returns if the program was stopped for nothing: it is to be run again.
+        Returns if the program was stopped for nothing and makes no calls: it is to be run again.
         """
         if status == STOPPED:
-            raise_interrupt()
+            raise_interrupt(makes_calls=has_effects(self.graph))
             return
         if status == TAPE_FULL:
             raise TapeError(

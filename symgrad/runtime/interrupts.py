@@ -3,13 +3,15 @@
 Python's own handler of signals leaves a note that the interpreter reads between its instructions,
 of which there are none while a step runs. So a handler of ours is put before it, which sets a word
 and then calls Python's. A step that finds the word set ends with its state as it was, the
-interpreter goes on, and does with the signal what it would have done.
+interpreter goes on, and does with the signal what it would have done. A step that has called
+functions of C cannot be run again, and ends only where that is to raise KeyboardInterrupt.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import importlib
 import signal
 import threading
 import time
@@ -29,7 +31,14 @@ from symgrad.codegen.target import target_named
 # Another library may call ours from its own. Then each of both is before the other, and `busy` says
 # that a signal has been around already.
 
-_HANDLER, _ASKED = "on_signal", "is_interrupted"
+# Note [A step with calls is run once]
+# What a handler of the user's does with a signal is known when it has run, which it must not in the
+# middle of a step. So a step ends first, and is run again if the handler raises nothing. That would
+# make a second time the calls that functions of C have had, such as collectives that other ranks
+# have left. A step with calls therefore asks who handles the signal: the usual handler raises
+# KeyboardInterrupt, for which the step ends, and for any other it goes on to its end.
+
+_HANDLER, _ASKED, _ENDING = "on_signal", "is_interrupted", "is_ending"
 _WORDS = ("stop", "previous", "busy", "is_closed")
 
 _I32, _I64, _PTR = ir.IntType(32), ir.IntType(64), ir.PointerType()
@@ -37,6 +46,14 @@ _TAKES_SIGNAL = ir.FunctionType(ir.VoidType(), [_I32])
 _EXTERNALS = {
     "PyOS_getsig": ir.FunctionType(_I64, [_I32]),
     "PyOS_setsig": ir.FunctionType(_I64, [_I32, _PTR]),
+    "PyObject_Vectorcall": ir.FunctionType(_PTR, [_PTR, _PTR, _I64, _PTR]),
+    "Py_DecRef": ir.FunctionType(ir.VoidType(), [_PTR]),
+}
+# Objects of Python that the code reads. `getsignal` is that of C, which runs no Python code.
+_OBJECTS = {
+    "getsignal": importlib.import_module("_signal").getsignal,
+    "usual_handler": signal.default_int_handler,
+    "number": int(signal.SIGINT),
 }
 
 
@@ -46,14 +63,17 @@ def stop_word() -> ctypes.c_int64:
     return ctypes.c_int64(0)
 
 
-def raise_interrupt() -> None:
+def raise_interrupt(*, makes_calls: bool) -> None:
     """Raise KeyboardInterrupt for a step that was stopped, or what a handler of signals raises.
 
-    Returns if a handler of the user's has taken the signal and raises nothing. In a thread that
-    Python calls no handlers in, only the usual one is known to end what runs.
+    Returns if a handler of the user's has taken the signal and raises nothing, but not for a step
+    that makes calls of functions of C. In a thread that Python calls no handlers in, only the usual
+    one is known to end what runs.
     """
     stop_word().value = 0
     _check_signals()
+    if makes_calls:
+        raise KeyboardInterrupt
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         raise KeyboardInterrupt
@@ -71,10 +91,13 @@ class Interrupts:
     code: LoadedCode
     words: dict[str, ctypes.c_int64]
 
-    @property
-    def asked(self) -> int:
-        """The address of the function that steps ask whether they are to stop."""
-        return self.code.address(_ASKED)
+    def asked(self, *, makes_calls: bool) -> int:
+        """Return the address of the function that steps ask whether they are to stop.
+
+        That of steps with calls says so only where KeyboardInterrupt is what follows: see
+        Note [A step with calls is run once].
+        """
+        return self.code.address(_ENDING if makes_calls else _ASKED)
 
 
 @cache
@@ -86,9 +109,10 @@ def interrupts() -> Interrupts:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
         assert address is not None, f"{name} has no address"
         imports[name] = address
+    imports.update({name: id(value) for name, value in _OBJECTS.items()})
     native = target_named("native")
     image = object_of(str(_emit_functions()), native, 1)
-    installed = Interrupts(load_object(image, [_HANDLER, _ASKED], imports), words)
+    installed = Interrupts(load_object(image, [_HANDLER, _ASKED, _ENDING], imports), words)
     atexit.register(_take_back, installed)
     return installed
 
@@ -110,6 +134,7 @@ def _emit_functions() -> ir.Module:
     for name, kind in _EXTERNALS.items():
         ir.LLVMFunction(module, kind, name)
     _emit_asked(module, words, _emit_handler(module, words))
+    _emit_ending(module, words)
     return module
 
 
@@ -147,3 +172,23 @@ def _emit_asked(
         builder.call(module.globals["PyOS_setsig"], [interrupt, handler])
     word = builder.load_atomic(words["stop"], "monotonic", 8, typ=_I64)
     builder.ret(builder.zext(builder.icmp_signed("!=", word, _I64(0)), _I32))
+
+
+def _emit_ending(module: ir.Module, words: dict[str, ir.GlobalVariable]) -> None:
+    """Emit what a poll of a step with calls asks: whether the usual handler has a signal."""
+    objects = {name: ir.GlobalVariable(module, ir.IntType(8), name) for name in _OBJECTS}
+    ending = ir.LLVMFunction(module, ir.FunctionType(_I32, []), _ENDING)
+    builder = ir.IRBuilder(ending.append_basic_block("entry"))
+    is_asked = builder.call(module.globals[_ASKED], [])
+    with builder.if_then(builder.icmp_signed("==", is_asked, _I32(0)), likely=True):
+        builder.ret(_I32(0))
+    arguments = builder.alloca(_PTR)
+    builder.store(objects["number"], arguments)
+    call, none = module.globals["PyObject_Vectorcall"], ir.Constant(_PTR, None)
+    found = builder.call(call, [objects["getsignal"], arguments, _I64(1), none])
+    builder.call(module.globals["Py_DecRef"], [found])
+    is_usual = builder.icmp_unsigned("==", found, objects["usual_handler"])
+    with builder.if_then(builder.not_(is_usual), likely=False):
+        # Python's own handler has noted the signal, and calls the user's when the step has ended.
+        builder.store_atomic(_I64(0), words["stop"], "monotonic", 8)
+    builder.ret(builder.zext(is_usual, _I32))

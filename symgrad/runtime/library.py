@@ -133,18 +133,29 @@ class Library:
         self._state_bytes = int(manifest["state_bytes"])
         self._check(self._function("init")(self._instance))
         self._interrupts = interrupts()
-        self._memory[ASKED_OFFSET : ASKED_OFFSET + 8].view(np.int64)[:] = self._interrupts.asked
+        makes_calls = bool(manifest["functions"])
+        asked = self._interrupts.asked(makes_calls=makes_calls)
+        self._memory[ASKED_OFFSET : ASKED_OFFSET + 8].view(np.int64)[:] = asked
         weakref.finalize(self, _release, self._function("release", None), self._memory)
-        self.steps = self._load_steps(manifest["steps"])
+        self.steps = self._load_steps(manifest["steps"], makes_calls=makes_calls)
         self.variables: MutableMapping[str, Array] = _Variables(self, manifest["variables"])
 
-    def _load_steps(self, records: Sequence[_Record]) -> Mapping[str, LoadedStep]:
+    def _load_steps(
+        self, records: Sequence[_Record], *, makes_calls: bool
+    ) -> Mapping[str, LoadedStep]:
         names = [str(record["name"]) for record in records]
         runs = {name: ctypes.cast(self._function(f"{name}_run"), ctypes.c_void_p) for name in names}
         code = reorder_arguments({name: run.value or 0 for name, run in runs.items()})
         instance, owner = self._memory.ctypes.data, (self, code)
         return {
-            name: LoadedStep(record, code.address(name), instance, self._failed_index, owner)
+            name: LoadedStep(
+                record,
+                code.address(name),
+                instance,
+                self._failed_index,
+                owner,
+                makes_calls=makes_calls,
+            )
             for name, record in zip(names, records, strict=True)
         }
 

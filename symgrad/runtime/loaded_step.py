@@ -76,6 +76,8 @@ class LoadedStep:
         instance_address: int,
         failed_index: Callable[[], int],
         owner: object,
+        *,
+        makes_calls: bool,
     ) -> None:
         self.name = str(record["name"])
         self._inputs = [tensor_from_json(r) for r in record["inputs"]]
@@ -84,6 +86,7 @@ class LoadedStep:
         self._output_nest = nest_from_json(record["output_nest"])
         self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
         self._failed_index = failed_index
+        self._makes_calls = makes_calls
         self._is_single = is_leaf(self._output_nest)
         as_tuple = flatten((0,) * len(self._outputs) or None)[1]
         self._is_direct = self._is_single or self._output_nest == as_tuple
@@ -157,7 +160,7 @@ class LoadedStep:
 
     def _raise_failure(self, status: int, *_arguments: object) -> None:
         if status == STOPPED:
-            raise_interrupt()
+            raise_interrupt(makes_calls=self._makes_calls)
             return
         if status == TAPE_FULL:
             raise TapeError(

@@ -72,6 +72,7 @@ class Step(Immutable):
         self.graph = graph
         with paused_collector():
             self._agreement = agreement_of(graph)
+            self._is_agreed = self._agreement is None
             self._prepared = prepare(graph)
         self.name = graph.name
         self._options = options
@@ -170,17 +171,22 @@ class Step(Immutable):
         count = len(arguments) - len(self.graph.outputs)
         arrays = convert(self.name, self.graph.inputs, arguments[:count])
         outputs = arguments[count:]
-        executable, entry = self._agreed(resolve_sizes(self.name, self.graph.inputs, arrays))
+        executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, arrays))
         check_outputs(self.name, executable.graph.outputs, outputs)
         results = entry.call(*arrays)
         for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
             np.copyto(target, result)
 
     def _agreed(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
-        """Return what is run for `sizes`; before the first run, ranks compare their programs."""
+        """Return what is run for `sizes`, which ranks compare before, as their programs once."""
         if self._agreement is not None:
-            self._agreement.require(self.name, self._prepared.graph)
-            self._agreement = None
+            if not self._is_agreed:
+                self._agreement.require(self.name, self._prepared.graph)
+                self._is_agreed = True
+            if self._agreement.is_for_each_run:
+                self._agreement.require_sizes(self.name, sizes)
+            else:
+                self._agreement = None
         return self._specialized(sizes)
 
     # -------------------------------------------------------------------------- compiling

@@ -100,6 +100,32 @@ def variables_that_start_apart() -> None:
     np.testing.assert_array_equal(step(ONES), ONES * SIZE)
 
 
+def sizes_that_differ() -> None:
+    """Ranks that are given arrays of other sizes are told, in any run, if collectives have them."""
+    rows = sg.placeholder((None, 2), name="rows")
+    summed = D.all_reduce(rows, COMM)
+    step = sg.compile([rows], [summed, sg.sum(rows)], opt_level=0)
+    for length in (3, 4, 3):
+        assert step(np.ones((length, 2), "float32"))[0].shape == (length, 2)
+    unknown = str(2 * rows.shape[0])
+    for here, there in ((3, 4), (4, 3)):
+        own = np.ones((there if RANK % 2 else here, 2), "float32")
+        sizes = f"which are {2 * here} on rank 0 and {2 * there} on rank 1"
+        with pytest.raises(ValueError, match="MPI_Allreduce moves") as caught:
+            step(own)
+        assert str(caught.value).splitlines() == [
+            f"step: MPI_Allreduce moves {unknown} elements, {sizes}",
+            f"  --> {line_of(sizes_that_differ, 3)}",
+            "  hint: give all ranks inputs of the same sizes",
+        ]
+    assert step(np.ones((2, 2), "float16"))[1] == 4  # which is converted
+    out = [np.zeros((2, 2), "float32"), np.zeros((), "float32")]
+    step(out[0], out=out)  # arrays that overlap
+    # Where none has them, ranks may have any.
+    mean = D.all_reduce(sg.mean(rows), COMM, "mean")
+    assert sg.compile([rows], mean, opt_level=0)(np.ones((RANK + 1, 2), "float32")) == 1
+
+
 def gradients_of_conditions() -> None:
     """Take gradients of a branch and a loop, which decide by what these did."""
     y = summed_while(sg.constant(2), summed_if(D.all_reduce(X, COMM)[0] > 0, X))
@@ -113,5 +139,6 @@ if __name__ == "__main__":
     conditions_that_are_the_same()
     gradients_of_conditions()
     variables_that_start_apart()
+    sizes_that_differ()
     programs_that_differ()
     sys.stdout.write(f"rank {RANK} has been told\n")

@@ -167,14 +167,15 @@ def foreign_functions(graph: Graph) -> list[tuple[ForeignFunction, Source | None
     """
     if foreign_functions not in graph.derived:
         found: dict[str, tuple[ForeignFunction, Source | None]] = {}
-        for node, function in _functions_in(graph):
+        for node, function in functions_in(graph):
             first, _ = found.setdefault(function.name, (function, node.source))
             _require_one(first, function, node.source)
         graph.derived[foreign_functions] = [*found.values()]
     return list(graph.derived[foreign_functions])
 
 
-def _functions_in(graph: Graph) -> Iterator[tuple[Node, ForeignFunction]]:
+def functions_in(graph: Graph) -> Iterator[tuple[Node, ForeignFunction]]:
+    """Yield the functions and symbols that `graph` names, at any depth, each with its call."""
     seen = {graph}
     pending = [graph]
     while pending:

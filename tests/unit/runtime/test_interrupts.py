@@ -17,6 +17,8 @@ import symgrad as sg
 from symgrad.codegen.llvm import poll
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.llvm.poll import ASKED_WORD, STOP_WORD, STOPPED
+from tests.support.c_programs import needs
+from tests.support.foreign_library import address_of, noted
 
 ROOT = Path(__file__).parents[3]
 
@@ -195,6 +197,51 @@ assert results == [wanted] and not took and v.value == 2
     run_and_interrupt(tmp_path, f"{_HANDLED}results = []\n{source}")
 
 
+_CALLS = """
+import ctypes
+from tests.support.foreign_library import address_of, noted
+
+def note(number):
+    (y,) = sg.extern("note", [number], [((), "int64")], pointer=address_of("note"), pure=False)
+    return y
+
+begun = x + sg.astype(note(sg.constant(3, "int64")), "float32")
+repeated = sg.fori_loop(0, n, lambda i, t: sg.sin(t + 1), begun)
+"""
+
+
+@needs("cc")
+@pytest.mark.parametrize("is_loaded", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_step_with_calls_is_run_once_where_a_handler_raises_nothing(tmp_path, is_loaded):
+    source = f"""
+import signal, time
+step = sg.compile([x, n], repeated, [(v, v + 1)], name="run")
+took = []
+signal.signal(signal.SIGINT, lambda *_: took.append(1))
+count = np.array(1_000_000)
+if {is_loaded}:
+    from tests.support.foreign_library import library_path
+    ctypes.CDLL(str(library_path()), ctypes.RTLD_GLOBAL)
+    step.export({str(tmp_path / "net")!r})
+    step = sg.load({str(tmp_path / "net")!r})
+while True:  # until it takes long enough
+    start = time.perf_counter()
+    step(SHORT, count)
+    if time.perf_counter() - start > 0.6:
+        break
+    count = count * 2
+noted()
+print("ready", flush=True)
+step(SHORT, count)
+assert noted() == [3], "the call was made again"
+assert took == [1]
+signal.signal(signal.SIGINT, signal.default_int_handler)
+assert is_interrupted(step, SHORT, np.array(1 << 60))
+assert noted() == [3]
+"""
+    run_and_interrupt(tmp_path, _CALLS + source, times=2)
+
+
 def test_what_a_handler_raises_comes_from_the_step(tmp_path):
     source = """
 def handle(*_):
@@ -302,6 +349,19 @@ def test_a_step_that_is_stopped_for_nothing_runs_again():
     assert step(*arrays, out=np.zeros((), np.float32)) == twin(*arrays)
     for mine, other in zip(step.graph.variables, twin.graph.variables, strict=True):
         np.testing.assert_array_equal(mine.value, other.value)
+
+
+@needs("cc")
+def test_a_step_with_calls_that_is_stopped_for_nothing_is_not_run_again():
+    three, results = sg.constant(3, "int64"), [((), "int64")]
+    (y,) = sg.extern("note", [three], results, pointer=address_of("note"), pure=False)
+    n = sg.placeholder((), "int64")
+    step = sg.compile([n], sg.fori_loop(0, n, lambda i, t: sg.sin(t), sg.astype(y, "float32")))
+    noted()
+    step.executable._watch[STOP_WORD] = 1
+    with pytest.raises(KeyboardInterrupt):
+        step(np.array(1 << 24))
+    assert noted() == [3]
 
 
 def test_an_index_out_of_range_in_a_loop_is_still_that():

@@ -1,0 +1,112 @@
+"""Failures of ranks: a process that ends early ends all of them, with its rank and its message.
+
+MPI waits for all processes at the end of each, and a collective for all of its group. So a process
+that is not going to come has to say so before it ends, or somebody in its place.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+_Witness = subprocess.Popen[bytes] | None
+
+# A launcher that is told to end all may not read any more what it has been sent before.
+_SECONDS_TO_PASS_ON = 0.5
+# After a status other than 0 of one rank the others may come to their ends, too.
+_SECONDS_TO_END = 10.0
+_SECONDS_TO_SLEEP = 0.05
+# The launchers of MPICH and Intel MPI name a process that is killed by its number alone.
+_RANK_OF_HYDRA = "PMI_RANK"
+# Reads a line that a process writes as it ends, and nothing of one that is killed. Of the processes
+# of a machine the first makes a folder, since the launcher then kills the others.
+_WITNESS = """
+read -r line
+test "$line" = ended || mkdir "$2" 2>/dev/null || exit 0
+case "$line" in
+    ended) exit 0 ;;
+    "") echo "rank $0: the process $1 has been killed" >&2 ;;
+esac
+exec >&- 2>&-
+sleep 5
+rmdir "$2"
+"""
+
+
+def end_together(mpi: Any) -> None:
+    """Let an exception that nobody catches end all processes: the others may wait for this one."""
+    show, witness = sys.excepthook, _start_witness(mpi)
+
+    def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        try:
+            show(kind, error, trace)
+            message = str(error) or kind.__name__
+            sys.stderr.write(f"rank {mpi.COMM_WORLD.rank}: {message}\n")
+            sys.stderr.flush()
+            sys.stdout.flush()
+            _tell(witness, b"failed\n")
+            time.sleep(_SECONDS_TO_PASS_ON)
+        finally:
+            mpi.COMM_WORLD.Abort(1)
+
+    sys.excepthook = end
+    atexit.register(_tell, witness, b"ended\n")
+    _end_after_exit(mpi, witness)
+
+
+def _start_witness(mpi: Any) -> _Witness:
+    """Start a shell that says which rank this is, should the process be killed; None if need not.
+
+    It is in a session of its own, since a launcher ends those it has started all at once.
+    """
+    comm = mpi.COMM_WORLD
+    if not comm.allreduce(_RANK_OF_HYDRA in os.environ, mpi.LAND):
+        return None
+    folder = Path(tempfile.gettempdir(), f"symgrad-{comm.bcast(secrets.token_hex(8))}")
+    command = ["/bin/sh", "-c", _WITNESS, str(comm.rank), str(os.getpid()), str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _tell(witness: _Witness, line: bytes) -> None:
+    """Write how the process ends."""
+    if witness is None or witness.stdin is None or witness.stdin.closed:
+        return
+    with suppress(BrokenPipeError):
+        witness.stdin.write(line)
+        witness.stdin.close()
+
+
+def _end_after_exit(mpi: Any, witness: _Witness) -> None:
+    """Let a status other than 0 end all: MPI waits at the end of a process for all the others."""
+    leave, asked = sys.exit, [0]
+    ends = mpi.COMM_WORLD.Dup()
+
+    def leave_with(status: Any = None) -> NoReturn:
+        asked[0] = 0 if status is None else status if isinstance(status, int) else 1
+        leave(status)
+
+    def wait_for_all() -> None:
+        if mpi.Is_finalized():
+            return
+        all_end, start = ends.Ibarrier(), time.monotonic()
+        while not all_end.Test():
+            time.sleep(_SECONDS_TO_SLEEP)
+            if asked[0] and time.monotonic() - start > _SECONDS_TO_END:
+                text = f"rank {mpi.COMM_WORLD.rank}: ended with status {asked[0]}, others did not"
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
+                _tell(witness, b"failed\n")
+                time.sleep(_SECONDS_TO_PASS_ON)
+                mpi.COMM_WORLD.Abort(asked[0])
+
+    sys.exit = leave_with
+    atexit.register(wait_for_all)
