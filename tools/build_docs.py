@@ -34,6 +34,9 @@ _ACCESSIBLE = {
     '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
     '<div id="search-results">': '<h1>Search</h1>\n<div id="search-results">',
 }
+_CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
+_WORD = re.compile(r'(?<=<span class="pre">)[^<]+')
+_PART = re.compile(r"(?<=[a-z0-9])([._/])(?=[a-z])")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
 
 
@@ -142,12 +145,18 @@ def build(source: Path, site: Path) -> int:
 
 
 def complete_marks(site: Path) -> None:
-    """Add to the pages of a site what marks of theirs lack for those who hear them."""
+    """Add to the pages of a site what they lack for those who hear them, or read on a phone."""
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         for mark, completed in _ACCESSIBLE.items():
             text = text.replace(mark, completed)
+        text = _CELL.sub(_with_breaks, text)
         path.write_text(text, encoding="utf-8")
+
+
+def _with_breaks(cell: re.Match[str]) -> str:
+    """Return a cell of a table in which a narrow line may end after each part of a name."""
+    return _WORD.sub(lambda word: _PART.sub(r"\1<wbr>", word[0]), cell[0])
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ _STYLE = Html(
     ".sg-bar{display:inline-block;height:.7em;background:#4c82c3;border-radius:2px;min-width:1px}"
 )
 _MOST_ROWS = 40
-_BAR_EM = 12.0  # the width of the longest bar
+_LONGEST_BAR = "min(12em,14vw)"  # on a narrow page there must be room for the numbers beside it
 
 
 def panel(title: object, *parts: object) -> Html:
@@ -42,4 +42,4 @@ def long_table(
 
 def bar(share: float) -> Html:
     """Return a bar of a share of the longest."""
-    return tag("span", class_="sg-bar", style=f"width:{_BAR_EM * share:.2f}em")
+    return tag("span", class_="sg-bar", style=f"width:calc({share:.3f} * {_LONGEST_BAR})")

@@ -129,9 +129,11 @@ def _path(node: Node, *, has_scopes: bool) -> tuple[str, ...]:
     source = node.source if node.origin is None else node.origin.source
     if source is None:
         return (_ELSEWHERE,)
-    first, *rest = source.scope.split("/") if has_scopes else [source.function]
-    first = first or source.function
-    line = f"{file_label(source.file)}:{source.line}"
+    first, *rest = source.scope.split("/") if has_scopes else [""]
+    file = file_label(source.file)
+    # What a script or a cell builds outside of functions is of that: it has no other name.
+    first = first or (file if source.function == "<module>" else source.function)
+    line = f"{file}:{source.line}"
     return (f"{_GRADIENT}{first}" if node.origin is not None else first, *rest, line)
 
 

@@ -86,7 +86,7 @@ class Reshape:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """One map for each axis of the result, in the axes of the operand, for each operand.
 

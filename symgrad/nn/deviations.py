@@ -20,6 +20,7 @@ from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.reduction import mean as mean_over
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import Axes
+from symgrad.records import equal_as_tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Deviations:
     deviation: Tensor
     mean: Tensor
     variance: Tensor
+
+    __eq__ = equal_as_tuples
 
 
 def moments_over(x: Tensor, axes: Axes) -> Deviations:

@@ -35,6 +35,7 @@ from symgrad.nn.layouts import Layout, along, channel_axis
 from symgrad.nn.operand_shapes import shaped
 from symgrad.nn.resampling import CUBIC, Method
 from symgrad.nn.spatial import axes_of_space, sizes_of_space
+from symgrad.records import equal_as_tuples
 
 GridPadding = Literal["zeros", "border", "reflection"]
 _PADDINGS = ("zeros", "border", "reflection")
@@ -101,6 +102,8 @@ class GridTap:
     index: Tensor
     weight: Tensor | None
     is_inside: Tensor | None
+
+    __eq__ = equal_as_tuples
 
 
 @public()

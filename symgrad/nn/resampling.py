@@ -35,7 +35,7 @@ _METHODS = ("nearest", "linear", "cubic")
 CUBIC = -0.75
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Taps:
     """What a resampled axis is made of: tap k adds `weights[k]` times the elements at `places[k]`.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.api_pages import PAGES, label_of, pages, targets
+from tools.build_docs import complete_marks
 from tools.check_links import problems
 from tools.public_names import public_names
 
@@ -56,6 +57,16 @@ def test_what_is_loaded_from_elsewhere_is_told(tmp_path):
         "one.html loads https://example.org/x.js from elsewhere",
         "site.css loads https://example.org/x.css from elsewhere",
     ]
+
+
+def test_a_name_in_a_table_breaks_between_its_parts(tmp_path):
+    name = '<span class="pre">{}</span>'
+    cell = f"<td><code>{name.format('sg.nn.log_softmax(x)')}</code></td>"
+    text = f"<p>{name.format('sg.nn')}</p>{cell}"
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    complete_marks(tmp_path)
+    broken = cell.replace("sg.nn.log_softmax", "sg.<wbr>nn.<wbr>log_<wbr>softmax")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == text.replace(cell, broken)
 
 
 # ------------------------------------------------------------------------------ the reference

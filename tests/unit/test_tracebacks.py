@@ -27,10 +27,11 @@ sg.scan(step, sg.zeros(3), sg.zeros((4, 3)))
 
 def run(path: Path, *, internal_frames: str = "0") -> str:
     """Return what Python prints of a program that fails."""
-    code = f"import sys; sys.path.insert(0, {str(Path(sg.__file__).parents[1])!r}); "
-    code += f"exec(compile(open({str(path)!r}).read(), {str(path)!r}, 'exec'), {{}})"
+    # From 3.13 on Python shows the line of `-c` too, which should not say more than it must.
+    code = "import sys; sys.path.insert(0, sys.argv[1]); path = sys.argv[2]; "
+    code += "exec(compile(open(path).read(), path, 'exec'), {})"
     environment = {"SYMGRAD_INTERNAL_FRAMES": internal_frames}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", code, str(Path(sg.__file__).parents[1]), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 1
     return done.stderr

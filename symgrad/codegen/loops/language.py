@@ -24,6 +24,7 @@ from symgrad.codegen.loops.strided import ZeroBorder as ZeroBorder
 from symgrad.codegen.loops.strided import tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import Bound
+from symgrad.records import equal_as_tuples
 
 Number = bool | int | float
 
@@ -37,6 +38,8 @@ class Const:
 
     value: Number
     dtype: DType
+
+    __eq__ = equal_as_tuples  # the value may be nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ def recorded(node: Node, body: Graph, carried: int, capacity: Dim) -> tuple[Tens
     return again.outputs[len(node.outputs) :]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Backward:
     """The gradient of a loop in the making: see Note [Gradient of a loop].
 

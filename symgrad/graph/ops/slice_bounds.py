@@ -19,6 +19,7 @@ from symgrad.graph.ops.arithmetic import add_op, multiply_op, negative_op, subtr
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.graph.types import ArrayLiteral, attr_key
+from symgrad.records import equal_as_tuples
 
 _OP = "getitem"
 _DEEPEST = 8  # nodes from a bound to what it is a sum of
@@ -32,6 +33,8 @@ class TensorBounds:
     start: Tensor
     length: int
     step: int
+
+    __eq__ = equal_as_tuples
 
 
 def tensor_bounds(item: slice) -> TensorBounds | None:

@@ -21,6 +21,7 @@ from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
+from symgrad.records import equal_as_tuples
 
 _OP = "einsum"
 
@@ -31,6 +32,8 @@ class _Term:
 
     tensor: Tensor
     labels: str
+
+    __eq__ = equal_as_tuples
 
 
 @public(functions=[np.einsum])

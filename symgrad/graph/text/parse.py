@@ -309,7 +309,9 @@ def _infer(statement: _Statement, attrs: dict[str, Attr]) -> tuple[TensorType, .
     try:
         _signature(definition).bind(*operands, **attrs)
     except TypeError as error:
-        raise error_at(line, f"{definition.name}: {error}") from error
+        # From 3.13 on Python says of which kind an argument is, which the text does not have.
+        problem = str(error).replace("keyword-only ", "")
+        raise error_at(line, f"{definition.name}: {problem}") from error
     _check_attrs(statement, attrs)
     try:
         return infer_types(definition, operands, attrs)

@@ -20,6 +20,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.slicing import concat, place, place_op
 from symgrad.graph.types import static
+from symgrad.records import equal_as_tuples
 
 
 class AggregationMethod(Enum):
@@ -59,6 +60,8 @@ class _PaddedPart:
     inner: Tensor
     axis: int
     start: int
+
+    __eq__ = equal_as_tuples
 
     @property
     def stop(self) -> int:

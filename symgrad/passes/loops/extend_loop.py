@@ -24,6 +24,7 @@ from symgrad.graph.types import ArrayLiteral, Attr, TensorType
 from symgrad.passes.costs import bytes_of
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import with_inputs
+from symgrad.records import equal_as_tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Stack:
 
     loop: Node
     tensor: Tensor
+
+    __eq__ = equal_as_tuples
 
 
 @dataclass(slots=True)

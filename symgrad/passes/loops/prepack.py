@@ -44,6 +44,7 @@ from symgrad.passes.loops.extend_loop import (
     with_extensions,
 )
 from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.records import equal_as_tuples
 
 RULE = "prepack"
 
@@ -82,6 +83,8 @@ class _Product:
     summed: str
     kept: str
     out: str
+
+    __eq__ = equal_as_tuples
 
     @property
     def panel(self) -> int:

@@ -21,7 +21,7 @@ Colours = NDArray[np.int64]
 Order = Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:
     """For each vertex, others: those of vertex i are `others[ends[i] : ends[i + 1]]`."""
 

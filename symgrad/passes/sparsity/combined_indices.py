@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 MOST_TERMS = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dependent:
     """A scalar expression: what it depends on, None for nothing, and how to get its value."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,13 @@ def test_edges_join_what_feeds_each_other():
     edges = {(found[a], found[b]) for a, b in outline.edges}
     assert {("layer0", "layer1"), ("layer1", "loss")} <= edges
     assert ("loss", "layer0") not in edges
+
+
+def test_what_a_script_builds_outside_of_functions_is_of_its_file():
+    written = compile("y = sg.exp(sg.placeholder((4,)))", "somewhere/train.py", "exec")
+    namespace: dict[str, Any] = {"sg": sg}
+    exec(written, namespace)
+    assert names(outline_of(sg.Graph(namespace["y"]))) == ["train.py"]
 
 
 def test_without_scopes_functions_are_scopes():
