@@ -9,6 +9,7 @@ leaves room for, since it has none of its own.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -53,7 +54,9 @@ def save(path: PathLike, variables: Any) -> None:
     `variables` is a variable, an iterable of what is allowed here, or a mapping from names to it,
     such as the `state` of an optimizer: `save(path, [w, b, optimizer.state])`. In a mapping an
     entry is called like its key, with a slash between the keys of nested ones; elsewhere like its
-    variable. The metadata key `crc32` holds JSON that maps names to the CRC-32 of their bytes in
+    variable. What is a mapping or a list in a list has its place before its names if otherwise two
+    would be equal, and in a mapping in any case: of `[{"w": v}, {"w": u}]` they are `0/w` and
+    `1/w`. The metadata key `crc32` holds JSON that maps names to the CRC-32 of their bytes in
     hexadecimal. A complex value is written as reals with a trailing axis of two, since the format
     does not have complex128, and its dtype stands after its CRC-32. Equal values make equal files.
     The values are those of one moment between steps: other threads may run steps meanwhile.
@@ -124,7 +127,7 @@ def restore(path: PathLike, variables: Any, *, ignore_extra: bool = False) -> No
 def named_states(op: str, variables: Any) -> dict[str, State]:
     """Return the storage of each variable under the name of its entry."""
     states: dict[str, State] = {}
-    for name, variable in _named(op, variables, ""):
+    for name, variable in _named(op, _as_lists(variables), ""):
         if name == "__metadata__" or _SURROGATE.search(name):
             problem = "the format uses it" if name.isascii() else "it is no text in UTF-8"
             raise _refuse(op, f"no entry can have the name {name!r}: {problem}")
@@ -146,10 +149,30 @@ def _named(op: str, variables: Any, prefix: str) -> Iterator[tuple[str, Variable
         for key, value in variables.items():
             yield from _named(op, value, f"{prefix}/{key}" if prefix else str(key))
     elif isinstance(variables, Iterable) and not isinstance(variables, str | bytes):
-        for number, value in enumerate(variables):
-            yield from _named(op, value, f"{prefix}/{number}" if prefix else "")
+        nests = [item for item in variables if not isinstance(item, Variable)]
+        is_numbered = bool(prefix) or _meet(_named(op, nest, "") for nest in nests)
+        for number, item in enumerate(variables):
+            place = f"{prefix}/{number}".lstrip("/")
+            has_place = is_numbered and (prefix or not isinstance(item, Variable))
+            yield from _named(op, item, place if has_place else "")
     else:
         raise DTypeError(op, f"{variables!r} is no variable", source=user_source())
+
+
+def _as_lists(nest: Any) -> Any:
+    """Return a nest that can be walked through more than once: lists for its iterables."""
+    if isinstance(nest, Mapping):
+        return {key: _as_lists(value) for key, value in nest.items()}
+    if isinstance(nest, Variable | str | bytes) or not isinstance(nest, Iterable):
+        return nest
+    return [_as_lists(value) for value in nest]
+
+
+def _meet(nests: Iterable[Iterable[tuple[str, Variable]]]) -> bool:
+    """Return whether two variables of the nests have one name."""
+    owners: dict[str, State] = {}
+    named = itertools.chain.from_iterable(nests)
+    return any(owners.setdefault(n, v.state) is not v.state for n, v in named)
 
 
 # ---------------------------------------------------------------------------------- writing

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -249,6 +250,34 @@ def test_two_variables_of_one_name_are_refused(tmp_path: Path) -> None:
           hint: hand them over in a mapping from names to variables
     """)  # fmt: skip
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("nest", "names"),
+    [
+        (lambda a, b: [{"w": a}, {"w": b}], {"0/w", "1/w"}),
+        (lambda a, b: ({"w": a}, {"v": b}), {"w", "v"}),
+        (lambda a, b: [{"w": a, "v": b}, {"w": a}], {"w", "v"}),
+        (lambda a, b: [{"w": [a, b]}], {"w/0", "w/1"}),
+        (lambda a, b: [[{"w": a}, {"w": b}]], {"0/w", "1/w"}),
+        (lambda a, b: [[{"w": a}], [{"w": b}]], {"0/0/w", "1/0/w"}),
+        (lambda a, b: [[a], [b]], {"0/0", "1/0"}),
+        (lambda a, b: iter([{"w": a}, {"w": b}]), {"0/w", "1/w"}),
+        (lambda a, b: [iter([v]) for v in (a, b)], {"0/0", "1/0"}),
+        (lambda a, b: [a, {"w": b}], {"x", "w"}),
+        (lambda a, b: {"l": [{"w": a}, {"w": b}]}, {"l/0/w", "l/1/w"}),
+    ],
+)
+def test_nests_of_equal_keys_in_a_list_are_told_apart_by_their_places(
+    tmp_path: Path, nest: Any, names: set[str]
+) -> None:
+    a, b = a_variable("x", 1), a_variable("x", 2)
+    sg.save(tmp_path / "x", nest(a, b))
+    assert load_file(tmp_path / "x").keys() == names
+    for v in (a, b):
+        v.value = np.zeros_like(v.value)
+    sg.restore(tmp_path / "x", nest(a, b))
+    assert [v.value.item() for v in (a, b)] == [1, 2]
 
 
 def test_what_is_no_variable_is_refused(tmp_path: Path) -> None:
