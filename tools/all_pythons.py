@@ -3,15 +3,18 @@
     python tools/all_pythons.py [ARGUMENT OF PYTEST...]
 
 An interpreter is looked for on the path as `python3.N`, and in `~/.pyenv/versions`. Each one has an
-environment of its own in `.venvs`, which later runs use again.
+environment of its own in `.venvs`, which later runs use again. A version that the package says it
+runs on, and that is not found, is told and is no failure.
 """
 
 from __future__ import annotations
 
+import configparser
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +39,33 @@ def find_pythons() -> dict[int, str]:
     return {minor: path for minor, path in sorted(found.items()) if minor >= OLDEST}
 
 
+def stated_versions() -> set[int]:
+    """Return the minor versions that the classifiers of the package name.
+
+    >>> OLDEST in stated_versions()
+    True
+    """
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    named = re.findall(r"Python :: 3\.(\d+)", settings["metadata"]["classifiers"])
+    return {int(minor) for minor in named}
+
+
+def report(found: Iterable[int], failed: Collection[int]) -> str:
+    """Return a line for each version that was tested or should have been.
+
+    >>> print(report([11, 12], failed=[12]))
+    Python 3.11: passed
+    Python 3.12: failed
+    Python 3.13: not found on the path or in ~/.pyenv/versions, not tested
+    Python 3.14: not found on the path or in ~/.pyenv/versions, not tested
+    """
+    results = {minor: "failed" if minor in failed else "passed" for minor in found}
+    absent = "not found on the path or in ~/.pyenv/versions, not tested"
+    versions = sorted(results.keys() | stated_versions())
+    return "\n".join(f"Python 3.{minor}: {results.get(minor, absent)}" for minor in versions)
+
+
 def run_tests(minor: int, python: str, arguments: list[str]) -> bool:
     """Make the environment of an interpreter, run the tests there, and say whether they passed."""
     environment = ROOT / ".venvs" / f"3.{minor}"
@@ -56,8 +86,7 @@ def main() -> int:
         print(f"Python 3.{minor}: {python}", flush=True)
         if not run_tests(minor, python, sys.argv[1:]):
             failed.append(minor)
-    for minor in pythons:
-        print(f"Python 3.{minor}: {'failed' if minor in failed else 'passed'}")
+    print(report(pythons, failed))
     return 1 if failed or not pythons else 0
 
 
