@@ -29,7 +29,7 @@ test: lint programs ## Run all that a change must pass: linters, types, contract
 	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile
 
 test-all-pythons: ## Run the tests with every Python from 3.11 on that is found
-	$(PYTHON) tools/all_pythons.py
+	$(PYTHON) tools/all_pythons.py --numprocesses auto --dist loadfile
 
 # A C compiler, emulators, valgrind and a browser, for the tests that run them.
 programs: ## Install what some tests run: a C compiler, emulators, valgrind, a browser
