@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symgrad.errors import CompileError, user_source
-from symgrad.frontend.nests import register
+from symgrad.frontend.nests import Nest, flatten_whole, register, unflatten
 from symgrad.graph.node import Tensor
 
 _INT32_MAX = 2**31 - 1
@@ -92,6 +92,12 @@ class SparseTensor:
         rows, columns = self.shape
         kind = self.values.dtype if isinstance(self.values, Tensor) else self.values
         return f"<SparseTensor {rows} x {columns}, {self.nnz} values: {kind}>"
+
+
+def patterns_of(nest: Nest) -> dict[int, SparsityPattern]:
+    """Return the patterns of the sparse matrices in a nest, by the leaves that are their values."""
+    numbered = flatten_whole(unflatten(nest, range(nest.num_leaves)), SparseTensor)
+    return {m.values: m.pattern for m in numbered if isinstance(m, SparseTensor)}
 
 
 def _take_apart(matrix: SparseTensor) -> tuple[Any, ...]:

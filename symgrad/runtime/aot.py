@@ -24,6 +24,7 @@ from symgrad.codegen.c_interface.abi import (
     Interface,
     StepPrograms,
     is_identifier,
+    pattern_symbols,
     plan_interface,
 )
 from symgrad.codegen.c_interface.module import emit_interface
@@ -34,6 +35,7 @@ from symgrad.codegen.team.fork import TEAM_FUNCTIONS, emit_team
 from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest
+from symgrad.frontend.sparse_tensor import patterns_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Extern, KernelSpec, checked_axes
@@ -140,7 +142,12 @@ def _check_names(name: str, steps: Sequence[str], formats: Sequence[str]) -> Non
 
 
 def _check_functions(interface: Interface) -> None:
-    """Raise `CompileError` for a function of C with the name of one of the library."""
+    """Raise `CompileError` for a name in C that would be there twice."""
+    own = {f"{interface.name}_{s.name}{end}" for s in interface.steps for end in ("", "_run")}
+    for step in interface.steps:
+        for slot in step.sparse_outputs:
+            for name in own.intersection(pattern_symbols(interface.name, step.name, slot)):
+                raise _refuse(f"a step and the pattern of {slot.name} would both be called {name}")
     names = (f.name for f in interface.functions if f.name.startswith(f"{interface.name}_"))
     for name in names:
         rest = name.removeprefix(f"{interface.name}_")
@@ -179,7 +186,9 @@ def _plan(
         messages = {status: f.message for status, f in _failures(of_step[0]).items()}
         built.append(of_step)
         programs = tuple(made.program for made in of_step)
-        parts.append(StepPrograms(step.name, of_step[0].graph, programs, symbols, messages))
+        patterns = patterns_of(step.output_nest)
+        graph = of_step[0].graph
+        parts.append(StepPrograms(step.name, graph, programs, symbols, messages, patterns))
     return plan_interface(name, [t.level for t in targets], parts), built
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from symgrad.codegen.c_interface.abi import ABI_VERSION, STATUSES, Interface, Slot, StepInterface
+from symgrad.codegen.c_interface.abi import (
+    ABI_VERSION,
+    STATUSES,
+    Interface,
+    Slot,
+    StepInterface,
+    pattern_symbols,
+)
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 from symgrad.runtime.aot_header_mpi import print_connection
@@ -171,6 +178,27 @@ def _step(name: str, step: StepInterface) -> str:
             f"int32_t {name}_{step.name}({', '.join(parameters)});",
             f"int32_t {name}_{step.name}_run({name}_instance *self, const void *const *inputs,",
             f"    void *const *outputs); /* {_counted(step.inputs)} in, {len(step.outputs)} out */",
+            *(_pattern(name, step.name, slot) for slot in step.sparse_outputs),
+        ]
+    )
+
+
+def _pattern(library: str, step: str, slot: Slot) -> str:
+    """Return the declarations of the pattern of an output that has the values of a matrix."""
+    assert slot.pattern is not None
+    rows, columns = slot.pattern.shape
+    names = pattern_symbols(library, step, slot)
+    arrays = (slot.pattern.indptr, slot.pattern.indices)
+    declared = (
+        f"extern const {array.dtype.name}_t {name}[{max(len(array), 1)}];"
+        for name, array in zip(names, arrays, strict=True)
+    )
+    return "\n".join(
+        [
+            f"/* {slot.c_name} has the values of a matrix of {rows} rows and {columns} columns in",
+            "   compressed sparse rows (CSR): those of row i are from indptr[i] on and before",
+            "   indptr[i + 1], in the columns of indices, which ascend. */",
+            *declared,
         ]
     )
 

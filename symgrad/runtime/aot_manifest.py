@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import llvmlite.binding as llvm
+from numpy.typing import NDArray
 
-from symgrad.codegen.c_interface.abi import ABI_VERSION, STATE_VERSION, Interface, Slot
+from symgrad.codegen.c_interface.abi import (
+    ABI_VERSION,
+    STATE_VERSION,
+    Interface,
+    Slot,
+    StepInterface,
+    pattern_symbols,
+)
 from symgrad.codegen.target import Target
 from symgrad.errors import CompileError, LoadError, Source, user_source
 from symgrad.frontend.nests import Nest, flatten, unflatten
-from symgrad.frontend.sparse_tensor import SparseTensor
+from symgrad.frontend.sparse_tensor import SparseTensor, SparsityPattern
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, TensorType
 
-FORMAT = 3
+FORMAT = 4
 # What is read of a manifest before the library has said that it is its own.
 _NEEDED = {
     "name": str, "architecture": str, "features": list, "targets": list, "functions": list,
@@ -91,7 +100,7 @@ def describe_library(
                 "inputs": [_slot(s) for s in planned.inputs],
                 "outputs": [_slot(s) for s in planned.outputs],
                 "input_nest": _nest_to_json(record.input_nest),
-                "output_nest": _nest_to_json(record.output_nest),
+                "output_nest": _nest_to_json(record.output_nest, _patterns(interface, planned)),
                 "failures": [
                     {"status": planned.status_base + status, **_failure_to_json(failure)}
                     for status, failure in record.failures.items()
@@ -166,42 +175,72 @@ def required_features(target: Target) -> list[str]:
 # -------------------------------------------------------------------------------------- nests
 
 
-def _nest_to_json(nest: Nest) -> Any:
-    return _tree_to_json(unflatten(nest, range(nest.num_leaves)))
+# The symbol of an array of integers in a library, its dtype, how many there are -> the array.
+ReadSymbol = Callable[[str, str, int], NDArray[Any]]
+_Records = Mapping[int, dict[str, Any]]
 
 
-def _tree_to_json(tree: Any) -> Any:
+def _patterns(interface: Interface, step: StepInterface) -> _Records:
+    """Return what is said of the pattern of each output that has one: where the library has it."""
+    records = {}
+    for number, slot in enumerate(step.outputs):
+        if slot.pattern is not None:
+            indptr, indices = pattern_symbols(interface.name, step.name, slot)
+            dtype, count = slot.pattern.indptr.dtype.name, len(slot.pattern.indices)
+            records[number] = {
+                "shape": list(slot.pattern.shape), "non_zeros": count, "dtype": dtype,
+                "indptr": indptr, "indices": indices,
+            }  # fmt: skip
+    return records
+
+
+def _nest_to_json(nest: Nest, patterns: _Records = MappingProxyType({})) -> Any:
+    return _tree_to_json(unflatten(nest, range(nest.num_leaves)), patterns)
+
+
+def _tree_to_json(tree: Any, patterns: _Records) -> Any:
     """Return a tree of leaf numbers as JSON can say it: a leaf is a number, a dict has pairs."""
     if tree is None or type(tree) is int:
         return tree
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
-        return {"dict": [[key, _tree_to_json(value)] for key, value in tree.items()]}
+        return {"dict": [[key, _tree_to_json(value, patterns)] for key, value in tree.items()]}
     for kind, word in ((list, "list"), (tuple, "tuple")):
         if type(tree) is kind:
-            return {word: [_tree_to_json(child) for child in tree]}
-    is_sparse = isinstance(tree, SparseTensor)
+            return {word: [_tree_to_json(child, patterns) for child in tree]}
+    if isinstance(tree, SparseTensor) and tree.values in patterns:
+        return {"csr": {"values": tree.values, **patterns[tree.values]}}
     raise CompileError(
         "export",
         f"a nest of {type(tree).__name__} cannot be written to a manifest",
-        hint="make its .values the output: its pattern is no result of the program"
-        if is_sparse
-        else "lists, tuples and dicts with strings as keys can",
+        hint="lists, tuples, dicts with strings as keys and sparse results can",
         source=user_source(),
     )
 
 
-def nest_from_json(record: Any) -> Nest:
-    """Return the nest that a manifest states."""
-    return flatten(_tree_from_json(record))[1]
+def nest_from_json(record: Any, read: ReadSymbol | None = None) -> Nest:
+    """Return the nest that a manifest states; `read` gives what the library has of patterns."""
+    return flatten(_tree_from_json(record, read))[1]
 
 
-def _tree_from_json(record: Any) -> Any:
+def _tree_from_json(record: Any, read: ReadSymbol | None) -> Any:
     if record is None or isinstance(record, int):
         return record
     ((word, children),) = record.items()
+    if word == "csr":
+        return _sparse_from_json(children, read)
     if word == "dict":
-        return {key: _tree_from_json(child) for key, child in children}
-    return {"list": list, "tuple": tuple}[word](_tree_from_json(child) for child in children)
+        return {key: _tree_from_json(child, read) for key, child in children}
+    return {"list": list, "tuple": tuple}[word](_tree_from_json(child, read) for child in children)
+
+
+def _sparse_from_json(record: Mapping[str, Any], read: ReadSymbol | None) -> SparseTensor:
+    assert read is not None, "only results of a library have patterns"
+    rows, columns = record["shape"]
+    arrays = (
+        read(record["indptr"], record["dtype"], rows + 1),
+        read(record["indices"], record["dtype"], record["non_zeros"]),
+    )
+    return SparseTensor(SparsityPattern((rows, columns), *arrays), record["values"])
 
 
 # --------------------------------------------------------------------------------------- text

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symgrad.codegen.c_interface.abi import ASKED_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
@@ -155,6 +156,7 @@ class Library:
                 self._failed_index,
                 owner,
                 makes_calls=makes_calls,
+                read_symbol=self._constants,
             )
             for name, record in zip(names, records, strict=True)
         }
@@ -218,6 +220,11 @@ class Library:
         found = getattr(self._functions, f"{self.name}_{name}")
         found.restype = result
         return found
+
+    def _constants(self, name: str, dtype: str, count: int) -> NDArray[Any]:
+        """Return a copy of the integers that the library has under a name, not to be written to."""
+        kind = ctypes.c_char * (count * np.dtype(dtype).itemsize)
+        return np.frombuffer(kind.in_dll(self._functions, name).raw, dtype)
 
     def _connect(self, values: Sequence[int]) -> None:
         """Give the instance the handles of MPI that its steps pass."""

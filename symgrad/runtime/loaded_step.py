@@ -28,7 +28,7 @@ from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf,
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
-from symgrad.runtime.aot_manifest import failure_from_json, nest_from_json
+from symgrad.runtime.aot_manifest import ReadSymbol, failure_from_json, nest_from_json
 from symgrad.runtime.arguments import (
     check_outputs,
     convert,
@@ -78,12 +78,13 @@ class LoadedStep:
         owner: object,
         *,
         makes_calls: bool,
+        read_symbol: ReadSymbol,
     ) -> None:
         self.name = str(record["name"])
         self._inputs = [tensor_from_json(r) for r in record["inputs"]]
         self._outputs = [tensor_from_json(r) for r in record["outputs"]]
         self._input_nest = nest_from_json(record["input_nest"])
-        self._output_nest = nest_from_json(record["output_nest"])
+        self._output_nest = nest_from_json(record["output_nest"], read_symbol)
         self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
         self._failed_index = failed_index
         self._makes_calls = makes_calls

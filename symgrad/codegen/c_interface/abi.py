@@ -13,7 +13,7 @@ import hashlib
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.poll import (
@@ -26,6 +26,7 @@ from symgrad.codegen.llvm.poll import (
 )
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.language import Program
+from symgrad.frontend.sparse_tensor import SparsityPattern
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType
@@ -79,11 +80,15 @@ MPI_FUNCTIONS = ("connect", "connect_mpi", "init_mpi")  # where steps call MPI
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An input or an output: `name` as the user gave it or by position, `c_name` in C."""
+    """An input or an output: `name` as the user gave it or by position, `c_name` in C.
+
+    With a `pattern` it has the values of a sparse matrix in compressed sparse rows.
+    """
 
     name: str
     c_name: str
     type: TensorType
+    pattern: SparsityPattern | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +138,11 @@ class StepInterface:
     status_base: int
     messages: Mapping[int, str]
     implementations: tuple[Implementation, ...]
+
+    @property
+    def sparse_outputs(self) -> tuple[Slot, ...]:
+        """The outputs that are the values of sparse matrices."""
+        return tuple(slot for slot in self.outputs if slot.pattern is not None)
 
     @property
     def is_connected(self) -> bool:
@@ -205,8 +215,8 @@ class Interface:
 class StepPrograms:
     """A step to give an interface to: the graph, which names its inputs and outputs.
 
-    Its programs, one for each level, what their functions are called, and by the statuses of these
-    what has failed.
+    Its programs, one for each level, what their functions are called, by the statuses of these what
+    has failed, and by the numbers of outputs the patterns of sparse matrices.
     """
 
     name: str
@@ -214,6 +224,13 @@ class StepPrograms:
     programs: tuple[Program, ...]
     symbols: tuple[str, ...]
     messages: Mapping[int, str]
+    patterns: Mapping[int, SparsityPattern] = field(default_factory=dict)
+
+
+def pattern_symbols(library: str, step: str, slot: Slot) -> tuple[str, str]:
+    """Return what the arrays of the pattern of an output are called: indptr and indices."""
+    stem = f"{library}_{step}_{slot.c_name}"
+    return f"{stem}_indptr", f"{stem}_indices"
 
 
 def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepPrograms]) -> Interface:
@@ -282,7 +299,9 @@ def _step_interface(
     outputs = [tensor.name or f"output{i}" for i, tensor in enumerate(graph.outputs)]
     c_names = c_identifiers(["self", *inputs, *outputs])[1:]
     types = [tensor.type for tensor in (*graph.inputs, *graph.outputs)]
-    slots = [Slot(*parts) for parts in zip([*inputs, *outputs], c_names, types, strict=True)]
+    patterns = [None] * len(inputs) + [step.patterns.get(i) for i in range(len(outputs))]
+    parts = zip([*inputs, *outputs], c_names, types, patterns, strict=True)
+    slots = [Slot(*of_slot) for of_slot in parts]
     made = zip(step.symbols, tables, strict=True)
     return StepInterface(
         step.name,

@@ -39,22 +39,27 @@ def of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.L
     return known or ir.LLVMFunction(module, ir.FunctionType(result, takes), name)
 
 
-def read_only(module: ir.Module, value: ir.Constant, *, align: int = 8) -> ir.GlobalVariable:
-    """Return where `value` lies among the constants of the object."""
-    place = ir.GlobalVariable(module, value.type, module.get_unique_name("constant"))
-    place.linkage = "internal"
+def read_only(
+    module: ir.Module, value: ir.Constant, *, align: int = 8, public_name: str | None = None
+) -> ir.GlobalVariable:
+    """Return where `value` lies among the constants of the object, under a name for C or none."""
+    name = public_name or module.get_unique_name("constant")
+    place = ir.GlobalVariable(module, value.type, name)
+    place.linkage = "" if public_name else "internal"
     place.global_constant = True
     place.initializer = value
     place.align = align
     return place
 
 
-def read_only_bytes(module: ir.Module, content: bytes, *, align: int = 1) -> ir.GlobalVariable:
-    """Return where `content` lies among the constants of the object."""
+def read_only_bytes(
+    module: ir.Module, content: bytes, *, align: int = 1, public_name: str | None = None
+) -> ir.GlobalVariable:
+    """Return where `content` lies among the constants of the object, under a name of its own."""
     # Written here, since llvmlite writes byte by byte, and weights are many.
     escaped = f"\\{content.hex(chr(92))}" if content else ""
     value = ir.Literal(ir.ArrayType(I8, len(content)), f'c"{escaped}"')
-    return read_only(module, value, align=align)
+    return read_only(module, value, align=align, public_name=public_name)
 
 
 def text(module: ir.Module, content: str) -> ir.GlobalVariable:

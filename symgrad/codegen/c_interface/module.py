@@ -21,6 +21,7 @@ from symgrad.codegen.c_interface.abi import (
     Slot,
     StepInterface,
     TableEntry,
+    pattern_symbols,
 )
 from symgrad.codegen.c_interface.code import (
     I32,
@@ -106,6 +107,14 @@ def _emit_stop(module: ir.Module, interface: Interface) -> None:
     builder.ret_void()
 
 
+def _emit_pattern(module: ir.Module, symbols: tuple[str, str], slot: Slot) -> None:
+    assert slot.pattern is not None
+    for name, array in zip(symbols, (slot.pattern.indptr, slot.pattern.indices), strict=True):
+        # C has no arrays without elements.
+        content = array.tobytes() or bytes(array.itemsize)
+        read_only_bytes(module, content, align=ALIGNMENT, public_name=name)
+
+
 class _Steps:
     """Emits the functions that run steps; constants that several use are embedded once."""
 
@@ -115,7 +124,14 @@ class _Steps:
         self._constants: dict[ArrayLiteral, ir.GlobalVariable] = {}
 
     def emit(self, step: StepInterface) -> None:
-        """Emit the function that takes tables of pointers, and the one that takes pointers."""
+        """Emit the function that takes tables of pointers, and the one that takes pointers.
+
+        With them the patterns of sparse results, which are constants for whoever calls.
+        """
+        for slot in step.sparse_outputs:
+            _emit_pattern(
+                self._module, pattern_symbols(self._interface.name, step.name, slot), slot
+            )
         run = self._emit_run(step)
         count = 1 + len(step.inputs) + len(step.outputs)
         name = f"{self._interface.name}_{step.name}"
