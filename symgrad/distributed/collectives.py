@@ -64,12 +64,12 @@ def all_reduce(x: Any, comm: Communicator, op: str = "sum") -> Tensor:
 
 
 def _summed(x: Tensor, comm: Communicator) -> Tensor:
-    return _differentiable(lambda a: _combined(a, comm, "SUM"), lambda g: all_reduce(g, comm), x)
+    return _differentiable(lambda a: combined(a, comm, "SUM"), lambda g: all_reduce(g, comm), x)
 
 
 def _extreme(x: Tensor, comm: Communicator, op: str) -> Tensor:
     def run(a: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        result = _combined(a, comm, op.upper())
+        result = combined(a, comm, op.upper())
 
         def gradient(g: Tensor) -> Tensor:
             chosen = logical_or(equal(a, result), isnan(a))
@@ -82,7 +82,8 @@ def _extreme(x: Tensor, comm: Communicator, op: str) -> Tensor:
     return result
 
 
-def _combined(x: Tensor, comm: Communicator, reduction: str) -> Tensor:
+def combined(x: Tensor, comm: Communicator, reduction: str) -> Tensor:
+    """Return what all ranks have, combined element by element; it has no gradient."""
     layout = [
         ("in", 0),
         ("out", 0),
@@ -104,14 +105,14 @@ def all_gather(x: Any, comm: Communicator) -> Tensor:
     array([[1., 2.]], dtype=float32)
     """
     x = _operand("all_gather", x, comm)
+    return _differentiable(lambda a: gathered_rows(a, comm), lambda g: reduce_scatter(g, comm), x)
 
-    def gathered(a: Tensor) -> Tensor:
-        number = counted("all_gather", a.type)
-        layout = [("in", 0), *number, ("out", 0), *number, group_symbol(comm)]
-        stacked = a.type.with_shape((comm.size, *a.shape))
-        return _call("MPI_Allgather", [a], stacked, layout)
 
-    return _differentiable(gathered, lambda g: reduce_scatter(g, comm), x)
+def gathered_rows(x: Tensor, comm: Communicator) -> Tensor:
+    """Return what all ranks have, along a new first axis; it has no gradient."""
+    number = counted("all_gather", x.type)
+    layout = [("in", 0), *number, ("out", 0), *number, group_symbol(comm)]
+    return _call("MPI_Allgather", [x], x.type.with_shape((comm.size, *x.shape)), layout)
 
 
 def reduce_scatter(x: Any, comm: Communicator) -> Tensor:
@@ -131,19 +132,17 @@ def reduce_scatter(x: Any, comm: Communicator) -> Tensor:
         raise DTypeError("reduce_scatter", f"the sum of {x.type}", source=user_source())
     if x.dtype.is_half:
         return cast(reduce_scatter(cast(x, float32), comm), x.dtype)
+    return _differentiable(lambda a: scattered_rows(a, comm), lambda g: all_gather(g, comm), x)
 
-    def scattered(a: Tensor) -> Tensor:
-        part = a.type.with_shape(a.shape[1:])
-        layout = [
-            ("in", 0),
-            ("out", 0),
-            *counted("reduce_scatter", part),
-            reduction_symbol("SUM"),
-            group_symbol(comm),
-        ]
-        return _call("MPI_Reduce_scatter_block", [a], part, layout)
 
-    return _differentiable(scattered, lambda g: all_gather(g, comm), x)
+def scattered_rows(x: Tensor, comm: Communicator) -> Tensor:
+    """Return this rank's row of the sum of what all have; it has no gradient."""
+    part = x.type.with_shape(x.shape[1:])
+    layout = [
+        *(("in", 0), ("out", 0), *counted("reduce_scatter", part)),
+        *(reduction_symbol("SUM"), group_symbol(comm)),
+    ]
+    return _call("MPI_Reduce_scatter_block", [x], part, layout)
 
 
 def broadcast(x: Any, comm: Communicator, root: int = 0) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant
-from symgrad.graph.types import Array, ArrayLiteral, State, write_states
+from symgrad.graph.types import Array, ArrayLiteral, Sharding, State, write_states
 from symgrad.suggestions import known_as
 
 _unnamed = itertools.count()
@@ -79,6 +80,18 @@ def _variable(value: Any, dtype: DTypeLike | None, trainable: bool, name: str | 
     full_name = scoped(chosen)
     assert full_name is not None, "a variable has a name"
     return variable_node(State(literal.array, name=full_name, trainable=trainable), chosen)
+
+
+def cut_variable(value: Array, sharding: Sharding, name: str, *, is_trainable: bool) -> Variable:
+    """Make a variable of the type of `value`, of which this rank has the part that `sharding` says.
+
+    Programs are built of the whole; which part of it a rank computes is decided when a program is
+    compiled.
+    """
+    state = State(sharding.part_of(value), name=name, trainable=is_trainable)
+    state.type = state.type.with_shape(value.shape)
+    state.sharding = replace(sharding, owner=state)
+    return variable_node(state, name)
 
 
 def _unused_name() -> str:

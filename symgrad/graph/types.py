@@ -152,8 +152,8 @@ class State:
     """
 
     __slots__ = (
-        *("_reals", "_whole", "array", "is_of_generator", "name", "sharding", "trainable"),
-        "type",
+        *("_part", "_reals", "_whole", "array", "is_of_generator", "name", "sharding"),
+        *("trainable", "type"),
     )
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
@@ -165,6 +165,7 @@ class State:
         self.sharding: Sharding | None = None  # of what this is the part of one rank
         self._reals: State | None = None
         self._whole: State | None = None
+        self._part: State | None = None
 
     @classmethod
     def zeros(cls, type_: TensorType, *, name: str, trainable: bool) -> State:
@@ -187,6 +188,17 @@ class State:
         return self._reals
 
     @property
+    def part(self) -> State:
+        """The memory of a state that is cut along an axis, whose own type is that of the whole."""
+        if self._part is None:
+            view = State(np.zeros((), self.array.dtype), name=self.name, trainable=self.trainable)
+            view.array = self.array
+            view.type = self.type.with_shape(self.array.shape)
+            view.sharding = self.sharding
+            self._part = view
+        return self._part
+
+    @property
     def whole(self) -> State:
         """The state that this one shows the memory of: the complex one of reals, else itself."""
         return self if self._whole is None else self._whole
@@ -200,11 +212,15 @@ class Sharding:
     """How values of the shape of `owner` are cut in equal parts, of which each rank has one.
 
     The elements lie in row-major order, filled up with zeros; the part of this rank is a vector.
+    With an `axis` it is a block along that instead, the graph is built of the whole, and `calls`
+    are what brings parts together (`symgrad/passes/placement/`).
     """
 
     group: ProcessGroup
     owner: State
-    is_reproducible: bool  # in bits, whatever the number of ranks
+    is_reproducible: bool = False  # in bits, whatever the number of ranks
+    axis: int | None = None
+    calls: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -218,6 +234,8 @@ class Sharding:
 
     def part_of(self, whole: Array) -> Array:
         """Return the part of this rank."""
+        if self.axis is not None:
+            return np.split(whole, self.group.size, self.axis)[self.group.rank]
         start = self.group.rank * self.part_length
         piece = whole.reshape(-1)[start : start + self.part_length]
         return np.concatenate([piece, np.zeros(self.part_length - piece.size, whole.dtype)])
@@ -227,6 +245,8 @@ class Sharding:
         parts = self.group.collect(part)
         if parts is None:
             return part
+        if self.axis is not None:
+            return np.concatenate(parts, self.axis)
         return np.concatenate(parts)[: math.prod(self.shape)].reshape(self.shape)
 
 

@@ -73,7 +73,8 @@ class Accumulate(Optimizer):
         totals = [s + g for s, (g, _) in zip(sums, pairs, strict=True)]
         means: Iterable[Any] = [total / self.every for total in totals]
         if self.clip is not None:
-            if any(w.state.sharding is not None for _, w in pairs):
+            shardings = [w.state.sharding for _, w in pairs]
+            if any(sharding is not None and sharding.axis is None for sharding in shardings):
                 problem = "clip takes whole gradients, of which shard_state gives each rank parts"
                 raise GraphError("Accumulate.minimize", problem, source=user_source())
             means = self.clip(list(means))

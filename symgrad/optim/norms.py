@@ -26,7 +26,7 @@ def norm(x: Tensor) -> Tensor:
 def norm_over(owner: Variable, x: Tensor) -> Tensor:
     """Return the norm of `x`, which lies as `owner` does: of all parts where that is one."""
     sharding = owner.state.sharding
-    if sharding is None:
+    if sharding is None or sharding.axis is not None:
         return norm(x)
     if sharding.is_reproducible:
         problem = f"the norm of {owner.state.name} is one of parts, whose bits depend on the ranks"

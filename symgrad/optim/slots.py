@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from symgrad.frontend.state import variable
+from symgrad.frontend.state import cut_variable, variable
 from symgrad.graph import dtypes
 from symgrad.graph.build import inside
 from symgrad.graph.dtypes import DType
@@ -42,8 +42,13 @@ class Slots:
         key = (owner.state, kind)
         if key not in self._made:
             value = np.full(owner.type.static_shape, start, slot_dtype(owner).numpy)
-            slot = _made_outside(value, f"{self._name_of(owner)}/{kind}")
-            slot.state.sharding = owner.state.sharding
+            name, sharding = f"{self._name_of(owner)}/{kind}", owner.state.sharding
+            if sharding is not None and sharding.axis is not None:
+                with inside(None):
+                    self._made[key] = cut_variable(value, sharding, name, is_trainable=False)
+                return self._made[key]
+            slot = _made_outside(value, name)
+            slot.state.sharding = sharding
             self._made[key] = slot
         return self._made[key]
 

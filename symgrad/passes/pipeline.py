@@ -34,6 +34,7 @@ from symgrad.passes.loops.prepack import prepack
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.loops.rematerialise import rematerialise
 from symgrad.passes.loops.sink_sums import sink_sums
+from symgrad.passes.placement.place_shards import place_shards
 from symgrad.passes.rewrites.cse import cse
 from symgrad.passes.rewrites.dce import dce
 from symgrad.passes.rewrites.fold_constants import fold_constants
@@ -108,6 +109,14 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         counts_itself=False,
         phase="as built",
     ),
+    GraphPass(
+        "place-shards",
+        lambda graph, rewrites: place_shards(graph, rewrites.explain),
+        after={"inline-calls": "what is cut does not go into what remains a call"},
+        is_required=True,
+        counts_itself=False,
+        phase="as built",
+    ),
     _as_built(
         "merge-loops",
         merge_loops,
@@ -118,6 +127,7 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         thread_effects,
         {
             "inline-calls": "a token is handed through what remains a call",
+            "place-shards": "what brings parts together are ordered calls",
             "merge-loops": "bodies are compared by identity, and those with a token are built anew",
         },
         is_required=True,

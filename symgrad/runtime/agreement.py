@@ -21,6 +21,8 @@ from symgrad.graph.text.print import graph_lines
 from symgrad.graph.types import Attr, State, read_states
 from symgrad.passes.calls.divergence import groups_of, require_same_conditions
 
+_DECIDES = "a condition of collectives depends on"
+_IS_WHOLE = "all ranks compute parts of what is made of"
 _SHOWN = 100  # characters of a line around the first that differs
 
 
@@ -30,6 +32,7 @@ class Agreement:
 
     groups: Sequence[ProcessGroup]
     states: Mapping[tuple[str, ...], Sequence[State]]
+    wholes: Mapping[tuple[str, ...], Sequence[State]]
     sizes: Mapping[tuple[str, ...], Mapping[Size, Node]]
 
     @property
@@ -41,7 +44,8 @@ class Agreement:
         """Compare `graph`, as prepared, over all groups; raises `GraphError` on all ranks."""
         for group in self.groups:
             _compare_programs(name, graph, group)
-            _compare_states(name, self.states.get(group.lineage, ()), group)
+            _compare_states(name, _DECIDES, self.states.get(group.lineage, ()), group)
+            _compare_states(name, _IS_WHOLE, self.wholes.get(group.lineage, ()), group)
 
     def require_sizes(self, name: str, sizes: Mapping[str, int]) -> None:
         """Compare how large collectives are for `sizes`; raises `GraphError` on all ranks."""
@@ -50,15 +54,25 @@ class Agreement:
                 _compare_sizes(name, self.sizes[group.lineage], sizes, group)
 
 
-def agreement_of(graph: Graph) -> Agreement | None:
-    """Return what ranks compare before `graph`, as it was built, is run; None without collectives.
+def agreement_of(graph: Graph, prepared: Graph) -> Agreement | None:
+    """Return what ranks compare before `graph` is run, which became `prepared`.
 
-    Raises `GraphError` for a collective that some ranks of its group may not come to.
+    None where it makes no collective calls. Raises `GraphError` for one that some ranks of its
+    group may not come to.
     """
-    groups = groups_of(graph)
+    groups = groups_of(prepared)
     if not groups:
         return None
-    return Agreement(groups, require_same_conditions(graph), _sizes_of_calls(graph))
+    conditions = require_same_conditions(graph)
+    return Agreement(groups, conditions, _whole_states(prepared), _sizes_of_calls(prepared))
+
+
+def _whole_states(graph: Graph) -> dict[tuple[str, ...], list[State]]:
+    """Return for groups that variables are cut over the others, which all ranks of it have."""
+    states = [variable.state for variable in graph.variables]
+    shardings = [s for state in states if (s := state.sharding) is not None and s.axis is not None]
+    wholes = [state for state in states if state.sharding is None and state.array.size]
+    return {sharding.group.lineage: wholes for sharding in shardings}
 
 
 def _sizes_of_calls(graph: Graph) -> dict[tuple[str, ...], dict[Size, Node]]:
@@ -126,7 +140,7 @@ def _compare_sizes(
     )
 
 
-def _compare_states(name: str, states: Sequence[State], group: ProcessGroup) -> None:
+def _compare_states(name: str, what: str, states: Sequence[State], group: ProcessGroup) -> None:
     if not states:
         return
     values = read_states(list(states))
@@ -139,8 +153,8 @@ def _compare_states(name: str, states: Sequence[State], group: ProcessGroup) -> 
     place = next(i for i, (a, b) in enumerate(pairs) if a != b)
     raise GraphError(
         name,
-        f"a condition of collectives depends on the variable {states[place].name}, which has one "
-        f"value on rank 0 and another on rank {other}",
+        f"{what} the variable {states[place].name}, which has one value on rank 0 and another on "
+        f"rank {other}",
         hint="give it the same value on all ranks",
     )
 

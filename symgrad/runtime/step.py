@@ -71,9 +71,9 @@ class Step(Immutable):
     ) -> None:
         self.graph = graph
         with paused_collector():
-            self._agreement = agreement_of(graph)
-            self._is_agreed = self._agreement is None
             self._prepared = prepare(graph)
+            self._agreement = agreement_of(graph, self._prepared.graph)
+            self._is_agreed = self._agreement is None
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest
