@@ -112,8 +112,8 @@ def inv(a: Any, /) -> Tensor:
 def det(a: Any, /) -> Tensor:
     """Compute the determinant of square matrices: by minors up to 4 rows, else by LU factors.
 
-    The gradient is the cofactors (Jacobi's formula), also where the determinant is 0. There the
-    second derivative is nan.
+    The gradient is the cofactors (Jacobi's formula), also where the determinant is 0, and so is its
+    derivative (Stewart, 1998); a third one is nan there.
 
     >>> sg.run(sg.linalg.det([[1.0, 2.0], [3.0, 4.0]]))
     array(-2., dtype=float32)

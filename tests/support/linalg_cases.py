@@ -12,7 +12,8 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.determinant import cofactors_op, det, sign_and_logarithm
+from symgrad.graph.ops.cofactors import cofactor_change_op, cofactors_op
+from symgrad.graph.ops.determinant import det, sign_and_logarithm
 from symgrad.graph.ops.eig import eig
 from symgrad.graph.ops.eigh import eigh
 from symgrad.graph.ops.elementwise import filled
@@ -77,6 +78,17 @@ def _cofactors_of(x: Array) -> Array:
     """Return the cofactors, of matrices that have an inverse."""
     inverse = np.linalg.inv(x).swapaxes(-1, -2)
     return np.asarray(np.linalg.det(x))[..., None, None] * inverse
+
+
+def _change(x: Tensor, y: Tensor) -> Tensor:
+    return apply(cofactor_change_op, x, *lu(x), y)
+
+
+def _change_of(x: Array, y: Array) -> Array:
+    """Return what the cofactors of matrices that have an inverse change by along `y`."""
+    w = np.linalg.inv(x).swapaxes(-1, -2)
+    inner = (w * y).sum((-2, -1))[..., None, None] * w - w @ y.swapaxes(-1, -2) @ w
+    return np.asarray(np.linalg.det(x)[..., None, None] * inner)
 
 
 def _row(
@@ -148,6 +160,10 @@ _FACTORISATIONS = (
     _row("cofactors", "cofactors", lambda x: _cofactors(_mostly_diagonal(x)),
          lambda x: _cofactors_of(_mostly_diagonal(x)), (4, 4),
          also=(*_SQUARES, ((2, 3, 3),), ((2, 6, 6),))),
+    _row("cofactor_change", "cofactor_change", lambda x, y: _change(_mostly_diagonal(x), y),
+         lambda x, y: _change_of(_mostly_diagonal(x), y), (4, 4), (4, 4),
+         also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 3, 3), (2, 3, 3)), ((2, 6, 6), (2, 6, 6))),
+         slack=100.0),
     _row("log_determinant", "log_determinant",
          lambda x: sign_and_logarithm(_mostly_diagonal(x))[1],
          lambda x: np.linalg.slogdet(_mostly_diagonal(x))[1], (4, 4), also=_SQUARES),

@@ -19,6 +19,7 @@ from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
 from symgrad.graph.ops.comparison import equal, greater, where
 from symgrad.graph.ops.complex_parts import conj, real
+from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
 from symgrad.graph.ops.lapack import lapack_eigh, lower_half
@@ -34,6 +35,7 @@ from symgrad.graph.ops.triangles import (
     hermitian_part,
     identity_like,
     product,
+    range_factors,
     squares,
     triangle,
 )
@@ -129,8 +131,12 @@ def _kernel(a: TensorType, *, method: str) -> Call:
 def _eigenpairs(a: Tensor) -> list[Tensor]:
     lower = lower_half(a)
     upper = adjoint(triangle(lower, lower=True, k=-1))
-    values, rows = _diagonalise(add(lower, upper))
+    whole = add(lower, upper)
+    factor, inverse = range_factors(whole, (1, 2))  # of rotations the products of two elements
+    factor = astype(broadcast_to(factor, whole.shape), whole.dtype)
+    values, rows = _diagonalise(multiply(whole, factor))
     values, rows = in_order(values, [rows], descending=False)
+    values = multiply(values, broadcast_to(reshape(inverse, (a.shape[0], 1)), values.shape))
     return [values, conj(transposed(rows))]
 
 

@@ -26,7 +26,7 @@ from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.transcendental import sqrt
-from symgrad.graph.ops.triangles import permute_rows
+from symgrad.graph.ops.triangles import permute_rows, scaled_range
 from symgrad.graph.ops.while_loop import loop
 
 _MOST_SWEEPS = 30  # convergence is quadratic: matrices of a thousand rows take some ten
@@ -65,9 +65,15 @@ def rotation(difference: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:
     complex b the sine has the phase.
     """
     if between.dtype.is_complex:
+        # The phase of what is near the end of the range has no modulus of 1 in its few digits.
+        _, small, shift = scaled_range(difference.dtype)
+        is_small = less(absolute(between), small)
+        one = filled_like(difference, 1)
+        factor = where(is_small, filled_like(one, shift), one)
+        between = multiply(between, astype(factor, between.dtype))
         size = absolute(between)
-        cosine, sine = rotation(difference, size)
-        share = divide(sine, where(equal(size, 0.0), filled_like(size, 1), size))
+        cosine, sine = rotation(multiply(difference, factor), size)
+        share = divide(sine, where(equal(size, 0.0), one, size))
         return astype(cosine, between.dtype), multiply(astype(share, between.dtype), between)
     zero, one = filled_like(between, 0), filled_like(between, 1)
     is_diagonal = equal(between, 0.0)

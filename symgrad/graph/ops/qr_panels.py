@@ -22,7 +22,7 @@ from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import sqrt
-from symgrad.graph.ops.triangles import identity_like, squares, triangle
+from symgrad.graph.ops.triangles import identity_like, range_factors, squares, triangle
 from symgrad.graph.ops.triangular import triangular_solve
 from symgrad.graph.ops.windows import read_window
 
@@ -85,7 +85,10 @@ def _step(columns: Tensor, column: Tensor, weights: Tensor, place: Tensor) -> li
     """Reflect what a column has from its diagonal on to the diagonal, and the columns after it."""
     count, _, m = columns.type.static_shape
     line = iota((count, m), 1)
-    tail = where(greater(line, place), column, filled_like(column, 0))
+    zeros = filled_like(column, 0)
+    factor, inverse = range_factors(where(less(line, place), zeros, column), 1)
+    column = multiply(column, astype(broadcast_to(factor, column.shape), column.dtype))
+    tail = where(greater(line, place), column, zeros)
     beyond = reshape(reduce_sum(squares(tail), (1,)), (count, 1))
     first = reshape(read_window(column, [place], (1,), 1), (count, 1))
     length = sqrt(add(squares(first), beyond))
@@ -103,6 +106,7 @@ def _step(columns: Tensor, column: Tensor, weights: Tensor, place: Tensor) -> li
     seen = multiply(seen, broadcast_to(conj(weight), seen.shape))
     reflected = subtract(columns, multiply(_over(seen, columns, 2), _over(vector, columns, 1)))
     row, across = iota(columns.shape, 1), iota(columns.shape, 2)
+    corner = multiply(corner, astype(inverse, corner.dtype))
     packed = where(greater(across, place), _over(vector, columns, 1), columns)
     packed = where(equal(across, place), _over(_line(corner, m), columns, 1), packed)
     changed = where(equal(row, place), packed, where(greater(row, place), reflected, columns))

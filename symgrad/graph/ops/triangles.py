@@ -1,18 +1,25 @@
-"""Triangles, diagonals and transposes of batched matrices, for gradients of factorisations.
+"""Triangles, diagonals, transposes and ranges of batched matrices, for factorisations.
 
 Sizes may be unknown. Nothing here checks its operands, and no op is declared.
 """
 
 from __future__ import annotations
 
+import functools
+
+import numpy as np
+
+from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.arithmetic import add, multiply
-from symgrad.graph.ops.comparison import equal, greater_equal, where
-from symgrad.graph.ops.complex_parts import conj, real
+from symgrad.graph.ops.arithmetic import abs as absolute
+from symgrad.graph.ops.arithmetic import add, maximum, multiply
+from symgrad.graph.ops.comparison import equal, greater, greater_equal, less, where
+from symgrad.graph.ops.complex_parts import conj, imag, real
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.ordering import argsort
+from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.ops.subgraph import is_zero
 from symgrad.graph.ops.windows import read_window
@@ -95,3 +102,31 @@ def diagonal_matrix(x: Tensor) -> Tensor:
     rows = broadcast_to(reshape(x, (*x.shape, 1)), (*x.shape, n))
     is_diagonal = equal(iota((n, n), 0), iota((n, n), 1))
     return where(broadcast_to(is_diagonal, rows.shape), rows, filled_like(rows, 0))
+
+
+def scaled_range(dtype: DType) -> tuple[float, float, float]:
+    """Return beyond which magnitudes a column is scaled before it is squared, and by what.
+
+    What is above the first is divided by the third, what is below the second multiplied: a power of
+    two, so nothing is rounded, and whatever is between is left as it is.
+    """
+    bits = int(np.finfo(dtype.numpy).maxexp)
+    return 2.0 ** (2 * bits // 5), 2.0 ** -(2 * bits // 5), 2.0 ** (3 * bits // 4)
+
+
+def range_factors(x: Tensor, axis: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return what to multiply by, so that no square of elements overflows or vanishes, and back.
+
+    It is one number for what lies along `axis`, which stays with size 1, and is 1 unless the
+    greatest element is near the ends of the range of exponents: see `scaled_range`.
+    """
+    parts = [real(x), imag(x)] if x.dtype.is_complex else [x]
+    tops = [greatest(absolute(part), axis=axis, keepdims=True) for part in parts]
+    top = functools.reduce(maximum, tops)
+    large, small, shift = scaled_range(top.dtype)
+    one, high, low = (filled_like(top, value) for value in (1, shift, 1 / shift))
+    is_large, is_small = greater(top, large), less(top, small)
+    return (
+        where(is_large, low, where(is_small, high, one)),
+        where(is_large, high, where(is_small, low, one)),
+    )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import symgrad as sg
+from symgrad.graph.build import apply
+from symgrad.graph.ops.cofactors import cofactor_change_op
+from symgrad.graph.ops.lu import lu
 from symgrad.graph.ops.small_solving import cofactors_of
 from tests.support.evaluators import evaluate_native
 from tests.support.gradcheck import check_derivatives
@@ -156,6 +161,57 @@ def test_a_determinant_of_zero_has_its_gradient_for_each_case_of_vmap():
     a[1, 2] = 0
     found = sg.vmap(sg.grad(LINALG.det))(a)
     np.testing.assert_allclose(found, cofactors_of(a), rtol=1e-9, atol=1e-9)
+
+
+def _matrices_without_inverse(n: int) -> NDArray[np.float64]:
+    """Return matrices of rank n, 0, n - 1, n - 1, n - 2, and n but for rounding."""
+    a = np.random.default_rng(n).standard_normal((6, n, n))
+    a[1] = 0
+    a[2, :, -1] = 0
+    a[3, 0] = a[3, -1] * (n > 1)
+    a[4, :2] = a[4, -1] * (n > 2)
+    a[5, 0] = a[5, -1] * (1 + 1e-15)
+    return a
+
+
+def _change_by_minors(a: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
+    """Return the second derivative of a determinant along `x`, from minors without two rows."""
+    found = np.zeros_like(a)
+    for i, j, k, m in itertools.product(range(a.shape[-1]), repeat=4):
+        if i != k and j != m:
+            sign = (-1) ** (i + j + k + m) * (1 if (i < k) == (j < m) else -1)
+            minor = np.delete(np.delete(a, (i, k), axis=-2), (j, m), axis=-1)
+            found[..., i, j] += sign * np.linalg.det(minor) * x[..., k, m]
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7])
+def test_the_second_derivative_of_a_determinant_of_zero_is_a_number(n):
+    a = _matrices_without_inverse(n)
+    x = np.random.default_rng(n + 1).standard_normal(a.shape)
+    slope = sg.grad(lambda m: sg.sum(LINALG.det(m)))
+    found = sg.grad(lambda m: sg.sum(slope(m) * x))(a)
+    np.testing.assert_allclose(found, _change_by_minors(a, x), rtol=1e-12, atol=1e-13)
+
+
+def test_a_direction_of_another_size_loses_no_digits():
+    a = _matrices_without_inverse(4)
+    x = np.random.default_rng(1).standard_normal(a.shape)
+    slope = sg.grad(lambda m: sg.sum(LINALG.det(m)))
+    for size in (1e-30, 1e30):
+        found = sg.grad(lambda m, size=size: sg.sum(slope(m) * (size * x)))(a) / size
+        np.testing.assert_allclose(found, _change_by_minors(a, x), rtol=1e-12, atol=1e-13)
+
+
+def test_the_cofactors_of_complex_matrices_change_as_those_of_real_ones():
+    a = _matrices_without_inverse(4) * (1 + 2j)
+    x = np.random.default_rng(1).standard_normal((2, *a.shape))
+    z = sg.placeholder(a.shape, "complex128")
+    y = sg.placeholder(a.shape, "complex128")
+    step = sg.compile([z, y], apply(cofactor_change_op, z, *lu(z), y), opt_level=1)
+    found = step(a, x[0] + 1j * x[1])
+    expected = _change_by_minors(a, x[0] + 1j * x[1])
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_equal_eigenvalues_have_gradients_where_there_is_a_limit():

@@ -1,0 +1,344 @@
+"""Cofactors of matrices and what they change by, also where there is no inverse.
+
+They are the first and the second derivative of a determinant, polynomials in the elements of the
+matrix: so there is no matrix that does not have them. Those of a few rows are expanded by minors;
+larger ones come from LU factors, or where these say nothing from singular values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.graph import dtypes
+from symgrad.graph.batch_rules import batch_in_front
+from symgrad.graph.build import apply
+from symgrad.graph.nested import Traced
+from symgrad.graph.node import Grads, Node, Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.arithmetic import abs as absolute
+from symgrad.graph.ops.arithmetic import add, divide, multiply, remainder, subtract
+from symgrad.graph.ops.block_matrices import expansion, from_columns, in_parts, to_columns
+from symgrad.graph.ops.branches import branch
+from symgrad.graph.ops.comparison import equal, greater, logical_and, logical_not, where
+from symgrad.graph.ops.complex_parts import conj
+from symgrad.graph.ops.conversion import astype
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.lu import linear_solve, lu
+from symgrad.graph.ops.reduction import max as greatest
+from symgrad.graph.ops.reduction import min as least
+from symgrad.graph.ops.reduction import prod
+from symgrad.graph.ops.running_products import cumprod_op
+from symgrad.graph.ops.small_solving import FEW_ROWS, cofactor_columns, cofactors_of
+from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
+from symgrad.graph.ops.summation import diagonal
+from symgrad.graph.ops.svd import svd
+from symgrad.graph.ops.triangles import (
+    adjoint,
+    diagonal_matrix,
+    identity_like,
+    invert_order,
+    matrix_transpose,
+    permute_rows,
+    product,
+    triangle,
+)
+from symgrad.graph.ops.triangular import check_square, triangular_solve
+from symgrad.graph.structures import Call
+from symgrad.graph.types import Array, TensorType
+
+
+def parity(order: Tensor, like: Tensor) -> Tensor:
+    """Return 1 for permutations of an even number of exchanges and -1 for others."""
+    n = order.shape[-1]
+    square = (*order.shape, n)
+    rows = broadcast_to(reshape(order, (*order.shape, 1)), square)
+    columns = broadcast_to(reshape(order, (*order.shape[:-1], 1, n)), square)
+    is_before = greater(iota(square, order.ndim), iota(square, order.ndim - 1))
+    is_inversion = astype(logical_and(is_before, greater(rows, columns)), dtypes.int64)
+    count = reduce_sum(is_inversion, (order.ndim - 1, order.ndim))
+    one = filled_like(astype(count, like.dtype), 1)
+    return where(equal(remainder(count, 2), 0), one, filled_like(one, -1))
+
+
+def determinant_of(factors: Tensor, order: Tensor) -> Tensor:
+    """Return the determinants of matrices of which these are the LU factors."""
+    return multiply(prod(diagonal(factors), axis=-1), parity(order, factors))
+
+
+def check_factors(op: str, a: TensorType, factors: TensorType, order: TensorType) -> TensorType:
+    """Check matrices and their LU factors; return the type of a number for each."""
+    check_square(op, "a", a, of_complex=True)
+    meet_shapes(op, "a", a, "its factors", factors)
+    meet_shapes(op, "the rows of a", a.with_shape(a.shape[:-1]), "their order", order)
+    return a.with_shape(a.shape[:-2])
+
+
+def transposed_inverse(a: Tensor, factors: Tensor, order: Tensor) -> Tensor:
+    """Return the transposes of the inverses."""
+    inverse = linear_solve(a, factors, order, identity_like(a))
+    return matrix_transpose(inverse)
+
+
+def along_matrices(x: Tensor, like: Tensor) -> Tensor:
+    """Return a number for each matrix at all elements of it."""
+    return broadcast_to(reshape(x, (*x.shape, 1, 1)), like.shape)
+
+
+def is_small(a: TensorType) -> bool:
+    """Return whether there are matrices, whose determinants are expanded by minors."""
+    return a.count > 0 and a.static_shape[-1] <= FEW_ROWS and not a.dtype.is_complex
+
+
+# -------------------------------------------------------------------------------- cofactors
+
+
+def _cofactors_infer(a: TensorType, factors: TensorType, order: TensorType) -> TensorType:
+    check_factors("cofactors", a, factors, order)
+    return a
+
+
+def _cofactors_reference(a: Array, _factors: Array, _order: Array) -> Array:
+    return cofactors_of(a)
+
+
+def _cofactors_grad(node: Node, g: Tensor) -> Grads:
+    # The change is that of a gradient, so it is symmetric: its own transpose.
+    return apply(cofactor_change_op, *node.inputs, g), None, None
+
+
+def _cofactors_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
+    def expanded(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
+        n = a.type.static_shape[-1]
+        found = in_parts(lambda t: [_expanded_cofactors(t)], reshape(a, (-1, n, n)))
+        return [reshape(found[0], a.shape)]
+
+    def nothing(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
+        return [a]
+
+    algorithm = expanded if is_small(a) else _cofactors_by_factors
+    return expansion(algorithm if a.count else nothing, a, factors, order)
+
+
+def _expanded_cofactors(a: Tensor) -> Tensor:
+    """Return the cofactors of a row of small matrices, by minors."""
+    n = a.type.static_shape[-1]
+    return from_columns(cofactor_columns(to_columns(a), n), n, n)
+
+
+# Note [Cofactors of a singular matrix]
+# With t in the place of one pivot k of p a = L U, the cofactors are d a(t)'^-1 t, where d is the
+# product of the other pivots with the sign of p. As t goes to 0 that is d times the product of two
+# vectors: a(1)^-1 is a sum of a matrix that stays and of u w' / t, where U(1) u = e_k, and
+# w' = e_k' a(1)^-1. Where two pivots are 0, the cofactors are.
+
+
+def _cofactors_by_factors(a: Tensor, factors: Tensor, order: Tensor) -> list[Tensor]:
+    """Scale the inverse, and where a pivot is 0 take the limit of that."""
+    is_zero = equal(diagonal(factors), 0.0)
+    count = reduce_sum(astype(is_zero, dtypes.int64), (is_zero.ndim - 1,))
+    sign = parity(order, a)
+    functions = [Traced(name, ()) for name in ("regular", "singular")]
+
+    def regular() -> list[Tensor]:
+        scale = along_matrices(determinant_of(factors, order), a)
+        return [multiply(scale, transposed_inverse(a, factors, order))]
+
+    def singular() -> list[Tensor]:
+        (found,) = regular()
+        limit = _singular_cofactors(factors, order, astype(is_zero, a.dtype), sign)
+        one, none = (along_matrices(equal(count, n), a) for n in (1, 0))
+        return [where(none, found, where(one, limit, filled_like(a, 0)))]
+
+    functions[0].run(regular)
+    functions[1].run(singular)
+    index = astype(greater(reduce_sum(count, tuple(range(count.ndim))), 0), dtypes.int64)
+    return list(branch(index, functions).outputs)
+
+
+def _singular_cofactors(factors: Tensor, order: Tensor, unit: Tensor, sign: Tensor) -> Tensor:
+    """Return the cofactors where the pivot is 0 at which `unit` is 1.
+
+    See Note [Cofactors of a singular matrix].
+    """
+    column = reshape(unit, (*unit.shape, 1))
+    filled = add(factors, multiply(broadcast_to(column, factors.shape), identity_like(factors)))
+    u = triangular_solve(filled, column, lower=False)
+    inner = triangular_solve(filled, column, lower=False, transpose=True)
+    moved = triangular_solve(filled, inner, lower=True, transpose=True, unit=True)
+    w = permute_rows(moved, invert_order(order))
+    scale = multiply(prod(diagonal(filled), axis=-1), sign)
+    return multiply(along_matrices(scale, factors), product(w, u, transpose_b=True))
+
+
+cofactors_op = define(
+    "cofactors",
+    infer=_cofactors_infer,
+    reference=_cofactors_reference,
+    grad=_cofactors_grad,
+    kernel=_cofactors_kernel,
+    batch=batch_in_front,
+    of_pairs="expansion",
+)
+
+
+# -------------------------------------------------------------------------- cofactor_change
+
+
+def _change_infer(
+    a: TensorType, factors: TensorType, order: TensorType, direction: TensorType
+) -> TensorType:
+    check_factors("cofactor_change", a, factors, order)
+    meet_shapes("cofactor_change", "a", a, "direction", direction)
+    return a
+
+
+def _change_reference(a: Array, _factors: Array, _order: Array, direction: Array) -> Array:
+    """Compute each change from minors that lack two rows and two columns."""
+    n = a.shape[-1]
+    result = np.zeros_like(a)
+    for i, j, k, l in np.ndindex(n, n, n, n):  # noqa: E741 - as in a formula of indices
+        if i != k and j != l:
+            sign = (-1) ** (i + j + k + l) * (1 if (i < k) == (j < l) else -1)
+            minor = np.delete(np.delete(a, (i, k), axis=-2), (j, l), axis=-1)
+            result[..., i, j] += sign * np.linalg.det(minor) * direction[..., k, l]
+    return result
+
+
+def _change_grad(node: Node, g: Tensor) -> Grads:
+    # With W = a'^-1 and d = det(a) it is d (<W, x> W - W x' W), x the direction, of which this is
+    # the derivative by a; by x it is its own transpose. Where a has no inverse there is no number.
+    a, factors, order, x = node.inputs
+    w = transposed_inverse(a, factors, order)
+    by_x, by_g = (product(product(w, t, transpose_b=True), w) for t in (x, g))
+    of_x, of_g = (along_matrices(_inner(w, t), a) for t in (x, g))
+    crossed = along_matrices(_inner(g, by_x), a)
+    both = add(
+        product(product(by_x, g, transpose_b=True), w),
+        product(product(by_g, x, transpose_b=True), w),
+    )
+    scaled = multiply(subtract(multiply(of_x, of_g), crossed), w)
+    mixed = add(multiply(of_g, by_x), multiply(of_x, by_g))
+    scale = along_matrices(determinant_of(factors, order), a)
+    by_a = multiply(scale, add(scaled, subtract(both, mixed)))
+    return by_a, None, None, apply(cofactor_change_op, a, factors, order, g)
+
+
+def _inner(a: Tensor, b: Tensor) -> Tensor:
+    """Return the sums of products of elements."""
+    return reduce_sum(multiply(a, b), (a.ndim - 2, a.ndim - 1))
+
+
+def _change_kernel(
+    a: TensorType, factors: TensorType, order: TensorType, direction: TensorType
+) -> Call:
+    def expanded(a: Tensor, _factors: Tensor, _order: Tensor, x: Tensor) -> list[Tensor]:
+        n = a.type.static_shape[-1]
+        pair = (reshape(t, (-1, n, n)) for t in (a, x))
+        return [reshape(in_parts(lambda *t: [_polarised(*t)], *pair)[0], a.shape)]
+
+    def nothing(a: Tensor, *_others: Tensor) -> list[Tensor]:
+        return [a]
+
+    algorithm = expanded if is_small(a) else _change_by_factors
+    return expansion(algorithm if a.count else nothing, a, factors, order, direction)
+
+
+def _polarised(a: Tensor, x: Tensor) -> Tensor:
+    """Return the change of the cofactors of up to 4 rows, which are polynomials of degree 3.
+
+    C(a + t x) for t = 1 and -1 has the terms that are odd in t, the last of which is C(x).
+    """
+    n = a.type.static_shape[-1]
+    if n == 1:
+        return filled_like(a, 0)
+    if n == 2:
+        return _expanded_cofactors(x)
+    sizes = [greatest(absolute(t), axis=(1, 2)) for t in (a, x)]
+    is_scaled = logical_and(*(greater(size, 0.0) for size in sizes))
+    # Where x is far larger or smaller than a, one of them would be lost in the sums.
+    ratio = along_matrices(where(is_scaled, divide(*sizes), filled_like(sizes[0], 1)), a)
+    step = multiply(x, ratio)
+    ahead, behind = (_expanded_cofactors(t) for t in (add(a, step), subtract(a, step)))
+    odd = multiply(subtract(ahead, behind), 0.5)
+    return divide(odd if n == 3 else subtract(odd, _expanded_cofactors(step)), ratio)
+
+
+# Note [Change of the cofactors of a singular matrix]
+# Of a diagonal matrix s the cofactors change along x by sum_k P[i, k] x[k, k] at [i, i], and by
+# -P[i, j] x[j, i] at [i, j], where P[i, j] is the product of all of s but the i-th and the j-th.
+# With a = U s V', where ' conjugates, those of a are det(U V') conj(U) C(s) conj(V'); and the
+# change is that of C(s) along what x is between U and V, taken back. Nothing is divided by, so it
+# is right for all matrices. It costs singular values, and is used where LU factors have lost half
+# of the digits: a pivot is below the square root of the precision beside the greatest.
+
+
+def _change_by_factors(a: Tensor, factors: Tensor, order: Tensor, x: Tensor) -> list[Tensor]:
+    """Use the inverse, and where a matrix has hardly one its singular values."""
+    pivots = absolute(diagonal(factors))
+    tolerance = float(np.sqrt(np.finfo(pivots.dtype.numpy).eps))
+    smallest, bound = least(pivots, axis=-1), multiply(greatest(pivots, axis=-1), tolerance)
+    is_close = logical_not(greater(smallest, bound))
+    functions = [Traced(name, ()) for name in ("regular", "close to singular")]
+
+    def regular() -> list[Tensor]:
+        w = transposed_inverse(a, factors, order)
+        crossed = product(product(w, x, transpose_b=True), w)
+        inner = subtract(multiply(along_matrices(_inner(w, x), a), w), crossed)
+        return [multiply(along_matrices(determinant_of(factors, order), a), inner)]
+
+    def close() -> list[Tensor]:
+        chosen = along_matrices(is_close, a)
+        return [where(chosen, _change_by_values(a, x), regular()[0])]
+
+    functions[0].run(regular)
+    functions[1].run(close)
+    count = reduce_sum(astype(is_close, dtypes.int64), tuple(range(is_close.ndim)))
+    return list(branch(astype(greater(count, 0), dtypes.int64), functions).outputs)
+
+
+def _change_by_values(a: Tensor, x: Tensor) -> Tensor:
+    """Return the change by singular values.
+
+    See Note [Change of the cofactors of a singular matrix].
+    """
+    u, s, vh = svd(a)
+    scale = multiply(*(determinant_of(*lu(t)) for t in (u, vh)))
+    between = product(product(adjoint(u), x), adjoint(vh))
+    others = astype(_products_without_two(s), a.dtype)
+    diagonals = reshape(diagonal(between), (*s.shape, 1))
+    on_diagonal = reshape(product(others, diagonals), s.shape)
+    rotated = subtract(diagonal_matrix(on_diagonal), matrix_transpose(multiply(others, between)))
+    found = product(product(conj(u), rotated), conj(vh))
+    return multiply(along_matrices(scale, a), found)
+
+
+def _products_without_two(s: Tensor) -> Tensor:
+    """Return for each i and j the product of all of `s` but two of them, 0 where they are one."""
+    *batch, n = s.shape
+    last = s.ndim - 1
+
+    def before(x: Tensor, *, reverse: bool = False) -> Tensor:
+        return apply(cumprod_op, x, axis=x.ndim - 1, reverse=reverse, exclusive=True)
+
+    def spread(x: Tensor, *shape: object) -> Tensor:
+        return broadcast_to(reshape(x, (*batch, *shape)), (*batch, n, n))
+
+    rows = spread(s, 1, n)
+    is_behind = greater(iota(rows.shape, last + 1), iota(rows.shape, last))
+    between = before(where(is_behind, rows, filled_like(rows, 1)))
+    ends = multiply(spread(before(s), n, 1), spread(before(s, reverse=True), 1, n))
+    upper = triangle(multiply(between, ends), lower=False, k=1)
+    return add(upper, matrix_transpose(upper))
+
+
+cofactor_change_op = define(
+    "cofactor_change",
+    infer=_change_infer,
+    reference=_change_reference,
+    grad=_change_grad,
+    kernel=_change_kernel,
+    batch=batch_in_front,
+    of_pairs="expansion",
+)
