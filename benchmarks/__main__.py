@@ -22,6 +22,7 @@ from benchmarks import (
     networks,
     optimizer,
     overhead,
+    plan,
     profiles,
     random_numbers,
     scaling,
@@ -38,6 +39,7 @@ from benchmarks.report import options, write_json
 BENCHMARKS = (
     threads,
     distributed,
+    plan,
     networks,
     workloads,
     convolution,

@@ -4,7 +4,8 @@ Weak scaling: each rank has a batch of its own, of the size that one has alone, 
 take as long if gradients were sent in no time. The efficiency is how much of that is reached. Two
 ranks share caches and the way to memory, so a step of theirs without `data_parallel` is measured
 as well, at the same time on both: what a step takes beyond it is what communication costs, and what
-that is less than the sums alone is hidden behind the backward.
+that is less than the sums alone is hidden behind the backward. Beside each is PyTorch's
+DistributedDataParallel over gloo, where torch is installed, with one core a rank as well.
 
 `python -m benchmarks.distributed` starts `mpiexec`, each rank of which is kept to one core.
 """
@@ -24,11 +25,12 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
+from benchmarks.distributed_peers import ddp_step
 from benchmarks.network_gpt import GPT
 from benchmarks.network_lstm import LSTM
 from benchmarks.network_peers import Arrays, Network, random_weights
 from benchmarks.report import Bar, Report, run_as_program
-from benchmarks.timing import Contestant, time_calls
+from benchmarks.timing import Contestant, optional, time_calls
 
 RANKS = 2
 WORKER = "worker"  # the first argument of a process that `mpiexec` has started
@@ -46,7 +48,7 @@ def measure(quick: bool = False) -> Report:
     if shutil.which("mpiexec") is None or len(cores) < RANKS:
         report.notes.append("No mpiexec, or fewer cores than two: nothing is measured.")
         return report
-    alone, together = _ranks(1, quick), _ranks(RANKS, quick)
+    alone, together = (run_ranks("benchmarks.distributed", n, quick) for n in (1, RANKS))
     for name, bar in LEAST_EFFICIENCY.items():
         _add_step(report, name, bar, alone["steps"][name], together["steps"][name])
     for size, (own, peer) in together["sums"].items():
@@ -67,10 +69,14 @@ def _add_step(
     report.rows.append((f"step of {name}", *(round(t, 3) for t in times), efficiency, hidden))
     report.bars.append(Bar(f"step of {name}: efficiency", efficiency, bar, at_least=True))
     report.bars.append(Bar(f"step of {name}: sums hidden", hidden, 0.8, at_least=True))
+    if "peer" in one and "peer" in two:
+        peers = (one["peer"], two["peer"])
+        report.rows.append(("  by PyTorch DDP", *peers, None, None, peers[0] / peers[1], None))
+        report.bars.append(Bar(f"step of {name}: times PyTorch", two["parallel"] / peers[1], 1.0))
 
 
-def _ranks(count: int, quick: bool) -> Any:
-    """Return what rank 0 of a program of `count` ranks has measured."""
+def run_ranks(module: str, count: int, quick: bool) -> Any:
+    """Return what rank 0 of `count` ranks prints in the last line, as workers of a benchmark."""
     told = subprocess.run(["mpiexec", "--version"], capture_output=True, text=True, check=False)
     is_open = "Open MPI" in told.stdout or "OpenRTE" in told.stdout
     options = ["--oversubscribe", "--bind-to", "none"] if is_open else []
@@ -78,7 +84,7 @@ def _ranks(count: int, quick: bool) -> Any:
         "MPI4PY_MPIABI": "openmpi" if is_open else "mpich",  # of the wheel, which has both
         **{"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
     }
-    program = [sys.executable, "-m", "benchmarks.distributed", WORKER, str(int(quick))]
+    program = [sys.executable, "-m", module, WORKER, str(int(quick))]
     done = subprocess.run(
         ["mpiexec", *options, "-n", str(count), *program],
         env={**settings, **os.environ},
@@ -119,6 +125,9 @@ def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
         joined = np.ones(sum(a.size for a in weights.values()), "float32")
         total = np.empty_like(joined)
         calls["sums"] = lambda: comm.mpi.Allreduce(joined, total)
+    peer = ddp_step(network, weights, batch, comm)
+    if peer is not None:
+        calls["peer"] = peer
     return {name: 1e3 * seconds for name, seconds in _timed(calls, comm, quick).items()}
 
 
@@ -181,11 +190,26 @@ def _mlp(w: Any, batch: Any) -> Any:
     return sg.nn.cross_entropy(x, batch["labels"])
 
 
-def _no_peer(*_: Any) -> Any:
-    raise NotImplementedError("this network is compared with itself")
+def _jax_mlp(*_: Any) -> Any:
+    raise NotImplementedError("ranks are compared with those of PyTorch alone")
 
 
-MLP = Network("MLP", _make_mlp, _mlp, _no_peer, _no_peer)
+def _torch_mlp(weights: Arrays, batch: Arrays) -> tuple[list[Any], Any]:
+    torch = optional("torch")
+    w = {name: torch.nn.Parameter(torch.tensor(array)) for name, array in weights.items()}
+    given, labels = torch.tensor(batch["x"]), torch.tensor(batch["labels"])
+    functional = torch.nn.functional
+
+    def loss_of() -> Any:
+        x = given
+        for i in range(len(LAYERS) - 1):
+            x = (functional.relu(x) if i else x) @ w[f"w{i}"] + w[f"b{i}"]
+        return functional.cross_entropy(x, labels)
+
+    return list(w.values()), loss_of
+
+
+MLP = Network("MLP", _make_mlp, _mlp, _jax_mlp, _torch_mlp)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,11 @@ from symgrad.commands.linting import lint_text
 from symgrad.commands.loading import load
 from symgrad.commands.measuring import bench_text, info_text
 from symgrad.commands.op_index import ops_text
+from symgrad.commands.planning import plan_text
 from symgrad.commands.starting import new_text
 from symgrad.errors import SymgradError
 from symgrad.runtime.aot import FORMATS
+from symgrad.runtime.inspection.plan import Network
 from symgrad.runtime.stages import STAGES
 
 DESCRIPTION = """\
@@ -88,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("program", nargs="+", metavar="PROGRAM")
     bench.add_argument("--rounds", type=_positive, default=21, help="turns each (default: 21)")
     bench.add_argument("--seconds", type=_seconds, default=0.05, help="a turn (default: 0.05)")
+    _add_plan(commands)
     lint = _add(commands, "lint", "show what a program has that it is unlikely to want")
     lint.add_argument("program", metavar="PROGRAM")
     ops = _add(commands, "ops", "list the ops, or those that a text is in")
@@ -152,6 +155,39 @@ def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     export.add_argument(
         "--size", nargs="+", default=[], metavar="NAME=N", help="sizes that the inputs leave open"
     )
+
+
+def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    plan = _add(commands, "plan", "predict what a step takes on more ranks than there are")
+    plan.add_argument("program", metavar="PROGRAM")
+    plan.add_argument("--ranks", type=_positive, required=True, metavar="N", help="up to so many")
+    plan.add_argument(
+        "--latency", type=_seconds, required=True, metavar="US",
+        help="microseconds until a message begins to arrive",
+    )  # fmt: skip
+    plan.add_argument(
+        "--bandwidth", type=_rate, required=True, metavar="GB",
+        help="10**9 bytes a second that a rank sends then",
+    )  # fmt: skip
+    plan.add_argument(
+        "--progress", type=_share, default=1.0, metavar="SHARE",
+        help="of a message that moves while a rank computes (default: 1)",
+    )  # fmt: skip
+    plan.add_argument("--repeat", type=_positive, default=20, help="steps (default: 20)")
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share")
+    return share
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0 < rate < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no rate")
+    return rate
 
 
 def _positive(text: str) -> int:
@@ -225,6 +261,12 @@ def _bench(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _plan(chosen: argparse.Namespace) -> int:
+    network = Network(chosen.latency * 1e-6, chosen.bandwidth * 1e9, chosen.progress)
+    _write(plan_text(load(chosen.program), chosen.ranks, network, chosen.repeat))
+    return 0
+
+
 def _cache(chosen: argparse.Namespace) -> int:
     _write(cache_text(chosen.action))
     return 0
@@ -258,6 +300,7 @@ _COMMANDS = {
     "trace": _trace,
     "export": _export,
     "bench": _bench,
+    "plan": _plan,
     "lint": _lint,
     "new": _new,
     "ops": _ops,

@@ -37,6 +37,10 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "bench": {
         "symgrad bench model.py:training_step model.py:prediction_step --rounds 3": "in turns",
     },
+    "plan": {
+        "symgrad plan model.py:training_step --ranks 1024 --latency 2 --bandwidth 12":
+            "on a network of 2 us and 12 GB/s",
+    },
     "lint": {
         "symgrad lint model.py:training_step": "exit code 1 if there is something",
     },

@@ -228,7 +228,9 @@ def refuse() -> None:
 
 
 if __name__ == "__main__":
-    for key in sys.argv[2:] or [f"{m}/{o}" for m in MODELS for o in OPTIMIZERS]:
+    rules = list(OPTIMIZERS)  # in turns, since a program is compiled on each of the ranks
+    turns = [f"{m}/{rules[(i + SIZE) % len(rules)]}" for i, m in enumerate(MODELS)]
+    for key in sys.argv[2:] or turns:
         chosen, rule = key.split("/")
         train(chosen, rule, Path(sys.argv[1]))
     if SIZE > 1:

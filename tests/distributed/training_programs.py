@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
+from symgrad.display.units import seconds_text
 from symgrad.distributed import data_parallel
 from tests.support.refusals import assert_refused
 
@@ -53,7 +55,7 @@ def train(path: Path) -> None:
     np.testing.assert_array_equal(again(mine), step(mine))
 
 
-def start_early() -> None:
+def start_early(path: Path) -> None:
     """Start sums as soon as their bucket is there, and wait for them behind all products."""
     x = sg.placeholder((16, 16), name="x")
     y = x
@@ -69,9 +71,29 @@ def start_early() -> None:
     # Two products for each layer before that of the bucket.
     assert [sum(place > start for place in products) for start in starts] == [4, 2, 0], calls
     assert max(products) < min(waits), calls
-    rows = {row.kernel.label: row for row in step.profile(np.ones((16, 16), "float32")).rows}
-    assert rows["extern MPI_Iallreduce"].kernel.bytes > 0
-    assert rows["extern MPI_Wait"].seconds > 0
+    show_messages(step, path)
+
+
+def show_messages(step: sg.Step, path: Path) -> None:
+    """Say what is sent, and what is computed meanwhile: in the profile, its text and the trace."""
+    ones = np.ones((16, 16), "float32")
+    profile = step.profile(ones)
+    sent = profile.communication
+    assert sent is not None
+    assert (sent.calls, sent.bytes) == (3, 3 * ones.nbytes)
+    rows = [row for row in profile.rows if "MPI" in row.kernel.label]
+    assert sent.seconds == sum(row.seconds for row in rows) > 0
+    assert 0 < sent.hidden_seconds < profile.seconds - sent.seconds
+    assert f"communication: 3.07 kB in 3 calls, {seconds_text(sent.seconds)}" in str(profile)
+    step.trace(path / f"{RANK}.json", ones)
+    events = json.loads((path / f"{RANK}.json").read_text())["traceEvents"]
+    messages = [event for event in events if event.get("cat") == "message"]
+    assert [event["args"]["bytes"] for event in messages] == [ones.nbytes] * 3
+    drawn = {event["tid"] for event in events if event.get("args", {}).get("name") == "messages 2"}
+    assert drawn == {messages[2]["tid"]}, "all three are on their way at once"
+    products = [e for e in events if "einsum" in e["name"] and e["ts"] > messages[0]["ts"]]
+    assert len(products) >= 4
+    assert sg.compile([], sg.ones(3)).profile(repeat=1).communication is None
 
 
 def refuse() -> None:
@@ -98,6 +120,6 @@ if __name__ == "__main__":
     train(Path(sys.argv[1], "all.safetensors"))
     data_parallel.BUCKET_BYTES = 40  # of b and v together, and w alone
     train(Path(sys.argv[1], "small.safetensors"))
-    start_early()
+    start_early(Path(sys.argv[1]))
     refuse()
     sys.stdout.write(f"rank {RANK} of {SIZE} has trained\n")

@@ -142,7 +142,7 @@ def test_passes_begin_with_the_graph_as_the_user_built_it(tmp_path: Path, capsys
     built, _, rest = before.partition("// after inline-calls")
     assert built.startswith("// as it was built\ngraph @step(%x: f32[n])")
     assert built.count(" = while ") == 2
-    assert rest == ": nothing changed\n\n"
+    assert rest == ": nothing changed\n\n// after place-shards: nothing changed\n\n"
     merged, _, after = after.partition("// after prune-loops")
     assert merged.count(" = while ") == 1
     sized, _, after = after.partition("// after rematerialise")

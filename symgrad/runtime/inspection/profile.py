@@ -18,6 +18,7 @@ from symgrad.errors import Source
 from symgrad.graph.dtypes import float32
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.communication import Communication, communication_of
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text
 from symgrad.runtime.inspection.tables import fitted, terminal_width
 from symgrad.runtime.inspection.timed_program import TimedProgram
@@ -92,12 +93,13 @@ class ProfileGroup:
 class Profile:
     """Where the time of a step goes. `rows` has one for each call, `seconds` is the sum of them.
 
-    Its text names the dearest kernels, lines and name scopes, as wide as the terminal;
-    `text(top=None)` names all.
+    `communication` is what a step sends to other ranks, None where it sends nothing. The text names
+    the dearest kernels, lines and name scopes, as wide as the terminal; `text(top=None)` names all.
     """
 
     rows: tuple[ProfileRow, ...]
     seconds: float
+    communication: Communication | None = None
 
     @property
     def by_kernel(self) -> tuple[KernelTime, ...]:
@@ -150,6 +152,8 @@ class Profile:
         """
         wide = terminal_width() if width is None else width
         parts = [_kernel_table(self.by_kernel, self.seconds, top, wide)]
+        if self.communication is not None:
+            parts.append(str(self.communication))
         parts.append(_group_table("line", self.by_line, top, wide))
         if any(group.name for group in self.by_scope):
             parts.append(_group_table("name scope", self.by_scope, top, wide))
@@ -252,7 +256,9 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     total = float(calls[:, 0].sum())
     records = zip(program.native_calls, describe_kernels(executable), strict=True)
     rows = zip(records, calls.tolist(), strict=True)
-    return Profile(tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows), total)
+    found = tuple(_row(call, k, t, round(n), total) for (call, k), (t, n) in rows)
+    sent = communication_of(program, [r.seconds for r in found], [r.runs for r in found])
+    return Profile(found, total, sent)
 
 
 def _measured(

@@ -20,6 +20,7 @@ from symgrad.codegen.program.language import native_calls_of
 from symgrad.codegen.program.registers import timed_as_one
 from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.communication import Message, messages_of
 from symgrad.runtime.inspection.host import describe_host
 from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
 from symgrad.runtime.inspection.timed_program import TimedProgram
@@ -37,14 +38,19 @@ def write_trace(
     loops = _loops(executable)
     origin = int(found[:, 3].min()) if len(found) else 0
     threads = {int(thread): row for row, thread in enumerate(dict.fromkeys(found[:, 2].tolist()))}
-    kernels = describe_kernels(executable)
+    kernels, messages = describe_kernels(executable), messages_of(executable.program)
     names = [f"thread {row}" if row else "the calling thread" for row in threads.values()]
     events = [_named("process_name", 0, name)]
     events += [_named("thread_name", row, of_row) for row, of_row in enumerate(names)]
     for call, part, thread, begin, end in found.tolist():
         event = _event(kernels, loops, call, part)
-        event |= {"ph": "X", "pid": _PROCESS, "tid": threads[thread]}
-        events.append(event | {"ts": (begin - origin) / 1e3, "dur": (end - begin) / 1e3})
+        events.append(event | _when(threads[thread], begin - origin, end - origin))
+    on_way = _on_way(messages, found)
+    for row in range(1 + max((row for _, row, _, _ in on_way), default=-1)):
+        events.append(_named("thread_name", len(threads) + row, f"messages {row}"))
+    for message, row, begin, end in on_way:
+        event = {"name": message.function, "cat": "message", "args": {"bytes": message.bytes}}
+        events.append(event | _when(len(threads) + row, begin - origin, end - origin))
     told = {
         **describe_host(executable.options.target).facts,
         "events left out": met - len(found),
@@ -52,6 +58,39 @@ def write_trace(
     page = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": told}
     Path(path).write_text(json.dumps(page), encoding="utf-8")
     return len(found)
+
+
+def _when(row: int, begin: int, end: int) -> dict[str, Any]:
+    """Return where an event is drawn, by nanoseconds."""
+    return {"ph": "X", "pid": _PROCESS, "tid": row, "ts": begin / 1e3, "dur": (end - begin) / 1e3}
+
+
+def _on_way(messages: Sequence[Message], found: Array) -> list[tuple[Message, int, int, int]]:
+    """Return the messages that were on their way while the rank computed: row, begin and end.
+
+    A message is on its way from the end of the call that starts it to the end of the wait. Those
+    that overlap are in rows of their own.
+    """
+    starts = {m.call: m for m in messages if m.waited is not None}
+    pending: dict[int, tuple[Message, int]] = {}
+    spans = []
+    for call, part, _, _, end in found.tolist():
+        if part != WHOLE_CALL:
+            continue
+        if call in starts:
+            message = starts[call]
+            assert message.waited is not None, "it is waited for"
+            pending[message.waited] = message, end
+        elif call in pending:
+            message, begin = pending.pop(call)
+            spans.append((message, begin, end))
+    rows: list[int] = []  # when each row is free again
+    placed = []
+    for message, begin, end in sorted(spans, key=lambda span: span[1]):
+        row = next((i for i, free in enumerate(rows) if free <= begin), len(rows))
+        rows[row : row + 1] = [end]
+        placed.append((message, row, begin, end))
+    return placed
 
 
 def _events(executable: Executable, arrays: Sequence[Array]) -> tuple[Array, int]:

@@ -1,0 +1,168 @@
+"""Alpha-beta model of ranks: what a step takes on other numbers of them than it was measured on.
+
+What ranks compute is measured. What they send is priced by a network in which a message of n bytes
+takes `latency + n / bandwidth`, with the algorithms that libraries of MPI have for collectives
+(R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication operations in
+MPICH", 2005). Each rank computes as much as it did, of a batch of its own: that is weak scaling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symgrad.graph.types import State
+from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.communication import Message, messages_of
+from symgrad.runtime.inspection.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What lies between ranks: seconds until a message begins to arrive, and bytes a second then.
+
+    `progress` is the share of a message that moves while a rank computes: all of it where hardware
+    or a thread of the library does it, none where the library moves messages in calls alone.
+    """
+
+    latency: float
+    bandwidth: float
+    progress: float = 1.0
+
+    def seconds(self, function: str, count: int, ranks: int) -> float:
+        """Return how long a collective of `count` bytes takes, of the whole that all ranks have."""
+        if ranks == 1:
+            return 0.0
+        rounds, share = math.ceil(math.log2(ranks)), (ranks - 1) / ranks
+        start, move = self.latency, count / self.bandwidth
+        by_tree = rounds * (start + move)
+        match _operation(function):
+            case "allreduce":
+                return min(by_tree, 2 * rounds * start + 2 * share * move)
+            case "bcast" | "reduce":
+                return min(by_tree, (rounds + ranks - 1) * start + 2 * share * move)
+            case "allgather" | "reduce_scatter_block":
+                return rounds * start + share * move
+            case "alltoall":
+                return (ranks - 1) * start + share * move
+            case "barrier":
+                return rounds * start
+            case _:  # a message from one rank to another
+                return start + move
+
+
+def _operation(function: str) -> str:
+    """Return the collective that a function of MPI makes or starts: `MPI_Iallreduce`, allreduce."""
+    name = function.removeprefix("MPI_")
+    return (name[1:] if _starts(function) else name).lower()
+
+
+def _starts(function: str) -> bool:
+    return function.startswith("MPI_I")
+
+
+def whole_bytes(message: Message, measured: int, ranks: int) -> int:
+    """Return the bytes of a message on another number of ranks than it was measured on.
+
+    What is started in the background is sums of gradients and parts of one state, whatever the
+    number of ranks. Else each rank gives as much as before, and what is of all grows with them.
+    """
+    grows = _operation(message.function) in ("allgather", "reduce_scatter_block", "alltoall")
+    if grows and message.waited is None:
+        return message.bytes * ranks // measured
+    return message.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A step on so many ranks: its seconds, those it computes and those of messages; memory."""
+
+    ranks: int
+    seconds: float
+    computed_seconds: float
+    message_seconds: float
+    memory_bytes: int
+
+    @property
+    def efficiency(self) -> float:
+        """The share of the step in which a rank computes."""
+        return self.computed_seconds / self.seconds if self.seconds else 1.0
+
+    @property
+    def hidden(self) -> float:
+        """The share of the time of messages in which a rank computes."""
+        if not self.message_seconds:
+            return 1.0
+        waited = self.seconds - self.computed_seconds
+        return max(0.0, 1 - waited / self.message_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the calls of a step have taken on `rank`, one of `measured`, and what they send.
+
+    `assumed_bytes` are those of gradients that the step does not send, and would.
+    """
+
+    executable: Executable
+    profile: Profile
+    messages: Sequence[Message]
+    measured: int
+    rank: int
+    assumed_bytes: int
+
+    def predict(self, network: Network, ranks: int) -> Prediction:
+        """Return what a step takes on `ranks`, each message on its way while others compute.
+
+        A network carries one message of a rank after another.
+        """
+        starts = {m.call: m for m in self.messages}
+        waits = {m.waited for m in self.messages if m.waited is not None}
+        on_way: dict[int, tuple[float, float]] = {}  # when it began to move, and for how long
+        now = carried = computed = sent = 0.0
+        for number, row in enumerate(self.profile.rows):
+            message = starts.get(number)
+            if message is not None:
+                whole = whole_bytes(message, self.measured, ranks)
+                spent = row.runs * network.seconds(message.function, whole, ranks)
+                began, sent = max(now, carried), sent + spent
+                carried = began + spent
+                if message.waited is None:
+                    now = carried
+                else:
+                    on_way[message.waited] = began, spent
+            elif number in waits:
+                began, spent = on_way[number]
+                now += max(0.0, spent - network.progress * max(0.0, now - began))
+            else:
+                now, computed = now + row.seconds, computed + row.seconds
+        if self.assumed_bytes:
+            spent = network.seconds("MPI_Allreduce", self.assumed_bytes, ranks)
+            now, sent = now + spent, sent + spent
+        return Prediction(ranks, now, computed, sent, self._memory(ranks))
+
+    def _memory(self, ranks: int) -> int:
+        """Return the bytes of the arena, of inputs and results, and of the state of a rank."""
+        program, graph = self.executable.program, self.executable.graph
+        constants = sum(c.array.nbytes for c in program.constants)
+        arrays = sum(t.type.nbytes for t in (*graph.inputs, *graph.outputs))
+        state = sum(_bytes_on(s, ranks) for s in program.variables)
+        return program.arena_bytes + constants + arrays + state
+
+
+def _bytes_on(state: State, ranks: int) -> int:
+    """Return the bytes that a rank has of a state, of which each of `ranks` may have a part."""
+    if state.sharding is None:
+        return state.array.nbytes
+    return -(-state.array.nbytes * state.sharding.group.size // ranks)
+
+
+def make_plan(executable: Executable, profile: Profile) -> Plan:
+    """Return what is known of a step; one that sends nothing is taken to average its gradients."""
+    messages = messages_of(executable.program)
+    largest = max((m.group for m in messages), key=lambda group: group.size, default=None)
+    moved = {u.variable.state for u in executable.graph.updates if u.variable.trainable}
+    assumed = 0 if messages else sum(state.array.nbytes for state in moved)
+    measured, rank = (1, 0) if largest is None else (largest.size, largest.rank)
+    return Plan(executable, profile, messages, measured, rank, assumed)
