@@ -118,7 +118,9 @@ def _optimized_parts(executable: Executable) -> list[Part]:
     """Return the groups of the program, then those of the graphs nested in it."""
     sources = executable.sources
     numbered = executable.program.native_calls
-    calls = {sources.groups.get(call): number for number, call in enumerate(numbered)}
+    calls = {
+        group: number for number, call in enumerate(numbered) for group in sources.groups_of(call)
+    }
     parts = []
     for number, partition in enumerate(sources.partitions):
         if number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -43,32 +44,42 @@ def canonical(kernel: Kernel) -> Kernel:
     Kernels that do the same but for names have the same canonical text. Compare the text and not
     the kernels: 0.0 == -0.0, and nan differs from itself.
     """
-    return _Renamer().kernel(kernel)
+    return _Renamer().kernel(kernel, [f"b{i}" for i in range(len(kernel.params))])
+
+
+def renamed(kernel: Kernel, buffers: Sequence[str], ending: str) -> Kernel:
+    """Alpha-rename apart: return the kernel with its parameters called `buffers`.
+
+    All that it binds has names with `.` and `ending`, so that it can stand beside another kernel.
+    """
+    return _Renamer(f".{ending}").kernel(kernel, buffers)
 
 
 class _Renamer:
     """The new names; a name that is bound anew after its loop has ended gets another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, ending: str = "") -> None:
+        self._ending = ending
         self._buffers: dict[str, str] = {}
         self._vars: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._bound_vars = 0
         self._bound_values = 0
 
-    def kernel(self, kernel: Kernel) -> Kernel:
-        self._buffers = {param.name: f"b{i}" for i, param in enumerate(kernel.params)}
+    def kernel(self, kernel: Kernel, buffers: Sequence[str]) -> Kernel:
+        names = [param.name for param in kernel.params]
+        self._buffers = dict(zip(names, buffers, strict=True))
         params = (Param(self._buffers[p.name], p.dtype, p.count, p.mode) for p in kernel.params)
         return Kernel("kernel", tuple(params), self._body(kernel.body))
 
     def _bind_var(self, name: str) -> str:
-        renamed = self._vars[name] = f"i{self._bound_vars}"
+        renamed = self._vars[name] = f"i{self._bound_vars}{self._ending}"
         self._bound_vars += 1
         return renamed
 
     def _new_value(self) -> str:
         self._bound_values += 1
-        return f"t{self._bound_values - 1}"
+        return f"t{self._bound_values - 1}{self._ending}"
 
     def _bind_value(self, name: str) -> str:
         renamed = self._values[name] = self._new_value()

@@ -58,7 +58,8 @@ class Launch:
     """A kernel on buffers. `label` names it in reports.
 
     `starts` says at which element of each buffer the kernel begins, and `statuses` what its status
-    1, 2, ... are as a status of the program.
+    1, 2, ... are as a status of the program. `fused` are the launches that this one came in the
+    place of, if a pass over programs made one of them.
     """
 
     label: str
@@ -66,6 +67,7 @@ class Launch:
     arguments: tuple[Argument, ...]
     starts: tuple[int, ...]
     statuses: tuple[int, ...]
+    fused: tuple[Launch, ...] = ()
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from symgrad.codegen.program.arena import lay_out
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
 from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
@@ -41,6 +42,15 @@ def _polls(program: Program, _target: Target) -> Program:
 
 
 PROGRAM_PASSES: tuple[ProgramPass, ...] = (
+    ProgramPass(
+        "fuse-sweeps",
+        lambda program, _: fuse_sweeps(program),
+        after={
+            "interchange-folds": "rows are put where some rows at a time are added up",
+            "parallelize": "what is fused is shared as the second of the two kernels is",
+            "kernel-licm": "and what does not depend on its rows is in front of them",
+        },
+    ),
     ProgramPass(
         "registers",
         schedule_registers,

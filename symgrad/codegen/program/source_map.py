@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symgrad.codegen.program.language import NativeCall, Program
+from symgrad.codegen.program.language import Launch, NativeCall, Program
 from symgrad.graph.node import Node
 from symgrad.graph.structures import KernelSpec
 from symgrad.passes.fusion.partition import FusionGroup, Partition
@@ -21,8 +21,8 @@ class SourceMap:
 
     `partition` is the graph in groups, `nested` those of branches, bodies and functions, each after
     the graph it is in. `groups` says what a call computes: nothing, if it copies or fills.
-    `failures` says which node each status stands for. Passes over programs keep the calls, so
-    that it holds behind them as before.
+    `failures` says which node each status stands for. Passes over programs keep the calls, or
+    leave in one which they made it of, so that it holds behind them as before.
     """
 
     partition: Partition
@@ -35,10 +35,16 @@ class SourceMap:
         """That of the program, then the nested ones."""
         return (self.partition, *self.nested)
 
+    def groups_of(self, call: NativeCall) -> tuple[FusionGroup, ...]:
+        """Return the groups that a call computes; several, if it is of launches that were fused."""
+        if isinstance(call, Launch) and call.fused:
+            return tuple(group for part in call.fused for group in self.groups_of(part))
+        group = self.groups.get(call)
+        return () if group is None else (group,)
+
     def nodes_of(self, call: NativeCall) -> tuple[Node, ...]:
         """Return the nodes that a call computes."""
-        group = self.groups.get(call)
-        return () if group is None else group.nodes
+        return tuple(node for group in self.groups_of(call) for node in group.nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

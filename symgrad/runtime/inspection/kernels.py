@@ -120,7 +120,8 @@ def _of_kernel(
     target: Target,
     cores: int,
 ) -> KernelRecord:
-    nodes, group = sources.nodes_of(call), sources.groups.get(call)
+    nodes = sources.nodes_of(call)
+    reasons = (reason for group in sources.groups_of(call) for reason in boundaries[group])
     parts = kernel_parts(call.kernel)
     return KernelRecord(
         call.name,
@@ -130,7 +131,7 @@ def _of_kernel(
         kernel_flops(call.kernel),
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
-        () if group is None else boundaries[group],
+        tuple(dict.fromkeys(reasons)),
         schedule_reasons(call.kernel, target),
         parts,
         min(parts, cores),

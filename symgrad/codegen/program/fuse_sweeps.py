@@ -1,0 +1,173 @@
+"""Kernel fusion across launches: two sweeps over data that no cache holds become one.
+
+    launch @k0(input0, variable0, input1, temporary0)          // x @ w, and what its rows are for
+    launch @k1(temporary0, output0)                            // the loss
+    launch @k2(input0, temporary0, variable0, temporary1)      // transpose(x) @ of these
+
+becomes
+
+    launch @k3(input0, variable0, input1, temporary0, temporary1)
+    launch @k1(temporary0, output0)
+
+where `k3` takes some rows of x for both. Which kernels have rows in common `schedule/fuse_rows.py`
+says; here are found launches that may come together: nothing between them touches what the one that
+is moved writes, or writes what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.canonical import canonical, renamed
+from symgrad.codegen.loops.language import Kernel, Param
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.program.language import (
+    Argument,
+    CallInstr,
+    ExternInstr,
+    Instr,
+    Launch,
+    Program,
+    Routine,
+    ScanInstr,
+    SwitchInstr,
+    WhileInstr,
+    buffers_of,
+    launches_of,
+    root,
+    routines_of,
+    with_routines,
+)
+from symgrad.codegen.program.registers import written_by
+from symgrad.codegen.schedule.fuse_rows import fuse_rows
+from symgrad.cost_model import BYTES_SWEPT
+
+
+def fuse_sweeps(program: Program) -> Program:
+    """Fuse launches that read the same rows: return `program` with fewer sweeps over large data."""
+    pool = _Pool(program.kernels)
+
+    def of_routine(routine: Routine) -> Routine:
+        instrs = pool.fused(routine.instrs)
+        return replace(routine, instrs=instrs, inner=routines_of(instrs))
+
+    changed = with_routines(program, of_routine)
+    changed = replace(changed, instrs=pool.fused(changed.instrs))
+    if not pool.has_fused:
+        return program
+    used = {launch.kernel.name: launch.kernel for launch in launches_of(changed.all_instrs)}
+    kernels = (*program.kernels, *pool.made)
+    return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+
+
+class _Pool:
+    """The kernels of a program, and those that are made of two of them."""
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self._count = len(kernels)
+        self._by_text: dict[str, Kernel] = {}
+
+    @property
+    def made(self) -> tuple[Kernel, ...]:
+        return tuple(self._by_text.values())
+
+    @property
+    def has_fused(self) -> bool:
+        return bool(self._by_text)
+
+    def fused(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
+        """Return `instrs`, and those inside of them, with launches fused where that is a gain."""
+        left = [self._inside(instr) for instr in instrs]
+        position = 0
+        while position < len(left):
+            if not self._fuse_at(position, left):
+                position += 1
+        return tuple(left)
+
+    def _inside(self, instr: Instr) -> Instr:
+        match instr:
+            case Launch() | ExternInstr() | CallInstr():
+                return instr
+            case SwitchInstr():
+                return replace(instr, branches=tuple(map(self.fused, instr.branches)))
+            case WhileInstr():
+                condition = self.fused(instr.condition)
+                return replace(instr, condition=condition, body=self.fused(instr.body))
+            case ScanInstr():
+                return replace(instr, body=self.fused(instr.body))
+
+    def _fuse_at(self, position: int, instrs: list[Instr]) -> bool:
+        """Fuse the launch at `position` with a later one, in place; return whether there is one."""
+        first = instrs[position]
+        swept = set(_swept(first)) if isinstance(first, Launch) else set()
+        if not isinstance(first, Launch) or not swept:
+            return False
+        for later in range(position + 1, len(instrs)):
+            second = instrs[later]
+            if not isinstance(second, Launch) or swept.isdisjoint(_swept(second)):
+                continue
+            between = instrs[position + 1 : later]
+            stays = not _conflict([second], between)
+            if not stays and _conflict([first], between):
+                continue
+            fused = self._both(first, second)
+            if fused is not None:
+                del instrs[later]
+                instrs[position : position + 1] = [] if not stays else [fused]
+                if not stays:
+                    instrs.insert(later - 1, fused)
+                return True
+        return False
+
+    def _both(self, first: Launch, second: Launch) -> Launch | None:
+        """Return one launch for two, None if their kernels are not fused."""
+        places = {_place(first, i): f"a{i}" for i in range(len(first.arguments))}
+        for i in range(len(second.arguments)):
+            places.setdefault(_place(second, i), f"c{i}")
+        if len({root(argument) for argument, _, _ in places}) < len(places):
+            return None  # parts of a buffer that are not the same may overlap
+        kernels = [
+            renamed(launch.kernel, [places[_place(launch, i)] for i in range(len(params))], ending)
+            for launch, ending in ((first, "row"), (second, "sum"))
+            for params in [launch.kernel.params]
+        ]
+        kernel = None if first.statuses or second.statuses else fuse_rows(*kernels)
+        if kernel is None:
+            return None
+        return Launch(
+            f"{first.label} with {second.label}",
+            self._shared(kernel),
+            tuple(argument for argument, _, _ in places),
+            tuple(start for _, start, _ in places),
+            (),
+            (first, second),
+        )
+
+    def _shared(self, kernel: Kernel) -> Kernel:
+        kernel = canonical(kernel)
+        name = f"k{self._count + len(self._by_text)}"
+        return self._by_text.setdefault(print_kernel(kernel), replace(kernel, name=name))
+
+
+def _swept(instr: Instr) -> list[Argument]:
+    """Return the large buffers that a launch reads."""
+    if not isinstance(instr, Launch):
+        return []
+    pairs = zip(instr.kernel.params, instr.arguments, strict=True)
+    return [a for p, a in pairs if p.mode == "in" and _bytes(p) >= BYTES_SWEPT]
+
+
+def _bytes(param: Param) -> int:
+    return param.count * param.dtype.itemsize
+
+
+def _place(launch: Launch, number: int) -> tuple[Argument, int, int]:
+    """Return what an argument of a launch is: a buffer, where in it, and how much."""
+    return launch.arguments[number], launch.starts[number], launch.kernel.params[number].count
+
+
+def _conflict(moved: Sequence[Instr], others: Sequence[Instr]) -> bool:
+    """Return whether one side writes what the other touches, so that their order matters."""
+    written, touched = set(written_by(moved)), set(buffers_of(moved))
+    return not written.isdisjoint(buffers_of(others)) or not touched.isdisjoint(written_by(others))
