@@ -126,10 +126,11 @@ BYTES_OF_SHORT_ROW = 512
 BYTES_BETWEEN_ROWS = 2048
 BYTES_OF_BLOCKED_ROW = 4096
 
-# Two kernels that read the same rows are fused if both sweeps come from beyond the near caches, and
-# the rows that are read again at a time stay in one.
-BYTES_SWEPT = 4 << 20
-BYTES_OF_ROWS_AGAIN = 256 << 10
+# Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
+# and those that are read again at a time are less than the next one does.
+BYTES_SWEPT = 256 << 10
+BYTES_OF_ROWS_AGAIN = 512 << 10
+INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache

@@ -82,6 +82,7 @@ class Variant:
     borders: bool = False
     apart: bool = False
     places: bool = False
+    sweeps: bool = False
 
 
 # ------------------------------------------------------------------------------------ results

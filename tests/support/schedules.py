@@ -9,8 +9,10 @@ from unittest import mock
 
 from symgrad.codegen.contract import border, variants
 from symgrad.codegen.lower import places, short_rows
+from symgrad.codegen.program import fuse_sweeps
 from symgrad.codegen.schedule import (
     block_batches,
+    fuse_rows,
     interleave,
     register_tiles,
     row_folds,
@@ -134,6 +136,16 @@ def results_placed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def sweeps_fused() -> Iterator[None]:
+    """Fuse kernels over the same rows, however little they read twice."""
+    with (
+        mock.patch.multiple(fuse_rows, BYTES_SWEPT=0, BYTES_OF_ROWS_AGAIN=1 << 40),
+        mock.patch.multiple(fuse_sweeps, BYTES_SWEPT=0),
+    ):
+        yield
+
+
 # By the field of a `Variant` that asks for it.
 SCHEDULES = {
     "interleaves": interleaved,
@@ -147,4 +159,5 @@ SCHEDULES = {
     "borders": padding_left_out,
     "apart": rows_interchanged,
     "places": results_placed,
+    "sweeps": sweeps_fused,
 }

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from symgrad.codegen.loops.canonical import canonical, renamed
-from symgrad.codegen.loops.language import Kernel, Param
+from symgrad.codegen.loops.language import Kernel, Mode
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.program.language import (
     Argument,
@@ -40,8 +41,11 @@ from symgrad.codegen.program.language import (
     with_routines,
 )
 from symgrad.codegen.program.registers import written_by
-from symgrad.codegen.schedule.fuse_rows import fuse_rows
-from symgrad.cost_model import BYTES_SWEPT
+from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
+from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
+
+# Which of two launches stays where it is.
+_Stays = Literal["first", "last"]
 
 
 def fuse_sweeps(program: Program) -> Program:
@@ -100,23 +104,21 @@ class _Pool:
     def _fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with a later one, in place; return whether there is one."""
         first = instrs[position]
-        swept = set(_swept(first)) if isinstance(first, Launch) else set()
-        if not isinstance(first, Launch) or not swept:
+        if not isinstance(first, Launch) or rows_loop(first.kernel) is None:
             return False
-        for later in range(position + 1, len(instrs)):
+        written = set(_arguments(first, "out", "inout"))
+        swept = {a for a in _arguments(first, "in", "out", "inout") if _bytes(a) >= BYTES_SWEPT}
+        for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
-            if not isinstance(second, Launch) or swept.isdisjoint(_swept(second)):
+            if not isinstance(second, Launch):
                 continue
-            between = instrs[position + 1 : later]
-            stays = not _conflict([second], between)
-            if not stays and _conflict([first], between):
+            read = set(_arguments(second, "in", "inout"))
+            if written.isdisjoint(read) or swept.isdisjoint(read):
                 continue
-            fused = self._both(first, second)
-            if fused is not None:
-                del instrs[later]
-                instrs[position : position + 1] = [] if not stays else [fused]
-                if not stays:
-                    instrs.insert(later - 1, fused)
+            stays = _which_stays(position, later, instrs)
+            fused = None if stays is None else self._both(first, second)
+            if stays is not None and fused is not None:
+                instrs[position : later + 1] = _with(fused, instrs[position + 1 : later], stays)
                 return True
         return False
 
@@ -150,16 +152,26 @@ class _Pool:
         return self._by_text.setdefault(print_kernel(kernel), replace(kernel, name=name))
 
 
-def _swept(instr: Instr) -> list[Argument]:
-    """Return the large buffers that a launch reads."""
-    if not isinstance(instr, Launch):
-        return []
-    pairs = zip(instr.kernel.params, instr.arguments, strict=True)
-    return [a for p, a in pairs if p.mode == "in" and _bytes(p) >= BYTES_SWEPT]
+def _arguments(launch: Launch, *modes: Mode) -> list[Argument]:
+    """Return the arguments that a launch has for parameters of these modes."""
+    pairs = zip(launch.kernel.params, launch.arguments, strict=True)
+    return [argument for param, argument in pairs if param.mode in modes]
 
 
-def _bytes(param: Param) -> int:
-    return param.count * param.dtype.itemsize
+def _bytes(argument: Argument) -> int:
+    return argument.type.nbytes
+
+
+def _which_stays(position: int, later: int, instrs: Sequence[Instr]) -> _Stays | None:
+    """Return which of two instructions can be moved to the other one, None if neither can."""
+    between = instrs[position + 1 : later]
+    if not _conflict(instrs[later], between):
+        return "first"
+    return None if _conflict(instrs[position], between) else "last"
+
+
+def _with(fused: Launch, between: Sequence[Instr], stays: _Stays) -> list[Instr]:
+    return [fused, *between] if stays == "first" else [*between, fused]
 
 
 def _place(launch: Launch, number: int) -> tuple[Argument, int, int]:
@@ -167,7 +179,7 @@ def _place(launch: Launch, number: int) -> tuple[Argument, int, int]:
     return launch.arguments[number], launch.starts[number], launch.kernel.params[number].count
 
 
-def _conflict(moved: Sequence[Instr], others: Sequence[Instr]) -> bool:
+def _conflict(moved: Instr, others: Sequence[Instr]) -> bool:
     """Return whether one side writes what the other touches, so that their order matters."""
-    written, touched = set(written_by(moved)), set(buffers_of(moved))
+    written, touched = set(written_by([moved])), set(buffers_of([moved]))
     return not written.isdisjoint(buffers_of(others)) or not touched.isdisjoint(written_by(others))

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
 from symgrad.codegen.program.arena import lay_out
-from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
+from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers

@@ -40,7 +40,6 @@ from symgrad.codegen.loops.language import (
     Loop,
     Param,
     Product,
-    SortRows,
     Stmt,
     Store,
 )
@@ -48,11 +47,10 @@ from symgrad.codegen.loops.rewrite import (
     buffers_used,
     is_free_of,
     map_indices,
-    mentions,
     statements,
     substitute_variable,
 )
-from symgrad.cost_model import BYTES_OF_ROWS_AGAIN, BYTES_SWEPT
+from symgrad.cost_model import BYTES_OF_ROWS_AGAIN, BYTES_SWEPT, PIECES
 
 
 def fuse_rows(first: Kernel, second: Kernel) -> Kernel | None:
@@ -82,7 +80,7 @@ def _joined(first: Param | None, second: Param) -> Param:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RowKernel:
     """A kernel that computes rows in a loop; `pitches` is how far apart they are where it stores.
 
     Stored for a row is what lies between its place and the next one's, in each buffer.
@@ -94,16 +92,23 @@ class _Rows:
     loaded: set[str]
 
 
-def _rows_of(kernel: Kernel) -> _Rows | None:
-    """Return how a kernel computes rows one by one, None if it does not."""
+def rows_loop(kernel: Kernel) -> For | None:
+    """Return the loop in which a kernel computes one row after another, None if it has none."""
     if not kernel.body:
         return None
     *before, loop = kernel.body
     if not isinstance(loop, For) or not all(isinstance(s, Let) for s in before):
         return None
-    is_plain = is_free_of(loop.body, Check | Generated) and not _searches(loop.body)
-    is_plain &= not any(isinstance(s, For) and s.parallel for s in statements(loop.body))
-    if loop.ordered or loop.vector > 1 or not loop.extent or not is_plain:
+    is_plain = not loop.ordered and loop.vector == 1 and loop.extent > 0
+    return loop if is_plain and is_free_of(loop.body, Check | Generated) else None
+
+
+def _rows_of(kernel: Kernel) -> _RowKernel | None:
+    """Return how a kernel computes rows one by one, None if it does not."""
+    loop = rows_loop(kernel)
+    if loop is None or _searches(loop.body):
+        return None
+    if any(isinstance(s, For) and s.parallel for s in statements(loop.body)):
         return None
     pitches: dict[str, int] = {}
     extents = _extents(loop.body)
@@ -114,16 +119,26 @@ def _rows_of(kernel: Kernel) -> _Rows | None:
         pitch = pitches.setdefault(buffer, index.coefficient(loop.var))
         within = substitute_variable(index, loop.var, Index())
         low, high = bounds(within, extents)
-        is_linear = index == index_of(*within.terms, (loop.var, pitch), const=within.const)
-        if not is_linear or not 0 <= low <= high < pitch:
+        is_inside = 0 <= low <= high < pitch
+        if not is_inside or not _is_sum(index, within, [(loop.var, pitch)]):
             return None
-    return _Rows(tuple(before), loop, pitches, loaded)
+    return _RowKernel(kernel.body[:-1], loop, pitches, loaded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A place in `loops` that reads `count` rows from `start` on, `steps` further with each."""
+
+    loops: tuple[For, ...]
+    steps: tuple[int, ...]
+    start: int
+    count: int
 
 
 class _Fusion:
     """Puts the rows of a kernel in front of what reads them; counts how many are there so far."""
 
-    def __init__(self, rows: _Rows, params: Sequence[Param]) -> None:
+    def __init__(self, rows: _RowKernel, params: Sequence[Param]) -> None:
         self._rows = rows
         self._bytes = {p.name: p.count * p.dtype.itemsize for p in params}
         self._computed = 0
@@ -134,7 +149,7 @@ class _Fusion:
         rows = self._rows
         result: list[Stmt] = []
         for statement in body:
-            loaded, stored = buffers_used((statement,))
+            _, stored = buffers_used((statement,))
             if not stored.isdisjoint(rows.pitches):
                 return None
             if self._computed == rows.loop.extent:
@@ -143,27 +158,36 @@ class _Fusion:
             # What rows read must be as it was until all of them are computed.
             if not stored.isdisjoint(rows.loaded):
                 return None
-            if not loaded.isdisjoint(rows.pitches) and not self._keeps_threads(statement):
-                return None
-            result += self._placed(statement, ())
+            before = self._computed
+            result += self._placed((statement,), ())
+            self._is_fitting &= self._keeps_threads(statement, self._computed - before)
             if not self._is_fitting:
                 return None
         return result if self._computed == rows.loop.extent else None
 
-    def _keeps_threads(self, statement: Stmt) -> bool:
+    def _keeps_threads(self, statement: Stmt, count: int) -> bool:
+        """Return whether threads share `count` rows as before; few that are left over need not."""
+        loop = self._rows.loop
         is_shared = isinstance(statement, For) and statement.parallel is not None
-        return is_shared or self._rows.loop.parallel is None
+        return is_shared or loop.parallel is None or count * PIECES <= loop.extent
 
-    def _placed(self, statement: Stmt, loops: tuple[For, ...]) -> tuple[Stmt, ...]:
-        """Return `statement`, within `loops`, behind the rows that it reads or around them."""
-        read = [(b, i) for b, i in _places((statement,)) if b in self._rows.pitches]
-        if not read:
-            return (statement,)
-        if isinstance(statement, For) and self._walks_over(statement, read):
-            around = (*loops, statement)
-            inside = tuple(s for inner in statement.body for s in self._placed(inner, around))
-            return (replace(statement, body=inside),)
-        return (*self._rows_for(statement, loops, read), statement)
+    def _placed(self, body: Sequence[Stmt], loops: tuple[For, ...]) -> tuple[Stmt, ...]:
+        """Return statements within `loops`, behind the rows that they read or around them."""
+        result: list[Stmt] = []
+        computed: _Site | None = None
+        for statement in body:
+            read = [(b, i) for b, i in _places((statement,)) if b in self._rows.pitches]
+            if isinstance(statement, For) and read and self._walks_over(statement, read):
+                inside = self._placed(statement.body, (*loops, statement))
+                result.append(replace(statement, body=inside))
+                continue
+            site = self._site(statement, loops, read) if read else None
+            if site is not None and site != computed:
+                self._is_fitting &= self._goes_on(site) and self._gains(body, site.count)
+                result += self._rows_at(site)
+                computed = site
+            result.append(statement)
+        return tuple(result)
 
     def _walks_over(self, loop: For, read: Sequence[tuple[str, Index]]) -> bool:
         """Return whether each iteration of `loop` reads rows of its own."""
@@ -173,64 +197,68 @@ class _Fusion:
             for buffer, index in read
         )
 
-    def _rows_for(
+    def _site(
         self, statement: Stmt, loops: tuple[For, ...], read: Sequence[tuple[str, Index]]
-    ) -> tuple[Stmt, ...]:
-        """Return the loop over the rows that `statement` reads, next to those so far."""
+    ) -> _Site | None:
+        """Return which rows `statement` reads, None if they do not follow from `loops` alone."""
         extents = _extents((statement,))
-        first: set[tuple[tuple[str, int], ...]] = set()
+        steps: set[tuple[int, ...]] = set()
         lows, highs = [], []
         for buffer, index in read:
             pitch, within = self._rows.pitches[buffer], index
             for loop in loops:
                 within = substitute_variable(within, loop.var, Index())
-            first.add(tuple((p.var, index.coefficient(p.var) // pitch) for p in loops))
+            around = [(loop.var, index.coefficient(loop.var)) for loop in loops]
+            self._is_fitting &= _is_sum(index, within, around)
+            steps.add(tuple(coefficient // pitch for _, coefficient in around))
             low, high = bounds(within, extents)
             lows.append(low // pitch)
             highs.append(high // pitch)
-            around = [(p.var, index.coefficient(p.var)) for p in loops]
-            self._is_fitting &= index == index_of(*within.terms, *around, const=within.const)
-        start, count = min(lows), max(highs) - min(lows) + 1
-        self._is_fitting &= len(first) == 1 and self._goes_on(min(first), loops, start, count)
-        self._is_fitting &= self._gains(statement, count)
-        if not self._is_fitting:
-            return ()
-        rows = self._rows.loop
-        at = index_of(*min(first), (rows.var, 1), const=start)
-        body = map_indices(rows.body, lambda index: substitute_variable(index, rows.var, at))
-        return (replace(rows, extent=count, parallel=None, body=body),)
+        self._is_fitting &= len(steps) == 1
+        start, end = min(lows), max(highs) + 1
+        return _Site(loops, min(steps), start, end - start) if self._is_fitting else None
 
-    def _goes_on(
-        self,
-        steps: tuple[tuple[str, int], ...],
-        loops: tuple[For, ...],
-        start: int,
-        count: int,
-    ) -> bool:
-        """Return whether rows come once each, from those that were computed before on."""
-        is_next = start == self._computed
-        for loop, (_, step) in zip(reversed(loops), reversed(steps), strict=True):
+    def _rows_at(self, site: _Site) -> tuple[Stmt, ...]:
+        """Return the statements that compute the rows of `site`."""
+        rows = self._rows.loop
+        own = () if site.count == 1 else ((rows.var, 1),)
+        around = zip((loop.var for loop in site.loops), site.steps, strict=True)
+        at = index_of(*around, *own, const=site.start)
+        body = map_indices(rows.body, lambda index: substitute_variable(index, rows.var, at))
+        return body if not own else (replace(rows, extent=site.count, parallel=None, body=body),)
+
+    def _goes_on(self, site: _Site) -> bool:
+        """Return whether the rows of `site` come once each, from those computed before on."""
+        is_next, count = site.start == self._computed, site.count
+        for loop, step in zip(reversed(site.loops), reversed(site.steps), strict=True):
             is_next &= step == count
             count *= loop.extent
         self._computed += count
         return is_next
 
-    def _gains(self, statement: Stmt, count: int) -> bool:
-        """Return whether what rows and `statement` both read is found in the cache then."""
-        again = buffers_used((statement,))[0] & self._rows.loaded
+    def _gains(self, body: Sequence[Stmt], count: int) -> bool:
+        """Return whether what rows and `body` have in common is found in the cache then."""
+        again = buffers_used(body)[0] & (self._rows.loaded | set(self._rows.pitches))
         swept = sum(self._bytes[buffer] for buffer in again)
-        return swept >= BYTES_SWEPT and swept * count <= BYTES_OF_ROWS_AGAIN * self._rows.loop.extent
+        return (
+            swept >= BYTES_SWEPT and swept * count <= BYTES_OF_ROWS_AGAIN * self._rows.loop.extent
+        )
+
+
+def _is_sum(index: Index, within: Index, around: Sequence[tuple[str, int]]) -> bool:
+    """Return whether `index` is `within` and steps `around`, and no division hides one."""
+    whole = index_of(*index.terms, const=index.const)
+    return whole == index_of(*within.terms, *around, const=within.const)
 
 
 def _places(body: Sequence[Stmt]) -> list[tuple[str, Index]]:
     """Return the places in buffers that statements load from and store to, one by one."""
     found = []
     for statement in statements(body):
-        match statement:
-            case Let(_, Load(buffer, index, _)) | Store(buffer, index, _):
-                found.append((buffer, index))
-            case _:
-                pass
+        if isinstance(statement, Store):
+            found.append((statement.buffer, statement.index))
+        elif isinstance(statement, Let) and isinstance(statement.value, Load):
+            found.append((statement.value.buffer, statement.value.index))
     return found
 
 
