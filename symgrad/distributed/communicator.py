@@ -6,11 +6,11 @@ all ranks, says how it was made, so that programs of different ranks can be comp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from symgrad.distributed.endings import end_together
+from symgrad.distributed.endings import end_together, steps_of_ranks
 from symgrad.distributed.mpi_library import constant_value, handle, load_mpi, share_functions, word
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.foreign_functions import ForeignFunction
@@ -72,6 +72,16 @@ class Communicator:
         """
         received: list[Any] | None = self._mpi.gather(value)
         return received
+
+    def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call`, a step with collectives, such that other ranks can see that it runs.
+
+        >>> sg.distributed.world().counting(len)("four")
+        4
+        """
+        mpi = load_mpi("distributed")
+        steps = steps_of_ranks(mpi) if 1 < self.size == mpi.COMM_WORLD.size else None
+        return call if steps is None else steps.counting(call)
 
     @property
     def value(self) -> int:

@@ -13,10 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
+
+import numpy as np
 
 _Witness = subprocess.Popen[bytes] | None
 
@@ -25,6 +30,7 @@ _SECONDS_TO_PASS_ON = 0.5
 # After a status other than 0 of one rank the others may come to their ends, too.
 _SECONDS_TO_END = 10.0
 _SECONDS_TO_SLEEP = 0.05
+_CACHE_LINE = 64
 # The launchers of MPICH and Intel MPI name a process that is killed by its number alone.
 _RANK_OF_HYDRA = "PMI_RANK"
 # Reads a line that a process writes as it ends, and nothing of one that is killed. Of the processes
@@ -86,13 +92,23 @@ def _tell(witness: _Witness, line: bytes) -> None:
 
 
 def _end_after_exit(mpi: Any, witness: _Witness) -> None:
-    """Let a status other than 0 end all: MPI waits at the end of a process for all the others."""
+    """End all after a status other than 0, and where others wait for a rank that has ended well.
+
+    MPI waits at the end of a process for all the others.
+    """
     leave, asked = sys.exit, [0]
-    ends = mpi.COMM_WORLD.Dup()
+    ends, steps = mpi.COMM_WORLD.Dup(), steps_of_ranks(mpi)
 
     def leave_with(status: Any = None) -> NoReturn:
         asked[0] = 0 if status is None else status if isinstance(status, int) else 1
         leave(status)
+
+    def end(problem: str) -> None:
+        sys.stderr.write(f"rank {mpi.COMM_WORLD.rank}: {problem}\n")
+        sys.stderr.flush()
+        _tell(witness, b"failed\n")
+        time.sleep(_SECONDS_TO_PASS_ON)
+        mpi.COMM_WORLD.Abort(asked[0] or 1)
 
     def wait_for_all() -> None:
         if mpi.Is_finalized():
@@ -101,12 +117,76 @@ def _end_after_exit(mpi: Any, witness: _Witness) -> None:
         while not all_end.Test():
             time.sleep(_SECONDS_TO_SLEEP)
             if asked[0] and time.monotonic() - start > _SECONDS_TO_END:
-                text = f"rank {mpi.COMM_WORLD.rank}: ended with status {asked[0]}, others did not"
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
-                _tell(witness, b"failed\n")
-                time.sleep(_SECONDS_TO_PASS_ON)
-                mpi.COMM_WORLD.Abort(asked[0])
+                end(f"ended with status {asked[0]}, others did not")
+            waiting = None if steps is None else steps.longest(_SECONDS_TO_END)
+            if waiting is not None:
+                end(f"ended, and rank {waiting} is in a step that waits for all ranks")
+        if steps is not None:
+            steps.window.Free()
 
     sys.exit = leave_with
     atexit.register(wait_for_all)
+
+
+@dataclass(slots=True)
+class StepsOfRanks:
+    """Which ranks run a step with collectives of all ranks: each counts, and others read it.
+
+    A count is odd while a step runs. It lies in a window of MPI, of which another process reads
+    without help of the one that waits in a collective.
+    """
+
+    mpi: Any
+    window: Any
+    own: memoryview
+    seen: dict[int, tuple[int, float]] = field(default_factory=dict)
+    looked: float = 0.0
+
+    def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call`, counted as it begins and as it ends."""
+        own = self.own
+
+        def run(*arguments: Any) -> Any:
+            own[0] += 1
+            try:
+                return call(*arguments)
+            finally:
+                own[0] += 1
+
+        return run
+
+    def longest(self, seconds: float) -> int | None:
+        """Return a rank that has been seen in one step for so long, None if there is none."""
+        comm, count, now = self.mpi.COMM_WORLD, np.zeros(1, np.int64), time.monotonic()
+        if now - self.looked < max(1.0, comm.size * _SECONDS_TO_SLEEP):
+            return None
+        self.looked = now
+        for rank in range(comm.size):
+            if rank == comm.rank:
+                continue
+            self.window.Lock(rank, self.mpi.LOCK_SHARED)
+            self.window.Get(count, rank)
+            self.window.Unlock(rank)
+            before, since = self.seen.get(rank, (-1, now))
+            if before != count[0]:
+                since = now
+            self.seen[rank] = int(count[0]), since
+            if count[0] % 2 and now - since > seconds:
+                return rank
+        return None
+
+
+@cache
+def steps_of_ranks(mpi: Any) -> StepsOfRanks | None:
+    """Return the counts of this program, None where the library has no windows.
+
+    The first call is one of all processes.
+    """
+    try:
+        window = mpi.Win.Allocate(_CACHE_LINE, np.int64().itemsize, comm=mpi.COMM_WORLD.Dup())
+    except mpi.Exception:
+        return None
+    own = memoryview(window.tomemory()).cast("q")
+    own[0] = 0
+    mpi.COMM_WORLD.Barrier()
+    return StepsOfRanks(mpi, window, own)

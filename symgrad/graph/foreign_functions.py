@@ -18,7 +18,7 @@ So the conventions of Fortran, and of libraries with handles, are layouts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, assert_never
 
@@ -43,6 +43,9 @@ class ProcessGroup(Protocol):
 
     def collect(self, value: Any) -> list[Any] | None:
         """Return on rank 0 what each rank has given, elsewhere None; all ranks call it."""
+
+    def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `call`, which is one of all ranks, such that others can see that it runs."""
 
     def constants(self, names: Sequence[str]) -> list[int]:
         """Return the values that the library of the group gives to names, such as `MPI_FLOAT`.

@@ -20,13 +20,14 @@ from symgrad.graph.sizes import Size, substitute
 from symgrad.graph.text.print import graph_lines
 from symgrad.graph.types import Attr, State, read_states
 from symgrad.passes.calls.divergence import groups_of, require_same_conditions
+from symgrad.runtime.entry import NativeEntry
 
 _DECIDES = "a condition of collectives depends on"
 _IS_WHOLE = "all ranks compute parts of what is made of"
 _SHOWN = 100  # characters of a line around the first that differs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Agreement:
     """What the ranks of some groups have to agree in: their program, and how variables start."""
 
@@ -35,23 +36,28 @@ class Agreement:
     wholes: Mapping[tuple[str, ...], Sequence[State]]
     sizes: Mapping[tuple[str, ...], Mapping[Size, Node]]
 
-    @property
-    def is_for_each_run(self) -> bool:
-        """Whether ranks compare before every run: a collective has the size of an input."""
-        return bool(self.sizes)
+    is_reached: bool = False
 
-    def require(self, name: str, graph: Graph) -> None:
-        """Compare `graph`, as prepared, over all groups; raises `GraphError` on all ranks."""
-        for group in self.groups:
+    def before_run(self, name: str, graph: Graph, sizes: Mapping[str, int]) -> bool:
+        """Compare `graph`, as prepared, over all groups, and how large its collectives are.
+
+        Return whether ranks are to compare before the next run as well: a collective has a size
+        that inputs decide. Raises `GraphError` on all ranks.
+        """
+        for group in self.groups if not self.is_reached else ():
             _compare_programs(name, graph, group)
             _compare_states(name, _DECIDES, self.states.get(group.lineage, ()), group)
             _compare_states(name, _IS_WHOLE, self.wholes.get(group.lineage, ()), group)
-
-    def require_sizes(self, name: str, sizes: Mapping[str, int]) -> None:
-        """Compare how large collectives are for `sizes`; raises `GraphError` on all ranks."""
+        self.is_reached = True
         for group in self.groups:
             if group.lineage in self.sizes:
                 _compare_sizes(name, self.sizes[group.lineage], sizes, group)
+        return bool(self.sizes)
+
+    def counting(self, entry: NativeEntry) -> NativeEntry:
+        """Return `entry`, such that other ranks can see that it runs."""
+        group = self.groups[0]
+        return NativeEntry(group.counting(entry.call), group.counting(entry.into))
 
 
 def agreement_of(graph: Graph, prepared: Graph) -> Agreement | None:

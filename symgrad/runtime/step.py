@@ -179,14 +179,10 @@ class Step(Immutable):
 
     def _agreed(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
         """Return what is run for `sizes`, which ranks compare before, as their programs once."""
-        if self._agreement is not None:
-            if not self._is_agreed:
-                self._agreement.require(self.name, self._prepared.graph)
-                self._is_agreed = True
-            if self._agreement.is_for_each_run:
-                self._agreement.require_sizes(self.name, sizes)
-            else:
-                self._agreement = None
+        agreement = self._agreement
+        if agreement is not None and not self._is_agreed:
+            again = agreement.before_run(self.name, self._prepared.graph, sizes)
+            self._is_agreed = not again
         return self._specialized(sizes)
 
     # -------------------------------------------------------------------------- compiling
@@ -204,10 +200,12 @@ class Step(Immutable):
                 into_slow_path=self._slow_into,
                 none_for_nothing=self._is_nothing,
             )
+            if self._agreement is not None:
+                entry = self._agreement.counting(entry)
             self._compiled[key] = (executable, entry)
             self._log(sizes, perf_counter() - start)
         self._latest, entry = self._compiled[key]
-        if self._takes_flat and self._agreement is None:
+        if self._takes_flat and self._is_agreed:
             # What fits these sizes takes the short way from now on; the entry sends others here.
             self._run = entry.call if self._is_direct else self._nested(entry)
             self._run_single_into = entry.into if self._is_single else None

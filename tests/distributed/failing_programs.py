@@ -21,6 +21,8 @@ def main(how: str) -> None:
     step = sg.compile([x], sg.distributed.all_reduce(x, COMM), opt_level=0)
     for number in range(3):
         if number and COMM.rank == 1:
+            if how == "leave":
+                return
             if how == "raise":
                 raise ValueError("the samples are gone")
             if how == "exit":

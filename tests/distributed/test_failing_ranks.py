@@ -8,9 +8,11 @@ import pytest
 
 from tests.support.mpi import LIBRARIES, run_ranks
 
+_LATER = [pytest.param(how, marks=pytest.mark.slow) for how in ("exit", "leave")]
+
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("how", ["raise", "kill", pytest.param("exit", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["raise", "kill", *_LATER])
 def test_a_rank_that_fails_ends_all(library: str, how: str) -> None:
     start = time.monotonic()
     ended = run_ranks(library, 2, ["-m", "tests.distributed.failing_programs", how])
@@ -21,6 +23,8 @@ def test_a_rank_that_fails_ends_all(library: str, how: str) -> None:
         assert "ValueError: the samples are gone" in ended.errors
     elif how == "exit":
         assert "rank 1: ended with status 3, others did not" in ended.errors
+    elif how == "leave":
+        assert "rank 1: ended, and rank 0 is in a step that waits for all ranks" in ended.errors
     else:  # the launcher of Open MPI says it, and a process beside the rank where it does not
         assert "rank 1" in f"{ended.output}{ended.errors}"
         assert "rank 0" not in f"{ended.output}{ended.errors}"
