@@ -160,12 +160,15 @@ def _check_functions(interface: Interface) -> None:
 
 
 def _check_shards(interface: Interface) -> None:
-    """Raise `CompileError` for a part of a slot that has been trained: other ranks have others."""
+    """Raise `CompileError` for a part that is not as it began: other ranks have others."""
     shards = [v.state for v in interface.variables if v.state.sharding is not None]
     for state, value in zip(shards, read_states(shards), strict=True):
         if value.any():
             problem = f"{state.name} is the part of one rank, and all ranks would start with it"
-            raise _refuse(problem, "export before the first step, or a step without shard_state")
+            hint = "export before the first step, or a step without shard_state"
+            if state.sharding is not None and state.sharding.axis is not None:
+                hint = "export a step whose weights are not cut"
+            raise _refuse(problem, hint)
 
 
 # ---------------------------------------------------------------------------------- planning

@@ -197,7 +197,31 @@ def check_memory() -> None:
     assert any("gathered for <einsum" in line for line in told) == (SIZE > 1), told
 
 
-def refuse() -> None:
+def train_on_a_grid() -> None:
+    """Cut weights over rows of a grid of ranks, and average gradients over its columns."""
+    rows, columns = COMM.split(RANK // 2), COMM.split(RANK % 2)
+    assert rows is not None
+    assert columns is not None
+    model, found = MODELS["mlp"], []
+    samples = np.random.default_rng(4).normal(size=(8, 8))
+    for over, along in ((rows, columns), (None, None)):
+        x = sg.placeholder((None, 8), "float64", name="x")
+        weights = model.weights(over)
+        loss = sg.mean(model.build(x, weights) ** 2)
+        updates = sg.optim.Adam(0.1).minimize(loss, list(weights.values()), data_parallel=along)
+        step = sg.compile([x], loss, updates, opt_level=0)
+        own = samples if along is None else np.split(samples, along.size)[along.rank]
+        for _ in range(3):
+            step(own)
+        found.append(weights)
+    here, alone = found
+    for name, weight in here.items():
+        axis = model.axes.get(name)
+        blocks = [alone[name].value] * 2 if axis is None else np.split(alone[name].value, 2, axis)
+        np.testing.assert_allclose(weight.value, blocks[rows.rank], rtol=1e-9)
+
+
+def refuse(folder: Path) -> None:
     """Refuse what is no weight, and what ranks do not share; and values that differ."""
     w = sg.variable(np.ones((3, 4 * SIZE)), name="w")
     shard = sg.distributed.shard
@@ -225,6 +249,8 @@ def refuse() -> None:
         step()
     own.value = np.ones(3)
     np.testing.assert_array_equal(step(), np.full(4 * SIZE, 3.0))
+    with pytest.raises(sg.CompileError, match="w is the part of one rank"):
+        step.export(folder / "net")
 
 
 if __name__ == "__main__":
@@ -235,6 +261,8 @@ if __name__ == "__main__":
         train(chosen, rule, Path(sys.argv[1]))
     if SIZE > 1:
         count_calls()
-        refuse()
+        refuse(Path(sys.argv[1]))
+    if SIZE == 4:
+        train_on_a_grid()
     check_memory()
     sys.stdout.write(f"rank {RANK} of {SIZE} has trained\n")
