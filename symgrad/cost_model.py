@@ -121,15 +121,18 @@ MOST_INTERLEAVED_FLOPS = 4096  # of all vectors together
 # holds, each is longer than what a column of vectors reads of it, and few begin on a page.
 ROWS_TOGETHER = 8
 LEAST_ROWS_APART = 64
-BYTES_OF_ROWS_APART = 512 << 10
+BYTES_OF_ROWS_APART = 256 << 10
 BYTES_OF_SHORT_ROW = 512
-BYTES_BETWEEN_ROWS = 2048
+BYTES_BETWEEN_ROWS = 1000
 BYTES_OF_BLOCKED_ROW = 4096
 
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
 # and those that are read again at a time are less than the next one does.
 BYTES_SWEPT = 256 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
+BYTES_BETWEEN_PIECES = (
+    512  # of rows that a product reaches a piece of: a processor follows nearer ones
+)
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given

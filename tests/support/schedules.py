@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from symgrad.codegen.contract import border, variants
+from symgrad.codegen.contract import border, products, variants
 from symgrad.codegen.lower import places, short_rows
 from symgrad.codegen.program import fuse_sweeps
 from symgrad.codegen.schedule import (
@@ -97,14 +97,17 @@ def rows_written_out() -> Iterator[None]:
 
 @contextmanager
 def batches_blocked() -> Iterator[None]:
-    """Block batched products in pairs of rows, however little they walk through."""
+    """Block batched products in pairs of rows, however little they walk through or reach."""
     numbers: dict[str, Any] = {
         "BYTES_OF_BLOCK": 2048,
         "BLOCK_MULTIPLE": 2,
         "LEAST_BYTES_IN_BLOCKS": 0,
         "VECTOR_BYTES": 4,
     }
-    with mock.patch.multiple(block_batches, **numbers):
+    with (
+        mock.patch.multiple(block_batches, **numbers),
+        mock.patch.multiple(products, BYTES_BETWEEN_PIECES=0),
+    ):
         yield
 
 

@@ -217,8 +217,11 @@ class _LoopNest:
         of the next tile.
         """
         builder, plan = self._builder, self._plan
-        following = self._at_most(builder.add(i, index(1)), plan.row_tiles)
         start = index(0) if plan.has_pieces else steps[0]
+        if plan.goes_on == "rows":
+            behind = self._left_at(self._rows_of(i)[0], start)
+            return self._stored.address(builder, behind, index(plan.rows * plan.left.row_stride))
+        following = self._at_most(builder.add(i, index(1)), plan.row_tiles)
         if plan.k_blocks == 1:
             return self._left_at(self._rows_of(following)[0], start)
         goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
@@ -239,8 +242,11 @@ class _LoopNest:
             return
         first = index(plan.tile_columns) if plan.rows_first else index(0)
         below = index(0) if plan.rows_first else rows
+        if plan.goes_on == "rows":
+            first, below = index(0), index(plan.rows)
         with counted_loop(builder, index(0), rows) as i:
-            at = self._at_most(builder.add(builder.add(row, below), i), plan.rows)
+            at = builder.add(builder.add(row, below), i)
+            at = at if plan.goes_on == "rows" else self._at_most(at, plan.rows)
             for line in range(0, plan.tile_columns, self._line_bytes // plan.compute.itemsize):
                 place = builder.add(builder.add(column, first), index(line))
                 place = self._at_most(place, plan.columns)

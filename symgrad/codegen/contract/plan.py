@@ -26,6 +26,8 @@ Method = Literal["tile", "dot"]
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
 # element; or, for "dot", each line of it made contiguous along k.
 Packing = Literal["none", "copy", "transpose", "gather", "lines"]
+# Along which axis the next product goes on where one ends.
+GoesOn = Literal["rows", "k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class ContractPlan:
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of a `border` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
-    for its rows of the left in the next block of k, in the last one for those of the next tile.
+    for its rows of the left in the next block of k, in the last one for those of the next tile; the
+    next product of a loop around may begin behind all rows of this one, or all steps of k, which
+    `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for.
     Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, no more than any
     other way.
     """
@@ -89,6 +93,7 @@ class ContractPlan:
     rows_first: bool
     cycles: float = 0.0
     asks_for_next: bool = False
+    goes_on: GoesOn | None = None
     border: ZeroBorder | None = None
 
     @property

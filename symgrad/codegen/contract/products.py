@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.border import with_border
+from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import (
@@ -22,6 +23,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.target import Target
+from symgrad.cost_model import BYTES_BETWEEN_PIECES
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
@@ -45,9 +47,41 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         streams=_streams(product),
     )
     plan = with_border(plan, product.border)
+    goes_on = _goes_on(product, plan)
+    if goes_on is not None:
+        plan = replace(plan, asks_for_next=goes_on == "rows", goes_on=goes_on)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
+
+
+def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
+    """Return along which axis the next product of a loop around begins where this one ends.
+
+    It has to be told so if it reaches but a piece of each of many rows that lie apart: a processor
+    follows no such walk, and what begins a block of them is in no cache.
+    """
+    across, down = product.lhs, product.rhs
+    if plan.vector_axis == "m":
+        across, down = down, across
+    left, right = plan.left, plan.right
+    has_digits = (left.row_digits, left.column_digits, right.row_digits) != ((), (), ())
+    is_direct = plan.method == "tile" and plan.pack_left == "none" and plan.k_blocks == 1
+    if has_digits or not is_direct:
+        return None
+    pitch = BYTES_BETWEEN_PIECES // plan.dtype.itemsize
+    if left.column_stride == 1 and left.row_stride > max(pitch, plan.k):
+        return "rows" if _steps_by(across, plan.rows * left.row_stride) else None
+    steps = left.column_stride, right.row_stride
+    if left.row_stride == 1 and plan.pack_right == "none" and min(steps) > pitch:
+        is_next = _steps_by(across, plan.k * steps[0]) and _steps_by(down, plan.k * steps[1])
+        return "k" if is_next else None
+    return None
+
+
+def _steps_by(operand: StridedOperand, step: int) -> bool:
+    """Return whether a loop around goes through an operand in steps of so many elements."""
+    return any(coefficient == step for _, coefficient in operand.index.terms)
 
 
 def _along(product: Product, plan: ContractPlan) -> str:
@@ -78,7 +112,10 @@ def places_to_prefetch(
     """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes."""
     along = _along(product, plan)
     # A buffer of an epilogue is in no near cache if it is larger by far.
-    if plan.rows * plan.columns * plan.compute.itemsize <= 2 * target.memory.l2_bytes:
+    if (
+        plan.goes_on != "rows"
+        and plan.rows * plan.columns * plan.compute.itemsize <= 2 * target.memory.l2_bytes
+    ):
         return []
     stores = [s for s in product.body if isinstance(s, Store)]
     places = [(load.buffer, load.index) for load in loads_by_element(product)]

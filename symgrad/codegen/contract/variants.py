@@ -144,8 +144,11 @@ def _microkernel(
 def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     """Return how many steps of k before it is read an operand is asked for; 0 if it is not.
 
-    That is where steps lie far apart, and are so many that most are not the first ones.
+    That is where steps lie far apart, and are so many that most are not the first ones; or where
+    the next product has the steps behind these.
     """
+    if plan.goes_on == "k":
+        return plan.k
     memory = elements.target.memory
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)

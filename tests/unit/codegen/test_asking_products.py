@@ -16,6 +16,7 @@ from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph
 from tests.support.floors import Memory, Variant, compile_for, run_variants
+from tests.support.schedules import batches_blocked
 
 # Rows, columns and k, with and without leftovers of tiles, of lines and of a last tile.
 SHAPES = ((24, 64, 64), (13, 67, 37), (1, 40, 10), (50, 20, 259))
@@ -69,3 +70,42 @@ def test_results_are_the_same_between_guard_pages(dtype):
 def can_ask(plan: ContractPlan) -> bool:
     is_in_lines = 1 in (plan.left.row_stride, plan.left.column_stride)
     return plan.method == "tile" and plan.pack_left == "none" and is_in_lines
+
+
+def mixtures(rows: int, count: int, size: int) -> list[Graph]:
+    """Return products that reach `size` elements of a row each, and one over such rows."""
+    factors = sg.placeholder((count, size, size), "float64")
+    x = sg.placeholder((rows, count, size), "float64")
+    results = [
+        sg.einsum("kij,nkj->nki", factors, x),
+        sg.einsum("kji,nkj->nki", factors, x),
+        sg.einsum("nki,nkj->kij", x * 1.0, x + 1.0),
+    ]
+    return [Graph([result], [factors, x]) for result in results]
+
+
+def go_on(graph: Graph) -> list[str | None]:
+    program = compile_for(graph, opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    machine = target_named("native")
+    return [product_plan(s, machine).goes_on for s in found if isinstance(s, Product)]
+
+
+def test_products_in_blocks_of_rows_ask_for_what_the_next_block_reads():
+    across, turned, inner = mixtures(10_000, 25, 10)
+    # What is left over is behind all blocks, and nothing is behind it.
+    assert go_on(across) == go_on(turned) == ["rows", None]
+    assert go_on(inner) == ["k", None]
+    assert go_on(product(4096, 64, 256)) == [None]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_asking_behind_the_last_block_touches_nothing(number):
+    graph = mixtures(41, 5, 4)[number]
+    random = np.random.default_rng(0)
+    arrays = [random.integers(-3, 4, t.type.static_shape).astype(float) for t in graph.inputs]
+    with batches_blocked():
+        assert set(go_on(graph)) >= {"k" if number == 2 else "rows"}
+    ways = [Variant(blocks=True, threads=Threads(n, least_cycles=0)) for n in (1, 2)]
+    ways += [Variant(blocks=True, memory=Memory(side)) for side in ("start", "end")]
+    assert run_variants(graph, arrays, ways) is None
