@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from symgrad.cost_model import LEAST_LOOKED_UP
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Traits, traits_of
+from symgrad.graph.structures import AtIndices, KernelSpec, Traits, traits_of
 from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.partition import Specs
 from symgrad.passes.rewrites.rewrite import IS_RESULT
+
+LOOKED_UP = "it is looked up element by element, and what is done with it is done to vectors"
 
 
 @dataclass(slots=True, eq=False)
@@ -159,6 +162,18 @@ class Drafts:
 
 def _not_computed(operands: Iterable[Tensor], draft: Draft) -> list[Tensor]:
     return [t for t in dict.fromkeys(operands) if t.node not in draft.nodes]
+
+
+def is_looked_up(node: Node, spec: KernelSpec | None) -> bool:
+    """Return whether elements beside each other are gathered from apart, or written apart.
+
+    A loop over them has an index to load and to check for each, and no vectors.
+    """
+    if not isinstance(spec, AtIndices) or spec.window is not None:
+        return False
+    x, index = node.inputs[0].type, node.inputs[-1].type
+    is_along_last = spec.axis + spec.count == x.ndim and index.ndim > 0
+    return is_along_last and index.static_shape[-1] >= LEAST_LOOKED_UP
 
 
 def only_adds_ones(old: tuple[int, ...], new: tuple[int, ...]) -> bool:

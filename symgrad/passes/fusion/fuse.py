@@ -14,7 +14,7 @@ computes one of its operands, as an epilogue or as one more result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from symgrad.cost_model import CHEAP_FLOPS, MAX_NODES
 from symgrad.graph.graph import Graph
@@ -22,7 +22,14 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Extern, Place, View, checked_axes
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import kernel_spec
-from symgrad.passes.fusion.draft import Draft, Drafts, only_adds_ones, only_splits
+from symgrad.passes.fusion.draft import (
+    LOOKED_UP,
+    Draft,
+    Drafts,
+    is_looked_up,
+    only_adds_ones,
+    only_splits,
+)
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
@@ -142,7 +149,16 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
+    if is_looked_up(node, spec) or _is_written_apart(drafts, node, wanted.values()):
+        return LOOKED_UP
     return None
+
+
+def _is_written_apart(drafts: Drafts, node: Node, users: Iterable[Draft]) -> bool:
+    """Return whether a scatter that writes single elements would compute `node` for each."""
+    anchors = (draft.anchor for draft in users if draft.anchor is not None)
+    is_scattered = any(is_looked_up(anchor, drafts.specs[anchor]) for anchor in anchors)
+    return is_scattered and drafts.flops(node) > CHEAP_FLOPS
 
 
 def _join(drafts: Drafts, node: Node, draft: Draft) -> None:

@@ -10,11 +10,12 @@ body of a loop, groups of Maps are merged as well if they only read the same ten
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
-from symgrad.cost_model import MAX_GROUPS, MAX_STREAMS
+from symgrad.cost_model import CHEAP_FLOPS, MAX_GROUPS, MAX_STREAMS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.traits import Traits
-from symgrad.passes.fusion.draft import Draft, Drafts, only_splits
+from symgrad.passes.fusion.draft import LOOKED_UP, Draft, Drafts, is_looked_up, only_splits
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
@@ -129,7 +130,14 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
         return f"the two kernels compute more than {max_nodes} nodes"
     if _has_many_streams(drafts, draft, producer):
         return f"the two kernels use more than {MAX_STREAMS} buffers"
-    return None
+    return LOOKED_UP if _loses_vectors(drafts, draft.nodes | producer.nodes) else None
+
+
+def _loses_vectors(drafts: Drafts, nodes: Collection[Node]) -> bool:
+    """Return whether one loop for all these would do by elements what is worth doing by vectors."""
+    if not any(is_looked_up(node, drafts.specs[node]) for node in nodes):
+        return False
+    return sum(drafts.flops(node) for node in nodes) > CHEAP_FLOPS
 
 
 def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:

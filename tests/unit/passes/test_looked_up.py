@@ -1,0 +1,62 @@
+"""What is looked up element by element does not keep what is done with it from vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.cost_model import LEAST_LOOKED_UP
+
+N = LEAST_LOOKED_UP
+
+
+def _kernels(*inputs: sg.Tensor, of: Any) -> list[set[str]]:
+    return [set(kernel.ops) for kernel in sg.compile(list(inputs), of, opt_level=0).kernels]
+
+
+def _looked_up(n: int = N) -> tuple[sg.Tensor, sg.Tensor]:
+    return sg.placeholder((1000,), name="x"), sg.placeholder((n,), "int64", name="i")
+
+
+def test_a_function_of_elements_that_are_looked_up_is_a_kernel_of_vectors():
+    x, i = _looked_up()
+    found = _kernels(x, i, of=sg.exp(sg.take(x, i)) * 2.0)
+    assert [("gather" in ops, "exp" in ops) for ops in found] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x, i: sg.take(x, i) + 1.0,  # as cheap as writing it
+        lambda x, i: sg.exp(sg.take(x, i[: N - 1])),  # too few for a kernel
+        lambda x, i: sg.exp(sg.take(sg.reshape(x, (100, 10)), i % 100, axis=0)),  # whole rows
+        lambda x, i: sg.exp(x[i[0]]),
+    ],
+    ids=["cheap", "few", "rows", "one"],
+)
+def test_what_has_no_vectors_to_lose_is_one_kernel(build):
+    x, i = _looked_up()
+    assert len(_kernels(x, i, of=build(x, i))) == 1
+
+
+def test_what_is_written_element_by_element_is_computed_before():
+    x, i = _looked_up()
+    y = sg.placeholder((N,), name="y")
+    found = _kernels(x, i, y, of=x.at[i].add(sg.exp(y)))
+    assert [("exp" in ops, "scatter_add" in ops) for ops in found] == [(True, False), (False, True)]
+    cheap = _kernels(x, i, y, of=x.at[i].add(y * 2.0))
+    assert len(cheap) == 1
+
+
+def test_the_values_are_the_same():
+    x, i = _looked_up()
+    y = sg.sum(sg.sin(sg.take(x, i)) * sg.take(x, -1 - i))
+    given = np.linspace(-1, 1, 1000, dtype=np.float32), np.arange(N) % 50
+    outputs = [y, *sg.gradients(y, [x])]
+    found = sg.compile([x, i], outputs)(*given)
+    by_numpy = sg.testing.interpret(outputs, dict(zip((x, i), given, strict=True)))
+    for one, other in zip(found, by_numpy, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
