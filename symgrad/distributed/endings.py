@@ -122,7 +122,7 @@ def _end_after_exit(mpi: Any, witness: _Witness) -> None:
             if waiting is not None:
                 end(f"ended, and rank {waiting} is in a step that waits for all ranks")
         if steps is not None:
-            steps.window.Free()
+            steps.free()
 
     sys.exit = leave_with
     atexit.register(wait_for_all)
@@ -141,6 +141,7 @@ class StepsOfRanks:
     own: memoryview
     seen: dict[int, tuple[int, float]] = field(default_factory=dict)
     looked: float = 0.0
+    is_freed: bool = False
 
     def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call`, counted as it begins and as it ends."""
@@ -154,6 +155,12 @@ class StepsOfRanks:
                 own[0] += 1
 
         return run
+
+    def free(self) -> None:
+        """Give the window back, which all ranks do before MPI ends; to be done once."""
+        if not self.is_freed:
+            self.is_freed = True
+            self.window.Free()
 
     def longest(self, seconds: float) -> int | None:
         """Return a rank that has been seen in one step for so long, None if there is none."""
@@ -189,4 +196,8 @@ def steps_of_ranks(mpi: Any) -> StepsOfRanks | None:
     own = memoryview(window.tomemory()).cast("q")
     own[0] = 0
     mpi.COMM_WORLD.Barrier()
-    return StepsOfRanks(mpi, window, own)
+    steps = StepsOfRanks(mpi, window, own)
+    # A program that calls MPI_Finalize itself takes away what is attached here first.
+    key = mpi.Comm.Create_keyval(delete_fn=lambda *_: steps.free())
+    mpi.COMM_SELF.Set_attr(key, None)
+    return steps

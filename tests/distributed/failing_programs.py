@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -15,6 +16,10 @@ COMM = sg.distributed.world()
 
 def main(how: str) -> None:
     """Run a step of which rank 1 makes the first call and then fails; the others wait in it."""
+    if how == "finalize":
+        COMM.mpi.Barrier()
+        importlib.import_module("mpi4py.MPI").Finalize()
+        return
     if how == "together":
         sys.exit(COMM.rank + 4)
     x = sg.placeholder((2,), name="x")

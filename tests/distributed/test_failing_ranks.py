@@ -37,3 +37,9 @@ def test_ranks_that_all_leave_do_not_wait(library: str) -> None:
     assert ended.status in (4, 5)
     assert time.monotonic() - start < 9
     assert "others did not" not in ended.errors
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ranks_may_finalize_mpi_themselves(library: str) -> None:
+    ended = run_ranks(library, 2, ["-m", "tests.distributed.failing_programs", "finalize"])
+    assert ended.status == 0, ended.errors
