@@ -29,6 +29,14 @@ def test_the_version_is_one_and_has_its_section_in_the_changelog():
     assert len(versions) == len(re.findall(r"(?m)^## ", changelog))
 
 
+def test_the_metadata_names_no_address_that_there_is_not():
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    # The project has no public address: `docs/releasing.md` says so, and where links lead instead.
+    assert not {"url", "project_urls", "download_url"} & set(settings["metadata"])
+    assert "no project URLs" in (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
+
+
 def test_dir_lists_public_names_only():
     for module in (sg, sg.nn, sg.optim, sg.linalg, sg.special, sg.random, sg.testing):
         names = dir(module)
