@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tabulate import tabulate
-
 from symgrad.display.markup import html_table
 from symgrad.display.panels import bar, long_table, panel
 from symgrad.display.units import bytes_text
@@ -17,7 +15,7 @@ from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.passes.rewrites.row_updates import why_dense
 from symgrad.runtime.executable import Executable
-from symgrad.runtime.inspection.tables import table
+from symgrad.runtime.inspection.tables import plain_table, table
 
 _SHOWN = 8  # rows of what was fused away
 
@@ -101,16 +99,13 @@ class Memory:
         return panel(f"{bytes_text(self.peak_bytes)} at the most", *parts)
 
     def __str__(self) -> str:
-        head = tabulate(
-            [
-                ("peak", f"{self.peak_bytes:,}"),
-                ("arena", f"{self.arena_bytes:,}"),
-                ("state", f"{self.state_bytes:,}"),
-                ("constants", f"{self.constant_bytes:,}"),
-            ],
-            headers=("memory", "bytes"),
-            colalign=("left", "right"),
-        )
+        sizes = [
+            ("peak", f"{self.peak_bytes:,}"),
+            ("arena", f"{self.arena_bytes:,}"),
+            ("state", f"{self.state_bytes:,}"),
+            ("constants", f"{self.constant_bytes:,}"),
+        ]
+        head = plain_table(("memory", "bytes"), sizes, ("left", "right"))
         buffers = [(b.offset, f"{b.bytes:,}", f"{b.first} to {b.last}") for b in self.buffers]
         parts = [head, table(("offset", "bytes", "alive in calls"), buffers)]
         parts.append(f"gradient buffers: {self.gradient_bytes:,} bytes")
