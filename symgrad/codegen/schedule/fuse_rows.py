@@ -19,7 +19,8 @@ becomes
 
 so that the second loop finds rows in the cache that the first has just read: a step over data that
 no cache holds then reads it from memory once instead of twice. Each element is computed by the
-same operations in the same order as before, so no result changes.
+same operations in the same order as before, so no result changes. One of the two is a reduction:
+elementwise kernels that could be one were fused before, and pools and pads gain nothing by it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from symgrad.codegen.loops.language import (
     Loop,
     Param,
     Product,
+    Reduction,
     Stmt,
     Store,
 )
@@ -60,7 +62,7 @@ def fuse_rows(first: Kernel, second: Kernel) -> Kernel | None:
     """
     rows = _rows_of(first)
     is_plain = is_free_of(second.body, Check | Generated) and not _searches(second.body)
-    if rows is None or not is_plain:
+    if rows is None or not is_plain or is_free_of((rows.loop, *second.body), Reduction):
         return None
     fusion = _Fusion(rows, [*first.params, *second.params])
     body = fusion.fused(second.body)
