@@ -25,7 +25,10 @@ _GROWING = {
     *("symgrad.graph.ops.scan.Backward", "symgrad.passes.loops.min_cut._Visit"),
     *("symgrad.passes.fusion.draft.Draft", "symgrad.passes.loops.extend_loop.Extension"),
     *("symgrad.passes.loops.merge_loops._Family", "symgrad.passes.loops.rematerialise._Values"),
-    "symgrad.passes.calls.divergence._Divergence",
+    *(
+        "symgrad.passes.calls.divergence._Divergence",
+        "symgrad.passes.placement.place_shards._Placing",
+    ),
 }
 
 

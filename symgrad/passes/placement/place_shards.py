@@ -100,7 +100,7 @@ class _OnRanks:
     placement: Placement
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Placing:
     """Makes the program of one rank of the group that `sharding` is one of."""
 
