@@ -131,9 +131,9 @@ BYTES_OF_BLOCKED_ROW = 4096
 # and those that are read again at a time are less than the next one does.
 BYTES_SWEPT = 256 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
-BYTES_BETWEEN_PIECES = (
-    512  # of rows that a product reaches a piece of: a processor follows nearer ones
-)
+# Rows that a product reaches a piece of are asked for if they are further apart: no processor
+# follows such a walk.
+BYTES_BETWEEN_PIECES = 512
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given

@@ -73,7 +73,8 @@ def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
     if left.column_stride == 1 and left.row_stride > max(pitch, plan.k):
         return "rows" if _steps_by(across, plan.rows * left.row_stride) else None
     steps = left.column_stride, right.row_stride
-    if left.row_stride == 1 and plan.pack_right == "none" and min(steps) > pitch:
+    are_pieces = steps[0] > max(pitch, plan.rows) and steps[1] > max(pitch, plan.columns)
+    if left.row_stride == 1 and plan.pack_right == "none" and are_pieces:
         is_next = _steps_by(across, plan.k * steps[0]) and _steps_by(down, plan.k * steps[1])
         return "k" if is_next else None
     return None

@@ -11,7 +11,7 @@ becomes
 
 where `k3` takes some rows of x for both. Which kernels have rows in common `schedule/fuse_rows.py`
 says; here are found launches that may come together: nothing between them touches what the one that
-is moved writes, or writes what it reads.
+is moved writes, or writes what it reads, and a new value of a variable stays behind what can fail.
 """
 
 from __future__ import annotations
@@ -165,9 +165,16 @@ def _bytes(argument: Argument) -> int:
 def _which_stays(position: int, later: int, instrs: Sequence[Instr]) -> _Stays | None:
     """Return which of two instructions can be moved to the other one, None if neither can."""
     between = instrs[position + 1 : later]
-    if not _conflict(instrs[later], between):
+    # A step that fails, or is interrupted, leaves the state as it was.
+    waits = any(b.place == "variable" for b in written_by([instrs[later]]))
+    if not _conflict(instrs[later], between) and not (waits and any(map(_can_fail, between))):
         return "first"
     return None if _conflict(instrs[position], between) else "last"
+
+
+def _can_fail(instr: Instr) -> bool:
+    """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
+    return not isinstance(instr, Launch) or instr.kernel.can_fail
 
 
 def _with(fused: Launch, between: Sequence[Instr], stays: _Stays) -> list[Instr]:

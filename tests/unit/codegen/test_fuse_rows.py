@@ -14,7 +14,8 @@ from symgrad.codegen.loops.language import For, Kernel
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.program.language import Launch, root
+from symgrad.codegen.program.language import Launch, WhileInstr, root
+from symgrad.codegen.program.registers import written_by
 from symgrad.codegen.schedule.fuse_rows import fuse_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
@@ -243,3 +244,38 @@ def test_what_comes_between_two_sweeps_keeps_them_apart():
     p = sg.nn.softmax(x @ w)
     step = compile_for(Graph([p @ x], [x, w]), opt_level=0)
     assert len(readers(step)) == 2
+
+
+def test_a_step_that_fails_between_two_sweeps_leaves_the_state_as_it_was():
+    random = np.random.default_rng(0)
+    x, y = sg.placeholder((4096, 1024)), sg.placeholder((4096,))
+    at = sg.placeholder((100,), "int64")
+    w = sg.variable(random.normal(size=1024).astype(np.float32) / 32, name="w")
+    logits = x @ w
+    loss = sg.nn.binary_cross_entropy_with_logits(logits, y)
+    picked = sg.sum(sg.take(logits * 2.0, at))
+    step = sg.compile([x, y, at], [loss, picked], updates=sg.optim.SGD(0.1).minimize(loss))
+    arrays = [random.normal(size=x.shape), random.integers(0, 2, 4096)]
+    before = np.array(w.value)
+    with pytest.raises(sg.IndexOutOfRangeError, match="index 5000 is out of range"):
+        step(*(a.astype(np.float32) for a in arrays), np.full(100, 5000))
+    np.testing.assert_array_equal(w.value, before)
+
+
+def test_a_loop_that_may_be_interrupted_comes_before_a_new_value():
+    x, y = sg.placeholder(TALL), sg.placeholder(TALL[:1])
+    w = sg.variable(np.zeros(TALL[1], np.float32), name="w")
+    logits = x @ w
+    loss = sg.nn.binary_cross_entropy_with_logits(logits, y)
+    (gradient,) = known(sg.gradients(loss, [w]))
+    total = sg.while_loop(lambda v: v < 10.0, lambda v: v + 1.0, (sg.sum(y),))
+    outputs = [loss, *(total if isinstance(total, tuple) else (total,))]
+    step = compile_for(Graph(outputs, [x, y], updates=[Update(w, w - gradient)]), opt_level=0)
+    places = [
+        number
+        for number, instr in enumerate(step.program.instrs)
+        if any(b.place == "variable" for b in written_by([instr]))
+    ]
+    loops = [n for n, i in enumerate(step.program.instrs) if isinstance(i, WhileInstr)]
+    assert loops
+    assert min(places) > max(loops)
