@@ -268,7 +268,7 @@ def test_a_loop_that_may_be_interrupted_comes_before_a_new_value():
     logits = x @ w
     loss = sg.nn.binary_cross_entropy_with_logits(logits, y)
     (gradient,) = known(sg.gradients(loss, [w]))
-    total = sg.while_loop(lambda v: v < 10.0, lambda v: v + 1.0, (sg.sum(y),))
+    total = sg.while_loop(lambda v: v < 10.0, lambda v: v + 1.0, (sg.sum(logits * logits),))
     outputs = [loss, *(total if isinstance(total, tuple) else (total,))]
     step = compile_for(Graph(outputs, [x, y], updates=[Update(w, w - gradient)]), opt_level=0)
     places = [
