@@ -190,8 +190,13 @@ def _mlp(w: Any, batch: Any) -> Any:
     return sg.nn.cross_entropy(x, batch["labels"])
 
 
-def _jax_mlp(*_: Any) -> Any:
-    raise NotImplementedError("ranks are compared with those of PyTorch alone")
+def _jax_mlp(w: Any, batch: Any) -> Any:
+    jax = optional("jax")
+    x = batch["x"]
+    for i in range(len(LAYERS) - 1):
+        x = (jax.nn.relu(x) if i else x) @ w[f"w{i}"] + w[f"b{i}"]
+    scores = jax.nn.log_softmax(x)
+    return -jax.numpy.take_along_axis(scores, batch["labels"][:, None], axis=1).mean()
 
 
 def _torch_mlp(weights: Arrays, batch: Arrays) -> tuple[list[Any], Any]:
