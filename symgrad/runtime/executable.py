@@ -218,7 +218,7 @@ class Executable:
     def _optimized_module(self) -> ModuleRef:
         options = self.options
         module = emit_linkable(self.program, options.target)
-        return optimize(module.text(module.kernels), options.target, options.opt_level)
+        return optimize(module.whole, options.target, options.opt_level)
 
 
 def _free_tapes(tapes: Array) -> None:

@@ -18,7 +18,6 @@ from symgrad.codegen.contract.elements import (
     Elements,
     add_elements,
     index,
-    keep_rolled,
     multiply_add,
     scalar_type,
 )
@@ -57,7 +56,7 @@ class DotKernel:
 def emit_dot_kernel(module: ir.Module, kernel: DotKernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)`; the last two are those of all kernels."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
-    function = kernel_function(module, kind, module.get_unique_name("contract.dot"))
+    function = kernel_function(module, kind, "contract.dot")
     left, right, tile, _, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     chains = _emit_k(builder, kernel, left, right)
@@ -116,7 +115,7 @@ def _emit_turns(
         for total, value in zip(chain, values, strict=True):
             total.add_incoming(ir.Constant(kernel.vector_type, None), before)
             total.add_incoming(value, loop)
-    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, index(stop)), loop, after))
+    builder.cbranch(builder.icmp_signed("<", following, index(stop)), loop, after)
     builder.position_at_end(after)
     return added
 

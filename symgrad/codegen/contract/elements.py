@@ -53,12 +53,6 @@ def counted_loop(
     builder.position_at_end(after)
 
 
-def keep_rolled(branch: ir.Branch) -> None:
-    """Forbid LLVM to unroll the loop `branch` closes: its body is sized to the machine already."""
-    rolled = branch.module.add_metadata('!"llvm.loop.unroll.disable"')
-    branch.set_metadata("llvm.loop", branch.module.add_metadata(rolled, is_its_own_name=True))
-
-
 def add_elements(builder: ir.IRBuilder, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:
     """Return `a + b`."""
     return builder.fadd(a, b) if dtype.is_float else builder.add(a, b)

@@ -20,7 +20,6 @@ from symgrad.codegen.contract.elements import (
     Elements,
     add_elements,
     index,
-    keep_rolled,
     multiply_add,
     scalar_type,
 )
@@ -90,7 +89,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks_for_next
     kind = ir.FunctionType(ir.VoidType(), kinds)
-    function = kernel_function(module, kind, module.get_unique_name("contract.tile"))
+    function = kernel_function(module, kind, "contract.tile")
     left, right, tile, k, resume, *rest = function.args
     operands = _Operands(left, right, rest[-1] if kernel.asks_for_next else left)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -177,7 +176,7 @@ def _emit_pieces(
     for total, value, sum_ in zip(sums, start, added, strict=True):
         total.add_incoming(value, before)
         total.add_incoming(sum_, builder.block)
-    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, count), loop, after))
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
     end = builder.block
     builder.position_at_end(after)
     return [
@@ -245,7 +244,7 @@ def _emit_loop(
     for total, value, sum_ in zip(sums, start, added, strict=True):
         total.add_incoming(value, before)
         total.add_incoming(sum_, loop)
-    keep_rolled(builder.cbranch(builder.icmp_signed("<", following, stop), loop, after))
+    builder.cbranch(builder.icmp_signed("<", following, stop), loop, after)
     builder.position_at_end(after)
     return [
         _either(builder, (value, before), (sum_, loop))

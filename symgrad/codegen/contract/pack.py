@@ -63,7 +63,7 @@ def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
     """
     kinds = [POINTER, POINTER, INDEX, *[POINTER] * packer.sees_zeros]
     kind = ir.FunctionType(ir.VoidType(), kinds)
-    function = kernel_function(module, kind, module.get_unique_name("contract.pack"))
+    function = kernel_function(module, kind, "contract.pack")
     source, packed, k, *seen = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     panel = _Panel(packed, *seen)

@@ -6,16 +6,19 @@ microkernels and two packers for each operand. The calls choose among them by fl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
+from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements
-from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
-from symgrad.codegen.contract.pack import PanelPacker, emit_packer
+from symgrad.codegen.contract.leaf_functions import leaf_function
+from symgrad.codegen.contract.microkernel import Microkernel
+from symgrad.codegen.contract.pack import PanelPacker
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
+from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LEAST_UNROLLED, SHORT_LOOP, UNROLLED_CYCLES, UNROLLED_STEPS
 
@@ -80,21 +83,27 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
     left, right = plan.left.transposed, plan.right
-    left_packers = (
+    left_packers = [
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
-    )
-    right_packers = (
+    ]
+    right_packers = [
         replace(
             _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))),
             sees_zeros=plan.sees_zeros,
         )
         for w in widths
-    )
+    ]
     return Variants(
         kernels,
-        tuple(emit_packer(module, packer) for packer in left_packers if packer.how != "none"),
-        tuple(emit_packer(module, packer) for packer in right_packers if packer.how != "none"),
+        _packing(module, plan.pack_left, left_packers),
+        _packing(module, plan.pack_right, right_packers),
     )
+
+
+def _packing(
+    module: ir.Module, how: Packing, packers: Sequence[PanelPacker]
+) -> tuple[ir.LLVMFunction, ...]:
+    return tuple(leaf_function(module, p) for p in packers) if how != "none" else ()
 
 
 def _emit_kernel(
@@ -104,20 +113,20 @@ def _emit_kernel(
     left = stored if plan.pack_left == "none" else packed
     right = stored if plan.pack_right == "none" else packed
     if plan.method == "dot":
-        return emit_dot_kernel(module, _dot_kernel(plan, left, right, rows, columns))
-    return emit_microkernel(module, _microkernel(plan, left, right, rows, columns))
+        return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
+    return leaf_function(module, _microkernel(plan, left, right, rows, columns))
 
 
 def _microkernel(
     plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
 ) -> Microkernel:
     left_row, whole = plan.left.row_stride, plan.whole_vectors(columns)
-    left_k = CountedAxis(plan.left.column_stride, plan.left.column_digits, plan.k)
-    right_k = CountedAxis(plan.right.row_stride, plan.right.row_digits, plan.k)
+    left_k = _along_k(plan, plan.left.column_stride, plan.left.column_digits)
+    right_k = _along_k(plan, plan.right.row_stride, plan.right.row_digits)
     if plan.pack_left != "none":
-        left_row, left_k = 1, CountedAxis(plan.packed_rows, (), plan.k)
+        left_row, left_k = 1, _along_k(plan, plan.packed_rows)
     if plan.pack_right != "none":
-        right_k, columns = CountedAxis(whole, (), plan.k), whole
+        right_k, columns = _along_k(plan, whole), whole
     sums = rows * whole // plan.lanes
     chains = _chains(sums, plan.k_run, left.target)
     return Microkernel(
@@ -139,6 +148,11 @@ def _microkernel(
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
     )
+
+
+def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) -> CountedAxis:
+    """Return an axis along k. Its extent counts where digits are: else any k has the same code."""
+    return CountedAxis(stride, digits, plan.k if digits else 0)
 
 
 def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
@@ -198,6 +212,7 @@ def _packer(
 ) -> PanelPacker:
     """Describe a packer of panels with rows along k: elements across, and with those of padding."""
     count, padded = sizes
+    fewest = plan.k_piece if plan.has_pieces else plan.k - (plan.k_blocks - 1) * plan.block_k
     return PanelPacker(
         how=how,
         count=count,
@@ -205,8 +220,8 @@ def _packer(
         across=panel.column_stride,
         along=panel.row_stride,
         lanes=plan.lanes,
-        fewest=plan.k_piece if plan.has_pieces else plan.k - (plan.k_blocks - 1) * plan.block_k,
-        line=plan.block_k,
+        fewest=min(fewest, plan.lanes),
+        line=plan.block_k if how == "lines" else 0,
         elements=stored,
         ahead=_steps_ahead(plan, panel.row_stride, stored),
     )

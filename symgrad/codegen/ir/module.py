@@ -25,6 +25,7 @@ class Module:
         self.name = name
         self.triple = ""
         self.globals: dict[str, Any] = {}
+        self.included: dict[LLVMFunction, LLVMFunction] = {}
         self._metadata: list[str] = []
 
     @property
@@ -41,6 +42,21 @@ class Module:
         assert made.name not in self.globals, f"{made.name} is there already"
         self.globals[made.name] = made
 
+    def include(self, made: LLVMFunction) -> LLVMFunction:
+        """Return a copy of a function that is finished in a module of its own, made once.
+
+        `included` has the copies. The functions that it calls are of their names everywhere.
+        """
+        if made not in self.included:
+            assert not made.module.metadata, (
+                f"{made.name} has metadata, whose numbers are another's"
+            )
+            for called in made.module.globals.values():
+                if called is not made:
+                    self.globals.setdefault(called.name, called)
+            self.included[made] = made.copied(self, self.get_unique_name(made.name))
+        return self.included[made]
+
     def get_unique_name(self, name: str) -> str:
         """Return `name`, with a number behind it if that is taken."""
         unique, number = name, 0
@@ -49,11 +65,10 @@ class Module:
             unique = f"{name}.{number}"
         return unique
 
-    def add_metadata(self, operands: str, *, is_its_own_name: bool = False) -> str:
-        """Add a node, which has itself as its first operand if it `is_its_own_name`."""
+    def add_metadata(self, operands: str) -> str:
+        """Add a node and return what refers to it."""
         ref = f"!{len(self._metadata)}"
-        own = f"distinct !{{{ref}, {operands}}}" if is_its_own_name else f"!{{{operands}}}"
-        self._metadata.append(f"{ref} = {own}")
+        self._metadata.append(f"{ref} = !{{{operands}}}")
         return ref
 
     def __str__(self) -> str:
@@ -114,6 +129,7 @@ class LLVMFunction(LLVMValue):
     """The address of a function; one without blocks is elsewhere."""
 
     __slots__ = (
+        "_body",
         "_names",
         "args",
         "attributes",
@@ -132,6 +148,7 @@ class LLVMFunction(LLVMValue):
         self.linkage = ""
         self.attributes: set[str] = set()
         self.blocks: list[Block] = []
+        self._body: str | None = None
         self._names = len(kind.takes)
         self.args = [_Argument(t, f"%.{number}") for number, t in enumerate(kind.takes)]
         module.add(self)
@@ -139,6 +156,15 @@ class LLVMFunction(LLVMValue):
     @property
     def is_declaration(self) -> bool:
         return not self.blocks
+
+    def copied(self, module: Module, name: str) -> LLVMFunction:
+        """Return this function, to which nothing is added any more, in another module."""
+        if self._body is None:
+            self._body = "\n".join(self._lines_of_blocks())
+        copy = LLVMFunction(module, self.function_type, name)
+        copy.linkage, copy.attributes = self.linkage, set(self.attributes)
+        copy.args, copy.blocks, copy._body = self.args, self.blocks, self._body
+        return copy
 
     def new_name(self) -> int:
         """Return a number that no value and no block of the function has."""
@@ -162,11 +188,14 @@ class LLVMFunction(LLVMValue):
         takes = ", ".join(argument.declared() for argument in self.args)
         header = "define", self.linkage, result, f"{self.ref}({takes})", *sorted(self.attributes)
         yield _words(*header, "{")
+        yield from self._lines_of_blocks() if self._body is None else (self._body,)
+        yield "}"
+
+    def _lines_of_blocks(self) -> Iterator[str]:
         for block in self.blocks:
             yield f"{block.name}:"
             for instruction in block.instructions:
                 yield instruction if isinstance(instruction, str) else instruction.line()
-        yield "}"
 
 
 class Block:

@@ -5,14 +5,15 @@
 Content addressing: a kernel is named after the text of all that it calls and reads. So a symbol
 stands for the same code in the modules of all programs: what one of them was compiled to can be
 linked to another that has the kernel too, and a module may declare kernels that are compiled
-already. What is inside a module, such as the tiles of a product, stays there.
+already. Leaf functions, such as the tiles of products (`contract/leaf_functions.py`), have such
+names too, `leaf.5f0c...`, and a module of their own. What else is inside a module stays there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from symgrad.codegen import ir
@@ -21,17 +22,24 @@ _REFERENCE = re.compile(r'@"([^"]*)"')
 _METADATA = re.compile(r"!(\d+)\b")
 _DIGITS = 32  # of a digest, in a name
 _BY_CONTENT = re.compile(rf"\b[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
+_LEAF = re.compile(rb"leaf\.[0-9a-f]{%d}" % _DIGITS)
 
 
 def _digest_of(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
 
+def leaf_symbols(image: bytes) -> list[str]:
+    """Return the names of the leaf functions that an object file defines or calls."""
+    return sorted({found.decode() for found in _LEAF.findall(image)})
+
+
 class LinkableModule:
     """The text of a module, as a whole or without the kernels that are elsewhere.
 
     `kernels` are the names of the functions to be named by their content, `entry` that of the one
-    function that is called from outside. `emitted` is the module with the names it was made with.
+    function that is called from outside. What the module includes are leaf functions. `emitted` is
+    the module with the names it was made with.
     """
 
     def __init__(self, module: ir.Module, entry: str, kernels: Iterable[str]) -> None:
@@ -41,57 +49,73 @@ class LinkableModule:
         self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])
         self._entry = entry
         self._kernels = [name for name in kernels if name in module.globals]
+        self._leaves = [function.name for function in module.included.values()]
         self._digests: dict[str, str] = {}
         self._nodes: dict[str, str] = {}
 
     @cached_property
     def symbols(self) -> Mapping[str, str]:
-        """The names by content of the kernels, which may agree, and of the entry."""
-        named = {name: f"k.{self._digest(name)[:_DIGITS]}" for name in self._kernels}
-        return {**named, self._entry: f"{self._entry}.{self._digest(self._entry)[:_DIGITS]}"}
+        """The names by content of the entry, and of kernels and leaves, which may agree."""
+        kinds = dict.fromkeys(self._kernels, "k") | dict.fromkeys(self._leaves, "leaf")
+        kinds[self._entry] = self._entry
+        return {name: f"{kind}.{self._digest(name)[:_DIGITS]}" for name, kind in kinds.items()}
 
     @cached_property
     def whole(self) -> str:
-        """The module with all its kernels."""
-        return self.text(self.kernels)
+        """The module with all its kernels and leaf functions."""
+        return self._text([self._entry, *self._kernels, *self._leaves])
 
     @property
     def kernels(self) -> list[str]:
         """The names by content of all kernels, each once."""
         return list(dict.fromkeys(self.symbols[name] for name in self._kernels))
 
+    @property
+    def leaves(self) -> list[str]:
+        """The names by content of all leaf functions, each once."""
+        return list(dict.fromkeys(self.symbols[name] for name in self._leaves))
+
     def text(self, defined: Collection[str]) -> str:
         """Return the module with the kernels that have the symbols `defined`, and declared others.
 
-        What is defined can be linked to under its name by content.
+        What is defined can be linked to under its name by content. Leaf functions are declared.
         """
+        there = [name for name in self._kernels if self.symbols[name] in defined]
+        return self._text([self._entry, *there])
+
+    def text_of_leaves(self, defined: Collection[str]) -> str:
+        """Return a module of the leaf functions that have the symbols `defined`."""
+        return self._text([name for name in self._leaves if self.symbols[name] in defined])
+
+    def _text(self, named: Sequence[str]) -> str:
+        """Return a module of the functions `named`, by their content, and what only they call."""
         # Not functions of these names: linkage that allows another definition keeps LLVM from
         # concluding what a function reads and writes, which loops are half as fast without.
-        there = {name for name in self._kernels if self.symbols[name] in defined}
-        elsewhere = {name: self.symbols[name] for name in self._kernels if name not in there}
-        needed = self._reached([self._entry, *there], elsewhere)
+        elsewhere = {name: symbol for name, symbol in self.symbols.items() if name not in named}
+        needed = self._reached(named, elsewhere)
+        called = {callee for name in needed for callee in self._callees[name]}
         lines = [f'target triple = "{self._module.triple}"'] if self._module.triple else []
         declared: set[str] = set()
         for name, text in self._texts.items():
-            if name == self._entry:
-                lines.append(text.replace("define", "define internal", 1))
-            elif name not in elsewhere:
-                lines += [text] if name in needed else []
-            elif elsewhere[name] not in declared:
+            if name in needed:
+                is_entry = name == self._entry
+                lines.append(text.replace("define", "define internal", 1) if is_entry else text)
+            elif name in called and elsewhere[name] not in declared:
                 declared.add(elsewhere[name])
                 header = text.partition(" {\n")[0]
                 lines.append(header.replace("define internal", "declare", 1))
-        whole = "\n".join([*lines, *self._module.metadata, ""])
-        if elsewhere:
+        # Leaf functions refer to no metadata.
+        metadata = self._module.metadata if self._entry in needed else ()
+        whole = "\n".join([*lines, *metadata, ""])
+        if declared:
             whole = _REFERENCE.sub(lambda found: f'@"{elsewhere.get(found[1], found[1])}"', whole)
-        return whole + self._aliases(there)
+        return whole + self._aliases(named)
 
-    def _aliases(self, kernels: Collection[str]) -> str:
+    def _aliases(self, functions: Iterable[str]) -> str:
         """Return the lines that give functions their names by content."""
         first: dict[str, str] = {}
-        for name in (self._entry, *self._kernels):
-            if name == self._entry or name in kernels:
-                first.setdefault(self.symbols[name], name)
+        for name in functions:
+            first.setdefault(self.symbols[name], name)
         return "".join(
             f'@"{symbol}" = weak_odr alias {self._module.globals[name].function_type.text}, '
             f'ptr @"{name}"\n'
@@ -151,6 +175,5 @@ class LinkableModule:
         number = found[1]
         if number not in self._nodes:
             text = self._module.metadata[int(number)].partition(" = ")[2]
-            own = text.replace(f"!{number}, ", "!self, ", 1)
-            self._nodes[number] = _METADATA.sub(self._node, own)
+            self._nodes[number] = _METADATA.sub(self._node, text)
         return self._nodes[number]

@@ -50,15 +50,16 @@ def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str
     return str(_machine(target, opt_level).emit_assembly(module))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class LoadedCode:
     """Machine code in memory, which stays there exactly as long as this object lives.
 
-    Whoever keeps an address keeps this object too.
+    Whoever keeps an address keeps this object too, as it does those of the code that it calls.
     """
 
     _tracker: llvm.ResourceTracker
     _symbols: Mapping[str, str]
+    _called: tuple[LoadedCode, ...] = ()
 
     def address(self, symbol: str) -> int:
         """Return where `symbol`, one of those asked for when the code was loaded, is in memory."""
@@ -78,12 +79,15 @@ def load_object(
 
 
 def load_objects(
-    images: Sequence[bytes], symbols: Mapping[str, str], imports: Mapping[str, int] | None = None
+    images: Sequence[bytes],
+    symbols: Mapping[str, str],
+    imports: Mapping[str, int] | None = None,
+    called: Sequence[LoadedCode] = (),
 ) -> LoadedCode:
     """Link object files into this process as `load_object` does one; each may use the others.
 
     `symbols` maps what the code is asked for to what that is called in the objects. What several
-    of them define as `weak_odr` is taken from one.
+    of them define as `weak_odr` is taken from one. `called` has to stay as long as this does.
     """
     library = llvm.JITLibraryBuilder()
     for image in images:
@@ -99,7 +103,7 @@ def load_objects(
         tracker = library.link(_linker(number // _LIBRARIES_OF_A_LINKER), f"symgrad.{number}")
     except RuntimeError as error:
         raise AssertionError(f"linking {', '.join(symbols)}: {error}") from error
-    return LoadedCode(tracker, dict(symbols))
+    return LoadedCode(tracker, dict(symbols), tuple(called))
 
 
 class _Machines(threading.local):

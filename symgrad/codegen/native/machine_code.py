@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from weakref import WeakValueDictionary
 
-from symgrad.codegen.llvm.linkable import LinkableModule
+from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import LoadedCode, load_objects
 from symgrad.codegen.native.object_store import ObjectStore, digest_of, object_store
@@ -26,6 +30,10 @@ class CodeName:
     target: Target
     opt_level: int
 
+
+_NO_LEAVES: Mapping[str, LoadedCode] = MappingProxyType({})
+# Leaf functions by symbol and what they were compiled for: in memory once, while code calls them.
+_leaves: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
 
 _CACHE_SIZE = 256  # programs whose code stays loaded for the next compilation of an equal one
 _loaded: OrderedDict[CodeName, LoadedCode] = OrderedDict()
@@ -58,11 +66,12 @@ def known_code(name: CodeName) -> LoadedCode | None:
     store = object_store()
     if store is None:
         return None
-    images = ObjectsOfKernels(store, name.target, name.opt_level).images_of(name.digest)
+    objects = ObjectsOfKernels(store, name.target, name.opt_level)
+    images = objects.images_of(name.digest)
     if images is None:
         return None
     try:
-        return _shared(name, _load(images, name))
+        return _shared(name, _link(images, name, partial(objects.images_of_leaves, module=None)))
     except AssertionError:
         return None  # see `_compiled`
 
@@ -79,12 +88,34 @@ def _compiled(module: LinkableModule, name: CodeName, store: ObjectStore | None)
     if store is None:
         return _load([compile_object(module.whole, name.target, name.opt_level)], name)
     objects = ObjectsOfKernels(store, name.target, name.opt_level)
+    find = partial(objects.images_of_leaves, module=module)
     try:
-        return _load(objects.images(module), name)
+        return _link(objects.images(module), name, find)
     except AssertionError:
         # What was found does not fit together, which takes more than damage to a file.
-        return _load(objects.made_anew(module), name)
+        return _link(objects.made_anew(module), name, find)
 
 
-def _load(images: list[bytes], name: CodeName) -> LoadedCode:
-    return load_objects(images, {STEP: name.entry}, team_symbols(images))
+def _link(
+    images: list[bytes], name: CodeName, find: Callable[[Iterable[str]], list[bytes]]
+) -> LoadedCode:
+    """Load objects, and the leaf functions that they call; `find` gives those of the store."""
+    made_for = name.target, name.opt_level
+    called = {symbol for image in images for symbol in leaf_symbols(image)}
+    leaves = {symbol: _leaves.get((symbol, *made_for)) for symbol in called}
+    for image in find(sorted(symbol for symbol, code in leaves.items() if code is None)):
+        defined = leaf_symbols(image)
+        code = load_objects([image], {symbol: symbol for symbol in defined})
+        for symbol in defined:
+            leaves[symbol] = _leaves[symbol, *made_for] = code
+    return _load(images, name, {s: code for s, code in leaves.items() if code is not None})
+
+
+def _load(
+    images: list[bytes], name: CodeName, leaves: Mapping[str, LoadedCode] = _NO_LEAVES
+) -> LoadedCode:
+    imports = {symbol: code.address(symbol) for symbol, code in leaves.items()}
+    called = list(dict.fromkeys(leaves.values()))
+    return load_objects(
+        images, {STEP: name.entry}, {**imports, **team_symbols(images)}, called=called
+    )

@@ -1,19 +1,22 @@
 """Compilation cache of object files: made, or found where an earlier process left them.
 
     module of a program ---> the objects that it was linked from
-    kernel              ---> the object that defines it
+    kernel, or leaf     ---> the object that defines it
     text of a module    ---> object file
 
 The last is the cache proper: an object is kept under the very text that LLVM was given, and what
 else it depends on, which is the target, LLVM and how it is run. So whatever changes in the compiler
 changes the key. The first two lines only say where to look: a kernel has a name of its content
 (`codegen/llvm/linkable.py`), so the kernels that a program shares with one before it, such as all
-but those of the layer that was edited, are not compiled again.
+but those of the layer that was edited, are not compiled again. Nor are leaf functions, such as the
+tiles of products, which are in objects of their own: one for all that a program is the first to
+need.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -72,6 +75,7 @@ class ObjectsOfKernels:
         """Return object files that define the entry of `module` and all its kernels.
 
         Kernels that no object in the store has are compiled together, with the rest of the module.
+        The leaf functions that they call are in others.
         """
         whole = self.images_of(digest_of(module.whole))
         if whole is not None:
@@ -87,22 +91,45 @@ class ObjectsOfKernels:
         images = self._objects(listed)
         return [*images.values()] if listed and len(images) == len(listed) else None
 
+    def images_of_leaves(self, leaves: Iterable[str], module: LinkableModule | None) -> list[bytes]:
+        """Return object files that define `leaves`; what is in none is compiled, of `module`.
+
+        Raises `AssertionError` for one that is neither in the store nor of the module.
+        """
+        places = {symbol: self._listed(self._key("leaf", symbol)) for symbol in leaves}
+        images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
+        missing = [s for s, found in places.items() if not found or found[0] not in images]
+        if not missing:
+            return [*images.values()]
+        assert module is not None, f"{missing} are in no object"
+        assert set(missing) <= set(module.leaves), f"{missing} are in no object, and of no kernel"
+        return [*images.values(), self._made_leaves(module, missing)]
+
     def made_anew(self, module: LinkableModule) -> list[bytes]:
-        """Return an object file that defines all of `module`, and forget what it was before."""
+        """Compile all of `module` as if nothing were in the store; return what `images` does."""
+        if module.leaves:
+            self._made_leaves(module, module.leaves)
         return self._made(module, module.kernels, {})
 
     def _made(
         self, module: LinkableModule, missing: list[str], others: dict[str, bytes]
     ) -> list[bytes]:
         """Compile the kernels that are `missing`, and note where all of them are."""
-        text = module.text(missing)
-        made = digest_of(text)
-        images = {**others, made: compile_object(text, self._target, self._opt_level)}
-        self._store.write(self._key("object", made), images[made])
-        for symbol in missing:
-            self._list(self._key("kernel", symbol), [made])
+        made, image = self._compiled(module.text(missing), "kernel", missing)
+        images = {**others, made: image}
         self._list(self._key("program", digest_of(module.whole)), list(images))
         return [*images.values()]
+
+    def _made_leaves(self, module: LinkableModule, missing: list[str]) -> bytes:
+        return self._compiled(module.text_of_leaves(missing), "leaf", missing)[1]
+
+    def _compiled(self, text: str, kind: str, defined: Iterable[str]) -> tuple[str, bytes]:
+        """Compile a module, and note that the functions of a kind that it defines are there."""
+        made, image = digest_of(text), compile_object(text, self._target, self._opt_level)
+        self._store.write(self._key("object", made), image)
+        for symbol in defined:
+            self._list(self._key(kind, symbol), [made])
+        return made, image
 
     def _objects(self, digests: list[str]) -> dict[str, bytes]:
         """Return the objects that are there."""

@@ -108,6 +108,23 @@ def test_names_of_a_module_are_taken_once():
         ir.GlobalVariable(module, _I64, "x")
 
 
+def test_an_included_function_is_there_once_and_with_what_it_calls():
+    made, builder = _started(ir.FunctionType(_I64, [_I64]), "g")
+    smaller = ir.LLVMFunction(made.module, ir.FunctionType(_I64, [_I64, _I64]), "llvm.smin.i64")
+    builder.ret(builder.call(smaller, [made.args[0], _I64(7)]))
+    made.linkage = "internal"
+    function, builder = _started(ir.FunctionType(_I64, [_I64]))
+    ir.GlobalVariable(function.module, _I64, "g").initializer = _I64(1)
+    included = function.module.include(made)
+    assert function.module.include(made) is included
+    assert [*function.module.included.values()] == [included]
+    assert included.name == "g.1"
+    builder.ret(builder.call(included, function.args))
+    assert str(function.module).count("smin") == 2
+    assert [_run(function, value) for value in (5, 9)] == [5, 7]
+    assert 'define internal i64 @"g"(' in str(made.module)
+
+
 def test_the_entry_block_takes_more_before_and_after_it_has_ended():
     function, builder = _started(ir.FunctionType(_I64, [_I64]))
     with builder.goto_entry_block():

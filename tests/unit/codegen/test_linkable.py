@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen import ir
-from symgrad.codegen.llvm.linkable import LinkableModule
+from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import target_named
@@ -85,6 +85,32 @@ def test_a_module_declares_the_kernels_it_does_not_define(kept):
     assert ("sg.exp" in text) == (kept > 1)
     native = target_named("native")
     assert emit_object(optimize(text, native, 1), native, 1)
+
+
+def product(rows: int) -> Step:
+    x, y = sg.placeholder((rows, 64)), sg.placeholder((64, 48))
+    return sg.compile([x, y], sg.tanh(x @ y), opt_level=1)
+
+
+def test_leaf_functions_are_declared_and_have_a_module_of_their_own():
+    """Of the tile that products of 8 and 16 rows, and 48 columns, call alike."""
+    module, other = linkable(product(8)), linkable(product(16))
+    assert module.leaves == other.leaves
+    assert module.kernels != other.kernels
+    (leaf,) = module.leaves
+    text = module.text(module.kernels)
+    assert f'declare void @"{leaf}"(' in text
+    assert '@"contract.tile' not in text
+    alone = module.text_of_leaves(module.leaves)
+    assert alone == other.text_of_leaves(other.leaves)
+    assert re.findall(r'^define .*@"([^"]+)"', alone, re.MULTILINE) == ["contract.tile"]
+    assert "sg.tanh" not in alone
+    native = target_named("native")
+    of_kernels, of_leaf = (emit_object(optimize(t, native, 1), native, 1) for t in (text, alone))
+    assert leaf_symbols(of_kernels) == leaf_symbols(of_leaf) == [leaf]
+    whole = module.whole
+    assert f'@"{leaf}" = weak_odr alias' in whole
+    assert "declare void" not in whole
 
 
 def test_kernels_of_the_same_code_have_one_name():

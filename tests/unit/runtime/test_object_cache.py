@@ -19,6 +19,7 @@ from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native import objects
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, object_store
 from symgrad.codegen.target import Target
+from symgrad.compiler import emit_linkable
 from symgrad.config import override
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
@@ -34,7 +35,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
     """Make a cache of this test alone, when what all steps of a process share is made already."""
     for target in ("native", "x86-64-v2"):
         layers(sg.tanh, target=target)
-    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
+    for name in ("_loaded", "_leaves"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     with override(cache=True, cache_dir=str(tmp_path)):
         found = object_store()
         assert found is not None
@@ -59,6 +61,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def forget() -> None:
     """Be as a process that has compiled nothing yet."""
     code_module._loaded.clear()
+    code_module._leaves.clear()
 
 
 def layers(*activations: Activation, **options: Any) -> Step:
@@ -129,6 +132,74 @@ def test_a_kernel_whose_object_is_gone_is_compiled(store, compiled):
     check("tanh", "exp")
     check("tanh", "sin")
     assert [text.count("alias void") for text in compiled] == [2, 2, 1]
+
+
+def product(rows: int) -> Step:
+    """Return a step of a product of `rows` rows, in tiles of so many as it has or 8."""
+    x, y = sg.placeholder((rows, 64)), sg.placeholder((64, 48))
+    return sg.compile([x, y], x @ y, opt_level=1)
+
+
+def check_product(step: Step) -> None:
+    x, y = (np.sin(np.arange(t.size)).reshape(t.shape) for t in step.graph.inputs)
+    np.testing.assert_allclose(step(np.float32(x), np.float32(y)), x @ y, rtol=1e-3, atol=1e-4)
+
+
+def leaves_of(step: Step) -> list[str]:
+    executable = step.executable
+    return emit_linkable(executable.program, executable.options.target).leaves
+
+
+def test_a_leaf_function_is_compiled_once_for_all_products(store, compiled):
+    """Of the tiles that products of 8 and 16 rows, and 48 columns, call alike."""
+    steps = [product(8)]
+    of_first = kinds(store)
+    assert of_first[".leaf"] == len(leaves_of(steps[0])) > 0
+    steps.append(product(16))
+    assert leaves_of(steps[1]) == leaves_of(steps[0])
+    assert kinds(store)[".leaf"] == of_first[".leaf"]
+    assert kinds(store)[".object"] == of_first[".object"] + 1
+    assert [text.count('declare void @"leaf.') for text in compiled] == [1, 1]
+    forget()
+    steps += [product(24), product(16)]
+    assert len(compiled) == 3
+    assert kinds(store)[".leaf"] == of_first[".leaf"]
+    while steps:
+        check_product(steps.pop())  # what was compiled for the first is there without it
+
+
+def object_of_leaf(store: ObjectStore, step: Step) -> EntryKey:
+    """Return the key of the object in which the one leaf function of a step is."""
+    (leaf,) = leaves_of(step)
+    made_for = objects.made_for(step.executable.options.target, 1)
+    listed = store.read(EntryKey("leaf", made_for, leaf))
+    assert listed is not None
+    (digest,) = json.loads(listed)
+    return EntryKey("object", made_for, digest)
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+def test_a_leaf_function_that_is_gone_is_compiled(store, compiled, rows):
+    """Where the program is known, too, and so nothing else would be compiled."""
+    image = store.folder / object_of_leaf(store, product(8)).file_name
+    (listing,) = (path for path, _ in store.entries() if path.suffix == ".leaf")
+    for path in (image, listing):
+        path.unlink()
+        forget()
+        check_product(product(rows))
+        assert path.exists()
+        forget()
+        count = len(compiled)
+        check_product(product(rows))
+        assert len(compiled) == count
+
+
+def test_a_leaf_function_that_cannot_be_linked_is_compiled_anew(store, compiled):
+    store.write(object_of_leaf(store, product(8)), b"no object at all")
+    forget()
+    check_product(product(8))
+    forget()
+    check_product(product(16))
 
 
 def test_options_that_change_the_code_are_of_the_key(store, compiled):

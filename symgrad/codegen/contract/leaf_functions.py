@@ -1,0 +1,48 @@
+"""Leaf functions of products: a microkernel or a packer is one for all products that call it.
+
+    contract.tile: 6 rows by 64 columns, the left 64 elements a row   <- products of any height
+
+What one does depends on the shape of a tile and on strides, not on the sizes of a product, and so
+many products call the same. It is emitted once in a process, and its machine code is an object of
+its own, to which those of kernels are linked (`codegen/llvm/linkable.py`). What it reads and writes
+is declared, since who calls it need not see more of it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
+from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
+from symgrad.codegen.contract.pack import PanelPacker, emit_packer
+
+Leaf = Microkernel | DotKernel | PanelPacker
+
+# A prefetch counts as an access to memory that nothing else sees.
+_EFFECTS = ("memory(argmem: readwrite, inaccessiblemem: readwrite)", "nofree", "norecurse")
+
+
+def leaf_function(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
+    """Return the function of `module` that does what `leaf` says."""
+    return module.include(_emitted(leaf))
+
+
+@lru_cache(maxsize=1024)
+def _emitted(leaf: Leaf) -> ir.LLVMFunction:
+    function = _emit(ir.Module(), leaf)
+    function.attributes.update(_EFFECTS)
+    for argument in function.args:
+        if isinstance(argument.type, ir.PointerType):
+            argument.add_attribute("nocapture")
+    return function
+
+
+def _emit(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
+    match leaf:
+        case Microkernel():
+            return emit_microkernel(module, leaf)
+        case DotKernel():
+            return emit_dot_kernel(module, leaf)
+        case PanelPacker():
+            return emit_packer(module, leaf)
