@@ -84,6 +84,7 @@ MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 # Nominal cycles of a loop that are worth so many vectors, which are so many times the code:
 VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
+FEW_APART = 8  # one in so many of the elements that are reached is loaded or stored on its own
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with

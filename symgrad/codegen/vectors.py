@@ -53,23 +53,35 @@ def part_of(builder: ir.IRBuilder, vector: ir.Value, start: int, width: int) -> 
 
 
 def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """Return the columns of a square of vectors, as many as each has lanes, a power of two.
+    """Return the columns of squares of vectors: of as many lanes as there are rows, a power of two.
 
-    In each step the two off-diagonal squares of all squares of twice their size change places.
+    Vectors of more lanes are squares beside each other. In each step the two off-diagonal squares
+    of all squares of twice their size change places.
     """
-    width = len(rows)
+    kind = rows[0].type
+    width = kind.count if isinstance(kind, ir.VectorType) else 1
     result = list(rows)
     half = 1
-    while half < width:
+    while half < len(rows):
         low = [n - half + width if n & half else n for n in range(width)]
         high = [n + width if n & half else n + half for n in range(width)]
-        for number in range(width):
+        for number in range(len(rows)):
             if not number & half:
                 pair = [result[number], result[number + half]]
                 result[number] = shuffled(builder, pair, low)
                 result[number + half] = shuffled(builder, pair, high)
         half *= 2
     return result
+
+
+def joined(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> ir.Value:
+    """Return vectors of `width` lanes, a power of two of them, beside each other."""
+    result = list(vectors)
+    while len(result) > 1:
+        width *= 2
+        pairs = zip(result[::2], result[1::2], strict=True)
+        result = [shuffled(builder, pair, range(width)) for pair in pairs]
+    return result[0]
 
 
 @lru_cache(maxsize=1024)

@@ -17,7 +17,8 @@ from symgrad.graph.ops.arithmetic import maximum, multiply
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.determinant import det as of_det
 from symgrad.graph.ops.determinant import sign_and_logarithm
-from symgrad.graph.ops.triangles import identity_like, product
+from symgrad.graph.ops.inverse import inverse
+from symgrad.graph.ops.triangles import product
 from symgrad.graph.public_ops import public
 from symgrad.linalg.embedding import solve_through_reals, through_reals
 from symgrad.linalg.operands import (
@@ -104,8 +105,7 @@ def inv(a: Any, /) -> Tensor:
            [0.  , 0.25]], dtype=float32)
     """
     with called("inv"):
-        matrix = as_square("inv", "a", a)
-        return solve_through_reals(matrix, identity_like(matrix))
+        return through_reals(inverse, as_square("inv", "a", a))
 
 
 @public(functions=[np.linalg.det])

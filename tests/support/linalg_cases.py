@@ -18,17 +18,19 @@ from symgrad.graph.ops.eig import eig
 from symgrad.graph.ops.eigh import eigh
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.expm import expm
+from symgrad.graph.ops.inverse import inverse, inverse_change_op
 from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.pinv import pinv
 from symgrad.graph.ops.qr import qr
+from symgrad.graph.ops.small_inverses import inverse_change_columns, inverse_columns
 from symgrad.graph.ops.small_matrices import (
     cholesky_columns,
     lu_columns,
     substitute_columns,
-    sweep_columns,
 )
 from symgrad.graph.ops.small_qr import qr_columns
 from symgrad.graph.ops.small_solving import cofactor_columns, det_columns, solve_columns
+from symgrad.graph.ops.small_sweeps import sweep_columns
 from symgrad.graph.ops.sqrtm import sqrtm
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
@@ -127,6 +129,11 @@ def _solved(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b) if a.size and b.size else b
 
 
+def _changed_inverse(w: Array, x: Array) -> Array:
+    turned = w.swapaxes(-1, -2)
+    return np.asarray(-(turned @ x @ turned))
+
+
 _FACTORISATIONS = (
     _row("cholesky", "cholesky", lambda x: sg.linalg.cholesky(_definite(x)),
          lambda x: _cholesky(_definite(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
@@ -155,6 +162,12 @@ _FACTORISATIONS = (
          lambda a, b: linear_solve(a, *lu(a), b, transpose=True),
          lambda a, b: _solved(a.swapaxes(-1, -2), b), (4, 4), (4, 3),
          also=(((6, 6), (6, 2)),), slack=1000.0),
+    _row("inverse", "inverse", lambda a: inverse(_mostly_diagonal(a)),
+         lambda a: np.linalg.inv(_mostly_diagonal(a)), (4, 4),
+         also=(*_SQUARES, ((2, 3, 3),), ((2, 6, 6),))),
+    _row("inverse_change", "inverse_change", lambda w, x: apply(inverse_change_op, w, x),
+         _changed_inverse, (4, 4), (4, 4),
+         also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 3, 3), (2, 3, 3)), ((6, 6), (6, 6)))),
     _row("determinant", "determinant", lambda x: det(_mostly_diagonal(x)),
          lambda x: np.linalg.det(_mostly_diagonal(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
     _row("cofactors", "cofactors", lambda x: _cofactors(_mostly_diagonal(x)),
@@ -219,33 +232,46 @@ def _columns(x: Any) -> Any:
     return flat.T if isinstance(x, np.ndarray) else sg.permute_dims(flat, (1, 0))
 
 
+def _rows(x: Any) -> Any:
+    """Return two matrices as results have their elements."""
+    return x.reshape((2, -1))
+
+
 _COLUMNS = (
     _row("solve_columns", "solve_columns",
          lambda a, b: solve_columns(_columns(_mostly_diagonal(a)), _columns(b), 3, transpose=False),
-         lambda a, b: _columns(_solved(_mostly_diagonal(a), b)),
+         lambda a, b: _rows(_solved(_mostly_diagonal(a), b)),
          (2, 3, 3), (2, 3, 2), order=0, symbolic=False),
     _row("solve_columns_with_pivots", "solve_columns",
          lambda a, b: solve_columns(_columns(_mostly_diagonal(a)[:, ::-1]), _columns(b), 4,
                                     transpose=True),
-         lambda a, b: _columns(_solved(_mostly_diagonal(a)[:, ::-1].swapaxes(-1, -2), b)),
+         lambda a, b: _rows(_solved(_mostly_diagonal(a)[:, ::-1].swapaxes(-1, -2), b)),
          (2, 4, 4), (2, 4, 1), order=0, symbolic=False),
+    _row("inverse_columns", "inverse_columns",
+         lambda a: inverse_columns(_columns(_mostly_diagonal(a)[:, ::-1]), 4),
+         lambda a: _rows(np.linalg.inv(_mostly_diagonal(a)[:, ::-1])),
+         (2, 4, 4), order=0, symbolic=False),
+    _row("inverse_change_columns", "inverse_change_columns",
+         lambda w, x: inverse_change_columns(_columns(w), _columns(x), 3),
+         lambda w, x: _rows(_changed_inverse(w, x)), (2, 3, 3), (2, 3, 3), order=0,
+         symbolic=False),
     _row("det_columns", "det_columns", lambda x: det_columns(_columns(x), 3)[0],
          np.linalg.det, (2, 3, 3), order=0, symbolic=False),
     _row("cofactor_columns", "cofactor_columns", lambda x: cofactor_columns(_columns(x), 4),
-         lambda x: _columns(_cofactors_of(x)), (2, 4, 4), order=0, symbolic=False),
+         lambda x: _rows(_cofactors_of(x)), (2, 4, 4), order=0, symbolic=False),
     _row("cholesky_columns", "cholesky_columns",
          lambda x: cholesky_columns(_columns(_definite(x)), 3),
-         lambda x: _columns(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),
-    _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:9],
-         lambda x: _columns(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),
+         lambda x: _rows(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),
+    _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:, :9],
+         lambda x: _rows(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),
          (2, 3, 3), order=0, symbolic=False),
     _row("substitute_columns", "substitute_columns",
          lambda a, b: substitute_columns(
              _columns(_mostly_diagonal(a)), _columns(b), lower=True, unit=False),
-         lambda a, b: _columns(_solved(np.tril(_mostly_diagonal(a)), b)),
+         lambda a, b: _rows(_solved(np.tril(_mostly_diagonal(a)), b)),
          (2, 3, 3), (2, 3, 1), order=0, symbolic=False),
     _row("qr_columns", "qr_columns", lambda x: qr_columns(_columns(x), n=3, k=3),
-         lambda x: np.concatenate([_columns(part) for part in np.linalg.qr(x)]), (2, 4, 3), order=0,
+         lambda x: np.concatenate([_rows(part) for part in np.linalg.qr(x)], 1), (2, 4, 3), order=0,
          symbolic=False, slack=1000.0),
     _row("sweep_columns", "sweep_columns",
          lambda x: sg.sum(sweep_columns(_columns(_spread(x)), _columns(_spread(x)), 3)[:9] ** 2, 0),

@@ -37,6 +37,7 @@ def columns(pool: Pool) -> Tensor:
 
 def _substituted(pool: Pool, x: Tensor) -> Tensor:
     n = x.type.static_shape[0]
+    x = structure.reshape(x, (n, 1)) if x.ndim == 1 else x
     matrix = constant(_triangular(pool, n).reshape((n * n, *(1,) * (x.ndim - 1))), x.dtype)
     matrix = structure.broadcast_to(matrix, (n * n, *x.shape[1:]))
     return small_matrices.substitute_columns(matrix, x, lower=True, unit=pool.chance())

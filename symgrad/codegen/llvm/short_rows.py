@@ -1,19 +1,20 @@
 """Emission of interleaved accesses: vectors of short rows, and shuffles (`loops/short_rows.py`).
 
 A vector of each element is made of as many vectors of memory as a row has elements, whose lanes are
-taken in turns. So no element is loaded, or stored, by itself.
+taken in turns. So no element is loaded, or stored, by itself. Runs of longer rows are transposed in
+squares, of which several lie beside each other where a vector has more lanes than a run elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer
 from symgrad.codegen.llvm.scope import KernelScope
 from symgrad.codegen.loops.language import Index, Let, Load, Stmt, Store
 from symgrad.codegen.loops.short_rows import RowAccess, row_accesses
-from symgrad.codegen.vectors import shuffled
+from symgrad.codegen.vectors import joined, part_of, shuffled, transposed
 
 
 def rows_in(
@@ -29,7 +30,7 @@ def rows_in(
         return {}, frozenset()
     rows: dict[int, RowAccess] = {}
     together: set[int] = set()
-    for row in row_accesses(body, variable):
+    for row in row_accesses(body, variable, scope.vector.width):
         members = {id(statement) for statement in row}
         ordered = [statement for statement in body if id(statement) in members]
         rows[id(ordered[-1 if isinstance(ordered[0], Store) else 0])] = row
@@ -51,13 +52,13 @@ def _emit_loads(scope: KernelScope, row: RowAccess) -> None:
     assert isinstance(first, Let), "rows are loaded"
     load, width = first.value, scope.vector.width
     assert isinstance(load, Load), "rows are loaded"
+    size = len(row.members) if row.is_run else width
     memory = [
-        scope.lanes(width).load(pointer, load.dtype, load.dtype.itemsize)
+        scope.lanes(size).load(pointer, load.dtype, load.dtype.itemsize)
         for pointer in _pointers(scope, load.buffer, row)
     ]
-    for number, members in enumerate(row.members):
-        order = [len(row.members) * lane + number for lane in range(width)]
-        value = _taken(scope.builder, memory, order)
+    values = _turned(scope.builder, memory) if row.is_run else _dealt(scope.builder, memory)
+    for value, members in zip(values, row.members, strict=True):
         for let in members:
             assert isinstance(let, Let), "rows are loaded"
             scope.values[let.name] = value, width
@@ -65,24 +66,58 @@ def _emit_loads(scope: KernelScope, row: RowAccess) -> None:
 
 def _emit_stores(scope: KernelScope, row: RowAccess) -> None:
     """Store the elements of rows, all that the stores of `row` store."""
-    width, count = scope.vector.width, len(row.members)
+    width, builder = scope.vector.width, scope.builder
     stores = [members[0] for members in row.members]
     first = stores[0]
     assert isinstance(first, Store), "rows are stored"
     values = [emit_atom(scope, s.value, width) for s in stores if isinstance(s, Store)]
-    dtype = first.value.dtype
-    for number, pointer in enumerate(_pointers(scope, first.buffer, row)):
-        places = range(number * width, (number + 1) * width)
-        order = [place % count * width + place // count for place in places]
-        lanes = _taken(scope.builder, values, order)
-        scope.lanes(width).store(lanes, pointer, dtype, dtype.itemsize)
+    dtype, size = first.value.dtype, len(values) if row.is_run else width
+    memory = _pieces(builder, values, width) if row.is_run else _collected(builder, values, width)
+    for lanes, pointer in zip(memory, _pointers(scope, first.buffer, row), strict=True):
+        scope.lanes(size).store(lanes, pointer, dtype, dtype.itemsize)
 
 
 def _pointers(scope: KernelScope, buffer: str, row: RowAccess) -> list[ir.Value]:
-    """Return where the vectors of memory begin that hold the rows of all lanes."""
-    starts = (number * scope.vector.width for number in range(len(row.members)))
-    places = (Index(row.start.const + start, row.start.terms) for start in starts)
+    """Return where the vectors of memory begin that hold the rows of all lanes.
+
+    Of runs it is one for each lane.
+    """
+    variable, width = scope.vector.variable, scope.vector.width
+    assert variable is not None, "rows are those of lanes"
+    step, count = (width, len(row.members))
+    if row.is_run:
+        step, count = (row.start.coefficient(variable), width)
+    places = (Index(row.start.const + step * n, row.start.terms) for n in range(count))
     return [emit_pointer(scope, buffer, place) for place in places]
+
+
+def _dealt(builder: ir.IRBuilder, memory: Sequence[ir.Value]) -> list[ir.Value]:
+    """Return the vector of each element of rows that fill vectors of memory."""
+    count, width = len(memory), memory[0].type.count
+    orders = ([count * lane + number for lane in range(width)] for number in range(count))
+    return [_taken(builder, memory, order) for order in orders]
+
+
+def _collected(builder: ir.IRBuilder, values: Sequence[ir.Value], width: int) -> Iterator[ir.Value]:
+    """Yield the vectors of memory that rows fill, of which there is a vector of each element."""
+    count = len(values)
+    for number in range(count):
+        places = range(number * width, (number + 1) * width)
+        yield _taken(builder, values, [place % count * width + place // count for place in places])
+
+
+def _turned(builder: ir.IRBuilder, pieces: Sequence[ir.Value]) -> list[ir.Value]:
+    """Return the vector of each element of runs, of which there is a piece of memory a lane."""
+    size = pieces[0].type.count
+    return transposed(builder, [joined(builder, pieces[n::size], size) for n in range(size)])
+
+
+def _pieces(builder: ir.IRBuilder, values: Sequence[ir.Value], width: int) -> list[ir.Value]:
+    """Return the run of each lane, given the vector of each element."""
+    size = len(values)
+    rows = transposed(builder, values)
+    lanes = ((n % size, n - n % size) for n in range(width))
+    return [part_of(builder, rows[row], start, size) for row, start in lanes]
 
 
 def _taken(builder: ir.IRBuilder, vectors: Sequence[ir.Value], order: Sequence[int]) -> ir.Value:

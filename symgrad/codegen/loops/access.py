@@ -40,7 +40,6 @@ from symgrad.cost_model import (
     DIVIDED_ACCESS,
     EVEN_ACCESS,
     LANE_ACCESS,
-    LONGEST_ROW,
     REVERSED_ACCESS,
     ROW_SHUFFLE,
     SEARCH_STEP,
@@ -95,8 +94,8 @@ class Accesses:
         if variable is None:
             return float(self._operations + len(self._indices))
         total = self._operations + sum(_cost(i, variable, width) for i in self._indices)
-        if any(2 <= index.coefficient(variable) <= LONGEST_ROW for index in self._indices):
-            rows = (row for body in self._bodies for row in row_accesses(body, variable))
+        if any(index.coefficient(variable) >= 2 for index in self._indices):
+            rows = (row for body in self._bodies for row in row_accesses(body, variable, width))
             total += sum(_saved(row, variable, width) for row in rows)
         return total
 
@@ -105,6 +104,9 @@ def _saved(row: RowAccess, variable: str, width: int) -> float:
     """Return by how much rows of memory cost less than their elements one by one, below 0."""
     count = len(row.members)
     together = count * (EVEN_ACCESS + (count - 1) * ROW_SHUFFLE)
+    if row.is_run:
+        shuffles = width - count + count * (count.bit_length() - 1)
+        together = width * EVEN_ACCESS + shuffles * ROW_SHUFFLE
     return together - sum(_cost(row.start, variable, width) for _ in row)
 
 

@@ -7,6 +7,9 @@
 
 The three loads together read memory without a gap: three vectors, of which shuffles make those of
 x, of y and of z. Stores are the same the other way round.
+
+Of longer rows, such as small matrices, a run is a power of two of elements side by side, no more
+than a vector has lanes. Each iteration's is a piece of memory, and they are transposed in squares.
 """
 
 from __future__ import annotations
@@ -29,19 +32,23 @@ from symgrad.cost_model import LONGEST_ROW
 class RowAccess:
     """The loads, or the stores, of all elements of a row: `members[j]` are those of element j.
 
-    `start` is the index of the first element.
+    `start` is the index of the first element. Rows follow one another without a gap, or they are
+    runs of longer ones.
     """
 
     start: Index
     members: tuple[tuple[Let | Store, ...], ...]
+    is_run: bool = False
 
     def __iter__(self) -> Iterator[Let | Store]:
         """Yield every statement of the group."""
         return (statement for members in self.members for statement in members)
 
 
-def row_accesses(body: Sequence[Stmt], variable: str) -> list[RowAccess]:
-    """Return the groups of accesses in `body` that reach all elements of rows along a loop.
+def row_accesses(body: Sequence[Stmt], variable: str, width: int) -> list[RowAccess]:
+    """Return the groups of accesses in `body` that reach elements of rows side by side.
+
+    The loop of `variable` takes vectors of `width` iterations.
 
     What is loaded is not stored to in the body, and no element is stored to twice: so all loads of
     a group can be where the first one is, and all stores where the last one is.
@@ -53,13 +60,15 @@ def row_accesses(body: Sequence[Stmt], variable: str) -> list[RowAccess]:
     for statement, buffer, index in _accesses(body):
         step = index.coefficient(variable)
         rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
-        if 2 <= step <= LONGEST_ROW and buffer not in both and not mentions(rest, variable):
+        if step >= 2 and buffer not in both and not mentions(rest, variable):
             key = isinstance(statement, Store), buffer, Index(0, index.terms)
             found.setdefault(key, {}).setdefault(index.const, []).append(statement)
     groups: list[RowAccess] = []
     for (is_store, buffer, terms), places in found.items():
         if not is_store or len(places) == sum(s.buffer == buffer for s in stores):
-            groups += _rows(terms, terms.coefficient(variable), places)
+            step = terms.coefficient(variable)
+            is_short = step <= LONGEST_ROW
+            groups += _rows(terms, step, places) if is_short else _runs(terms, width, places)
     return groups
 
 
@@ -82,3 +91,16 @@ def _rows(terms: Index, step: int, places: dict[int, list[Let | Store]]) -> Iter
             left = left[step:]
         else:
             left = left[1:]
+
+
+def _runs(terms: Index, width: int, places: dict[int, list[Let | Store]]) -> Iterator[RowAccess]:
+    """Yield runs of elements side by side: of each stretch of them powers of two, falling ones."""
+    left = sorted(places)
+    while len(left) > 1:
+        size = 1 << (min(width, len(left)).bit_length() - 1)
+        while left[size - 1] - left[0] != size - 1:
+            size //= 2
+        if size > 1:
+            members = tuple(tuple(places[c]) for c in left[:size])
+            yield RowAccess(Index(left[0], terms.terms), members, is_run=True)
+        left = left[size:]

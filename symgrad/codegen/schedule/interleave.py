@@ -5,9 +5,9 @@
 A chain of operations waits for each of them: a core that has one vector of a long chain in its
 window does one operation where it could do eight. With four vectors, operation by operation, it has
 four chains that do not depend on each other. What is gained is lost where far more values are live
-than there are registers, or where elements are gathered one by one; and it is four times the code,
-which only loops that take milliseconds are worth; those of microseconds are worth two vectors. No
-result changes: no element depends on another.
+than there are registers, or where many elements are gathered one by one; and it is four times the
+code, which only loops that take milliseconds are worth; those of microseconds are worth two
+vectors. No result changes: no element depends on another.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import dependents, names_used
 from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Ref, Stmt, Store, has_check
 from symgrad.codegen.loops.rewrite import indices
+from symgrad.codegen.loops.short_rows import row_accesses
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
+    FEW_APART,
     LEAST_INTERLEAVED_FLOPS,
     LIVE_A_REGISTER,
     MOST_INTERLEAVED_FLOPS,
@@ -58,8 +60,7 @@ def vectors_in_flight(loop: For, target: Target, most: int) -> int:
     if has_check(loop.body) or any(isinstance(statement, Loop) for statement in loop.body):
         return 1
     flops = body_flops(loop.body)
-    even = all(index.coefficient(loop.var) in (0, 1) for index in indices(loop.body))
-    if flops < LEAST_INTERLEAVED_FLOPS or not even:
+    if flops < LEAST_INTERLEAVED_FLOPS or not _are_mostly_vectors(loop):
         return 1
     count, live = most, live_values(loop)
     while count > 1 and (
@@ -69,6 +70,14 @@ def vectors_in_flight(loop: For, target: Target, most: int) -> int:
     ):
         count //= 2
     return count
+
+
+def _are_mostly_vectors(loop: For) -> bool:
+    """Return whether few of the elements that an iteration reaches are gathered one by one."""
+    accesses = list(indices(loop.body))
+    apart = sum(index.coefficient(loop.var) not in (0, 1) for index in accesses)
+    apart -= sum(len(list(row)) for row in row_accesses(loop.body, loop.var, loop.vector))
+    return apart * FEW_APART <= len(accesses)
 
 
 def body_flops(body: Sequence[Stmt]) -> int:

@@ -142,11 +142,6 @@ def to_columns(x: Tensor) -> Tensor:
     return permute_dims(reshape(x, (count, m * n)), (1, 0))
 
 
-def from_columns(x: Tensor, m: int, n: int) -> Tensor:
-    """Return columns of elements (m * n, count) as matrices (count, m, n)."""
-    return reshape(permute_dims(x, (1, 0)), (x.shape[1], m, n))
-
-
 def cuts(n: int, size: int) -> list[tuple[int, int]]:
     """Return where blocks of up to `size` begin and end."""
     return [(i, min(i + size, n)) for i in range(0, n, size)]

@@ -13,7 +13,6 @@ from symgrad.graph.ops.block_matrices import (
     block,
     cuts,
     expansion,
-    from_columns,
     in_parts,
     less_product,
     shared,
@@ -73,7 +72,10 @@ def _kernel(a: TensorType) -> Call:
         return [from_interleaved(cholesky(interleaved(given)))]
 
     def factor(a: Tensor) -> list[Tensor]:
-        (found,) = in_parts(lambda x: [_lower_factor(x)], reshape(a, (-1, n, n)))
+        matrices = reshape(a, (-1, n, n))
+        if n <= WRITTEN_OUT:
+            return [reshape(_written_out(matrices), a.shape)]
+        (found,) = in_parts(lambda x: [_lower_factor(x)], matrices)
         return [reshape(found, a.shape)]
 
     def nothing(a: Tensor) -> list[Tensor]:
@@ -85,8 +87,6 @@ def _kernel(a: TensorType) -> Call:
 
 def _lower_factor(a: Tensor) -> Tensor:
     n = a.type.static_shape[-1]
-    if n <= WRITTEN_OUT:
-        return _written_out(a)
     found = transposed(_upper_factor(a, BLOCK if n > BLOCK else WRITTEN_OUT))
     last = block(found, (n - 1, n), (n - 1, n))
     # What follows a pivot that is nan is nan; what comes before it is no factor either.
@@ -95,7 +95,7 @@ def _lower_factor(a: Tensor) -> Tensor:
 
 def _written_out(a: Tensor) -> Tensor:
     n = a.type.static_shape[-1]
-    return from_columns(cholesky_columns(to_columns(a), n), n, n)
+    return reshape(cholesky_columns(to_columns(a), n), a.shape)
 
 
 def _upper_factor(a: Tensor, size: int) -> Tensor:

@@ -18,14 +18,15 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, remainder, subtract
-from symgrad.graph.ops.block_matrices import expansion, from_columns, in_parts, to_columns
+from symgrad.graph.ops.block_matrices import expansion, in_parts, to_columns
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import equal, greater, logical_and, logical_not, where
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.lu import linear_solve, lu
+from symgrad.graph.ops.inverse import inverse_by
+from symgrad.graph.ops.lu import lu
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.reduction import prod
@@ -77,8 +78,7 @@ def check_factors(op: str, a: TensorType, factors: TensorType, order: TensorType
 
 def transposed_inverse(a: Tensor, factors: Tensor, order: Tensor) -> Tensor:
     """Return the transposes of the inverses."""
-    inverse = linear_solve(a, factors, order, identity_like(a))
-    return matrix_transpose(inverse)
+    return matrix_transpose(inverse_by(a, factors, order))
 
 
 def along_matrices(x: Tensor, like: Tensor) -> Tensor:
@@ -111,8 +111,7 @@ def _cofactors_grad(node: Node, g: Tensor) -> Grads:
 def _cofactors_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
     def expanded(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
         n = a.type.static_shape[-1]
-        found = in_parts(lambda t: [_expanded_cofactors(t)], reshape(a, (-1, n, n)))
-        return [reshape(found[0], a.shape)]
+        return [reshape(_expanded_cofactors(reshape(a, (-1, n, n))), a.shape)]
 
     def nothing(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
         return [a]
@@ -124,7 +123,7 @@ def _cofactors_kernel(a: TensorType, factors: TensorType, order: TensorType) -> 
 def _expanded_cofactors(a: Tensor) -> Tensor:
     """Return the cofactors of a row of small matrices, by minors."""
     n = a.type.static_shape[-1]
-    return from_columns(cofactor_columns(to_columns(a), n), n, n)
+    return reshape(cofactor_columns(to_columns(a), n), a.shape)
 
 
 # Note [Cofactors of a singular matrix]

@@ -16,7 +16,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply, subtract
 from symgrad.graph.ops.arithmetic import sign as sign_of
-from symgrad.graph.ops.block_matrices import expansion, in_parts, to_columns
+from symgrad.graph.ops.block_matrices import expansion, to_columns
 from symgrad.graph.ops.cofactors import (
     along_matrices,
     check_factors,
@@ -91,8 +91,8 @@ def _det_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
 
     def expanded(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
         n = a.type.static_shape[-1]
-        found = in_parts(lambda t: [det_columns(to_columns(t), n)[0]], reshape(a, (-1, n, n)))
-        return [reshape(found[0], a.shape[:-2])]
+        found = det_columns(to_columns(reshape(a, (-1, n, n))), n)
+        return [reshape(found, a.shape[:-2])]
 
     return expansion(expanded if is_small(a) else determinant, a, factors, order)
 

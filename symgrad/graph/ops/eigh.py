@@ -25,7 +25,7 @@ from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_unti
 from symgrad.graph.ops.lapack import lapack_eigh, lower_half
 from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.slicing import place
-from symgrad.graph.ops.small_matrices import SWEPT_OUT, sweep_columns
+from symgrad.graph.ops.small_sweeps import SWEPT_OUT, sweep_columns
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (

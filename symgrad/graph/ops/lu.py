@@ -18,7 +18,6 @@ from symgrad.graph.ops.block_matrices import (
     WRITTEN_OUT,
     block,
     expansion,
-    from_columns,
     in_parts,
     less_product,
     to_columns,
@@ -29,7 +28,7 @@ from symgrad.graph.ops.lu_panels import factor_panel
 from symgrad.graph.ops.slicing import concat, slice_axes
 from symgrad.graph.ops.small_matrices import lu_columns, lu_of, substitution
 from symgrad.graph.ops.small_solving import FEW_ROWS, solve_columns
-from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.triangles import (
     arrived,
     identity_like,
@@ -96,7 +95,7 @@ def _factor_square(a: Tensor) -> tuple[Tensor, Tensor]:
     count, n, _ = a.type.static_shape
     if n > _PIVOTS_WRITTEN_OUT or a.dtype.is_complex:
         return _factor(a)
-    found = permute_dims(lu_columns(to_columns(a), n), (1, 0))
+    found = lu_columns(to_columns(a), n)
     factors = reshape(slice_axes(found, (0, 0), (count, n * n), (1, 1)), a.shape)
     order = slice_axes(found, (0, n * n), (count, n), (1, 1))
     return factors, astype(order, dtypes.int64)
@@ -207,12 +206,9 @@ def _solve_kernel(
     def eliminate(a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
         n, width = b.type.static_shape[-2:]
 
-        def part(a: Tensor, b: Tensor) -> list[Tensor]:
-            found = solve_columns(to_columns(a), to_columns(b), n, transpose=transpose)
-            return [from_columns(found, n, width)]
-
         left, right = reshape(a, (-1, n, n)), reshape(b, (-1, n, width))
-        return [reshape(x, b.shape) for x in in_parts(part, left, right)]
+        found = solve_columns(to_columns(left), to_columns(right), n, transpose=transpose)
+        return [reshape(found, b.shape)]
 
     def nothing(_a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
         return [b]

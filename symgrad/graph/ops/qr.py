@@ -19,7 +19,7 @@ from symgrad.graph.ops.qr_panels import Reflections, factor_panel
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.small_matrices import is_wide_float
 from symgrad.graph.ops.small_qr import ROWS_WRITTEN_OUT, qr_columns
-from symgrad.graph.ops.structure import permute_dims, reshape
+from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
@@ -133,7 +133,7 @@ def _kernel(a: TensorType, *, complete: bool) -> Call:
 
 def _written_out(a: Tensor, k: int) -> tuple[Tensor, Tensor]:
     count, m, n = a.type.static_shape
-    found = permute_dims(qr_columns(to_columns(a), n=n, k=k), (1, 0))
+    found = qr_columns(to_columns(a), n=n, k=k)
     q, r = narrow(found, 1, 0, m * k), narrow(found, 1, m * k, k * n)
     return reshape(q, (count, m, k)), reshape(r, (count, k, n))
 

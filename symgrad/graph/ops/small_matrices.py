@@ -2,12 +2,14 @@
 
 Operands have the elements of a matrix, in row-major order, along axis 0; all other axes count
 matrices. So every step of an algorithm is one instruction for as many matrices as a vector has
-lanes. What is factorised in blocks has these for the blocks along its diagonal.
+lanes. Results have the elements behind the first of these axes, which is where rows of matrices lie
+in memory. What is factorised in blocks has these for the blocks along its diagonal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,14 +37,14 @@ def is_wide_float(dtype: DType) -> bool:
     return dtype.is_float and not dtype.is_half
 
 
-def column_map(algorithm: Algorithm, flops: int) -> ColumnMap:
-    """Return the structure of an algorithm on expressions: from columns to a column."""
+def column_map(algorithm: Algorithm, flops: int, *, axis: int = 0) -> ColumnMap:
+    """Return the structure of an algorithm on expressions: from columns to one along `axis`."""
 
     def body(s: Scalars[ScalarExpr], *columns: Sequence[ScalarExpr]) -> Sequence[ScalarExpr]:
         wrapped = [[FloatExpr(s, element) for element in column] for column in columns]
         return [element.value for element in algorithm(*wrapped)]
 
-    return ColumnMap(body, flops)
+    return ColumnMap(body, flops, (axis,))
 
 
 def rows_of(column: Sequence[FloatExpr], width: int) -> Rows:
@@ -62,6 +64,23 @@ def as_columns(matrices: Array) -> Array:
     return np.ascontiguousarray(columns.reshape(-1, *columns.shape[2:]))
 
 
+def rows_type(a: TensorType, count: int) -> TensorType:
+    """Return the type of results of `count` elements for operands like `a`."""
+    return a.with_shape((a.shape[1], count, *a.shape[2:]))
+
+
+def as_rows(matrices: Array) -> Array:
+    """Return matrices as results have their elements: behind the first axis that counts them."""
+    return np.ascontiguousarray(np.swapaxes(as_columns(matrices), 0, 1))
+
+
+def batch_rows(operands: Operands, **attrs: Any) -> Tensor:
+    """Give operands of `rows_type` results the axis, as the first of those that count matrices."""
+    inner = [permute_dims(t, (1, 0, *range(2, t.ndim))) for t in operands.lifted()]
+    result = operands.apply(*inner, **attrs)
+    return permute_dims(result, (0, 2, 1, *range(3, result.ndim)))
+
+
 def batch_columns(operands: Operands, **attrs: Any) -> Tensor:
     """Give operands and result the axis behind that of the elements, and move it to the front."""
     inner = [permute_dims(t, (1, 0, *range(2, t.ndim))) for t in operands.lifted()]
@@ -69,9 +88,12 @@ def batch_columns(operands: Operands, **attrs: Any) -> Tensor:
     return permute_dims(result, (1, 0, *range(2, result.ndim)))
 
 
-def _check_square(op: str, a: TensorType, n: int) -> None:
+def check_square(op: str, a: TensorType, n: int) -> None:
+    """Raise unless `a` has n by n matrices, and an axis that counts them."""
     require_dtype(op, "a", a, is_wide_float)
-    if not a.ndim or a.shape[0] != n * n:
+    if a.ndim < 2:
+        raise ShapeError(op, f"a: {a} has no axis that counts matrices")
+    if n < 1 or a.shape[0] != n * n:
         raise ShapeError(op, f"a: {a} does not have the {n * n} elements of a matrix on axis 0")
 
 
@@ -84,8 +106,8 @@ def cholesky_columns(a: Tensor, n: int) -> Tensor:
 
 
 def _cholesky_infer(a: TensorType, *, n: int) -> TensorType:
-    _check_square("cholesky_columns", a, n)
-    return a
+    check_square("cholesky_columns", a, n)
+    return rows_type(a, n * n)
 
 
 def cholesky_or_nan(a: Array) -> Array:
@@ -102,7 +124,7 @@ def cholesky_or_nan(a: Array) -> Array:
 
 
 def _cholesky_reference(a: Array, *, n: int) -> Array:
-    return as_columns(cholesky_or_nan(as_matrices(a, n))) if n else a
+    return as_rows(cholesky_or_nan(as_matrices(a, n)))
 
 
 def _cholesky_rows(a: Row, n: int) -> Sequence[FloatExpr]:
@@ -134,11 +156,12 @@ def _less_dot(start: FloatExpr, a: Row, b: Row, count: int) -> FloatExpr:
 
 
 def _cholesky_kernel(_a: TensorType, *, n: int) -> ColumnMap:
-    return column_map(lambda a: _cholesky_rows(a, n), n * (n + 1) * (2 * n + 1) // 6 + 2 * n)
+    flops = n * (n + 1) * (2 * n + 1) // 6 + 2 * n
+    return column_map(lambda a: _cholesky_rows(a, n), flops, axis=1)
 
 
 def _cholesky_batch(operands: Operands, *, n: int) -> Tensor:
-    return batch_columns(operands, n=n)
+    return batch_rows(operands, n=n)
 
 
 cholesky_columns_op = define(
@@ -164,9 +187,9 @@ def _substitute_infer(a: TensorType, b: TensorType, *, lower: bool, unit: bool) 
     require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
     if not b.ndim or not isinstance(b.shape[0], int):
         raise ShapeError(op, f"b: {b} has no known number of elements on axis 0")
-    _check_square(op, a, b.shape[0])
+    check_square(op, a, b.shape[0])
     meet_shapes(op, "a", a.with_shape(a.shape[1:]), "b", b.with_shape(b.shape[1:]))
-    return b
+    return rows_type(b, b.shape[0])
 
 
 def triangular_part(a: Array, *, lower: bool, unit: bool) -> Array:
@@ -190,11 +213,9 @@ def substitution(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
 
 
 def _substitute_reference(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
-    if not b.shape[0]:
-        return b
     matrices = as_matrices(a, b.shape[0])
     found = substitution(matrices, as_matrices(b, 1), lower=lower, unit=unit)
-    return as_columns(found).astype(b.dtype)
+    return as_rows(found).astype(b.dtype)
 
 
 def _substituted(a: Row, b: Row, *, lower: bool, unit: bool) -> Row:
@@ -210,11 +231,12 @@ def _substituted(a: Row, b: Row, *, lower: bool, unit: bool) -> Row:
 
 def _substitute_kernel(_a: TensorType, b: TensorType, *, lower: bool, unit: bool) -> ColumnMap:
     n = b.static_shape[0]
-    return column_map(lambda a, x: _substituted(a, x, lower=lower, unit=unit), n * (n + 1))
+    algorithm = partial(_substituted, lower=lower, unit=unit)
+    return column_map(algorithm, n * (n + 1), axis=1)
 
 
 def _substitute_batch(operands: Operands, *, lower: bool, unit: bool) -> Tensor:
-    return batch_columns(operands, lower=lower, unit=unit)
+    return batch_rows(operands, lower=lower, unit=unit)
 
 
 substitute_columns_op = define(
@@ -240,8 +262,8 @@ def lu_columns(a: Tensor, n: int) -> Tensor:
 
 
 def _lu_infer(a: TensorType, *, n: int) -> TensorType:
-    _check_square("lu_columns", a, n)
-    return a.with_shape((n * n + n, *a.shape[1:]))
+    check_square("lu_columns", a, n)
+    return rows_type(a, n * n + n)
 
 
 def lu_of(a: Array) -> tuple[Array, Array]:
@@ -266,8 +288,8 @@ def _eliminate(lu: Array, order: Array) -> None:
 
 
 def _lu_reference(a: Array, *, n: int) -> Array:
-    lu, order = lu_of(as_matrices(a, n)) if n else (a, a)
-    return np.concatenate([as_columns(lu), np.moveaxis(order, -1, 0)]).astype(a.dtype) if n else a
+    lu, order = lu_of(as_matrices(a, n))
+    return np.concatenate([as_rows(lu), np.moveaxis(order, -1, 1)], 1).astype(a.dtype)
 
 
 def _lu_rows(a: Row, n: int) -> Sequence[FloatExpr]:
@@ -289,11 +311,11 @@ def _lu_rows(a: Row, n: int) -> Sequence[FloatExpr]:
 
 
 def _lu_kernel(_a: TensorType, *, n: int) -> ColumnMap:
-    return column_map(lambda a: _lu_rows(a, n), 2 * n**3 // 3 + n**3)
+    return column_map(lambda a: _lu_rows(a, n), 2 * n**3 // 3 + n**3, axis=1)
 
 
 def _lu_batch(operands: Operands, *, n: int) -> Tensor:
-    return batch_columns(operands, n=n)
+    return batch_rows(operands, n=n)
 
 
 lu_columns_op = define(
@@ -303,96 +325,4 @@ lu_columns_op = define(
     grad="none",
     kernel=_lu_kernel,
     batch=_lu_batch,
-)
-
-
-# ----------------------------------------------------------------------------------- jacobi
-
-_SWEEPS = 2  # before a look at what is left
-SWEPT_OUT = 6  # rows of a symmetric matrix of which sweeps of rotations are written out
-
-
-def sweep_columns(a: Tensor, rows: Tensor, n: int) -> Tensor:
-    """Rotate each pair of rows and columns of symmetric matrices, and `rows` with them, some times.
-
-    The result has the elements of the matrices and then those of the rows.
-    """
-    return apply(sweep_columns_op, a, rows, n=n)
-
-
-def _sweep_infer(a: TensorType, rows: TensorType, *, n: int) -> TensorType:
-    _check_square("sweep_columns", a, n)
-    meet_shapes("sweep_columns", "a", a, "rows", rows)
-    return a.with_shape((2 * n * n, *a.shape[1:]))
-
-
-def _sweep_reference(a: Array, rows: Array, *, n: int) -> Array:
-    if not n:
-        return a
-    turned, moved = np.array(as_matrices(a, n)), np.array(as_matrices(rows, n))
-    for p, q in _pairs(n):
-        turn = _turn(turned[..., p, p], turned[..., q, q], turned[..., p, q])
-        pair = [p, q]
-        turned[..., pair, :] = turn @ turned[..., pair, :]
-        turned[..., :, pair] = turned[..., :, pair] @ turn.swapaxes(-1, -2)
-        moved[..., pair, :] = turn @ moved[..., pair, :]
-    return np.concatenate([as_columns(turned), as_columns(moved)]).astype(a.dtype)
-
-
-def _pairs(n: int) -> list[tuple[int, int]]:
-    """Return the pairs of rows of some sweeps, one after another."""
-    return [(p, q) for p in range(n) for q in range(p + 1, n)] * _SWEEPS
-
-
-def _turn(p: Array, q: Array, between: Array) -> Array:
-    angle = 0.5 * np.arctan2(2 * between, q - p)
-    angle = np.where(angle > np.pi / 4, angle - np.pi / 2, angle)
-    angle = np.where(angle < -np.pi / 4, angle + np.pi / 2, angle)
-    angle = np.where(between == 0, 0, angle)
-    rows = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
-
-
-def _swept(a: Row, rows: Row, n: int) -> Sequence[FloatExpr]:
-    matrix, vectors = rows_of(a, n), rows_of(rows, n)
-    for p, q in _pairs(n):
-        cosine, sine = _rotation(matrix[q][q] - matrix[p][p], matrix[p][q])
-        for x in (matrix, vectors):
-            pairs = list(zip(x[p], x[q], strict=True))
-            x[p] = [cosine * u - sine * v for u, v in pairs]
-            x[q] = [sine * u + cosine * v for u, v in pairs]
-        for row in matrix:
-            row[p], row[q] = (
-                cosine * row[p] - sine * row[q],
-                sine * row[p] + cosine * row[q],
-            )
-    return [x for row in (*matrix, *vectors) for x in row]
-
-
-def _rotation(difference: FloatExpr, between: FloatExpr) -> tuple[FloatExpr, FloatExpr]:
-    """Return cosine and sine of the lesser angle that makes `between` zero."""
-    is_diagonal = between.equals(0.0)
-    ratio = difference / (is_diagonal.choose(between.like(1.0), between) * 2.0)
-    root = (ratio * ratio + 1.0).sqrt()
-    signed = (ratio < 0.0).choose(-root, root)
-    tangent = is_diagonal.choose(between.like(0.0), 1.0 / (ratio + signed))
-    cosine = 1.0 / (tangent * tangent + 1.0).sqrt()
-    return cosine, cosine * tangent
-
-
-def _sweep_kernel(_a: TensorType, _rows: TensorType, *, n: int) -> ColumnMap:
-    return column_map(lambda a, rows: _swept(a, rows, n), len(_pairs(n)) * (18 * n + 12))
-
-
-def _sweep_batch(operands: Operands, *, n: int) -> Tensor:
-    return batch_columns(operands, n=n)
-
-
-sweep_columns_op = define(
-    "sweep_columns",
-    infer=_sweep_infer,
-    reference=_sweep_reference,
-    grad="none",
-    kernel=_sweep_kernel,
-    batch=_sweep_batch,
 )

@@ -16,12 +16,13 @@ from symgrad.graph.operands import require_dtype
 from symgrad.graph.ops.small_matrices import (
     Row,
     Rows,
-    as_columns,
     as_matrices,
-    batch_columns,
+    as_rows,
+    batch_rows,
     column_map,
     is_wide_float,
     rows_of,
+    rows_type,
 )
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
@@ -37,16 +38,16 @@ def qr_columns(a: Tensor, *, n: int, k: int) -> Tensor:
 def _infer(a: TensorType, *, n: int, k: int) -> TensorType:
     require_dtype("qr_columns", "a", a, is_wide_float)
     size = a.shape[0] if a.ndim else 0
-    if not isinstance(size, int) or n < 1 or size % n:
+    if not isinstance(size, int) or n < 1 or size % n or a.ndim < 2:
         raise ShapeError("qr_columns", f"a: {a} has no rows of {n} elements on axis 0")
-    return a.with_shape((size // n * k + k * n, *a.shape[1:]))
+    return rows_type(a, size // n * k + k * n)
 
 
 def _reference(a: Array, *, n: int, k: int) -> Array:
     matrices = as_matrices(a, n)
     mode = "complete" if k > min(matrices.shape[-2:]) else "reduced"
     q, r = np.linalg.qr(matrices, "complete" if mode == "complete" else "reduced")
-    return np.concatenate([as_columns(q), as_columns(r)]).astype(a.dtype)
+    return np.concatenate([as_rows(q), as_rows(r)], 1).astype(a.dtype)
 
 
 def _factored(a: Row, n: int, k: int) -> Sequence[FloatExpr]:
@@ -98,11 +99,11 @@ def _reflect(x: Rows, start: int, columns: range, vector: Row, weight: FloatExpr
 
 def _kernel(a: TensorType, *, n: int, k: int) -> ColumnMap:
     m = a.static_shape[0] // n
-    return column_map(lambda x: _factored(x, n, k), 2 * m * n * (n + k))
+    return column_map(lambda x: _factored(x, n, k), 2 * m * n * (n + k), axis=1)
 
 
 def _batch(operands: Operands, *, n: int, k: int) -> Tensor:
-    return batch_columns(operands, n=n, k=k)
+    return batch_rows(operands, n=n, k=k)
 
 
 qr_columns_op = define(

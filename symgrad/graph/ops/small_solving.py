@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -24,25 +25,21 @@ from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.small_matrices import (
     Row,
     Rows,
-    as_columns,
     as_matrices,
+    as_rows,
     batch_columns,
+    batch_rows,
+    check_square,
     column_map,
-    is_wide_float,
     lu_of,
     rows_of,
+    rows_type,
     substitution,
 )
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
 
 FEW_ROWS = 4  # of matrices whose systems are solved here
-
-
-def _check_matrices(op: str, a: TensorType, n: int) -> None:
-    require_dtype(op, "a", a, is_wide_float)
-    if not a.ndim or a.shape[0] != n * n or not n:
-        raise ShapeError(op, f"a: {a} does not have the {n * n} elements of a matrix on axis 0")
 
 
 # ------------------------------------------------------------------------------------ solve
@@ -55,12 +52,12 @@ def solve_columns(a: Tensor, b: Tensor, n: int, *, transpose: bool) -> Tensor:
 
 def _solve_infer(a: TensorType, b: TensorType, *, n: int, transpose: bool) -> TensorType:
     op = "solve_columns"
-    _check_matrices(op, a, n)
+    check_square(op, a, n)
     require_dtype(op, "b", b, lambda dtype: dtype == a.dtype)
     if not b.ndim or not isinstance(b.shape[0], int) or b.shape[0] % n:
         raise ShapeError(op, f"b: {b} does not have the elements of {n} rows on axis 0")
     meet_shapes(op, "a", a.with_shape(a.shape[1:]), "b", b.with_shape(b.shape[1:]))
-    return b
+    return rows_type(b, b.shape[0])
 
 
 def _solve_reference(a: Array, b: Array, *, n: int, transpose: bool) -> Array:
@@ -70,7 +67,7 @@ def _solve_reference(a: Array, b: Array, *, n: int, transpose: bool) -> Array:
     places = np.broadcast_to(order[..., None], right.shape)
     moved = np.take_along_axis(right, places, -2)
     inner = substitution(factors, moved, lower=True, unit=True)
-    return as_columns(substitution(factors, inner, lower=False, unit=False)).astype(b.dtype)
+    return as_rows(substitution(factors, inner, lower=False, unit=False)).astype(b.dtype)
 
 
 def _solved(a: Row, b: Row, n: int, *, transpose: bool) -> Row:
@@ -109,11 +106,12 @@ def _subtract(row: Row, factor: FloatExpr, other: Row, start: int) -> None:
 
 def _solve_kernel(_a: TensorType, b: TensorType, *, n: int, transpose: bool) -> ColumnMap:
     width = n + b.static_shape[0] // n
-    return column_map(lambda a, x: _solved(a, x, n, transpose=transpose), 2 * n * n * width)
+    algorithm = partial(_solved, n=n, transpose=transpose)
+    return column_map(algorithm, 2 * n * n * width, axis=1)
 
 
 def _solve_batch(operands: Operands, *, n: int, transpose: bool) -> Tensor:
-    return batch_columns(operands, n=n, transpose=transpose)
+    return batch_rows(operands, n=n, transpose=transpose)
 
 
 solve_columns_op = define(
@@ -192,7 +190,7 @@ def _cofactors(a: Row, n: int) -> Sequence[FloatExpr]:
 
 
 def _det_infer(a: TensorType, *, n: int) -> TensorType:
-    _check_matrices("det_columns", a, n)
+    check_square("det_columns", a, n)
     return a.with_shape((1, *a.shape[1:]))
 
 
@@ -219,20 +217,20 @@ det_columns_op = define(
 
 
 def _cofactor_infer(a: TensorType, *, n: int) -> TensorType:
-    _check_matrices("cofactor_columns", a, n)
-    return a
+    check_square("cofactor_columns", a, n)
+    return rows_type(a, n * n)
 
 
 def _cofactor_reference(a: Array, *, n: int) -> Array:
-    return as_columns(cofactors_of(as_matrices(a, n)))
+    return as_rows(cofactors_of(as_matrices(a, n)))
 
 
 def _cofactor_kernel(_a: TensorType, *, n: int) -> ColumnMap:
-    return column_map(lambda a: _cofactors(a, n), 2 * n * math.factorial(n))
+    return column_map(lambda a: _cofactors(a, n), 2 * n * math.factorial(n), axis=1)
 
 
 def _cofactor_batch(operands: Operands, *, n: int) -> Tensor:
-    return batch_columns(operands, n=n)
+    return batch_rows(operands, n=n)
 
 
 cofactor_columns_op = define(

@@ -176,8 +176,7 @@ class TriangularSolver:
         columns = permute_dims(reshape(matrix, (count, n * n)), (1, 0))
         columns = broadcast_to(reshape(columns, (n * n, count, 1)), (n * n, count, k))
         sides = permute_dims(b, (1, 0, 2))
-        found = substitute_columns(columns, sides, lower=self._is_forward, unit=self.unit)
-        return permute_dims(found, (1, 0, 2))
+        return substitute_columns(columns, sides, lower=self._is_forward, unit=self.unit)
 
 
 def _batch(operands: Operands, *, lower: bool, transpose: bool, unit: bool) -> Tensor:

@@ -34,7 +34,7 @@ def rows_of(statements_: str, params: str = "in p: f32[400], out q: f32[400]") -
     kernel = parse_kernel(f"kernel @k({params}) {{ for i in 0..100 {{ {statements_} }} }}")
     (loop,) = kernel.body
     assert isinstance(loop, For)
-    return row_accesses(loop.body, "i")
+    return row_accesses(loop.body, "i", 16)
 
 
 def test_loads_of_all_elements_of_a_row_are_a_group():
@@ -55,7 +55,7 @@ def test_stores_of_all_elements_of_a_row_are_a_group():
         "a: f32 = p[3*i] b: f32 = p[3*i + 1]",  # an element is missing
         "a: f32 = p[3*i] b: f32 = p[3*i + 1] c: f32 = p[3*i + 3]",
         "a: f32 = p[i] b: f32 = p[i + 1]",  # no rows
-        "a: f32 = p[5*i] b: f32 = p[5*i+1] c: f32 = p[5*i+2] d: f32 = p[5*i+3] e: f32 = p[5*i+4]",
+        "a: f32 = p[5*i] b: f32 = p[5*i + 2] c: f32 = p[5*i + 4]",  # none beside another
         "q[2*i] = 0.0 q[2*i + 1] = 1.0 q[2*i] = 2.0",  # one is stored to twice
         "q[2*i] = 0.0 q[2*i + 1] = 1.0 q[i] = 2.0",
     ],
@@ -67,6 +67,30 @@ def test_what_is_no_row(text):
 def test_what_is_read_and_written_is_no_row():
     text = "a: f32 = p[2*i] b: f32 = p[2*i + 1] p[2*i] = b p[2*i + 1] = a"
     assert rows_of(text, "inout p: f32[200]") == []
+
+
+@pytest.mark.parametrize(
+    ("size", "width", "sizes"),
+    [(9, 8, [8]), (9, 16, [8]), (16, 8, [8, 8]), (7, 8, [4, 2]), (5, 2, [2, 2]), (9, 1, [])],
+)
+def test_longer_rows_are_runs_of_powers_of_two(size, width, sizes):
+    text = " ".join(f"x{c}: f32 = p[{size}*i + {c}]" for c in range(size))
+    kernel = parse_kernel(f"kernel @k(in p: f32[{100 * size}]) {{ for i in 0..100 {{ {text} }} }}")
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    found = row_accesses(loop.body, "i", width)
+    assert [len(row.members) for row in found] == sizes
+    assert [row.start.const for row in found] == [sum(sizes[:n]) for n in range(len(sizes))]
+    assert all(row.is_run for row in found)
+
+
+def test_a_gap_ends_a_run():
+    text = "a: f32 = p[7*i] b: f32 = p[7*i + 1] c: f32 = p[7*i + 3] d: f32 = p[7*i + 4]"
+    kernel = parse_kernel(f"kernel @k(in p: f32[700]) {{ for i in 0..100 {{ {text} }} }}")
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    found = row_accesses(loop.body, "i", 8)
+    assert [row.start.const for row in found] == [0, 3]
 
 
 def test_a_row_costs_less_than_its_elements_one_by_one():
@@ -149,6 +173,14 @@ def test_no_element_of_a_row_is_loaded_or_stored_alone():
         assert not re.search(r"load float|store float|extractelement", text)
 
 
+def test_elements_of_runs_are_loaded_and_stored_together():
+    x = sg.placeholder((64, 4, 4), "float64")
+    module = emit_module(program_from(sg.linalg.inv(x)), target_named("x86-64-v4"))
+    text = str(module)
+    assert "shufflevector" in text
+    assert not re.search(r"load double|store double|extractelement", text)
+
+
 # ------------------------------------------------------------------------------ what it gives
 
 
@@ -205,6 +237,22 @@ def assert_right(program: Callable[[Any, Any], Any], row: int, dtype: str, targe
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_what_numpy_gives(name):
     assert_right(PROGRAMS[name], 3, "float64", "native")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("n", "dtype"), [(2, "float32"), (3, "float32"), (3, "float64")])
+def test_runs_are_what_numpy_gives(n, dtype, target):
+    x = sg.placeholder((N, n, n), dtype)
+    flat = sg.stack([x[:, i // n, i % n] * x[:, 0, 0] for i in reversed(range(n * n))], axis=1)
+    graph = Graph([sg.linalg.inv(x), sg.linalg.cholesky(x), flat], [x])
+    drawn = np.random.default_rng(0).uniform(0, 1, (N, n, n))
+    given = [(drawn + drawn.swapaxes(1, 2) + 2 * n * np.eye(n)).astype(dtype)]
+    variants = [
+        Variant(target, memory=Memory("end", is_apart=True)),
+        Variant(target, memory=Memory("start", is_apart=True)),
+    ]
+    different = run_variants(graph, given, variants)
+    assert different is None, str(different)
 
 
 @pytest.mark.slow
