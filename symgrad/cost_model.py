@@ -213,6 +213,10 @@ _RESUMED = 1.0
 _ROW = 2.0
 # Finding where the next terms of a sum are that are counted in digits, in both operands.
 _PIECE = 6.0
+# Rows of one pixel, in so many images, are worth tiles of their own where so much more of a
+# convolution is products with padding that such tiles leave out.
+LEAST_ROWS_BESIDE = 6
+LEAST_LEFT_OUT = 0.015
 # Setting up a tile, and bringing one vector of it to the epilogue and through it.
 _TILE = 12.0
 _VECTOR = 2.0

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from symgrad.codegen.contract import border, products, variants
-from symgrad.codegen.lower import places, short_rows
+from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import fuse_sweeps
 from symgrad.codegen.schedule import (
     block_batches,
@@ -113,8 +113,11 @@ def batches_blocked() -> Iterator[None]:
 
 @contextmanager
 def padding_left_out() -> Iterator[None]:
-    """Leave out terms with padding wherever there are some, however few."""
-    with mock.patch.multiple(border, packing_cycles=lambda *_: -1.0):
+    """Leave out terms with padding wherever there are some, however few; order rows for it."""
+    with (
+        mock.patch.multiple(border, packing_cycles=lambda *_: -1.0),
+        mock.patch.multiple(padding, LEAST_ROWS_BESIDE=2, LEAST_LEFT_OUT=0.0),
+    ):
         yield
 
 

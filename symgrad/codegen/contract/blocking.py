@@ -7,11 +7,12 @@ first-level cache. The order depends on the plan alone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.border import emit_is_finite, emit_terms
+from symgrad.codegen.contract.border import Terms, emit_is_finite, emit_terms
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
@@ -192,9 +193,11 @@ class _LoopNest:
             right = self._right_at(start, column)
             if plan.pack_right != "none":
                 right = self._packed_panel(panel)
-            first, last = steps
-            if plan.border is not None:
-                first, last = emit_terms(builder, plan, row, steps, self._is_finite)
+            terms = Terms(steps, ())
+            if plan.borders:
+                terms = emit_terms(builder, plan, row, steps, self._is_finite)
+            first, last = terms.span
+            if plan.borders:
                 left_out = builder.mul(builder.sub(first, step), self._across(is_edge))
                 right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
             sums = self._tile_at(builder.sub(i, band[0]), panel)
@@ -203,6 +206,7 @@ class _LoopNest:
             arguments += (resumes, first) if plan.has_pieces else (resumes,)
             if plan.asks_for_next:
                 arguments += (self._emit_asking(i, steps),)
+            arguments += tuple(itertools.chain(*terms.within))
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))

@@ -7,7 +7,8 @@ packing finds out: of inf and nan it is nan.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
@@ -16,54 +17,116 @@ from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import packing_cycles
 
 # Where a block of steps of k starts, and where it stops.
-_TermSpan = tuple[ir.Value, ir.Value]
+TermSpan = tuple[ir.Value, ir.Value]
 
 
-def with_border(plan: ContractPlan, border: ZeroBorder | None) -> ContractPlan:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a block that a tile needs: a span, and of each inner digit a span of its own.
+
+    `within` has these for each of the plan's `inner_borders`, in steps of k.
+    """
+
+    span: TermSpan
+    within: tuple[TermSpan, ...]
+
+
+def with_borders(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> ContractPlan:
     """Return `plan` with terms left out, if it has a tile for each line and gains by that."""
-    if border is None or plan.vector_axis != "n" or plan.method != "tile":
+    if plan.vector_axis != "n" or plan.method != "tile" or plan.pack_left != "none":
         return plan
-    if border.row_place % plan.row_run or plan.pack_left != "none":
-        return plan
-    share = border.share_left_out(plan.k)
-    if plan.pack_right != "none" and share > 0:
-        return replace(plan, border=border)
-    how: Packing = "copy" if plan.right.column_stride == 1 else "transpose"
-    gained = share * plan.rows * plan.columns * plan.k / plan.lanes / 2
+    borders = tuple(b for b in borders if b.row_place % plan.row_run == 0 and _cuts(plan, b))
+    borders = tuple(sorted(borders, key=lambda border: -border.term_place))
+    if not borders or plan.pack_right != "none":
+        return replace(plan, borders=borders)
+    how: Packing = "copy"  # the right is read where it is, so its columns lie side by side
+    taken = math.prod(1 - border.share_left_out for border in borders)
+    gained = (1 - taken) * plan.rows * plan.columns * plan.k / plan.lanes / 2
     if gained <= packing_cycles(how, plan.k * plan.columns):
         return plan
-    return replace(plan, border=border, pack_right=how)
+    return replace(plan, borders=borders, pack_right=how)
+
+
+def _cuts(plan: ContractPlan, border: ZeroBorder) -> bool:
+    """Return whether a border can be left out: whole pieces of k, or the outermost digit of it."""
+    return _is_outermost(plan, border) or border.term_place % plan.k_piece == 0
+
+
+def _is_outermost(plan: ContractPlan, border: ZeroBorder) -> bool:
+    return border.term_place * border.term_count == plan.k
+
+
+def inner_borders(plan: ContractPlan) -> tuple[ZeroBorder, ...]:
+    """Return the borders of digits of k that are not the highest one."""
+    return tuple(border for border in plan.borders if not _is_outermost(plan, border))
 
 
 def emit_terms(
-    builder: ir.IRBuilder, plan: ContractPlan, row: ir.Value, steps: _TermSpan, is_finite: ir.Value
-) -> _TermSpan:
+    builder: ir.IRBuilder, plan: ContractPlan, row: ir.Value, steps: TermSpan, is_finite: ir.Value
+) -> Terms:
     """Return which of `steps` the tile that begins with `row` needs: all if not `is_finite`."""
-    border = plan.border
-    assert border is not None, "the plan leaves terms out"
+    begin, end = steps
+    within = []
+    for border in plan.borders:
+        first, stop = _needed(builder, plan, border, row)
+        all_ = index(border.term_place * border.term_count)
+        first = builder.select(is_finite, first, index(0))
+        stop = builder.select(is_finite, stop, all_)
+        if _is_outermost(plan, border):
+            begin, end = _at_least(builder, begin, first), _at_most(builder, end, stop)
+            continue
+        within.append((first, stop))
+        is_any = builder.icmp_signed("<", first, stop)
+        end = builder.select(is_any, end, begin)
+    begin = emit_next(builder, inner_borders(plan), begin, tuple(within))
+    return Terms((begin, _at_least(builder, end, begin)), tuple(within))
+
+
+def emit_next(
+    builder: ir.IRBuilder,
+    borders: tuple[ZeroBorder, ...],
+    step: ir.Value,
+    within: tuple[TermSpan, ...],
+) -> ir.Value:
+    """Return the first step of k from `step` on that is `within` the spans of inner digits.
+
+    What is behind the last one of a digit begins with its first one in the next higher digit; that
+    may be one to leave out, so there are as many rounds as digits.
+    """
+    for _ in within:
+        for border, (first, stop) in zip(borders, within, strict=True):
+            cycle = border.term_place * border.term_count
+            at = builder.urem(step, index(cycle))
+            is_before = builder.icmp_signed("<", at, first)
+            is_behind = builder.icmp_signed(">=", at, stop)
+            ahead = builder.sub(first, at)
+            behind = builder.add(ahead, index(cycle))
+            skipped = builder.select(is_behind, behind, index(0))
+            skipped = builder.select(is_before, ahead, skipped)
+            step = builder.add(step, skipped)
+    return step
+
+
+def _needed(
+    builder: ir.IRBuilder, plan: ContractPlan, border: ZeroBorder, row: ir.Value
+) -> TermSpan:
+    """Return from which to which step of its digit, and those below, a row is no padding."""
     line = builder.udiv(row, index(border.row_place))
     if border.row_place * border.row_count < plan.rows:
         line = builder.urem(line, index(border.row_count))
     line = builder.mul(line, index(border.row_step))
-    most = plan.k // border.term_place
-    first = _first_digit(builder, border, line, border.first, most)
-    stop = _first_digit(builder, border, line, border.stop, most)
+    first = _first_digit(builder, border, line, border.first)
+    stop = _first_digit(builder, border, line, border.stop)
     place = index(border.term_place)
-    needed = builder.mul(first, place), builder.mul(stop, place)
-    begin = builder.select(is_finite, needed[0], steps[0])
-    end = builder.select(is_finite, needed[1], steps[1])
-    begin = _at_least(builder, begin, steps[0])
-    end = _at_most(builder, end, steps[1])
-    return begin, _at_least(builder, end, begin)
+    return builder.mul(first, place), builder.mul(stop, place)
 
 
-def _first_digit(
-    builder: ir.IRBuilder, border: ZeroBorder, line: ir.Value, bound: int, most: int
-) -> ir.Value:
-    """Return the first digit of the terms, `most` at most, that reaches `bound` from `line`."""
+def _first_digit(builder: ir.IRBuilder, border: ZeroBorder, line: ir.Value, bound: int) -> ir.Value:
+    """Return the first digit of the terms, `term_count` at most, to reach `bound` from `line`."""
     apart = builder.sub(index(bound + border.term_step - 1), line)
     inside = _at_least(builder, apart, index(0))
-    return _at_most(builder, builder.udiv(inside, index(border.term_step)), index(most))
+    reached = builder.udiv(inside, index(border.term_step))
+    return _at_most(builder, reached, index(border.term_count))
 
 
 def _at_least(builder: ir.IRBuilder, value: ir.Value, bound: ir.Value) -> ir.Value:

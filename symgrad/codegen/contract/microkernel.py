@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.border import TermSpan, emit_next
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import (
     INDEX,
@@ -24,6 +25,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.vectors import splat
 
 _SHORT_PIECE = 8  # steps of k that are written out rather than looped over
@@ -42,7 +44,7 @@ class Microkernel:
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
     the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps.
+    steps. With `inner` borders only pieces within the spans it is given are added up.
     """
 
     rows: int
@@ -62,6 +64,7 @@ class Microkernel:
     left_ahead: int = 0
     right_ahead: int = 0
     asks_for_next: bool = False
+    inner: tuple[ZeroBorder, ...] = ()
 
     @property
     def vectors(self) -> int:
@@ -80,17 +83,28 @@ class _Operands(NamedTuple):
     following: ir.Value
 
 
+class _Pieces(NamedTuple):
+    """The steps of k of a call: the first, how many there are, and which of inner digits."""
+
+    first: ir.Value
+    steps: ir.Value
+    within: tuple[TermSpan, ...]
+
+
 def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k; and one that asks for the
-    rows of the next tile has another, where they begin.
+    rows of the next tile has another, where they begin. For each inner border come two more, from
+    which to which step of its digit terms are needed.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks_for_next
+    kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, tile, k, resume, *rest = function.args
+    within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
     operands = _Operands(left, right, rest[-1] if kernel.asks_for_next else left)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
@@ -98,7 +112,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     if kernel.resumes:
         sums = _emit_resume(builder, kernel, tile, resume, sums)
     if kernel.piece and not kernel.is_empty:
-        sums = _emit_pieces(builder, kernel, operands, (rest[0], k), sums)
+        steps = _Pieces(rest[0], k, tuple(zip(within[::2], within[1::2], strict=True)))
+        sums = _emit_pieces(builder, kernel, operands, steps, sums)
     elif not kernel.is_empty:
         sums = _emit_steps(builder, kernel, operands, k, sums)
     for at, value in enumerate(sums):
@@ -140,11 +155,11 @@ def _emit_pieces(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     operands: _Operands,
-    span: tuple[ir.Value, ir.Value],
+    steps: _Pieces,
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Emit the loop over pieces of k, `count` steps from `first` on, and return the sums after."""
-    first, count = span
+    first, count, within = steps
     assert kernel.piece is not None, "k is in pieces"
     before = builder.block
     loop = builder.append_basic_block("piece")
@@ -171,6 +186,9 @@ def _emit_pieces(
     else:
         added = _emit_steps(builder, kernel, piece, index(kernel.piece), list(sums))
     following = builder.add(at, index(kernel.piece), flags=("nuw", "nsw"))
+    if within:
+        further = builder.add(first, following)
+        following = builder.sub(emit_next(builder, kernel.inner, further, within), first)
     at.add_incoming(index(0), before)
     at.add_incoming(following, builder.block)
     for total, value, sum_ in zip(sums, start, added, strict=True):

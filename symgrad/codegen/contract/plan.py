@@ -61,7 +61,7 @@ class ContractPlan:
     make a block, for which `block_k` terms of the sums are added at once. A band of `band_tiles`
     tiles is finished before the next begins, which bounds the memory for unfinished sums. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
-    epilogue gets vectors of `vector_width` elements. Terms with the zeros of a `border` of the left
+    epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
     for its rows of the left in the next block of k, in the last one for those of the next tile; the
     next product of a loop around may begin behind all rows of this one, or all steps of k, which
@@ -94,7 +94,7 @@ class ContractPlan:
     cycles: float = 0.0
     asks_for_next: bool = False
     goes_on: GoesOn | None = None
-    border: ZeroBorder | None = None
+    borders: tuple[ZeroBorder, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -161,7 +161,7 @@ class ContractPlan:
     @property
     def sees_zeros(self) -> bool:
         """Whether packing has to find out that 0 times an element of the right is 0."""
-        return self.border is not None and self.compute.is_float
+        return bool(self.borders) and self.compute.is_float
 
     @property
     def k_piece(self) -> int:

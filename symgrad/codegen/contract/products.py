@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
-from symgrad.codegen.contract.border import with_border
+from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
@@ -46,7 +46,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         target,
         streams=_streams(product),
     )
-    plan = with_border(plan, product.border)
+    plan = with_borders(plan, product.borders)
     goes_on = _goes_on(product, plan)
     if goes_on is not None:
         plan = replace(plan, asks_for_next=goes_on == "rows", goes_on=goes_on)

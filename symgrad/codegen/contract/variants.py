@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.border import inner_borders
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements
@@ -147,6 +148,7 @@ def _microkernel(
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
+        inner=inner_borders(plan),
     )
 
 

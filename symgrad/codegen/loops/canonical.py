@@ -234,5 +234,5 @@ class _Renamer:
             scratch=None if product.scratch is None else self._buffers[product.scratch],
             body=self._body(product.body),
             parallel=product.parallel,
-            border=product.border,
+            borders=product.borders,
         )

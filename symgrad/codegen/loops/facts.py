@@ -105,19 +105,22 @@ def verify_digits(product: Product) -> None:
         assert is_even or not digits, f"digits {digits} do not divide {extent} steps"
     both = [[place for place, _ in digits] for digits in (lhs.column_digits, rhs.row_digits)]
     assert both[0] == both[1], f"the operands count {product.inner[0]} by {both[0]} and {both[1]}"
-    if product.border is not None:
-        _verify_border(product, product.border)
+    for border in product.borders:
+        _verify_border(product, border)
 
 
 def _verify_border(product: Product, border: ZeroBorder) -> None:
-    """Verify that a border is one of digits, the highest one of the terms."""
+    """Verify that a border is one of digits of the rows and of the terms."""
     text = f"border of rows by {border.row_place} and terms by {border.term_place}"
-    rows = [*(place for place, _ in product.lhs.row_digits), product.rows[1]]
-    assert border.row_place in rows[:-1], f"{text}: {product.rows[0]} has no such digit"
-    end = border.row_place * border.row_count
-    assert end in rows, f"{text}: {border.row_count} of these are no digit"
-    terms = [place for place, _ in product.lhs.column_digits]
-    assert terms[-1:] == [border.term_place], f"{text}: no highest digit of {product.inner[0]}"
+    digits = (
+        (product.rows, product.lhs.row_digits, border.row_place, border.row_count),
+        (product.inner, product.lhs.column_digits, border.term_place, border.term_count),
+    )
+    for (variable, extent), above, place, count in digits:
+        places = [*(place for place, _ in above), extent]
+        assert place in places[:-1], f"{text}: {variable} has no such digit"
+        following = places[places.index(place) + 1]
+        assert following == place * count, f"{text}: {count} of {variable} are no digit"
     assert min(border.row_step, border.term_step) > 0, f"{text}: {border} does not go on"
     assert border.first <= border.stop, f"{text}: {border} stops before it begins"
 

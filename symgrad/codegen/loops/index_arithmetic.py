@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from symgrad.codegen.loops.language import Index, IndexAtom, Modulus, Quotient, StridedOperand
+from symgrad.codegen.loops.language import (
+    Index,
+    IndexAtom,
+    Modulus,
+    Quotient,
+    StridedOperand,
+    ZeroBorder,
+)
 from symgrad.codegen.loops.strided import walk
 
 
@@ -105,12 +112,30 @@ def _atom_bounds(atom: IndexAtom, extents: dict[str, int]) -> tuple[int, int]:
 
 
 def operand_bounds(
-    operand: StridedOperand, shape: tuple[int, int], extents: dict[str, int]
+    operand: StridedOperand,
+    shape: tuple[int, int],
+    extents: dict[str, int],
+    borders: tuple[ZeroBorder, ...] = (),
 ) -> tuple[int, int]:
-    """Return the first and the last element of a buffer that a matrix of `shape` reaches."""
+    """Return the first and the last element of a buffer that a matrix of `shape` reaches.
+
+    What is in absent ones of `borders` is in no buffer.
+    """
     low, high = bounds(operand.index, extents)
-    rows = walk(operand.rows, operand.row_digits, shape[0])
-    for _, extent, stride in (*rows, *walk(operand.columns, operand.column_digits, shape[1])):
-        reach = stride * (extent - 1)
+    strides = [
+        {place: (size, by) for place, size, by in walk(*axis)}
+        for axis in (
+            (operand.rows, operand.row_digits, shape[0]),
+            (operand.columns, operand.column_digits, shape[1]),
+        )
+    ]
+    for border in borders:
+        if border.absent:
+            _, row = strides[0].pop(border.row_place)
+            _, term = strides[1].pop(border.term_place)
+            least, most = border.reach(row, term)
+            low, high = low + least, high + most
+    for size, by in (*strides[0].values(), *strides[1].values()):
+        reach = by * (size - 1)
         low, high = low + min(reach, 0), high + max(reach, 0)
     return low, high

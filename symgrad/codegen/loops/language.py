@@ -287,8 +287,8 @@ class Product:
     The body is run for vectors of elements, or for one after another if an index in it is data that
     differs along them. The sums are taken in `dtype` over elements of `element`; `scratch` is the
     buffer the product works in, if it needs one. Parts of the product, or of a loop around it, are
-    the work of a thread each, and each has its own part of `scratch`. `border` is what is known of
-    zeros in `lhs`.
+    the work of a thread each, and each has its own part of `scratch`. `borders` are what is known
+    of zeros in `lhs`, and where it has no elements.
     """
 
     name: str
@@ -303,7 +303,7 @@ class Product:
     scratch: str | None
     body: tuple[Stmt, ...]
     parallel: Share | None = None
-    border: ZeroBorder | None = None
+    borders: tuple[ZeroBorder, ...] = ()
 
     @property
     def parts(self) -> int:

@@ -34,7 +34,6 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
-    ZeroBorder,
 )
 from symgrad.codegen.loops.print import argument_dtype
 from symgrad.codegen.loops.tokens import WORDS, TokenReader
@@ -293,7 +292,7 @@ class _Parser(TokenReader):
         lhs = self._operand()
         self.take("*")
         rhs = self._operand()
-        border = self._border() if self.accept("border") else None
+        borders = tuple(self.borders())
         blocking, scratch = self._blocking()
         parallel = self.share() if self.accept("parallel") else None
         self._values[name] = dtype
@@ -310,11 +309,8 @@ class _Parser(TokenReader):
             scratch=scratch,
             body=self._block(),
             parallel=parallel,
-            border=border,
+            borders=borders,
         )
-
-    def _border(self) -> ZeroBorder:
-        return ZeroBorder(*self.integers(3), *self.integers(2), *self.integers(2))
 
     def _sort(self) -> SortRows:
         gives: Literal["values", "positions"] = "values"

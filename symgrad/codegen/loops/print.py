@@ -211,8 +211,8 @@ class _Printer:
         ranges = " ".join(f"({var} in 0..{extent})" for var, extent in axes)
         self.line(f"product {product.name}: {product.dtype} for {ranges}")
         operands = f"{_print_operand(product.lhs)} * {_print_operand(product.rhs)}"
-        border = _print_border(product.border)
-        self.line(f"    {operands}{border} {_print_blocking(product)} {{")
+        borders = "".join(map(_print_border, product.borders))
+        self.line(f"    {operands}{borders} {_print_blocking(product)} {{")
         self.block(product.body)
         self.line("}")
 
@@ -238,12 +238,11 @@ def _print_stride(stride: int, digits: tuple[Digit, ...]) -> str:
     return " ".join([str(stride), *(f"{place}:{by}" for place, by in digits)])
 
 
-def _print_border(border: ZeroBorder | None) -> str:
-    if border is None:
-        return ""
+def _print_border(border: ZeroBorder) -> str:
     rows = f"({border.row_place}, {border.row_count}, {border.row_step})"
-    terms = f"({border.term_place}, {border.term_step})"
-    return f" border{rows}{terms}({border.first}, {border.stop})"
+    terms = f"({border.term_place}, {border.term_count}, {border.term_step})"
+    what = "absent" if border.absent else "border"
+    return f" {what}{rows}{terms}({border.first}, {border.stop})"
 
 
 def _print_blocking(product: Product) -> str:

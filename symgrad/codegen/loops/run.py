@@ -49,7 +49,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.ordering import counts_before, stable_order
 from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
-from symgrad.codegen.loops.strided import check_border, walked
+from symgrad.codegen.loops.strided import read_padded, walked
 
 Array = NDArray[Any]
 Position = int | NDArray[np.int64]
@@ -370,8 +370,8 @@ class _Interpreter:
 
     def _sums(self, product: Product) -> Array:
         m, n, k = product.rows[1], product.columns[1], product.inner[1]
-        lhs, rhs = self._matrix(product.lhs, m, k), self._matrix(product.rhs, k, n)
-        check_border(lhs, product.border)
+        places, rhs = self._places(product.lhs, m, k), self._matrix(product.rhs, k, n)
+        lhs = read_padded(self._buffers[product.lhs.buffer], places, product.borders)
         lhs, rhs = (convert(side, product.element, product.dtype) for side in (lhs, rhs))
         sums = np.zeros((m, n), product.dtype.numpy)
         for i in range(k):

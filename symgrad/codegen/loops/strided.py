@@ -65,35 +65,57 @@ class StridedOperand:
 
 @dataclass(frozen=True, slots=True)
 class ZeroBorder:
-    """`border(7, 7, 1)(1536, 1)(1, 8)`: the left operand of a product is 0 outside of some lines.
+    """`border(8, 7, 1)(512, 3, 1)(1, 8)`: the left operand of a product is 0 outside of some lines.
 
-    Row m and term k meet in line `1 * (m // 7 % 7) + 1 * (k // 1536)` of a padded image, and what
-    is not in the lines 1 to 7 is padding. So terms may be left out, where the right operand has
-    nothing that makes another number than 0 of them.
+    Row m and term k meet in line `1 * (m // 8 % 7) + 1 * (k // 512 % 3)` of a padded image, and
+    what is not in the lines 1 to 7 is padding. So terms may be left out, where the right operand
+    has nothing that makes another number than 0 of them. An `absent` one (`absent(8, 7, 1)...`) is
+    in no memory: the operand has no elements there, and 0 is taken for them.
     """
 
     row_place: int
     row_count: int
     row_step: int
     term_place: int
+    term_count: int
     term_step: int
     first: int
     stop: int
+    absent: bool = False
 
-    def terms_of(self, row: int, k: int) -> tuple[int, int]:
-        """Return from which to which of `k` terms a row has elements that are no padding."""
+    def terms_of(self, row: int) -> tuple[int, int]:
+        """Return from which to which digit of the terms a row has elements that are no padding."""
         line = self.row_step * (row // self.row_place % self.row_count)
-        most = k // self.term_place
         first, stop = (
-            min(max(-((line - end) // self.term_step), 0), most) for end in (self.first, self.stop)
+            min(max(-((line - end) // self.term_step), 0), self.term_count)
+            for end in (self.first, self.stop)
         )
-        return first * self.term_place, max(first, stop) * self.term_place
+        return first, max(first, stop)
 
-    def share_left_out(self, k: int) -> float:
-        """Return which part of all products of `k` terms is with padding."""
-        spans = [self.terms_of(line * self.row_place, k) for line in range(self.row_count)]
+    @property
+    def share_left_out(self) -> float:
+        """Which part of all products is with padding."""
+        spans = [self.terms_of(line * self.row_place) for line in range(self.row_count)]
         taken = sum(stop - first for first, stop in spans)
-        return 1 - taken / (k * self.row_count)
+        return 1 - taken / (self.term_count * self.row_count)
+
+    def is_padding(self, rows: int, terms: int) -> np.ndarray[Any, Any]:
+        """Return which elements of a left operand of that size are padding."""
+        row, term = np.arange(rows)[:, np.newaxis], np.arange(terms)
+        line = self.row_step * (row // self.row_place % self.row_count)
+        line = line + self.term_step * (term // self.term_place % self.term_count)
+        return (line < self.first) | (line >= self.stop)
+
+    def reach(self, row_stride: int, term_stride: int) -> tuple[int, int]:
+        """Return the least and the greatest offset, by strides of both digits, of no padding."""
+        spans = [self.terms_of(line * self.row_place) for line in range(self.row_count)]
+        offsets = [
+            line * row_stride + term * term_stride
+            for line, (first, stop) in enumerate(spans)
+            if first < stop
+            for term in (first, stop - 1)
+        ]
+        return min(offsets, default=0), max(offsets, default=0)
 
 
 def walk(stride: int, digits: tuple[Digit, ...], extent: int) -> list[tuple[int, int, int]]:
@@ -122,10 +144,21 @@ def walked(stride: int, digits: tuple[Digit, ...], extent: int) -> np.ndarray[An
     return total
 
 
-def check_border(lhs: np.ndarray[Any, Any], border: ZeroBorder | None) -> None:
-    """Assert that the left operand of a product is 0 where `border` says so."""
-    for row in range(len(lhs) if border is not None else 0):
-        assert border is not None, "there are rows of a product with a border only"
-        first, stop = border.terms_of(row, lhs.shape[1])
-        padding = np.delete(lhs[row], slice(first, stop))
-        assert not padding.any(), f"row {row} is not 0 outside of {border}"
+def read_padded(
+    buffer: np.ndarray[Any, Any],
+    places: np.ndarray[Any, Any],
+    borders: tuple[ZeroBorder, ...],
+) -> np.ndarray[Any, Any]:
+    """Return the left operand of a product, the elements of `buffer` at `places`; 0 if absent.
+
+    Raises AssertionError where it is not 0 though one of `borders` says so.
+    """
+    padding = [(border, border.is_padding(*places.shape)) for border in borders]
+    absent = np.zeros(places.shape, bool)
+    for border, where in padding:
+        absent |= where & border.absent
+    lhs = np.where(absent, np.zeros((), buffer.dtype), buffer[np.where(absent, 0, places)])
+    for border, where in padding:
+        rows = np.flatnonzero((where & (lhs != 0)).any(axis=1))
+        assert not len(rows), f"row {rows[0]} is not 0 outside of {border}"
+    return lhs

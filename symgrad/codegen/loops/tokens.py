@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient
-from symgrad.codegen.loops.strided import Digit
+from symgrad.codegen.loops.strided import Digit, ZeroBorder
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
@@ -160,6 +160,13 @@ class TokenReader:
             self.take(":")
             digits.append((place, self.integer()))
         return stride, tuple(digits)
+
+    def borders(self) -> Iterator[ZeroBorder]:
+        """Take `border(8, 7, 1)(512, 3, 1)(1, 8) absent(...)...`, as many as there are."""
+        while (absent := self.accept("absent")) or self.accept("border"):
+            (row, rows, by), (term, terms, on) = self.integers(3), self.integers(3)
+            first, stop = self.integers(2)
+            yield ZeroBorder(row, rows, by, term, terms, on, first, stop, absent)
 
     def dtype(self) -> DType:
         name = self.name()

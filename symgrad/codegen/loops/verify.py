@@ -59,6 +59,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
+    ZeroBorder,
 )
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.codegen.loops.verify_scope import VerifyScope
@@ -344,9 +345,11 @@ class _Verifier:
         verify_digits(product)
         verify_blocking(product.blocking)
         m, n, k = (extent for _, extent in axes)
-        for operand, shape in ((product.lhs, (m, k)), (product.rhs, (k, n))):
+        read = k if m * n > 0 else 0
+        for operand, shape in ((product.lhs, (m, read)), (product.rhs, (read, n))):
             param = self._readable(operand.buffer)
-            self._operand(param, product.element, operand, shape, scope, is_read=m * n > 0)
+            borders = product.borders if operand is product.lhs else ()
+            self._operand(param, product.element, operand, shape, scope, borders)
         inside = scope
         if product.parallel is not None:
             verify_share(product)
@@ -383,13 +386,12 @@ class _Verifier:
         operand: StridedOperand,
         shape: tuple[int, int],
         scope: VerifyScope,
-        *,
-        is_read: bool = True,
+        borders: tuple[ZeroBorder, ...] = (),
     ) -> None:
         assert param.dtype == element, f"{param.name} holds {param.dtype}, not {element}"
         self._index(operand.index, scope)
-        if is_read and not scope.is_dead and 0 not in shape:
-            low, high = operand_bounds(operand, shape, scope.extents)
+        if not scope.is_dead and 0 not in shape:
+            low, high = operand_bounds(operand, shape, scope.extents, borders)
             verify_bounds(param, low, high, f"{print_index(operand.index)}, ...")
 
     def _scratch(self, statement: Generated, size: int, parts: int) -> None:

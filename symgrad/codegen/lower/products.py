@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.index_arithmetic import modulus, quotient
-from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand, ZeroBorder
+from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand
 from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
-from symgrad.codegen.loops.strided import Digit
+from symgrad.codegen.lower.axes import Axis, CountedAxes
+from symgrad.codegen.lower.padding import Lines, counted_borders, lines_of, rows_beside
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.cost_model import WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
@@ -24,20 +25,17 @@ from symgrad.graph.structures import Contract, Place
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.windows import multiplies_matrices
 
-Axis = tuple[str, int]  # a loop variable and its extent
-
 
 @dataclass(frozen=True, slots=True)
 class MatrixOperand:
     """An operand as a strided array in memory: its buffer and its index in the loop variables.
 
-    `lines` say of axes of it which part of each is not padding of zeros: the index along the axis,
-    and from where to where.
+    `lines` say of axes of it which part of each is not padding of zeros, which may be `absent`.
     """
 
     buffer: str
     index: Index
-    lines: tuple[tuple[Index, int, int], ...] = ()
+    lines: tuple[Lines, ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,25 +65,18 @@ def plan_product(
 
 def _strided(values: GroupValues, tensor: Tensor, index: tuple[Index, ...]) -> MatrixOperand | None:
     stored, place = values.through_views(tensor, index)
+    lines: tuple[Lines, ...] = ()
+    spec = kernel_spec(stored.node)
+    if isinstance(spec, Place):
+        is_absent = not values.is_in_memory(stored)
+        lines = lines_of(spec, stored, place, absent=is_absent)
+        if is_absent:
+            place = values.within(spec, place)
+            stored, place = values.through_views(stored.node.inputs[0], place)
     offset = values.linear(place, stored.type.static_shape)
     if not values.is_in_memory(stored) or not all(isinstance(a, str) for a, _ in offset.terms):
         return None
-    return MatrixOperand(values.source(stored), offset, _lines(stored, place))
-
-
-def _lines(stored: Tensor, place: tuple[Index, ...]) -> tuple[tuple[Index, int, int], ...]:
-    """Return where along each axis a tensor that is a pad with zeros has elements."""
-    spec = kernel_spec(stored.node)
-    if not isinstance(spec, Place) or spec.fill != 0 or spec.adds or len(spec.operands) != 1:
-        return ()
-    sizes = stored.node.inputs[0].type.static_shape
-    maps = zip(spec.operands[0], place, strict=True)
-    return tuple(
-        (at, m.offset, m.offset + step * (sizes[axis] - 1) + 1)
-        for m, at in maps
-        for axis, step in m.terms
-        if len(m.terms) == 1 and step > 0 and sizes[axis] > 0
-    )
+    return MatrixOperand(values.source(stored), offset, lines)
 
 
 def build_product(
@@ -106,17 +97,21 @@ def build_product(
     axes = _grouped(loops, spec)
     lhs, rhs = left.index, right.index
     axes.inner.sort(key=lambda axis: -abs(lhs.coefficient(axis[0])))
-    axes.inner, (lhs, rhs), _ = _merge(axes.inner, (lhs, rhs), ())
+    kept: frozenset[str] = frozenset()
+    beside = rows_beside(axes.rows, axes.inner, left.lines)
+    if beside is not None:
+        axes.rows, kept = beside
+    axes.inner, (lhs, rhs), _ = _merge(axes.inner, (lhs, rhs), (), kept)
     if len(axes.inner) > 1 and spec.windows is None:
         return None
     axes.columns, (rhs,), body = _merge(axes.columns, (rhs,), body)
-    if divides_rows and axes.rows:
-        row, around_rows, lhs, body = _divided_rows(axes.rows, lhs, body, spec)
+    if (divides_rows or kept) and axes.rows:
+        row, around_rows, lhs, body = _divided_rows(axes.rows, lhs, body, spec, kept)
     else:
         axes.rows, (lhs,), body = _merge(axes.rows, (lhs,), body)
         row, around_rows, body = _chosen(axes.rows, "row", body, spec, Index())
     column, around_columns, body = _chosen(axes.columns, "column", body, spec, rhs)
-    inner = _Counted(axes.inner or [("inner", 1)])
+    inner = CountedAxes(axes.inner or [("inner", 1)])
     product = make(
         _operand(left.buffer, lhs, row, inner),
         _operand(right.buffer, rhs, inner, column),
@@ -125,59 +120,17 @@ def build_product(
         inner.whole,
         body,
     )
-    borders = [_border(loops, row, inner, *line) for line in left.lines]
-    product = replace(product, border=next(filter(None, borders), None))
+    borders = counted_borders(row, inner, left.lines, set(loops.values()))
+    product = replace(product, borders=borders)
     result: tuple[Stmt, ...] = (product,)
     for variable, extent in reversed([*axes.batch, *around_rows, *around_columns]):
         result = (For(variable, extent, result),)
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """An axis of a product that is counted in `digits`, loops of which the last is the lowest."""
-
-    digits: list[Axis]
-
-    @property
-    def whole(self) -> Axis:
-        return self.digits[-1][0], math.prod(extent for _, extent in self.digits)
-
-    def of(self, index: Index) -> tuple[int, tuple[Digit, ...]]:
-        """Return the stride of `index` along the axis, and its digits."""
-        place, found = 1, []
-        for variable, extent in reversed(self.digits):
-            found.append((place, index.coefficient(variable)))
-            place *= extent
-        return found[0][1], tuple(found[1:])
-
-
-def _border(
-    loops: dict[str, Axis], rows: _Counted, inner: _Counted, at: Index, first: int, stop: int
-) -> ZeroBorder | None:
-    """Return what the lines [first, stop) of an axis, walked through by `at`, are to a product.
-
-    That is something if digits of the rows and the highest one of the terms walk through it.
-    """
-    if len(at.terms) != 2 or len(rows.digits) < 2 or len(inner.digits) < 2:
-        return None
-    whole = set(loops.values())  # an axis that was merged is another one now
-    steps = {axis: at.coefficient(axis[0]) for axis in (*rows.digits, *inner.digits)}
-    walking = [axis for axis in rows.digits[:-1] if steps[axis] > 0 and axis in whole]
-    highest = inner.digits[0]
-    if len(walking) != 1 or steps[highest] <= 0 or highest not in whole:
-        return None
-    place = math.prod(n for _, n in rows.digits[rows.digits.index(walking[0]) + 1 :])
-    terms = math.prod(n for _, n in inner.digits[1:])
-    first, stop = max(first - at.const, 0), max(stop - at.const, 0)
-    count, step = walking[0][1], steps[walking[0]]
-    border = ZeroBorder(place, count, step, terms, steps[highest], first, max(first, stop))
-    return border if border.share_left_out(inner.whole[1]) > 0 else None
-
-
 def _chosen(
     axes: list[Axis], name: str, body: tuple[Stmt, ...], spec: Contract, operand: Index
-) -> tuple[_Counted, list[Axis], tuple[Stmt, ...]]:
+) -> tuple[CountedAxes, list[Axis], tuple[Stmt, ...]]:
     """Return the axis of the product among `axes`, those that are loops around it, and the body.
 
     That is a wide one whose elements lie side by side in `operand`, as those of a panel do, else
@@ -185,7 +138,7 @@ def _chosen(
     apart.
     """
     if not axes:
-        return _Counted([(name, 1)]), [], body
+        return CountedAxes([(name, 1)]), [], body
     if spec.windows is None:
 
         def preference(axis: Axis) -> tuple[bool, int]:
@@ -193,23 +146,27 @@ def _chosen(
             return extent >= WIDE_COLUMNS and abs(operand.coefficient(variable)) == 1, extent
 
         chosen = max(axes, key=preference)
-        return _Counted([chosen]), [axis for axis in axes if axis is not chosen], body
+        return CountedAxes([chosen]), [axis for axis in axes if axis is not chosen], body
     groups = [[axes[-1]]]
     for outer in reversed(axes[:-1]):
-        variable, extent = _Counted(groups[-1]).whole
+        variable, extent = CountedAxes(groups[-1]).whole
         if walks_on(indices(body), outer[0], variable, extent):
             groups[-1].insert(0, outer)
         else:
             groups.append([outer])
-    counted = max(map(_Counted, reversed(groups)), key=lambda axis: axis.whole[1])
+    counted = max(map(CountedAxes, reversed(groups)), key=lambda axis: axis.whole[1])
     for variable, _ in counted.digits[:-1]:
         _, body = _at_zero((), body, variable)
     return counted, [axis for axis in axes if axis not in counted.digits], body
 
 
 def _divided_rows(
-    axes: list[Axis], lhs: Index, body: tuple[Stmt, ...], spec: Contract
-) -> tuple[_Counted, list[Axis], Index, tuple[Stmt, ...]]:
+    axes: list[Axis],
+    lhs: Index,
+    body: tuple[Stmt, ...],
+    spec: Contract,
+    kept: frozenset[str],
+) -> tuple[CountedAxes, list[Axis], Index, tuple[Stmt, ...]]:
     """Return the rows of the product, the loops around it, and both indices in their variables.
 
     The rows are as many as the left operand has in even steps, or with windows all of them.
@@ -217,9 +174,9 @@ def _divided_rows(
     wide = [axis for axis in axes if axis[1] != 1] or axes[:1]
     for variable, _ in (axis for axis in axes if axis not in wide):
         _, body = _at_zero((), body, variable)
-    merged, (lhs,), _ = _merge(axes, (lhs,), ())
+    merged, (lhs,), _ = _merge(axes, (lhs,), (), kept)
     if spec.windows is not None:
-        rows = _Counted(merged)
+        rows = CountedAxes(merged)
         return rows, [], lhs, _divided(body, rows.whole, wide)
     for whole in reversed(merged):
         digits: list[Axis] = []
@@ -227,7 +184,7 @@ def _divided_rows(
             digits.insert(0, wide.pop())
         body = _divided(body, whole, digits)
     longest = max(merged, key=lambda axis: axis[1])
-    return _Counted([longest]), [axis for axis in merged if axis is not longest], lhs, body
+    return CountedAxes([longest]), [axis for axis in merged if axis is not longest], lhs, body
 
 
 def _divided(body: tuple[Stmt, ...], whole: Axis, digits: list[Axis]) -> tuple[Stmt, ...]:
@@ -260,18 +217,23 @@ def _grouped(loops: dict[str, Axis], spec: Contract) -> _Axes:
 
 
 def _merge(
-    axes: list[Axis], operands: tuple[Index, ...], body: tuple[Stmt, ...]
+    axes: list[Axis],
+    operands: tuple[Index, ...],
+    body: tuple[Stmt, ...],
+    kept: frozenset[str] = frozenset(),
 ) -> tuple[list[Axis], tuple[Index, ...], tuple[Stmt, ...]]:
     """Merge neighbours among `axes` where operands and body walk through both in even steps.
 
-    An axis of size 1 goes, unless it is all there is: its variable is 0 wherever it occurs.
+    Those that are `kept` stay axes of their own. An axis of size 1 goes, unless it is all there is:
+    its variable is 0 wherever it occurs.
     """
     wide = [axis for axis in axes if axis[1] != 1] or axes[:1]
     gone = [variable for variable, extent in axes if (variable, extent) not in wide]
     merged = wide[-1:]
     for outer, extent in reversed(wide[:-1]):
         variable, inner_extent = merged[-1]
-        if walks_on((*operands, *indices(body)), outer, variable, inner_extent):
+        is_even = walks_on((*operands, *indices(body)), outer, variable, inner_extent)
+        if is_even and kept.isdisjoint((outer, variable)):
             gone.append(outer)
             merged[-1] = (variable, extent * inner_extent)
         else:
@@ -290,7 +252,7 @@ def _at_zero(
     return tuple(map(change, operands)), map_indices(body, change)
 
 
-def _operand(buffer: str, index: Index, rows: _Counted, columns: _Counted) -> StridedOperand:
+def _operand(buffer: str, index: Index, rows: CountedAxes, columns: CountedAxes) -> StridedOperand:
     inside = {variable for axis in (rows, columns) for variable, _ in axis.digits}
     outside = Index(index.const, tuple(t for t in index.terms if t[0] not in inside))
     (row, row_digits), (column, column_digits) = rows.of(index), columns.of(index)

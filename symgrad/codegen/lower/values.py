@@ -94,6 +94,11 @@ class GroupValues:
         """Return where the left operand is read, for labels of it at `index`."""
         return index if spec.windows is None else self.mapped(spec.windows.index, index)
 
+    def within(self, spec: Place, index: tuple[Index, ...]) -> tuple[Index, ...]:
+        """Return where in its one operand a pad is at `index`."""
+        (maps,) = spec.operands
+        return tuple(scaled_sum([(i, 1)], -m.offset) for i, m in zip(index, maps, strict=True))
+
     def reshaped(
         self, index: Sequence[Index], shape: Sequence[int], old: Sequence[int]
     ) -> tuple[Index, ...]:
@@ -238,9 +243,9 @@ class GroupValues:
 
     def _placed(self, node: Node, spec: Place, index: tuple[Index, ...]) -> list[ValueKey]:
         """Return the element of the operand of a pad that is at `index`, none on its border."""
-        (maps,), (operand,) = spec.operands, node.inputs
+        (operand,) = node.inputs
         sizes = operand.type.static_shape
-        moved = tuple(scaled_sum([(i, 1)], -m.offset) for i, m in zip(index, maps, strict=True))
+        moved = self.within(spec, index)
         ranges = [bounds(i, self.extents) for i in moved]
         if all(low >= 0 and high < n for (low, high), n in zip(ranges, sizes, strict=True)):
             return [(operand, moved)]

@@ -37,6 +37,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
+    ZeroBorder,
     inside,
 )
 from symgrad.codegen.loops.rewrite import statements
@@ -118,8 +119,14 @@ class _Touched:
     def _touch(self, buffer: str, index: Index) -> None:
         self._touch_range(buffer, *bounds(index, self._extents))
 
-    def _touch_operand(self, operand: StridedOperand, shape: tuple[int, int]) -> None:
-        self._touch_range(operand.buffer, *operand_bounds(operand, shape, self._extents))
+    def _touch_operand(
+        self,
+        operand: StridedOperand,
+        shape: tuple[int, int],
+        borders: tuple[ZeroBorder, ...] = (),
+    ) -> None:
+        reached = operand_bounds(operand, shape, self._extents, borders)
+        self._touch_range(operand.buffer, *reached)
 
     def _touch_range(self, buffer: str, low: int, high: int) -> None:
         least, greatest = self.ranges.get(buffer, (low, high))
@@ -128,7 +135,7 @@ class _Touched:
     def _product(self, product: Product) -> None:
         rows, columns, inner = product.rows, product.columns, product.inner
         self._extents |= dict((rows, columns, inner))
-        self._touch_operand(product.lhs, _at_least_one(rows[1], inner[1]))
+        self._touch_operand(product.lhs, _at_least_one(rows[1], inner[1]), product.borders)
         self._touch_operand(product.rhs, _at_least_one(inner[1], columns[1]))
         self.visit(product.body)
 

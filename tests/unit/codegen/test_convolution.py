@@ -191,7 +191,7 @@ def test_positions_are_in_the_lanes_where_filters_are_few():
         (many, "forward", "n"),
     ):
         (found,) = products_of(layer.graph(product), "x86-64-v3")
-        plan = product_plan(replace(found, border=None), target)
+        plan = product_plan(replace(found, borders=()), target)
         assert (plan.vector_axis, plan.pack_left, plan.pack_right) == (axis, "none", "none")
     # Residues of a stride compute what is taken of them: 9 or 8 of 17 lines, 20 of 40 places.
     products = products_of(LAYERS["few channels, strided"].graph("input"))
@@ -208,7 +208,7 @@ def test_rows_and_terms_are_counted_in_digits():
 
 def test_the_plan_of_a_convolution_packs_nothing():
     (product,) = products_of(LAYERS["rows in runs"].graph("forward"), "x86-64-v3")
-    plan = product_plan(replace(product, border=None), target_named("x86-64-v3"))
+    plan = product_plan(replace(product, borders=()), target_named("x86-64-v3"))
     assert str(plan) == "tile(4x24) along n block(m=414, n=36, k=180) pack()"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,6 +18,7 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.lower import products
+from symgrad.codegen.lower.padding import Lines, lines_of
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.graph.graph import Graph
 from symgrad.graph.ops.convolution import conv_general
@@ -43,6 +45,7 @@ class Layer:
     """A convolution, channels last, of an operand with a border."""
 
     spatial: tuple[int, ...] = (7, 5)
+    images: int = 2
     window: tuple[int, ...] = (3, 3)
     side: tuple[int, int] = (1, 1)
     channels: int = 8
@@ -55,12 +58,12 @@ class Layer:
 
     def graph(self, *, is_gradient: bool = False) -> Graph:
         rank = len(self.spatial)
-        x = sg.placeholder((2, *self.spatial, self.channels), self.dtype)
+        x = sg.placeholder((self.images, *self.spatial, self.channels), self.dtype)
         kernel = sg.placeholder((*self.window, self.channels, self.filters), self.dtype)
         low, high = self.side
         inner = [self.apart * (n - 1) + 1 + low + high for n in self.spatial]
         starts, steps = (0, *[low] * rank, 0), (1, *[self.apart] * rank, 1)
-        padded = place(x, (2, *inner, self.channels), starts, steps, value=self.value)
+        padded = place(x, (self.images, *inner, self.channels), starts, steps, value=self.value)
         y = conv_general(
             padded,
             kernel,
@@ -84,10 +87,10 @@ def arrays_for(graph: Graph) -> list[np.ndarray]:
     return [random.integers(-3, 4, t.static_shape).astype(t.dtype.numpy) for t in types]
 
 
-def borders(graph: Graph, target: str = "native") -> list[ZeroBorder | None]:
+def borders(graph: Graph, target: str = "native") -> list[tuple[ZeroBorder, ...]]:
     program = compile_for(graph, target, opt_level=0).program
     found = (s for kernel in program.kernels for s in statements(kernel.body))
-    return [s.border for s in found if isinstance(s, Product)]
+    return [s.borders for s in found if isinstance(s, Product)]
 
 
 LAYERS = {
@@ -102,14 +105,15 @@ LAYERS = {
     "double": Layer(dtype="float64"),
     "half": Layer(dtype="bfloat16"),
     "integers": Layer(dtype="int32"),
+    "images": Layer(images=7, window=(5, 3), side=(2, 1)),
+    "images of volumes": Layer(spatial=(4, 3, 5), window=(3, 3, 3), images=6),
 }
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_lines_of_a_border_are_known(name):
-    (border,) = borders(LAYERS[name].graph())
+    ((border, *_),) = borders(LAYERS[name].graph())
     layer = LAYERS[name]
-    assert border is not None
     assert border.row_count * border.row_step > 0
     assert border.term_step == layer.dilation
     assert border.row_step == layer.stride
@@ -117,9 +121,19 @@ def test_the_lines_of_a_border_are_known(name):
     assert (border.first, border.stop) == (layer.side[0], layer.side[0] + lines)
 
 
+def test_pixels_of_all_images_come_beside_each_other():
+    """With enough images a tile is one pixel of them, and what is beside it is left out as well."""
+    assert [len(found) for found in borders(LAYERS["plain"].graph())] == [1]
+    ((lines, columns),) = borders(replace(LAYERS["plain"], images=6).graph())
+    assert (lines.row_place, lines.row_count) == (5 * 6, 7)
+    assert (columns.row_place, columns.row_count) == (6, 5)
+    assert (lines.term_place, columns.term_place) == (3 * 8, 8)
+    assert (columns.first, columns.stop) == (1, 6)
+
+
 def test_no_border_is_known_of_other_numbers_than_zero():
-    assert borders(Layer(value=1.0).graph()) == [None]
-    assert borders(Layer(side=(0, 0)).graph()) == [None]
+    assert borders(Layer(value=1.0).graph()) == [()]
+    assert borders(Layer(side=(0, 0)).graph()) == [()]
 
 
 @pytest.mark.parametrize("is_gradient", [False, True], ids=["forward", "to input"])
@@ -154,16 +168,20 @@ def test_zeros_times_what_is_not_finite_are_nan(number, is_gradient):
 
 def test_terms_are_left_out():
     """Lines said to be padding that are none: what lies there is in no sum."""
-    graph = Layer(side=(0, 0)).graph()
+
+    def more(*args: Any, **kwargs: Any) -> tuple[Lines, ...]:
+        lines = (line for line in lines_of(*args, **kwargs) if len(line.index.terms) == 2)
+        return tuple(replace(li, first=li.first + 1, stop=li.stop - 1) for li in lines)
+
+    graph = Layer().graph()
     arrays = arrays_for(graph)
-    with (
-        padding_left_out(),
-        mock.patch.object(products, "_lines", lambda _, place: ((place[1], 1, 6),)),
-    ):
+    with padding_left_out(), mock.patch.object(products, "lines_of", more):
         step = compile_for(graph, opt_level=0)
     found = run_native(step, arrays).outputs[0]
     assert (found != run_reference(graph, arrays).outputs[0]).any()
     arrays[0][:, [0, 6]] = 0
+    assert (found != run_reference(graph, arrays).outputs[0]).any()
+    arrays[0][:, :, [0, 4]] = 0
     np.testing.assert_array_equal(found, run_reference(graph, arrays).outputs[0])
 
 
@@ -174,7 +192,7 @@ TEXT = """kernel @k(in x: f32[144], in w: f32[512], out y: f32[96]) {
 
 
 def test_a_border_is_text_and_checked_when_it_is_interpreted():
-    kernel = parse_kernel(TEXT.replace("BORDER", "border(2, 3, 1)(8, 1)(1, 4)"))
+    kernel = parse_kernel(TEXT.replace("BORDER", "border(2, 3, 1)(8, 4, 1)(1, 4)"))
     verify_kernel(kernel)
     assert parse_kernel(print_kernel(kernel)) == kernel
     x = np.ones((6, 24), np.float32)
@@ -189,11 +207,12 @@ def test_a_border_is_text_and_checked_when_it_is_interpreted():
 
 def test_a_border_of_no_digits_is_refused():
     for border, message in (
-        ("border(3, 2, 1)(8, 1)(1, 4)", "m has no such digit"),
-        ("border(2, 2, 1)(8, 1)(1, 4)", "2 of these are no digit"),
-        ("border(2, 3, 1)(16, 1)(1, 4)", "no highest digit of k"),
-        ("border(2, 3, 0)(8, 1)(1, 4)", "does not go on"),
-        ("border(2, 3, 1)(8, 1)(4, 1)", "stops before it begins"),
+        ("border(3, 2, 1)(8, 4, 1)(1, 4)", "m has no such digit"),
+        ("border(2, 2, 1)(8, 4, 1)(1, 4)", "2 of m are no digit"),
+        ("border(2, 3, 1)(16, 2, 1)(1, 4)", "k has no such digit"),
+        ("border(2, 3, 1)(8, 3, 1)(1, 4)", "3 of k are no digit"),
+        ("border(2, 3, 0)(8, 4, 1)(1, 4)", "does not go on"),
+        ("border(2, 3, 1)(8, 4, 1)(4, 1)", "stops before it begins"),
     ):
         with pytest.raises(AssertionError, match=message):
             verify_kernel(parse_kernel(TEXT.replace("BORDER", border)))
