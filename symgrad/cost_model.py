@@ -217,6 +217,10 @@ _PIECE = 6.0
 # convolution is products with padding that such tiles leave out.
 LEAST_ROWS_BESIDE = 6
 LEAST_LEFT_OUT = 0.015
+# Then padding is in no memory, where pixels of the operand and of the result have so many channels,
+# which a product reads where they lie since they need no wider dtype.
+LEAST_CHANNELS_BESIDE = 16
+LEAST_BITS_IN_PLACE = 32
 # Setting up a tile, and bringing one vector of it to the epilogue and through it.
 _TILE = 12.0
 _VECTOR = 2.0

@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.border import Terms, emit_is_finite, emit_terms
+from symgrad.codegen.contract.border import (
+    Terms,
+    emit_is_finite,
+    emit_terms,
+    emit_zero_products,
+)
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
@@ -193,13 +198,12 @@ class _LoopNest:
             right = self._right_at(start, column)
             if plan.pack_right != "none":
                 right = self._packed_panel(panel)
-            terms = Terms(steps, ())
+            terms, packed = Terms(steps, ()), right
             if plan.borders:
                 terms = emit_terms(builder, plan, row, steps, self._is_finite)
-            first, last = terms.span
-            if plan.borders:
-                left_out = builder.mul(builder.sub(first, step), self._across(is_edge))
+                left_out = builder.mul(builder.sub(terms.span[0], step), self._across(is_edge))
                 right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
+            first, last = terms.span
             sums = self._tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
@@ -209,6 +213,10 @@ class _LoopNest:
             arguments += tuple(itertools.chain(*terms.within))
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
+            if plan.lacks_padding and plan.sees_zeros:
+                with builder.if_then(builder.not_(self._is_finite)):
+                    operands = packed, self._across(is_edge)
+                    emit_zero_products(builder, plan, operands, (sums, row, rows), steps)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))
             with builder.if_then(is_finished):
                 self._epilogue.emit(sums, row, column, rows, is_edge)

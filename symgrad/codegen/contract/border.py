@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.elements import counted_loop, index, multiply_add, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import packing_cycles
@@ -32,19 +32,26 @@ class Terms:
 
 
 def with_borders(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> ContractPlan:
-    """Return `plan` with terms left out, if it has a tile for each line and gains by that."""
+    """Return `plan` with terms left out, if it has a tile for each line and gains by that.
+
+    Terms where the left has no elements are left out in any case.
+    """
+    plan = replace(plan, borders=())
     if plan.vector_axis != "n" or plan.method != "tile" or plan.pack_left != "none":
+        assert not any(border.absent for border in borders), f"{plan} reads padding"
         return plan
-    borders = tuple(b for b in borders if b.row_place % plan.row_run == 0 and _cuts(plan, b))
-    borders = tuple(sorted(borders, key=lambda border: -border.term_place))
-    if not borders or plan.pack_right != "none":
-        return replace(plan, borders=borders)
+    used = tuple(b for b in borders if b.row_place % plan.row_run == 0 and _cuts(plan, b))
+    used = tuple(sorted(used, key=lambda border: -border.term_place))
+    left_out = replace(plan, borders=used)
+    assert all(b in used for b in borders if b.absent), f"{plan} reads padding"
+    if not used or plan.pack_right != "none":
+        return left_out
     how: Packing = "copy"  # the right is read where it is, so its columns lie side by side
-    taken = math.prod(1 - border.share_left_out for border in borders)
+    taken = math.prod(1 - border.share_left_out for border in used)
     gained = (1 - taken) * plan.rows * plan.columns * plan.k / plan.lanes / 2
-    if gained <= packing_cycles(how, plan.k * plan.columns):
-        return plan
-    return replace(plan, borders=borders, pack_right=how)
+    if left_out.lacks_padding or gained > packing_cycles(how, plan.k * plan.columns):
+        return replace(left_out, pack_right=how)
+    return plan
 
 
 def _cuts(plan: ContractPlan, border: ZeroBorder) -> bool:
@@ -64,14 +71,18 @@ def inner_borders(plan: ContractPlan) -> tuple[ZeroBorder, ...]:
 def emit_terms(
     builder: ir.IRBuilder, plan: ContractPlan, row: ir.Value, steps: TermSpan, is_finite: ir.Value
 ) -> Terms:
-    """Return which of `steps` the tile that begins with `row` needs: all if not `is_finite`."""
+    """Return which of `steps` the tile that begins with `row` needs.
+
+    Those are all if not `is_finite`, but for terms where the left has no elements.
+    """
     begin, end = steps
     within = []
     for border in plan.borders:
         first, stop = _needed(builder, plan, border, row)
-        all_ = index(border.term_place * border.term_count)
-        first = builder.select(is_finite, first, index(0))
-        stop = builder.select(is_finite, stop, all_)
+        if not border.absent:
+            first = builder.select(is_finite, first, index(0))
+            every = index(border.term_place * border.term_count)
+            stop = builder.select(is_finite, stop, every)
         if _is_outermost(plan, border):
             begin, end = _at_least(builder, begin, first), _at_most(builder, end, stop)
             continue
@@ -135,6 +146,50 @@ def _at_least(builder: ir.IRBuilder, value: ir.Value, bound: ir.Value) -> ir.Val
 
 def _at_most(builder: ir.IRBuilder, value: ir.Value, bound: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed("<", value, bound), value, bound)
+
+
+def emit_zero_products(
+    builder: ir.IRBuilder,
+    plan: ContractPlan,
+    operands: tuple[ir.Value, ir.Value],
+    tile: tuple[ir.Value, ir.Value, ir.Value],
+    steps: TermSpan,
+) -> None:
+    """Add to a tile the products of the zeros that its left does not have: nan, where one is.
+
+    `operands` are the packed panel of the right and how many elements one step of k is in it;
+    `tile` is where the sums are, the first row and how many there are.
+    """
+    (panel, across), (sums, row, rows) = operands, tile
+    element, vector = (
+        scalar_type(plan.compute),
+        ir.VectorType(scalar_type(plan.compute), plan.lanes),
+    )
+    align = plan.lanes * plan.compute.itemsize
+    spans = [(border, _needed(builder, plan, border, row)) for border in plan.borders]
+    with counted_loop(builder, *steps) as step:
+        is_read: ir.Value = ir.Constant(ir.IntType(1), 1)
+        for border, (first, stop) in spans:
+            at = builder.urem(step, index(border.term_place * border.term_count))
+            is_behind = builder.icmp_signed(">=", at, first)
+            is_inside = builder.and_(is_behind, builder.icmp_signed("<", at, stop))
+            is_read = builder.and_(is_read, is_inside)
+        begin = builder.mul(builder.sub(step, steps[0]), across)
+        line = builder.gep(panel, [begin], source_etype=element)
+        rows_left_out = builder.select(is_read, index(0), rows)
+        with (
+            counted_loop(builder, index(0), rows_left_out) as i,
+            counted_loop(builder, index(0), across, plan.lanes) as j,
+        ):
+            value = builder.load(
+                builder.gep(line, [j], source_etype=element), typ=vector, align=align
+            )
+            offset = builder.add(builder.mul(i, index(plan.tile_columns)), j)
+            place = builder.gep(sums, [offset], source_etype=element)
+            total = builder.load(place, typ=vector, align=align)
+            nothing = ir.Constant(vector, None)
+            total = multiply_add(builder, plan.compute, value, nothing, total)
+            builder.store(total, place, align)
 
 
 def emit_is_finite(builder: ir.IRBuilder, zeros: ir.Value) -> ir.Value:

@@ -159,6 +159,11 @@ class ContractPlan:
         return bool(self.left.column_digits)
 
     @property
+    def lacks_padding(self) -> bool:
+        """Whether the left has no elements at its borders."""
+        return any(border.absent for border in self.borders)
+
+    @property
     def sees_zeros(self) -> bool:
         """Whether packing has to find out that 0 times an element of the right is 0."""
         return bool(self.borders) and self.compute.is_float

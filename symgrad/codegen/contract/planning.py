@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
+from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
     FEW_PANELS,
@@ -42,11 +43,12 @@ def plan_contract(
     target: Target,
     *,
     streams: int = 1,
+    absent: tuple[ZeroBorder, ...] = (),
 ) -> ContractPlan:
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
-    of the size of the result it reads and writes.
+    of the size of the result it reads and writes. `lhs` has no elements in `absent` borders.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
@@ -73,15 +75,15 @@ def plan_contract(
         pack_left="none",
         pack_right="none",
         rows_first=False,
+        borders=absent,
     )
     if m == 0 or n == 0:
         return start
     result = _canonical(result, m, n)
     turned = replace(start, vector_axis="m")
-    ways = [
-        *_plan_tiles(start, result.column_stride, target),
-        *_plan_tiles(turned, result.row_stride, target),
-    ]
+    ways = _plan_tiles(start, result.column_stride, target)
+    if not absent:
+        ways += _plan_tiles(turned, result.row_stride, target)
     if k > 0 and min(m, n) <= SHORT_OPERAND and not _has_digits(start):
         ways.append(_plan_dots(start, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
@@ -295,7 +297,7 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     is_dear = plan.panels >= MANY_READS and _is_far(plan, memory)
     span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
     is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
-    if not (converts or is_dear):
+    if plan.lacks_padding or not (converts or is_dear):
         left = "none"
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
     # What leaves room in the shared cache is read where it is; more pays for being packed, unless

@@ -45,6 +45,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         result,
         target,
         streams=_streams(product),
+        absent=tuple(border for border in product.borders if border.absent),
     )
     plan = with_borders(plan, product.borders)
     goes_on = _goes_on(product, plan)

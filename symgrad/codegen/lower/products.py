@@ -68,11 +68,10 @@ def _strided(values: GroupValues, tensor: Tensor, index: tuple[Index, ...]) -> M
     lines: tuple[Lines, ...] = ()
     spec = kernel_spec(stored.node)
     if isinstance(spec, Place):
-        is_absent = not values.is_in_memory(stored)
-        lines = lines_of(spec, stored, place, absent=is_absent)
-        if is_absent:
-            place = values.within(spec, place)
-            stored, place = values.through_views(stored.node.inputs[0], place)
+        absent = values.is_left_out(stored)
+        lines = lines_of(spec, stored, place, absent=absent)
+        if absent:
+            stored, place = stored.node.inputs[0], values.within(spec, place)
     offset = values.linear(place, stored.type.static_shape)
     if not values.is_in_memory(stored) or not all(isinstance(a, str) for a, _ in offset.terms):
         return None

@@ -140,6 +140,10 @@ class GroupValues:
         """Return whether `tensor` is read from memory and not computed by this group."""
         return self._partition.stored(tensor) in self._buffers.source and not self._spec(tensor)
 
+    def is_left_out(self, tensor: Tensor) -> bool:
+        """Return whether `tensor` is a pad in no memory, which a product of this group reads."""
+        return isinstance(self._spec(tensor), Place)
+
     def _name(self, buffer: Buffer) -> str:
         return self._parameter.setdefault(buffer, f"b{len(self._parameter)}")
 

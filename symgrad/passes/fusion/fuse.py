@@ -14,7 +14,7 @@ computes one of its operands, as an epilogue or as one more result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from symgrad.cost_model import CHEAP_FLOPS, MAX_NODES
 from symgrad.graph.graph import Graph
@@ -34,7 +34,7 @@ from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.recompute import cheap_again
-from symgrad.passes.fusion.windows import is_read_through
+from symgrad.passes.fusion.windows import is_left_out, is_read_through
 
 READ_BY_PRODUCT = "a product reads it many times"
 
@@ -85,15 +85,26 @@ def _assign_anchor(drafts: Drafts, node: Node) -> None:
     specs = {user: drafts.specs[user] for user in users if user is not None}
     contracts = {user: spec for user, spec in specs.items() if isinstance(spec, Contract)}
     if len(contracts) == len(users) and node.outputs[0] not in drafts.in_memory:
-        if is_read_through(node, drafts.specs[node], contracts):
-            (operand,) = node.inputs
-            for draft in drafts.wanted[node.output].values():
-                _join(drafts, node, draft)
-            _require_strided(drafts, operand, "a convolution reads it many times")
+        if _assign_pad(drafts, node, contracts):
             return
         for output in node.outputs if contracts else ():
             drafts.require_memory(output, READ_BY_PRODUCT)
     _join(drafts, node, drafts.open(node, anchor=node))
+
+
+def _assign_pad(drafts: Drafts, node: Node, users: Mapping[Node, Contract]) -> bool:
+    """Give a pad to the groups of `users` if these are convolutions that read its operand."""
+    spec, reason = drafts.specs[node], "a convolution reads it many times"
+    if is_left_out(node, spec, users):
+        # Channels of it lie side by side, which those of a view need not.
+        drafts.require_memory(node.inputs[0], reason)
+    elif is_read_through(node, spec, users):
+        _require_strided(drafts, node.inputs[0], reason)
+    else:
+        return False
+    for draft in drafts.wanted[node.output].values():
+        _join(drafts, node, draft)
+    return True
 
 
 def _assign_reshape(drafts: Drafts, node: Node) -> None:

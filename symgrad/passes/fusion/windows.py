@@ -1,9 +1,9 @@
-"""Convolutions that are no matrix products, such as depthwise ones: how their loops are fused.
+"""Convolutions: which of them are matrix products, and which read a pad that is in no memory.
 
-The places in a small window are written out, so what is outside of a padded operand is known where
-a place is written: a pad is computed by the convolutions that read it, and takes no memory. The
-gradient to the kernel adds up rows of windows in memory, so that it walks through its operands
-once.
+What is no product, such as a depthwise convolution, has the places in a small window written out,
+so what is outside of a padded operand is known where a place is written: a pad is computed by the
+convolutions that read it. The gradient to the kernel adds up rows of windows in memory, so that it
+walks through its operands once. A product leaves out the terms that read padding.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.cost_model import (
     BYTES_IN_REGISTERS,
+    LEAST_BITS_IN_PLACE,
+    LEAST_CHANNELS_BESIDE,
+    LEAST_ROWS_BESIDE,
     LEAST_SUMS_IN_MEMORY,
     MAX_TAPS,
     MAX_TAPS_OF_PIECES,
@@ -98,6 +101,59 @@ def is_read_through(pad: Node, place: KernelSpec | None, users: Mapping[Node, Co
     if not fills_around(place):
         return False
     return all(_writes_out_border(pad, place, user, spec) for user, spec in users.items())
+
+
+def is_left_out(pad: Node, place: KernelSpec | None, users: Mapping[Node, Contract]) -> bool:
+    """Return whether the contractions `users` are products that need nothing of a `pad`'s zeros."""
+    if not isinstance(place, Place) or place.adds or place.fill != 0 or not users:
+        return False
+    if not fills_around(place):
+        return False
+    return all(_leaves_out(pad, place, user, spec) for user, spec in users.items())
+
+
+def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
+    """Return whether `user` is a product that needs no zeros around the operand of `pad`.
+
+    Each padded axis is walked through by one label of its rows and one of the terms of its sums,
+    and there are enough rows and terms at each place for tiles and pieces of their own.
+    """
+    lhs, rhs = user.inputs
+    if lhs is not pad.output or rhs is pad.output or spec.windows is None:
+        return False
+    if lhs.dtype.bits < LEAST_BITS_IN_PLACE or not multiplies_matrices(user, spec):
+        return False
+    inside, sizes = pad.inputs[0].type.static_shape, sizes_of(user, spec)
+    sides = zip(place.operands[0], inside, lhs.type.static_shape, spec.windows.index, strict=True)
+    padded = [index for at, n, whole, index in sides if (at.offset, n) != (0, whole)]
+    if not all(_crosses(index, spec, sizes) for index in padded) or 0 in inside:
+        return False
+    walking = [spec.lhs[axis] for index in padded for axis, _ in index.terms]
+    others = [m for m in spec.windows.index if m not in padded]
+    moved = {spec.lhs[axis] for index in others for axis, _ in index.terms}
+    if len(set(walking)) < len(walking) or not moved.isdisjoint(walking):
+        return False
+    images = math.prod(sizes[k] for k in spec.lhs if k not in spec.rhs and k not in walking)
+    (channel, _), *more = spec.windows.index[-1].terms
+    beside, filters = spec.lhs[channel], spec.out[-1]
+    are_beside = not more and beside in spec.rhs and beside not in spec.out
+    are_wide = are_beside and sizes[beside] >= LEAST_CHANNELS_BESIDE
+    return (
+        images >= LEAST_ROWS_BESIDE
+        and are_wide
+        and filters not in spec.lhs
+        and sizes[filters] >= LEAST_CHANNELS_BESIDE
+    )
+
+
+def _crosses(index: AxisMap, spec: Contract, sizes: Mapping[str, int]) -> bool:
+    """Return whether a row of a product and a term of its sums meet in each line of an axis."""
+    labels = [spec.lhs[axis] for axis, step in index.terms if step > 0]
+    if len(index.terms) != 2 or len(labels) != 2 or min(sizes[k] for k in labels) < 2:
+        return False
+    rows = [k for k in labels if k in spec.out and k not in spec.rhs]
+    terms = [k for k in labels if k in spec.rhs and k not in spec.out]
+    return len(rows) == len(terms) == 1
 
 
 def _is_dense(maps: Sequence[AxisMap]) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import border as contract_border
 from symgrad.codegen.loops.language import Product, ZeroBorder
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -220,9 +219,11 @@ def test_a_border_of_no_digits_is_refused():
 
 def test_little_is_not_packed_for_it():
     """Few rows: packing the kernel would take longer than the terms that are left out."""
-    with mock.patch.object(contract_border, "replace") as changed:
-        compile_for(Layer(spatial=(2, 2), filters=64).graph(), opt_level=0)
-    changed.assert_not_called()
+    for lines, pack in ((2, ()), (9, ("rhs",))):
+        graph = Layer(spatial=(lines, lines), filters=64).graph()
+        program = compile_for(graph, opt_level=0).program
+        found = (s for kernel in program.kernels for s in statements(kernel.body))
+        assert [s.blocking.pack for s in found if isinstance(s, Product)] == [pack]
 
 
 def test_everywhere_and_by_threads_between_guard_pages():
