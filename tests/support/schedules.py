@@ -113,10 +113,11 @@ def batches_blocked() -> Iterator[None]:
 
 @contextmanager
 def padding_left_out() -> Iterator[None]:
-    """Leave out terms with padding wherever there are some, however few; order rows for it."""
+    """Leave out terms with padding wherever there are some, however few, and pads from memory."""
     with (
         mock.patch.multiple(border, packing_cycles=lambda *_: -1.0),
         mock.patch.multiple(padding, LEAST_ROWS_BESIDE=2, LEAST_LEFT_OUT=0.0),
+        mock.patch.multiple(windows, LEAST_ROWS_BESIDE=2, LEAST_CHANNELS_BESIDE=2),
     ):
         yield
 
