@@ -3,9 +3,10 @@
 Weak scaling: each rank has a batch of its own, of the size that one has alone, so that a step would
 take as long if gradients were sent in no time. The efficiency is how much of that is reached. Two
 ranks share caches and the way to memory, so a step of theirs without `data_parallel` is measured
-as well, at the same time on both: what a step takes beyond it is what communication costs, and what
-that is less than the sums alone is hidden behind the backward. Beside each is PyTorch's
-DistributedDataParallel over gloo, where torch is installed, with one core a rank as well.
+as well, at the same time on both, behind which they meet at a barrier, since whoever averages waits
+for the slower one: what a step takes beyond it, the median of differences in turns, is what
+communication costs, and what that is less than the sums alone is hidden behind the backward. Beside
+each is PyTorch's DistributedDataParallel over gloo, where torch is installed, with one core a rank.
 
 `python -m benchmarks.distributed` starts `mpiexec`, each rank of which is kept to one core.
 """
@@ -62,8 +63,7 @@ def measure(quick: bool = False) -> Report:
 def _add_step(
     report: Report, name: str, bar: float, one: Mapping[str, float], two: Mapping[str, float]
 ) -> None:
-    beyond = two["parallel"] - two["alone"]
-    hidden = 1 - beyond / two["sums"]
+    hidden = 1 - two["beyond"] / two["sums"]
     efficiency = one["alone"] / two["parallel"]
     times = (one["alone"], two["parallel"], two["alone"], two["sums"])
     report.rows.append((f"step of {name}", *(round(t, 3) for t in times), efficiency, hidden))
@@ -117,10 +117,15 @@ def _work(quick: bool) -> None:
 
 
 def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
-    """Return ms of a step alone, of one with averaged gradients, and of their sums alone."""
+    """Return ms of a step alone, of one with averaged gradients, and of their sums alone.
+
+    And what a step with averaged gradients takes beyond one behind which ranks meet.
+    """
     weights, batch = network.make(quick)
-    calls = {"alone": _step(network, weights, batch, None)}
+    alone = _step(network, weights, batch, None)
+    calls: dict[str, Contestant] = {"alone": alone}
     if comm.size > 1:
+        calls["alone"] = lambda: (alone(), comm.mpi.Barrier())
         calls["parallel"] = _step(network, weights, batch, comm)
         joined = np.ones(sum(a.size for a in weights.values()), "float32")
         total = np.empty_like(joined)
@@ -128,7 +133,12 @@ def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
     peer = ddp_step(network, weights, batch, comm)
     if peer is not None:
         calls["peer"] = peer
-    return {name: 1e3 * seconds for name, seconds in _timed(calls, comm, quick).items()}
+    times = _timed(calls, comm, quick)
+    found = {name: 1e3 * median(rounds) for name, rounds in times.items()}
+    if comm.size > 1:
+        pairs = zip(times["parallel"], times["alone"], strict=True)
+        found["beyond"] = 1e3 * median(own - without for own, without in pairs)
+    return found
 
 
 def _step(network: Network, weights: Arrays, batch: Arrays, comm: Any) -> Any:
@@ -151,11 +161,11 @@ def _sums(size: int, comm: Any, quick: bool) -> tuple[float, float]:
         "peer": lambda: comm.mpi.Allreduce(array, total),
     }
     times = _timed(calls, comm, quick)
-    return 1e6 * times["own"], 1e6 * times["peer"]
+    return 1e6 * median(times["own"]), 1e6 * median(times["peer"])
 
 
-def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str, float]:
-    """Return the median seconds of a call of each, which all ranks make at the same time.
+def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str, list[float]]:
+    """Return the seconds of a call of each by rounds, which all ranks make at the same time.
 
     How many calls a round has is for rank 0 to say: of a collective all must make as many.
     """
@@ -169,7 +179,7 @@ def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str,
         for name, call in calls.items():
             comm.mpi.Barrier()
             found[name].append(time_calls(call, counts[name]) / counts[name])
-    return {name: median(rounds) for name, rounds in found.items()}
+    return found
 
 
 def _make_mlp(quick: bool) -> tuple[Arrays, Arrays]:

@@ -12,8 +12,10 @@ from typing import Any
 
 from symgrad.distributed.endings import end_together, steps_of_ranks
 from symgrad.distributed.mpi_library import constant_value, handle, load_mpi, share_functions, word
+from symgrad.distributed.node_memory import NodeMemory, share_memory
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.types import Array
 
 
 class Communicator:
@@ -31,6 +33,8 @@ class Communicator:
         self._name = name
         self._lineage = (*around, name)
         self._splits = 0
+        self._memory: NodeMemory | None = None
+        self._has_asked = False
         # A communicator of another library, or none, is an int or a pointer like any other.
         self._value = word(load_mpi("distributed")._handleof(mpi))
         self._handle = handle(name, self._value, group=self)
@@ -72,6 +76,25 @@ class Communicator:
         """
         received: list[Any] | None = self._mpi.gather(value)
         return received
+
+    def share_memory(self) -> None:
+        """Let steps with averaged gradients run in memory that all ranks see; all ranks call it.
+
+        Where they are on several machines nothing changes.
+
+        >>> sg.distributed.world().share_memory() is None
+        True
+        """
+        if not self._has_asked:
+            self._has_asked, self._memory = True, share_memory(self._mpi)
+
+    def allocate(self, count: int) -> Array | None:
+        """Return `count` bytes that all ranks see, None where there is no such memory.
+
+        >>> sg.distributed.world().allocate(64) is None
+        True
+        """
+        return None if self._memory is None else self._memory.allocate(count)
 
     def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call`, a step with collectives, such that other ranks can see that it runs.

@@ -1,7 +1,8 @@
 """Data-parallel training: gradients averaged over ranks in buckets, variables that start equal.
 
 A bucket is the gradients of one dtype, in the order in which the backward makes them, laid one
-behind the other: one call for many small gradients, of which each alone would be all latency.
+behind the other: one call for many small gradients, of which each alone would be all latency. A
+large one is a bucket of its own, since laying it beside others would be a copy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.types import read_states, write_states
 
-BUCKET_BYTES = 4 << 20
+BUCKET_BYTES, ALONE_BYTES = 4 << 20, 1 << 20
 
 
 def _required(subject: str, comm: object) -> Communicator:
@@ -69,6 +70,7 @@ def averaged(
 
     All sums are started before the first is waited for.
     """
+    comm.share_memory()
     pending = []
     for bucket in buckets(gradients):
         parts = [g for place in bucket if (g := gradients[place]) is not None]
@@ -83,18 +85,22 @@ def averaged(
 def buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
     """Return groups of places: those of the last variables, made first, come first."""
     made: list[list[int]] = []
+    alone: list[list[int]] = []
     filled, last = 0, None
     for place in reversed(range(len(gradients))):
         g = gradients[place]
         if g is None:
             continue
         size = g.type.nbytes
+        if size >= ALONE_BYTES:
+            alone.append([place])
+            continue
         if last != g.dtype or filled + size > BUCKET_BYTES:
             made.append([])
             filled, last = 0, g.dtype
         made[-1].append(place)
         filled += size
-    return made
+    return sorted([*made, *alone], key=min, reverse=True)
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 from symgrad.distributed.collectives import STATUS_BYTES, counted, group_symbol, reduction_symbol
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import mpi_function
+from symgrad.distributed.node_memory import sum_function
 from symgrad.graph.dtypes import float32, int32, uint8
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
@@ -36,7 +37,7 @@ class Pending:
     def wait(self) -> Tensor:
         """Return the result; to be built once."""
         node = extern_node(
-            mpi_function("MPI_Wait"),
+            sum_function("MPI_Wait"),
             [self.request, self.sent, self.received],
             [_STATUS],
             layout=[("in", 0), ("out", 0)],
@@ -95,5 +96,6 @@ def _wide(x: Tensor) -> Tensor:
 
 def _started(name: str, sent: Tensor, received: TensorType, layout: Sequence[Any]) -> Pending:
     results = [received, _REQUEST]
-    node = extern_node(mpi_function(name), [sent], results, layout=layout, is_pure=False)
+    function = sum_function(name) if name == "MPI_Iallreduce" else mpi_function(name)
+    node = extern_node(function, [sent], results, layout=layout, is_pure=False)
     return Pending(sent, *node.outputs)

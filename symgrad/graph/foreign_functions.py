@@ -44,6 +44,9 @@ class ProcessGroup(Protocol):
     def collect(self, value: Any) -> list[Any] | None:
         """Return on rank 0 what each rank has given, elsewhere None; all ranks call it."""
 
+    def allocate(self, count: int) -> Any:
+        """Return `count` bytes that all processes of the group see, None where there are none."""
+
     def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call`, which is one of all ranks, such that others can see that it runs."""
 

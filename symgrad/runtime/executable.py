@@ -34,7 +34,7 @@ from symgrad.graph.foreign_calls import locate
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.ops.extern import failed_call, foreign_functions
+from symgrad.graph.ops.extern import failed_call, foreign_functions, functions_in
 from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.fusion.partition import Partition
@@ -93,7 +93,7 @@ class Executable:
     def _install(self, program: LoadedProgram) -> None:
         """Make the memory that a program runs on."""
         self.code = program.code
-        self._arena = aligned_empty((program.arena_bytes,), np.dtype(np.uint8))
+        self._arena = _arena_for(self.graph, program.arena_bytes)
         self._interrupts = interrupts() if program.is_polled else None
         if self._interrupts is not None:
             asked = self._interrupts.asked(makes_calls=has_effects(self.graph))
@@ -219,6 +219,18 @@ class Executable:
         options = self.options
         module = emit_linkable(self.program, options.target)
         return optimize(module.whole, options.target, options.opt_level)
+
+
+def _arena_for(graph: Graph, count: int) -> Array:
+    """Return memory for buffers: that which ranks see who start sums together, if there is any."""
+    for node, function in functions_in(graph):
+        called = node.attrs["function"]
+        assert isinstance(called, ForeignFunction), "a call is of a function"
+        if function.group is not None and called.when == "early":
+            shared: Array | None = function.group.allocate(count)
+            if shared is not None:
+                return shared
+    return aligned_empty((count,), np.dtype(np.uint8))
 
 
 def _free_tapes(tapes: Array) -> None:

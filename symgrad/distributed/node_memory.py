@@ -1,0 +1,206 @@
+"""Shared memory of the ranks of one machine: where steps have what other ranks read and write.
+
+Each rank reserves addresses for as much as the machine has, in a file that is in memory alone, and
+maps those of the others. Memory is taken when it is written, and given back with the step it is of.
+Where ranks are on several machines, or a system has no such files, there is none, and messages go
+by the library of MPI.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import secrets
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.codegen.native.jit import LoadedCode, load_object
+from symgrad.codegen.native.objects import object_of
+from symgrad.codegen.target import target_named
+from symgrad.distributed.mpi_library import constant_value, load_mpi, mpi_function, word
+from symgrad.distributed.node_sums import (
+    BASE,
+    BASES,
+    BYTES,
+    GROUP_BYTES,
+    GROUPS,
+    HANDLE,
+    HANDLES,
+    LIBRARY,
+    MAX_GROUPS,
+    RANK,
+    SIZE,
+    SLOT_BYTES,
+    SLOTS,
+    START,
+    WAIT,
+    emit_node_sums,
+)
+from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.types import Array
+
+_TOKEN_BYTES = 16
+# Before what is allocated: the slots of sums, and a page with what tells the file from another.
+_TOKEN_AT = SLOTS * SLOT_BYTES
+_FIRST = _TOKEN_AT + mmap.PAGESIZE
+
+
+@dataclass(slots=True, eq=False)
+class NodeMemory:
+    """The memory of this rank that others of its machine see, and what is free in it."""
+
+    own: mmap.mmap
+    areas: Sequence[mmap.mmap]  # of all ranks
+    free: list[tuple[int, int]]
+    returned: list[tuple[int, int]] = field(default_factory=list)
+
+    def allocate(self, count: int) -> Array:
+        """Return `count` bytes, which begin a page."""
+        size = max(1, -(-count // mmap.PAGESIZE)) * mmap.PAGESIZE
+        self._take_back()
+        place = next((i for i, (a, b) in enumerate(self.free) if b - a >= size), None)
+        if place is None:
+            raise MemoryError(f"{count} bytes of shared memory")
+        start, stop = self.free[place]
+        self.free[place : place + 1] = [(start + size, stop)] if stop - start > size else []
+        array = np.frombuffer(self.own, np.uint8, count, start)
+        weakref.finalize(array, self._give_back, start, size)
+        return array
+
+    def _give_back(self, start: int, size: int) -> None:
+        # It may be called at any moment, so what is free is counted at the next allocation.
+        with suppress(OSError, ValueError):
+            self.own.madvise(mmap.MADV_REMOVE, start, size)
+        self.returned.append((start, start + size))
+
+    def _take_back(self) -> None:
+        returned, self.returned = self.returned, []
+        merged: list[tuple[int, int]] = []
+        for start, stop in sorted([*self.free, *returned]):
+            if merged and merged[-1][1] == start:
+                merged[-1] = merged[-1][0], stop
+            else:
+                merged.append((start, stop))
+        self.free = merged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeSums:
+    """The code that adds in shared memory, and what it knows of groups; it stays for good."""
+
+    code: LoadedCode
+    words: dict[str, ctypes.c_int64]
+    groups: Array
+    tables: list[Array] = field(default_factory=list)
+
+    def register(self, mpi: Any, memory: NodeMemory) -> None:
+        """Add what a communicator sums in its memory from now on, if there is room for one more."""
+        number = len(self.tables)
+        if number == MAX_GROUPS:
+            return
+        bases = np.array([_address(area) for area in memory.areas], np.int64)
+        self.tables.append(bases)
+        row = self.groups[number]
+        for at, value in (
+            (RANK, mpi.rank), (SIZE, mpi.size), (BASE, bases[mpi.rank]),
+            (BYTES, len(memory.own)), (BASES, bases.ctypes.data),
+            (HANDLE, word(load_mpi("distributed")._handleof(mpi))),
+        ):  # fmt: skip
+            row[at.offset // 8] = value
+
+
+@cache
+def node_sums() -> NodeSums:
+    """Return the code of the process."""
+    words = {name: ctypes.c_int64(constant_value(name)) for name in HANDLES}
+    groups = np.zeros((MAX_GROUPS, GROUP_BYTES // 8), np.int64)
+    imports = {name: ctypes.addressof(value) for name, value in words.items()}
+    imports |= {name: mpi_function(name).address or 0 for name in LIBRARY}
+    imports |= {GROUPS: groups.ctypes.data}
+    native = target_named("native")
+    image = object_of(str(emit_node_sums(native)), native, 2)
+    return NodeSums(load_object(image, [START, WAIT], imports), words, groups)
+
+
+@cache
+def sum_function(name: str) -> ForeignFunction:
+    """Return `MPI_Iallreduce` or `MPI_Wait`, or what stands for it in this process."""
+    function = mpi_function(name)
+    if not _can_share():
+        return function
+    sums = node_sums()
+    address = sums.code.address({"MPI_Iallreduce": START, "MPI_Wait": WAIT}[name])
+    return replace(function, address=address, owner=(function.owner, sums))
+
+
+def _can_share() -> bool:
+    return hasattr(os, "memfd_create") and load_mpi("distributed").COMM_WORLD.size > 1
+
+
+def share_memory(mpi: Any) -> NodeMemory | None:
+    """Return memory that all ranks of a communicator see, if there is any; all ranks call it."""
+    is_here = False
+    if _can_share():
+        node = mpi.Split_type(load_mpi("distributed").COMM_TYPE_SHARED)
+        is_here = 1 < node.size == mpi.size
+        node.Free()
+    if not mpi.allreduce(is_here, load_mpi("distributed").LAND):
+        return None
+    own, place = _reserve()
+    found = [_map(given) for given in mpi.allgather(place)]
+    areas = [area for area in found if area is not None]
+    is_mapped = own is not None and len(areas) == mpi.size
+    if not mpi.allreduce(is_mapped, load_mpi("distributed").LAND) or own is None:
+        return None
+    areas[mpi.rank] = own
+    memory = NodeMemory(own, areas, [(_FIRST, len(own))])
+    node_sums().register(mpi, memory)
+    mpi.Barrier()
+    return memory
+
+
+_MemoryFile = tuple[str, int, bytes]  # a path of a file, its size, and what is written in it
+
+
+def _reserve() -> tuple[mmap.mmap | None, _MemoryFile | None]:
+    """Return a file in memory, as large as that, and where other processes find it."""
+    size = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    try:
+        file = os.memfd_create("symgrad")
+        os.ftruncate(file, size)
+        area = mmap.mmap(file, size)
+    except OSError:
+        return None, None
+    token = secrets.token_bytes(_TOKEN_BYTES)
+    area[_TOKEN_AT : _TOKEN_AT + _TOKEN_BYTES] = token
+    return area, (f"/proc/{os.getpid()}/fd/{file}", size, token)
+
+
+def _map(place: _MemoryFile | None) -> mmap.mmap | None:
+    """Return the memory of another process, None where that may not be read."""
+    if place is None:
+        return None
+    path, size, token = place
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        area = mmap.mmap(file, size)
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(file)
+    # Of a process that runs apart from this one, the path may be that of another file.
+    return area if area[_TOKEN_AT : _TOKEN_AT + _TOKEN_BYTES] == token else None
+
+
+def _address(area: mmap.mmap) -> int:
+    return int(np.frombuffer(area, np.uint8, 1).ctypes.data)

@@ -1,0 +1,126 @@
+"""Sums in memory that ranks of a machine share: the same as the library's, and what goes to it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from symgrad.distributed.communicator import Communicator
+from symgrad.distributed.mpi_library import mpi_function
+from symgrad.distributed.node_memory import sum_function
+from symgrad.distributed.pending import start_sum
+from symgrad.errors import IndexOutOfRangeError
+from symgrad.graph.foreign_functions import ForeignFunction
+
+COMM = sg.distributed.world()
+RANK, SIZE = COMM.rank, COMM.size
+COUNTS = (0, 1, 15, 16, 17, 100, 1031, 70_001)
+
+
+def make_sums(comm: Any, dtype: str) -> sg.Step:
+    """Return a step that sums arrays of several sizes, of which all are on their way at once."""
+    xs = [sg.placeholder((count,), dtype, name=f"x{count}") for count in COUNTS]
+    made = [start_sum("sum", x * 2, comm) for x in xs]
+    return sg.compile(xs, [pending.wait() * 1 for pending in made], opt_level=1)
+
+
+def is_shared(step: sg.Step) -> bool:
+    """Return whether the arena of a step, the first entry of its table, is in shared memory."""
+    memory = COMM._memory
+    assert memory is not None, "ranks of one machine share memory"
+    start = np.frombuffer(memory.own, np.uint8, 1).ctypes.data
+    return bool(0 < step.executable.table[0] - start < len(memory.own))
+
+
+def arrays_of(rank: int, dtype: str) -> list[Any]:
+    random = np.random.default_rng(rank)
+    return [random.normal(size=count).astype(dtype) for count in COUNTS]
+
+
+def add_as_the_library_does() -> None:
+    """Compare sums with those of all ranks' arrays, added in the order of ranks."""
+    for dtype in ("float32", "float64"):
+        step = make_sums(COMM, dtype)
+        for _ in range(3):
+            found = step(*arrays_of(RANK, dtype))
+        for number, got in enumerate(found):
+            terms = [2 * arrays_of(rank, dtype)[number] for rank in range(SIZE)]
+            want = terms[0]
+            for term in terms[1:]:
+                want = want + term
+            np.testing.assert_array_equal(got, want, strict=True)
+        assert is_shared(step), "buffers are where other ranks see them"
+
+
+def add_what_is_elsewhere() -> None:
+    """Sum what is an input; what one rank has no shared memory for; what is no float."""
+    x = sg.placeholder((1000,), name="x")
+    step = sg.compile([x], start_sum("sum", x, COMM).wait() * 1, opt_level=1)
+    values = np.arange(1000, dtype="float32")
+    np.testing.assert_array_equal(step(values + RANK), SIZE * values + sum(range(SIZE)))
+    for dtype in ("float32", "int32", "complex64"):
+        apart = make_sums(ApartOnRank0(COMM.mpi.Dup(), f"apart_{dtype}"), dtype)
+        for got, count in zip(apart(*[np.ones(n, dtype) for n in COUNTS]), COUNTS, strict=True):
+            np.testing.assert_array_equal(got, np.full(count, 2 * SIZE, dtype))
+
+
+class ApartOnRank0(Communicator):
+    """A communicator whose rank 0 runs steps in memory of its own."""
+
+    def allocate(self, count: int) -> Any:
+        self.share_memory()
+        return None if self.rank == 0 else super().allocate(count)
+
+
+def finish_what_a_step_left() -> None:
+    """Let a step fail between a start and its wait: the next one ends the sum."""
+    x, place = sg.placeholder((500,), name="x"), sg.placeholder((), "int64", name="place")
+    pending = start_sum("sum", x * 2, COMM)
+    step = sg.compile([x, place], [pending.wait() * 1, sg.take(x, place)], opt_level=1)
+    ones = np.ones(500, "float32")
+    has_failed = False
+    try:
+        step(ones, 0 if RANK else 501)
+    except IndexOutOfRangeError:
+        has_failed = True
+    assert has_failed == (RANK == 0)
+    for _ in range(2):
+        total, _ = step(ones, 1)
+        np.testing.assert_array_equal(total, 2 * SIZE * ones)
+
+
+def give_memory_back() -> None:
+    """Allocate what was given back, which is zeros again."""
+    memory = COMM._memory
+    assert memory is not None, "ranks of one machine share memory"
+    first = memory.allocate(5000)
+    start = first.ctypes.data
+    first[:] = 7
+    second = memory.allocate(100)
+    assert start + 8192 <= second.ctypes.data
+    del first
+    again = memory.allocate(8000)
+    assert again.ctypes.data == start
+    assert not again.any(), "pages that were given back are zeros"
+
+
+def stand_for_functions_of_mpi() -> None:
+    """Programs name MPI's own functions, which exports call."""
+    for name in ("MPI_Iallreduce", "MPI_Wait"):
+        function = sum_function(name)
+        assert isinstance(function, ForeignFunction)
+        assert function.name == name
+        assert function.address != mpi_function(name).address
+
+
+if __name__ == "__main__":
+    COMM.share_memory()
+    stand_for_functions_of_mpi()
+    add_as_the_library_does()
+    add_what_is_elsewhere()
+    finish_what_a_step_left()
+    give_memory_back()
+    sys.stdout.write(f"rank {RANK} has added\n")
