@@ -12,6 +12,7 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.cholesky_gradient import cholesky_gradient
 from symgrad.graph.ops.cofactors import cofactor_change_op, cofactors_op
 from symgrad.graph.ops.determinant import det, sign_and_logarithm
 from symgrad.graph.ops.eig import eig
@@ -129,6 +130,15 @@ def _solved(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b) if a.size and b.size else b
 
 
+def _cholesky_gradient_of(factor: Array, g: Array) -> Array:
+    """Return sym(L'^-1 phi(L' L_bar) L^-1) by inverses."""
+    lower = np.tril(factor)
+    inner = np.tril(lower.swapaxes(-1, -2) @ np.tril(g)) * (1 - np.eye(g.shape[-1]) / 2)
+    inverse = np.linalg.inv(lower)
+    symmetric = (inner + inner.swapaxes(-1, -2)) / 2
+    return np.asarray(inverse.swapaxes(-1, -2) @ symmetric @ inverse)
+
+
 def _changed_inverse(w: Array, x: Array) -> Array:
     turned = w.swapaxes(-1, -2)
     return np.asarray(-(turned @ x @ turned))
@@ -139,6 +149,11 @@ _FACTORISATIONS = (
          lambda x: _cholesky(_definite(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
     _row("cholesky_blocks", "cholesky", lambda x: sg.linalg.cholesky(_definite(x)),
          lambda x: _cholesky(_definite(x)), (2, 19, 19), order=0, symbolic=False),
+    _row("cholesky_gradient", "cholesky_gradient",
+         lambda x, g: cholesky_gradient(_mostly_diagonal(x), g),
+         lambda x, g: _cholesky_gradient_of(_mostly_diagonal(x), g), (4, 4), (4, 4),
+         also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 3, 3), (2, 3, 3)), ((19, 19), (19, 19)),
+               ((2, 70, 70), (2, 70, 70)))),
     _row("triangular_solve", "triangular_solve",
          lambda a, b: triangular_solve(_mostly_diagonal(a), b, lower=True),
          lambda a, b: _solved(np.tril(_mostly_diagonal(a)), b), (4, 4), (4, 3),

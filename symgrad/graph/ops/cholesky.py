@@ -20,19 +20,16 @@ from symgrad.graph.ops.block_matrices import (
     transposed,
     write_block,
 )
+from symgrad.graph.ops.cholesky_gradient import cholesky_gradient, closed_form
 from symgrad.graph.ops.complex_parts import complex, conj, imag, real
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.interleaved import from_interleaved, interleaved
 from symgrad.graph.ops.small_matrices import cholesky_columns, cholesky_or_nan
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import (
-    half_diagonal,
-    hermitian_part,
-    matrix_transpose,
-    product,
     triangle,
 )
-from symgrad.graph.ops.triangular import TriangularSolver, check_square, triangular_solve
+from symgrad.graph.ops.triangular import TriangularSolver, check_square
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType, static
 
@@ -48,19 +45,10 @@ def _infer(a: TensorType) -> TensorType:
 
 
 def _grad(node: Node, g: Tensor) -> Grads:
-    # Murray (2016), section 3.1: a_bar = sym(L'^-1 phi(L' L_bar) L^-1), where phi takes the lower
-    # triangle with half the diagonal. a is symmetric, and so is its gradient; ' conjugates, and of
-    # complex matrices the formula is for the conjugates of gradients.
-    factor = conj(node.output)
-    inner = half_diagonal(product(factor, triangle(conj(g), lower=True), transpose_a=True))
-    left = triangular_solve(factor, hermitian_part(inner), lower=True, transpose=True)
-    return (conj(_solve_right(left, node.output)),)
-
-
-def _solve_right(x: Tensor, factor: Tensor) -> Tensor:
-    """Return x L^-1."""
-    solved = triangular_solve(factor, matrix_transpose(x), lower=True, transpose=True)
-    return matrix_transpose(solved)
+    if not g.dtype.is_complex:
+        return (cholesky_gradient(node.output, g),)
+    # The closed form is for the conjugates of gradients.
+    return (conj(closed_form(node.output, conj(g))),)
 
 
 def _kernel(a: TensorType) -> Call:
