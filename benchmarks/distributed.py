@@ -1,8 +1,9 @@
 """What ranks cost: steps on 2 ranks of one core beside 1 rank, and all_reduce beside mpi4py's own.
 
 Weak scaling: each rank has a batch of its own, of the size that one has alone, so that a step would
-take as long if gradients were sent in no time. The efficiency is how much of that is reached. Two
-ranks share caches and the way to memory, so a step of theirs without `data_parallel` is measured
+take as long if gradients were sent in no time. The efficiency is how much of that is reached, the
+median of ratios in turns: of a step of one rank while the other sleeps, and one of both. Two ranks
+share caches and the way to memory, so a step of theirs without `data_parallel` is measured
 as well, at the same time on both, behind which they meet at a barrier, since whoever averages waits
 for the slower one: what a step takes beyond it, the median of differences in turns, is what
 communication costs, and what that is less than the sums alone is hidden behind the backward. Beside
@@ -19,7 +20,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from operator import sub, truediv
 from statistics import median
 from typing import Any
 
@@ -39,6 +42,7 @@ KIB = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
 LEAST_EFFICIENCY = {"MLP": 0.93, "GPT": 0.96, "LSTM": 0.93}
 LAYERS, BATCH = (784, 1024, 1024, 10), 256
 _SECONDS = 600
+_SECONDS_TO_SLEEP = 2e-4
 
 
 def measure(quick: bool = False) -> Report:
@@ -49,30 +53,28 @@ def measure(quick: bool = False) -> Report:
     if shutil.which("mpiexec") is None or len(cores) < RANKS:
         report.notes.append("No mpiexec, or fewer cores than two: nothing is measured.")
         return report
-    alone, together = (run_ranks("benchmarks.distributed", n, quick) for n in (1, RANKS))
+    found = run_ranks("benchmarks.distributed", RANKS, quick)
     for name, bar in LEAST_EFFICIENCY.items():
-        _add_step(report, name, bar, alone["steps"][name], together["steps"][name])
-    for size, (own, peer) in together["sums"].items():
+        _add_step(report, name, bar, found["steps"][name])
+    for size, (own, peer) in found["sums"].items():
         report.rows.append((f"all_reduce of {size} KiB", None, own, None, None, None, None))
         report.rows.append(("  the same by mpi4py", None, peer, None, None, None, None))
         report.bars.append(Bar(f"all_reduce of {size} KiB: times mpi4py", own / peer, 1.1))
-    report.notes.append(f"{together['library']}.")
+    report.notes.append(f"{found['library']}.")
     return report
 
 
-def _add_step(
-    report: Report, name: str, bar: float, one: Mapping[str, float], two: Mapping[str, float]
-) -> None:
-    hidden = 1 - two["beyond"] / two["sums"]
-    efficiency = one["alone"] / two["parallel"]
-    times = (one["alone"], two["parallel"], two["alone"], two["sums"])
-    report.rows.append((f"step of {name}", *(round(t, 3) for t in times), efficiency, hidden))
-    report.bars.append(Bar(f"step of {name}: efficiency", efficiency, bar, at_least=True))
+def _add_step(report: Report, name: str, bar: float, found: Mapping[str, float]) -> None:
+    hidden = 1 - found["beyond"] / found["sums"]
+    times = (round(found[of], 3) for of in ("one", "parallel", "without", "sums"))
+    report.rows.append((f"step of {name}", *times, found["efficiency"], hidden))
+    report.bars.append(Bar(f"step of {name}: efficiency", found["efficiency"], bar, at_least=True))
     report.bars.append(Bar(f"step of {name}: sums hidden", hidden, 0.8, at_least=True))
-    if "peer" in one and "peer" in two:
-        peers = (one["peer"], two["peer"])
-        report.rows.append(("  by PyTorch DDP", *peers, None, None, peers[0] / peers[1], None))
-        report.bars.append(Bar(f"step of {name}: times PyTorch", two["parallel"] / peers[1], 1.0))
+    if "peer" in found:
+        peers = found["one peer"], found["peer"], None, None, found["peer efficiency"], None
+        report.rows.append(("  by PyTorch DDP", *peers))
+        times_peer = found["parallel"] / found["peer"]
+        report.bars.append(Bar(f"step of {name}: times PyTorch", times_peer, 1.0))
 
 
 def run_ranks(module: str, count: int, quick: bool) -> Any:
@@ -105,11 +107,7 @@ def _work(quick: bool) -> None:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
     steps = {network.name: _steps(network, comm, quick) for network in (MLP, GPT, LSTM)}
-    sums = (
-        {}
-        if comm.size == 1
-        else {size: _sums(size, comm, quick) for size in KIB[: 2 if quick else None]}
-    )
+    sums = {size: _sums(size, comm, quick) for size in KIB[: 2 if quick else None]}
     if comm.rank == 0:
         library = str(sys.modules["mpi4py.MPI"].Get_library_version())
         found = {"steps": steps, "sums": sums, "library": library.split(",")[0].split("\n")[0]}
@@ -117,27 +115,31 @@ def _work(quick: bool) -> None:
 
 
 def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
-    """Return ms of a step alone, of one with averaged gradients, and of their sums alone.
+    """Return on rank 0 ms of a step of one rank, of one with averaged gradients, of sums alone.
 
-    And what a step with averaged gradients takes beyond one behind which ranks meet.
+    And the efficiency, and what it takes beyond a step without, behind which ranks meet.
     """
     weights, batch = network.make(quick)
     alone = _step(network, weights, batch, None)
-    calls: dict[str, Contestant] = {"alone": alone}
-    if comm.size > 1:
-        calls["alone"] = lambda: (alone(), comm.mpi.Barrier())
-        calls["parallel"] = _step(network, weights, batch, comm)
-        joined = np.ones(sum(a.size for a in weights.values()), "float32")
-        total = np.empty_like(joined)
-        calls["sums"] = lambda: comm.mpi.Allreduce(joined, total)
-    peer = ddp_step(network, weights, batch, comm)
-    if peer is not None:
-        calls["peer"] = peer
+    joined = np.ones(sum(a.size for a in weights.values()), "float32")
+    total = np.empty_like(joined)
+    calls: dict[str, Contestant] = {
+        "one": alone,
+        "without": lambda: (alone(), comm.mpi.Barrier()),
+        "parallel": _step(network, weights, batch, comm),
+        "sums": lambda: comm.mpi.Allreduce(joined, total),
+    }
+    peers = [ddp_step(network, weights, batch, group) for group in (None, comm)]
+    if peers[0] is not None and peers[1] is not None:
+        calls |= {"one peer": peers[0], "peer": peers[1]}
     times = _timed(calls, comm, quick)
+    if comm.rank:
+        return {}
     found = {name: 1e3 * median(rounds) for name, rounds in times.items()}
-    if comm.size > 1:
-        pairs = zip(times["parallel"], times["alone"], strict=True)
-        found["beyond"] = 1e3 * median(own - without for own, without in pairs)
+    found["beyond"] = 1e3 * median(map(sub, times["parallel"], times["without"]))
+    found["efficiency"] = median(map(truediv, times["one"], times["parallel"]))
+    if "peer" in times:
+        found["peer efficiency"] = median(map(truediv, times["one peer"], times["peer"]))
     return found
 
 
@@ -155,10 +157,10 @@ def _sums(size: int, comm: Any, quick: bool) -> tuple[float, float]:
     array = np.ones(size * 256, "float32")
     x = sg.placeholder(array.shape, name="x")
     step = sg.compile([x], sg.distributed.all_reduce(x, comm))
-    out, total = np.empty_like(array), np.empty_like(array)
+    out = np.empty_like(array)
     calls = {
         "own": lambda: step(array, out=out),
-        "peer": lambda: comm.mpi.Allreduce(array, total),
+        "peer": lambda: comm.mpi.Allreduce(array, out),
     }
     times = _timed(calls, comm, quick)
     return 1e6 * median(times["own"]), 1e6 * median(times["peer"])
@@ -167,7 +169,8 @@ def _sums(size: int, comm: Any, quick: bool) -> tuple[float, float]:
 def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str, list[float]]:
     """Return the seconds of a call of each by rounds, which all ranks make at the same time.
 
-    How many calls a round has is for rank 0 to say: of a collective all must make as many.
+    But for the calls of one, rank 0, during which the others sleep. How many calls a round has is
+    for rank 0 to say: of a collective all must make as many.
     """
     counts = {}
     for name, call in calls.items():
@@ -178,8 +181,18 @@ def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str,
     for _ in range(2 if quick else 25):
         for name, call in calls.items():
             comm.mpi.Barrier()
-            found[name].append(time_calls(call, counts[name]) / counts[name])
+            if comm.rank == 0 or not name.startswith("one"):
+                found[name].append(time_calls(call, counts[name]) / counts[name])
+            if name.startswith("one"):
+                _sleep_until_all(comm)
     return found
+
+
+def _sleep_until_all(comm: Any) -> None:
+    """Wait for all ranks to come here, and leave caches and memory to them until then."""
+    have_come = comm.mpi.Ibarrier()
+    while not have_come.Test():
+        time.sleep(_SECONDS_TO_SLEEP)
 
 
 def _make_mlp(quick: bool) -> tuple[Arrays, Arrays]:

@@ -16,10 +16,11 @@ from benchmarks.timing import optional
 def ddp_step(network: Network, weights: Arrays, batch: Arrays, comm: Any) -> Step | None:
     """Return a step of PyTorch on the ranks of `comm`, which all call this; None without torch.
 
-    On one rank it is a step of PyTorch as it is.
+    Without `comm` it is a step of PyTorch as it is, of one process.
     """
     torch = optional("torch")
-    if not all(comm.exchange(torch is not None)):
+    is_installed = torch is not None
+    if not (is_installed if comm is None else all(comm.exchange(is_installed))):
         return None
     torch.set_num_threads(1)
     parameters, loss_of = network.torch(weights, batch)
@@ -35,7 +36,7 @@ def ddp_step(network: Network, weights: Arrays, batch: Arrays, comm: Any) -> Ste
             return loss_of()
 
     loss_module: Any = Loss()
-    if comm.size > 1:
+    if comm is not None:
         _join(torch.distributed, comm)
         loss_module = torch.nn.parallel.DistributedDataParallel(loss_module)
     optimizer = torch.optim.Adam(parameters, lr=RATE, betas=(BETA1, BETA2), eps=EPSILON, fused=True)
