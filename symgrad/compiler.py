@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +47,7 @@ from symgrad.passes.pipeline import (
 )
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, AnyPass, Options, PassRunner, check_order
+from symgrad.records import dataclass
 
 PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
 check_order(PASSES)

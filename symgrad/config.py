@@ -10,10 +10,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypedDict, Unpack
 
 from symgrad.errors import CompileError
+from symgrad.records import dataclass
 
 _PREFIX = "SYMGRAD_"
 _WORDS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}

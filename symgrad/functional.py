@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.calls import call, with_intermediates
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, TensorType
+from symgrad.records import dataclass
 from symgrad.runtime.function import compile
 from symgrad.runtime.step import Step
 from symgrad.suggestions import known_as

@@ -1,20 +1,165 @@
-"""Equality of records whose fields have an `==` of their own: tensors, and numbers that may be nan.
+"""Records: dataclasses, whose methods are written when they are first called.
 
-Not for arrays: a record that has one is not compared (`eq=False`).
+    from symgrad.records import dataclass
+
+`dataclasses.dataclass` writes six functions for a frozen class and compiles each, which for the
+classes of this package was a third of the time that importing it takes; most are never called.
+Here a class is given its `__init__`, `__eq__` and `__hash__` write themselves, and what remains is
+the same for all. The fields are those of the standard library, with its `fields` and `replace`, and
+for type checkers it is its decorator.
+
+Two records are compared as tuples of their fields, whatever the version of Python: what is in a
+tuple is equal to itself, also a tensor, whose `==` builds graph, and a nan. Not so an array: a
+record that has one is not compared (`eq=False`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Callable
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+_MADE_ANEW = object()  # the default of an argument whose default is made for each record
 
 
-def equal_as_tuples(record: Any, other: object) -> bool:
-    """Compare two records of a class as tuples of their fields; it is their `__eq__`.
+def _record(
+    *, frozen: bool = False, slots: bool = False, eq: bool = True, **options: bool
+) -> Callable[[type], type]:
+    """Return a decorator that does as `dataclasses.dataclass` with these arguments."""
+    shared = _shared_methods(frozen, slots, eq) | ({} if "repr" in options else {"__repr__": _repr})
+    written = {"init": True, "repr": "repr" not in options, "eq": eq, "frozen": frozen}
 
-    What is in a tuple is equal to itself, also a tensor, whose `==` builds graph, and a nan. The
-    `__eq__` that a dataclass is given compares so up to Python 3.12, and field by field from 3.13.
-    """
-    if not isinstance(other, record.__class__):
-        return False
-    names = record.__dataclass_fields__
-    return tuple(getattr(record, n) for n in names) == tuple(getattr(other, n) for n in names)
+    def decorate(cls: type) -> type:
+        own = vars(cls)
+        # To a class that says what is equal Python gives None as its hash.
+        is_own = {n for n in shared if n in own and not (n == "__hash__" and own[n] is None)}
+        # A record of which a base is frozen has to be frozen as well, says the standard library.
+        inherits = any(map(dataclasses.is_dataclass, cls.__bases__))
+        given = {**options, "init": False, "repr": False, "eq": False}
+        made: Any = dataclasses.dataclass(frozen=frozen and inherits, slots=slots, **given)(cls)
+        if "__init__" not in own:
+            made.__init__ = _written_init(made, frozen)
+        for name in shared.keys() - is_own:
+            setattr(made, name, shared[name])
+        for name, value in written.items():
+            setattr(made.__dataclass_params__, name, value)
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+    dataclass = _record
+
+
+def _shared_methods(frozen: bool, slots: bool, eq: bool) -> dict[str, object]:
+    """Return the methods of records that are no others for another class, by their names."""
+    methods: dict[str, object] = {}
+    if eq:
+        methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
+    if frozen:
+        methods |= {"__setattr__": _refuse_assignment, "__delattr__": _refuse_deletion}
+    if frozen and slots:
+        methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
+    return methods
+
+
+# ------------------------------------------------------------------------- methods that are written
+
+
+def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
+    """Return the function that sets the fields of a new record."""
+    names: dict[str, Any] = {"_set": object.__setattr__, "_made_anew": _MADE_ANEW}
+    takes, does = ["self"], []
+    of_class = dataclasses.fields(cls)
+    for field in sorted(of_class, key=lambda field: field.kw_only is True):
+        name, default = field.name, ""
+        value = name
+        if field.default is not dataclasses.MISSING:
+            default = f"_default_{name}"
+            names[default] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            names[f"_make_{name}"], default = field.default_factory, "_made_anew"
+            value = f"_make_{name}() if {name} is _made_anew else {name}"
+        if field.init:
+            takes += ["*"] if field.kw_only and "*" not in takes else []
+            takes.append(f"{name}={default}" if default else name)
+        elif default:
+            value = f"_make_{name}()" if default == "_made_anew" else default
+        else:
+            continue  # `__post_init__` sets it
+        does.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    does += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
+    init = _written(cls, "__init__", takes, does or ["pass"], names)
+    init.__annotations__ = {field.name: field.type for field in of_class if field.init}
+    init.__annotations__["return"] = None
+    return init
+
+
+def _written(
+    cls: type, name: str, takes: list[str], does: list[str], names: dict[str, Any]
+) -> Callable[..., Any]:
+    """Return a method of `cls` that is written as text."""
+    lines = [f"def {name}({', '.join(takes)}):", *does]
+    exec("\n ".join(lines), names)
+    method: Callable[..., Any] = names[name]
+    method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
+    return method
+
+
+def _install(record: object, name: str, shared: object, takes: list[str], does: str) -> Any:
+    """Write a method of the class of a record, where it has the one that all classes share."""
+    cls = next(base for base in type(record).__mro__ if vars(base).get(name) is shared)
+    compared = [field.name for field in dataclasses.fields(cls) if field.compare]
+    own, other = (f"({''.join(f'{of}.{n}, ' for n in compared)})" for of in ("self", "other"))
+    method = _written(cls, name, takes, [does.format(own=own, other=other)], {})
+    setattr(cls, name, method)
+    return method
+
+
+def _eq(self: Any, other: object) -> Any:
+    does = "return {own} == {other} if other.__class__ is self.__class__ else NotImplemented"
+    return _install(self, "__eq__", _eq, ["self", "other"], does)(self, other)
+
+
+def _hash(self: Any) -> int:
+    method: Callable[[Any], int] = _install(self, "__hash__", _hash, ["self"], "return hash({own})")
+    return method(self)
+
+
+# -------------------------------------------------------------------------- methods of all classes
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _is_frozen(record: Any, name: str) -> bool:
+    """Return whether `name` is no attribute that a class adds which is no record itself."""
+    return "__dataclass_params__" in vars(type(record)) or name in record.__dataclass_fields__
+
+
+def _refuse_assignment(self: Any, name: str, value: object) -> None:
+    if _is_frozen(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _refuse_deletion(self: Any, name: str) -> None:
+    if _is_frozen(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _getstate(self: Any) -> list[Any]:
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _setstate(self: Any, state: list[Any]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, overload
 
@@ -28,6 +27,7 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import Dim
 from symgrad.passes.gradients.jacobian import Sparsity, hessian_of, jacobian
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.records import dataclass
 from symgrad.suggestions import known_as
 
 Func = Callable[..., Any]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from symgrad.passes.gradients import forward_mode
 from symgrad.passes.gradients.arguments import read_seed
 from symgrad.passes.gradients.partial_evaluation import cut_out_linear
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.records import dataclass
 
 Func = Callable[..., Any]
 

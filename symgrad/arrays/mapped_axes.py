@@ -7,7 +7,6 @@ ints, the axes, and None for what is not mapped, or not to be.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from symgrad.graph.operands import normalize_axis
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.sizes import Dim
+from symgrad.records import dataclass
 
 _SUBJECT = "vmap"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -16,6 +15,7 @@ import llvmlite.binding as llvm
 
 from symgrad.codegen import ir
 from symgrad.errors import CompileError, user_source
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

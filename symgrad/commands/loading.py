@@ -8,12 +8,12 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from symgrad.errors import SymgradError
+from symgrad.records import dataclass
 from symgrad.runtime.step import Step
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from symgrad.records import dataclass
 
 _SWEEPS = 4
 _ASPECT = 1.6  # of width to height, that rows are broken for

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import atexit
 import os
-import secrets
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-_Witness = subprocess.Popen[bytes] | None
+from symgrad.records import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
 
 # A launcher that is told to end all may not read any more what it has been sent before.
 _SECONDS_TO_PASS_ON = 0.5
@@ -69,7 +70,7 @@ def end_together(mpi: Any) -> None:
     _end_after_exit(mpi, witness)
 
 
-def _start_witness(mpi: Any) -> _Witness:
+def _start_witness(mpi: Any) -> subprocess.Popen[bytes] | None:
     """Start a shell that says which rank this is, should the process be killed; None if need not.
 
     It is in a session of its own, since a launcher ends those it has started all at once.
@@ -77,12 +78,14 @@ def _start_witness(mpi: Any) -> _Witness:
     comm = mpi.COMM_WORLD
     if not comm.allreduce(_RANK_OF_HYDRA in os.environ, mpi.LAND):
         return None
-    folder = Path(tempfile.gettempdir(), f"symgrad-{comm.bcast(secrets.token_hex(8))}")
+    import subprocess  # a hundredth of what importing symgrad would take
+
+    folder = Path(tempfile.gettempdir(), f"symgrad-{comm.bcast(os.urandom(8).hex())}")
     command = ["/bin/sh", "-c", _WITNESS, str(comm.rank), str(os.getpid()), str(folder)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
-def _tell(witness: _Witness, line: bytes) -> None:
+def _tell(witness: subprocess.Popen[bytes] | None, line: bytes) -> None:
     """Write how the process ends."""
     if witness is None or witness.stdin is None or witness.stdin.closed:
         return
@@ -91,7 +94,7 @@ def _tell(witness: _Witness, line: bytes) -> None:
         witness.stdin.close()
 
 
-def _end_after_exit(mpi: Any, witness: _Witness) -> None:
+def _end_after_exit(mpi: Any, witness: subprocess.Popen[bytes] | None) -> None:
     """End all after a status other than 0, and where others wait for a rank that has ended well.
 
     MPI waits at the end of a process for all the others.

@@ -15,7 +15,7 @@ import secrets
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
@@ -45,6 +45,7 @@ from symgrad.distributed.node_sums import (
 )
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import Array
+from symgrad.records import dataclass
 
 _TOKEN_BYTES = 16
 # Before what is allocated: the slots of sums, and a page with what tells the file from another.

@@ -8,7 +8,6 @@ after the wait. None of them has a gradient.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from symgrad.distributed.collectives import STATUS_BYTES, counted, group_symbol, reduction_symbol
@@ -21,6 +20,7 @@ from symgrad.graph.operands import cast
 from symgrad.graph.ops.extern import extern_node
 from symgrad.graph.ops.stand_in import after
 from symgrad.graph.types import TensorType
+from symgrad.records import dataclass
 
 _REQUEST = TensorType(uint8, (8,))  # an int in MPICH, a pointer in Open MPI
 _STATUS = TensorType(uint8, (STATUS_BYTES,))

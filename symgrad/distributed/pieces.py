@@ -10,7 +10,6 @@ not depend on how many ranks have made it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.distributed.collectives import all_gather
 from symgrad.distributed.communicator import Communicator
@@ -31,6 +30,7 @@ from symgrad.graph.ops.stand_in import after
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.sizes import Dim, Size, unknown, unknowns_of
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.records import dataclass
 
 DEFAULT_COUNT = 8  # of pieces, where the user does not say how many
 

@@ -6,7 +6,6 @@ are decided when a program is compiled (`symgrad/passes/placement/`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from symgrad.distributed.collectives import combined, gathered_rows, scattered_rows
@@ -21,6 +20,7 @@ from symgrad.graph.operands import cast
 from symgrad.graph.ops.indexing import take
 from symgrad.graph.ops.structure import permute_dims, reshape
 from symgrad.graph.types import Sharding, read_states
+from symgrad.records import dataclass
 
 
 def shard(tensor: Any, axis: int, comm: Any) -> Variable:

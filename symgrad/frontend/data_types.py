@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, float_limits, promo
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import Scalar, common_dtype
 from symgrad.graph.sizes import Size
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

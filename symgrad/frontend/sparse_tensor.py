@@ -6,7 +6,6 @@ that among the outputs of a program the values are computed and SciPy's matrix c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from symgrad.errors import CompileError, user_source
 from symgrad.frontend.nests import Nest, flatten_whole, register, unflatten
 from symgrad.graph.node import Tensor
+from symgrad.records import dataclass
 
 _INT32_MAX = 2**31 - 1
 

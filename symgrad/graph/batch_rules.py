@@ -8,7 +8,6 @@ rule is run slice by slice. The walk over a graph is in `symgrad/passes/batching
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from symgrad.graph.build import apply, apply_node
@@ -17,6 +16,7 @@ from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import PrefixScan, Reduce
 from symgrad.graph.types import Attr, Shape, is_unbounded
+from symgrad.records import dataclass
 
 
 class Entry(NamedTuple):

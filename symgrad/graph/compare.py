@@ -8,13 +8,14 @@ into another is not done here, and neither is finding out that two programs comp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.sizes import Dim, Size, substitute, unknown, unknowns_of
 from symgrad.graph.types import Attr, State, TensorType
+from symgrad.records import dataclass
 
 
 def statements(graph: Graph) -> list[Node]:

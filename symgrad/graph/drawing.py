@@ -7,13 +7,13 @@ Colours are those of the text around, so that a picture fits light and dark page
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from symgrad.display.layers import Layered, place_in_layers
 from symgrad.display.markup import Html, joined, tag
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.outline import Outline, cut_to, outline_of
+from symgrad.records import dataclass
 
 Calls = Callable[[Node], Collection[int]]
 

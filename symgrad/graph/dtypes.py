@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
 
 from symgrad.errors import DTypeError, user_source
+from symgrad.records import dataclass
 
 Kind = Literal["bool", "unsigned", "signed", "float", "complex"]
 

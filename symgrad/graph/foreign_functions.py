@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, assert_never
+
+from symgrad.records import dataclass
 
 
 class ProcessGroup(Protocol):

@@ -8,13 +8,13 @@ and a Python number beside a `FloatExpr` is a constant of its dtype. Nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import Body, ScalarExpr
+from symgrad.records import dataclass
 
 # Coefficients in order of rising powers, by the short name of a dtype.
 Table = dict[str, tuple[float, ...]]

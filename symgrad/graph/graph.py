@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, SupportsIndex
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
@@ -15,6 +15,7 @@ from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.sizes import Dim, unknowns_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, Attr, NestedGraph, PythonFunction
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,13 +6,12 @@ leave the order of operands, results and attributes to this file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.scan import scan_op
 from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.sizes import Dim, Size
+from symgrad.records import dataclass
 
 LOOPS = (while_loop_op, scan_op)
 

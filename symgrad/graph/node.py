@@ -9,7 +9,7 @@ Nothing here knows any op; the operators of `Tensor` look theirs up by name in a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Literal, Union
 
@@ -38,6 +38,7 @@ from symgrad.graph.types import (
     TensorType,
     require_int64_count,
 )
+from symgrad.records import dataclass
 
 Attrs = Mapping[str, Attr]
 Range = tuple[int, int]  # the least and the greatest value

@@ -7,13 +7,14 @@ beside what it is of, in a tree of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.errors import file_label
 from symgrad.graph.compare import graphs_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node
+from symgrad.records import dataclass
 
 _GRADIENT = "gradient: "
 _ELSEWHERE = "elsewhere"

@@ -8,11 +8,11 @@ A complex tensor is a `Parts` of real ones. An op that takes complex operands sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.types import NestedGraph
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,13 +11,13 @@ of the ops that nodes have, which is in `opdef.py`: `mean` is a function and no 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from symgrad import suggestions
 from symgrad.graph.late_binding import BoundFunction, provide
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.sizes import Dim, Unknown, substitute
 from symgrad.graph.types import Array, is_unbounded
+from symgrad.records import dataclass
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:

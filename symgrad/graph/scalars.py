@@ -7,10 +7,10 @@ one row an operation. A row says which kinds of element it takes and what it giv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 
 Value = TypeVar("Value")
 

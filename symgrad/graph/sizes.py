@@ -11,20 +11,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Union
 
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.late_binding import provided
+from symgrad.records import dataclass
 
 _anonymous = itertools.count()
 
 # Sums and products of sums grow without end, and so does the time each operation on them takes.
 # No program comes near these: names and numbers in all of a size, factors in a product.
-_LONGEST = 4096
-_HIGHEST = 128
+_LONGEST, _HIGHEST = 4096, 128
 _COEFFICIENT = 1 << 63
 
 

@@ -26,7 +26,6 @@ all of them by what it declares, and the type checker names the few matches that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, assert_never
 
 from symgrad.graph.axis_maps import AxisMap as AxisMap
@@ -37,6 +36,7 @@ from symgrad.graph.scalars import Scalars
 from symgrad.graph.traits import LEAF
 from symgrad.graph.traits import Traits as Traits
 from symgrad.graph.types import NestedGraph
+from symgrad.records import dataclass
 
 # The type of a scalar expression is for each implementation of `Scalars` to choose.
 ScalarExpr = Any

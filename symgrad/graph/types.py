@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self, SupportsIndex, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.whole_copies import copy_whole
+from symgrad.records import dataclass
 
 Array = npt.NDArray[Any]
 Shape = tuple[Dim, ...]

@@ -7,7 +7,6 @@ meet when sizes are known are not checked here: inference does that again, on kn
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from symgrad.errors import SymgradError
 from symgrad.graph.compare import graphs_in, graphs_of
@@ -18,6 +17,7 @@ from symgrad.graph.leaf import Variable, placeholder_op, variable_op
 from symgrad.graph.node import Node, Region, Tensor, infer_types
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import ArrayLiteral, Attr, PythonFunction, State, TensorType
+from symgrad.records import dataclass
 
 # Exactly these: a np.float64 is a float too, but does not print as one.
 _ATOMS = (

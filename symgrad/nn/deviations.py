@@ -12,15 +12,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.reduction import mean as mean_over
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import Axes
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,6 @@ class Deviations:
     deviation: Tensor
     mean: Tensor
     variance: Tensor
-
-    __eq__ = equal_as_tuples
 
 
 def moments_over(x: Tensor, axes: Axes) -> Deviations:

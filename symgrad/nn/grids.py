@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Literal
 
@@ -35,7 +34,7 @@ from symgrad.nn.layouts import Layout, along, channel_axis
 from symgrad.nn.operand_shapes import shaped
 from symgrad.nn.resampling import CUBIC, Method
 from symgrad.nn.spatial import axes_of_space, sizes_of_space
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 GridPadding = Literal["zeros", "border", "reflection"]
 _PADDINGS = ("zeros", "border", "reflection")
@@ -102,8 +101,6 @@ class GridTap:
     index: Tensor
     weight: Tensor | None
     is_inside: Tensor | None
-
-    __eq__ = equal_as_tuples
 
 
 @public()

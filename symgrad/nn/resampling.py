@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +26,7 @@ from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import divide
 from symgrad.graph.types import Array
 from symgrad.nn.layouts import Layout, along, channel_axis, check_count, spatial_axes
+from symgrad.records import dataclass
 
 Method = Literal["nearest", "linear", "cubic"]
 _METHODS = ("nearest", "linear", "cubic")

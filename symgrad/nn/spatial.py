@@ -6,7 +6,6 @@ What convolution and pooling share. The layers are in `convolution.py` and `pool
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from symgrad.graph.structures import Number
 from symgrad.graph.types import Shape
 from symgrad.nn.layouts import Layout as Layout
 from symgrad.nn.layouts import spatial_axes
+from symgrad.records import dataclass
 
 Padding = str | int | Sequence[int | tuple[int, int]]
 Ints = tuple[int, ...]

@@ -9,7 +9,7 @@ of nodes, for codegen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Literal
 
 from symgrad.graph.build import inside, rebuild
@@ -42,6 +42,7 @@ from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.row_updates import row_updates
 from symgrad.passes.rewrites.simplify import simplify
 from symgrad.passes.table import ALL_PASSES, AnyPass, Options, Pass, PassRunner, check_order
+from symgrad.records import dataclass
 
 Phase = Literal["as built", "once", "repeated"]
 

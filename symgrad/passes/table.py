@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from typing import Any, Generic, TypeVar
 
 from symgrad.config import settings
 from symgrad.errors import GraphError
 from symgrad.passes.rewrites.rewrite import Decision, Rewrite, Rewrites
+from symgrad.records import dataclass
 
 Before = TypeVar("Before")
 Given = TypeVar("Given")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from symgrad.frontend.iteration import while_loop
@@ -46,6 +45,7 @@ from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Shape
 from symgrad.random.distributions import fine_uniform, portable_normal, unit_uniform
 from symgrad.random.streams import Stream
+from symgrad.records import dataclass
 
 # Each round accepts at least 0.49 of what it proposes, so that the chance that something is left
 # is below 2**-120 an element. What is left then has parameters whose arithmetic overflows.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from symgrad.errors import GraphError, Source
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
@@ -20,6 +19,7 @@ from symgrad.graph.sizes import Size, substitute
 from symgrad.graph.text.print import graph_lines
 from symgrad.graph.types import Attr, State, read_states
 from symgrad.passes.calls.divergence import groups_of, require_same_conditions
+from symgrad.records import dataclass
 from symgrad.runtime.entry import NativeEntry
 
 _DECIDES = "a condition of collectives depends on"

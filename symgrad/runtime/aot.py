@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Extern, KernelSpec, checked_axes
 from symgrad.graph.types import read_states
+from symgrad.records import dataclass
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
     Failure,
@@ -270,6 +270,8 @@ def _link(made: Path, architecture: str, interface: Interface) -> None:
         command.append("-Wl,-z,defs")
     if interface.is_threaded:
         command.append("-lpthread")  # a library of its own where the C library is old
+    import subprocess  # a hundredth of what importing symgrad would take
+
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _refuse(f"{compiler} failed: {done.stderr.strip()}")

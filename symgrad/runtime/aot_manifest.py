@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +30,7 @@ from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.frontend.sparse_tensor import SparseTensor, SparsityPattern
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, TensorType
+from symgrad.records import dataclass
 
 FORMAT = 4
 # What is read of a manifest before the library has said that it is its own.

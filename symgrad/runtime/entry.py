@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import Target
+from symgrad.records import dataclass
 from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy._core import multiarray
 
 from symgrad.errors import CompileError
+from symgrad.records import dataclass
 
 # NPY_ARRAY_C_CONTIGUOUS, _ALIGNED and _WRITEABLE of NumPy's C API.
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400

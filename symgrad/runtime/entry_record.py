@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from symgrad.codegen import ir
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 from symgrad.runtime.entry_layout import ALIGNED, C_CONTIGUOUS, WRITEABLE
 
 FieldKind = Literal["pointer", "int"]

@@ -15,13 +15,13 @@ import importlib
 import signal
 import threading
 import time
-from dataclasses import dataclass
 from functools import cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
+from symgrad.records import dataclass
 
 # Note [Before Python's handler of signals]
 # `signal.signal` puts Python's handler in the place of ours, and so do other libraries with theirs.

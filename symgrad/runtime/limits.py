@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -21,6 +20,7 @@ from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import aligned_empty
+from symgrad.records import dataclass
 
 _ROUNDS = 5  # of which the best counts: a limit is what the machine does undisturbed
 

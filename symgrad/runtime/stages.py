@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from symgrad.codegen.llvm.module import loop_function
 from symgrad.codegen.loops.print import print_kernel
@@ -24,6 +23,7 @@ from symgrad.codegen.program.registers import written_out
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.text.print import ELIDED, graph_lines
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.provenance import Provenance, lines_of, source_of
 

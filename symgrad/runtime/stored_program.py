@@ -15,7 +15,6 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from symgrad.graph.library_functions import function_of
 from symgrad.graph.ops.extern import foreign_functions
 from symgrad.graph.types import Array, State
 from symgrad.passes.table import ALL_PASSES, Options
+from symgrad.records import dataclass
 
 _MAX_CONSTANTS = 1 << 20  # bytes: to read more takes as long as to compute it
 _SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model.py")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import repeat
-from statistics import median
+
+import numpy as np
+
+from symgrad.records import dataclass
 
 Contestant = Callable[[], object]
 Clock = Callable[[], float]
@@ -29,12 +31,12 @@ class Times:
 
     @property
     def median(self) -> float:
-        return median(self.rounds)
+        return float(np.median(self.rounds))
 
     def ratio(self, other: Times) -> float:
         """Return how many times as long as `other` this took: the median over the rounds."""
         pairs = zip(self.rounds, other.rounds, strict=True)
-        return median(mine / theirs for mine, theirs in pairs)
+        return float(np.median([mine / theirs for mine, theirs in pairs]))
 
 
 def interleave(

@@ -1,13 +1,19 @@
 """What graphs, passes and programs are made of cannot be assigned to, and is equal to itself."""
 
 import copy
+import dataclasses
 import inspect
 import math
 import pkgutil
 import re
-from dataclasses import fields
+from dataclasses import KW_ONLY, field
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
 
 import symgrad as sg
 import symgrad.codegen
@@ -16,6 +22,7 @@ import symgrad.passes
 from symgrad.codegen.loops.language import Const
 from symgrad.graph.dtypes import float32
 from symgrad.passes.loops.extend_loop import Stack
+from symgrad.records import dataclass
 from tests.support.together import together
 
 # Built up by one function, which keeps them to itself.
@@ -30,10 +37,6 @@ _GROWING = {
         "symgrad.passes.placement.place_shards._Placing",
     ),
 }
-
-
-# Types with an `==` of their own, of which a field is no tuple, mapping or function.
-_COMPARED_OTHERWISE = re.compile(r"^(Tensor|Variable|Array|NDArray\[[^]]*\]|Number)\b[^(\[]*$")
 
 
 def _records(*packages: ModuleType) -> dict[str, type]:
@@ -62,16 +65,14 @@ def test_what_is_known_to_grow_exists():
     assert RECORDS.keys() >= _GROWING
 
 
-def test_no_record_leaves_it_to_python_to_compare_a_field_that_has_an_equality_of_its_own():
-    others = _records(sg.nn, sg.linalg, sg.random, sg.fft, sg.special, sg.optim)
-    written = [
-        name
-        for name, record in (RECORDS | others).items()
-        if vars(record)["__dataclass_params__"].eq
-        and any(_COMPARED_OTHERWISE.match(str(field.type)) for field in fields(record))
-        and inspect.getfile(vars(record)["__eq__"]) == "<string>"  # dataclass has written it
+def test_all_dataclasses_but_those_of_errors_are_these():
+    root = Path(sg.__file__).parent
+    others = [
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"^from dataclasses import .*\bdataclass\b", path.read_text(), re.MULTILINE)
     ]
-    assert written == []
+    assert others == ["errors.py"]
 
 
 def test_records_of_tensors_and_of_nan_are_equal_if_what_is_in_them_is():
@@ -81,6 +82,128 @@ def test_records_of_tensors_and_of_nan_are_equal_if_what_is_in_them_is():
     assert stack == Stack(y.node, y)
     assert hash(stack) == hash(copy.copy(stack))
     assert stack != Stack(x.node, x)
-    assert stack != (y.node, y)
+    as_tuple: object = (y.node, y)
+    assert stack != as_tuple
     assert Const(math.nan, float32) == Const(math.nan, float32)
     assert Const(1.0, float32) != Const(2.0, float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    x: float
+    y: float = 0.5
+    _: KW_ONLY
+    names: list[str] = field(default_factory=list, compare=False)
+    norm: float = field(init=False, repr=False)
+    kind: str = field(init=False, default="point")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", abs(self.x) + abs(self.y))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StandardPoint:
+    x: float
+    y: float = 0.5
+    _: KW_ONLY
+    names: list[str] = field(default_factory=list, compare=False)
+    norm: float = field(init=False, repr=False)
+    kind: str = field(init=False, default="point")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", abs(self.x) + abs(self.y))
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy])
+def test_a_record_is_what_the_standard_library_makes(made):
+    kinds: list[Any] = [_Point, _StandardPoint]
+    for kind in kinds:
+        point = made(kind(3.0, names=["a"]))
+        assert repr(point) == f"{kind.__name__}(x=3.0, y=0.5, names=['a'], kind='point')"
+        assert (point.x, point.y, point.names, point.norm) == (3.0, 0.5, ["a"], 3.5)
+        assert point == kind(3.0, 0.5)
+        assert hash(point) == hash(kind(3.0)) == hash((3.0, 0.5, 3.5, "point"))
+        assert point != kind(3.0, 1.0)
+        assert point != (3.0, 0.5, 3.5)
+        assert dataclasses.replace(point, y=1.0) == kind(3.0, y=1.0)
+        assert kind(1.0).names is not kind(1.0).names
+        assert [*dataclasses.asdict(point).values()] == [3.0, 0.5, ["a"], 3.5, "point"]
+        assert kind.__match_args__ == ("x", "y")
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'x'"):
+            point.x = 1.0
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'x'"):
+            del point.x
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+            kind()
+    assert str(inspect.signature(_Point)) == str(inspect.signature(_StandardPoint)).replace(
+        "<factory>", str(inspect.signature(_Point).parameters["names"].default)
+    )
+
+
+def test_what_inherits_from_a_record_has_fields_and_equality_of_its_own():
+    @dataclass(frozen=True, slots=True)
+    class Labelled(_Point):
+        label: str = ""
+
+    class Plain(_Point):
+        pass
+
+    one: Any
+    plain: Any
+    one, two = Labelled(1.0, label="a"), Labelled(1.0, label="b")
+    assert one != two
+    assert one == Labelled(1.0, label="a")
+    assert one != _Point(1.0)
+    assert hash(one) != hash(two)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.label = "c"
+    plain = Plain(1.0)
+    plain.own = 2  # it is no record itself
+    assert vars(plain) == {"own": 2}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plain.x = 2.0
+
+
+def test_a_record_that_is_not_frozen_is_assigned_to_and_has_no_hash():
+    @dataclass(slots=True)
+    class Growing:
+        items: list[int] = field(default_factory=list)
+
+    growing = Growing()
+    growing.items = [1]
+    assert growing == Growing([1])
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(growing)
+
+
+def test_methods_that_a_record_has_itself_are_kept():
+    @dataclass(frozen=True, slots=True)
+    class Parity:
+        number: int
+
+        def __init__(self, text: str) -> None:
+            object.__setattr__(self, "number", int(text))
+
+        def __repr__(self):
+            return f"Parity of {self.number}"
+
+        def __eq__(self, other):
+            return self.number % 2 == other.number % 2
+
+        def __hash__(self):
+            return self.number % 2
+
+    assert Parity("1") == Parity("3")
+    assert len({Parity("1"), Parity("3"), Parity("4")}) == 2
+    assert repr(Parity("4")) == "Parity of 4"
+
+
+def test_a_record_without_equality_is_equal_to_itself_alone():
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Held:
+        array: np.ndarray
+
+    held = Held(np.ones(2))
+    assert held == held
+    assert held != Held(held.array)
+    assert len({held, held}) == 1

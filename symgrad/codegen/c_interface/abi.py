@@ -13,7 +13,7 @@ import hashlib
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.poll import (
@@ -31,6 +31,7 @@ from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType
 from symgrad.passes.calls.thread_effects import EFFECTS
+from symgrad.records import dataclass
 
 ABI_VERSION = 1  # of the functions, their arguments and the head of an instance
 STATE_VERSION = 1  # of the bytes that `save` writes

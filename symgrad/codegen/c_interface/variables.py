@@ -6,8 +6,6 @@ its place in an instance, and its shape. The header declares a row as a struct o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.codegen import ir
 from symgrad.codegen.c_interface.abi import UNKNOWN_NAME, WRONG_SIZE, Interface, Stored
 from symgrad.codegen.c_interface.code import (
@@ -27,6 +25,7 @@ from symgrad.codegen.c_interface.code import (
     return_unless_instance,
     text,
 )
+from symgrad.records import dataclass
 
 _ROW = ir.LiteralStructType([PTR, PTR, I64, I64, I64, PTR])
 NAME_AT, BYTES_AT, OFFSET_AT, ROW_BYTES = 0, 16, 24, 48

@@ -8,13 +8,14 @@ packing finds out: of inf and nan it is nan.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index, multiply_add, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import packing_cycles
+from symgrad.records import dataclass
 
 # Where a block of steps of k starts, and where it stops.
 TermSpan = tuple[ir.Value, ir.Value]

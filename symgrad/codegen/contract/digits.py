@@ -5,11 +5,10 @@ Windows that slide over an image are walked through so, without an array of them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.loops.strided import Digit, walk
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

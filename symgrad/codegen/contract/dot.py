@@ -9,7 +9,6 @@ once, and the order of each sum depends on k and the number of lanes alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
@@ -23,6 +22,7 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.vectors import shuffled
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from symgrad.codegen import ir
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import shuffled, vector_type
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 
 INDEX = ir.IntType(64)
 POINTER = ir.PointerType()

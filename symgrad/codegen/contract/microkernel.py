@@ -9,7 +9,6 @@ small matrix of the computing dtype, on the stack or among the partial sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from symgrad.codegen import ir
@@ -27,6 +26,7 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.vectors import splat
+from symgrad.records import dataclass
 
 _SHORT_PIECE = 8  # steps of k that are written out rather than looped over
 

@@ -8,8 +8,6 @@ run along k a packed panel holds its lines one after the other instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
     INDEX,
@@ -23,6 +21,7 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.plan import Packing
 from symgrad.codegen.vectors import shuffled
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ transposed the right.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.codegen.loops.strided import Digit, ZeroBorder, run_of, tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
+from symgrad.records import dataclass
 
 Axis = Literal["n", "m"]
 # The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot").

@@ -7,12 +7,11 @@ packed once in all, the other operand once by each thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.plan import Axis, ContractPlan
 from symgrad.cost_model import packing_cycles
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

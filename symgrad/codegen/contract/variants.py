@@ -7,7 +7,7 @@ microkernels and two packers for each operand. The calls choose among them by fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen import ir
@@ -22,6 +22,7 @@ from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LEAST_UNROLLED, SHORT_LOOP, UNROLLED_CYCLES, UNROLLED_STEPS
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

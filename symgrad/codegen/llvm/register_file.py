@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
@@ -19,6 +18,7 @@ from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import gathered, shuffled, vector_type
 from symgrad.graph.dtypes import DType
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import dataclass
 
 _I32, _I64, _BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 

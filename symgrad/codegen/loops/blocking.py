@@ -5,8 +5,9 @@ They stand in a `Product` of `language.py`; what they mean for a machine is in `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

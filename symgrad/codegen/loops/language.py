@@ -10,7 +10,6 @@ and matrices that are walked through by them, are in `strided.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.codegen.loops.blocking import Blocking, Share
@@ -24,7 +23,7 @@ from symgrad.codegen.loops.strided import ZeroBorder as ZeroBorder
 from symgrad.codegen.loops.strided import tiles_along
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import Bound
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 Number = bool | int | float
 
@@ -38,8 +37,6 @@ class Const:
 
     value: Number
     dtype: DType
-
-    __eq__ = equal_as_tuples  # the value may be nan
 
 
 @dataclass(frozen=True, slots=True)

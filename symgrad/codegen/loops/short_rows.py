@@ -15,7 +15,6 @@ than a vector has lanes. Each iteration's is a piece of memory, and they are tra
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.loops.language import (
     Index,
@@ -26,6 +25,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import buffers_used, mentions, statements
 from symgrad.cost_model import LONGEST_ROW
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.codegen.loops.strided import StridedOperand
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

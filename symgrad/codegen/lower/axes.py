@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from symgrad.codegen.loops.language import Index
 from symgrad.codegen.loops.strided import Digit
+from symgrad.records import dataclass
 
 Axis = tuple[str, int]  # a loop variable and its extent
 

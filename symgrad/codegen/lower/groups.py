@@ -7,7 +7,6 @@ fold a reduced axis, in the order of the axes; `schedule/vectorize.py` makes it 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -56,6 +55,7 @@ from symgrad.graph.structures import (
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer, Buffers
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

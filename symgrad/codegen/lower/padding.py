@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.loops.language import Index, ZeroBorder
 from symgrad.codegen.lower.axes import Axis, CountedAxes
 from symgrad.cost_model import LEAST_LEFT_OUT, LEAST_ROWS_BESIDE
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Place
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

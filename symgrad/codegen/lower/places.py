@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.loops.index_arithmetic import scaled_sum
 from symgrad.codegen.loops.language import Atom, For, Index, Let, Load, Ref, Stmt, Store, has_check
@@ -24,6 +23,7 @@ from symgrad.cost_model import LEAST_ROWS, LONGEST_STACKED, MOST_WRITTEN_OUT
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import AxisMap, Number, Place
+from symgrad.records import dataclass
 
 Write = Callable[[Scope, tuple[Index, ...]], None]
 Nest = Callable[[Sequence[int], Write], tuple[Stmt, ...]]

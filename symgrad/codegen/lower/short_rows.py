@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.language import (
@@ -34,6 +33,7 @@ from symgrad.cost_model import LEAST_ROWS, LONGEST_ROW, MOST_WRITTEN_OUT
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Contract, Reduce
 from symgrad.passes.fusion.partition import FusionGroup, Specs
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from symgrad.codegen.target import Target, target_named
+from symgrad.records import dataclass
 
 # How many libraries one linker takes; see Note [Memory of compiling].
 _LIBRARIES_OF_A_LINKER = 16

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from weakref import WeakValueDictionary
@@ -16,6 +15,7 @@ from symgrad.codegen.native.object_store import ObjectStore, digest_of, object_s
 from symgrad.codegen.native.objects import ObjectsOfKernels, compile_object
 from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.target import Target
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from symgrad.config import settings
+from symgrad.records import dataclass
 
 _MAGIC = b"symgrad cache 1"
 _UNFINISHED = ".unfinished-"

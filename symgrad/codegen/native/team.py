@@ -13,7 +13,6 @@ import atexit
 import ctypes
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from symgrad.codegen.native.cores import usable_cores
@@ -22,6 +21,7 @@ from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 from symgrad.codegen.team.fork import FORK, emit_team
 from symgrad.codegen.team.threads import CLOSE, FORGET, SET_QUOTA
+from symgrad.records import dataclass
 
 _MOST_THREADS = 128
 _SYMBOLS = (FORK, SET_QUOTA, FORGET, CLOSE)

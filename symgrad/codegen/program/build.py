@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from symgrad.codegen.loops.language import Kernel
@@ -46,6 +45,7 @@ from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.passes.loops.extend_loop import trips_of
 from symgrad.passes.pipeline import FUSE, Nesting
 from symgrad.passes.table import PassRunner
+from symgrad.records import dataclass
 
 
 def build_program(partition: Partition, machine: Machine, runner: PassRunner) -> BuiltProgram:

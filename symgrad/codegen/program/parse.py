@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast, get_args
 
 from symgrad.codegen.loops.language import Kernel
@@ -45,6 +45,7 @@ from symgrad.graph.text.tokens import Token, Tokens, error_at
 from symgrad.graph.text.values import Values, as_literal, check_storable, unquote
 from symgrad.graph.types import UNBOUNDED, ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.buffers import Buffer, BufferPlace
+from symgrad.records import dataclass
 
 _SLICES = 60  # of one another, far below what Python's stack takes
 # What is counted from 0 in the order of the text; temporaries have any numbers.

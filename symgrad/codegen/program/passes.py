@@ -6,7 +6,7 @@ They change no result, but without a plan of memory nothing can run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 
 from symgrad.codegen.program.arena import lay_out
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
@@ -18,6 +18,7 @@ from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.target import Target
 from symgrad.graph.text.print import ELIDED
 from symgrad.passes.table import Pass, PassRunner
+from symgrad.records import dataclass
 
 
 def _print(program: Program) -> str:

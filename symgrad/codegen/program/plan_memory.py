@@ -10,9 +10,9 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.graph.types import ALIGNMENT
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
@@ -31,6 +30,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_calls import call_foreign
 from symgrad.graph.types import Array, State, aligned_empty, as_reals
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import dataclass
 
 # What is never written reads as this byte: a large negative float, a negative integer.
 POISON = 0xE7

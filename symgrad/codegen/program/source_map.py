@@ -7,12 +7,12 @@ reasons why groups are kernels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from symgrad.codegen.program.language import Launch, NativeCall, Program
 from symgrad.graph.node import Node
 from symgrad.graph.structures import KernelSpec
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

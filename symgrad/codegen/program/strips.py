@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from symgrad.codegen.loops.language import (
     Atom,
@@ -36,6 +35,7 @@ from symgrad.codegen.loops.rewrite import arguments
 from symgrad.codegen.program.language import Argument, Launch, WhileInstr
 from symgrad.graph.dtypes import int64
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import dataclass
 
 _FIRST = Index(0, ())
 # Numbers beyond it would make strips of fewer iterations than a poll is worth.

@@ -16,7 +16,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import assert_never
 
@@ -45,6 +44,7 @@ from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.foreign_functions import PassedOperand, PassedWorkspace
 from symgrad.graph.types import ALIGNMENT, TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import dataclass
 
 # Of which types the memory is that a buffer outside of the arena names, by place and number.
 _Outside = Mapping[tuple[str, int], TensorType]

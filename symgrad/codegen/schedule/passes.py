@@ -7,7 +7,7 @@ once for all groups whose kernels it has made equal: see `kernel_pool.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -27,6 +27,7 @@ from symgrad.codegen.schedule.two_stage_reduction import split_folds
 from symgrad.codegen.schedule.vectorize import coalesce, simplify_loops, vectorize
 from symgrad.codegen.target import Target
 from symgrad.passes.table import Pass
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ kernel, and the call says what they stand for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from symgrad.codegen.loops.index_arithmetic import bounds, operand_bounds
@@ -41,6 +41,7 @@ from symgrad.codegen.loops.language import (
     inside,
 )
 from symgrad.codegen.loops.rewrite import statements
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

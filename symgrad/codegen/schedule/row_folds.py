@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -66,6 +66,7 @@ from symgrad.cost_model import (
     LEAST_ROWS_APART,
     ROWS_TOGETHER,
 )
+from symgrad.records import dataclass
 
 
 def interchange_folds(kernel: Kernel) -> Kernel:

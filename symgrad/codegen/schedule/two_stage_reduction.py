@@ -22,7 +22,7 @@ machine: one thread takes the same pieces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.index_arithmetic import index_of
@@ -48,6 +48,7 @@ from symgrad.codegen.schedule.vectorize import (
     perfect_nest,
 )
 from symgrad.cost_model import ENOUGH_RESULTS, PIECE_MULTIPLE, PIECES, RESULTS_TOGETHER
+from symgrad.records import dataclass
 
 
 def split_folds(kernel: Kernel, least_cycles: float) -> Kernel:

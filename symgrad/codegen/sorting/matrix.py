@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index
@@ -12,6 +11,7 @@ from symgrad.codegen.sorting.elements import I64, Item, Items
 from symgrad.codegen.sorting.keys import Keys, memory_type
 from symgrad.codegen.sorting.plan import SortPlan
 from symgrad.codegen.vectors import splat
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

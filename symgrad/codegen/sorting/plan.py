@@ -6,13 +6,13 @@ for every plan, since the order of the elements is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.codegen import ir
 from symgrad.codegen.loops.language import SortRows
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 
 # Rows up to this length are sorted by one network; beyond, merging takes fewer comparisons. Floats
 # are compared faster, which is more of what merging takes than of what a network does.

@@ -12,7 +12,6 @@ has used, what a part behind it does not use yet, or padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, counted_loop, index
@@ -21,6 +20,7 @@ from symgrad.codegen.sorting.heapsort import heapsort_function
 from symgrad.codegen.sorting.matrix import Matrix, restore
 from symgrad.codegen.sorting.partition import FirstPartition, partition_function, pivot_function
 from symgrad.codegen.sorting.runs import drain, sort_part
+from symgrad.records import dataclass
 
 # The depth of a part that is sorted already.
 _SORTED = -1

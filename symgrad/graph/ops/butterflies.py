@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from symgrad.graph.formulas import FloatExpr
 from symgrad.graph.types import Array
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

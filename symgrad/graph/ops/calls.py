@@ -12,7 +12,6 @@ pays for nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 from symgrad.cost_model import CHEAP_FLOPS, MOST_KEPT
 from symgrad.graph.bodies import flops_of_map
@@ -36,6 +35,7 @@ from symgrad.graph.reference import evaluate
 from symgrad.graph.structures import Call
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, NestedGraph, TensorType, is_unbounded
+from symgrad.records import dataclass
 
 Found = Sequence[Tensor | None]
 # From the operands of a function, its results and the further operands, to what is derived.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from symgrad.graph.ops.slicing import place, stack
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.types import Array, Shape
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 LONGEST = 16  # numbers of a transform that is written out, unless their number is prime
 LARGEST_PRIME = 31  # factor of a length that is cut into its factors
@@ -41,8 +40,6 @@ class ComplexPair:
 
     re: Tensor
     im: Tensor
-
-    __eq__ = equal_as_tuples
 
     @property
     def shape(self) -> tuple[int, ...]:

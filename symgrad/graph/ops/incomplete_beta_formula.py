@@ -15,12 +15,12 @@ large a and b see DLMF 5.11.1: what is large in it cancels on paper.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from symgrad.graph.formulas import Condition, FloatExpr, polynomial
 from symgrad.graph.ops import quadrature_tables as table
 from symgrad.graph.ops.beta import betaln_formula
 from symgrad.graph.ops.gamma import digamma_gap, stirling_tail
+from symgrad.records import dataclass
 
 _LAST = {"f32": 18.0, "f64": 38.0}
 _STEPS = 4

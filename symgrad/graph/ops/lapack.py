@@ -9,7 +9,6 @@ not finite gives nan and is not shown to LAPACK, which need not end then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -30,6 +29,7 @@ from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import adjoint, triangle
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.types import Attr, TensorType
+from symgrad.records import dataclass
 
 _LapackArgument = tuple[Attr, ...]
 # The length of a string is an argument of its own, behind all others.

@@ -14,7 +14,6 @@ split into condition and gradient, and put together on the other side (`split_ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from symgrad.graph.build import apply
@@ -24,6 +23,7 @@ from symgrad.graph.ops.comparison import logical_and_op, logical_not_op, logical
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.graph.ops.subgraph import is_zero
+from symgrad.records import dataclass
 
 Grads = Sequence[Tensor | None]
 # A condition, and whether it must hold, or must not, for the gradient to be other than 0.

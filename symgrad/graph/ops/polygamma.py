@@ -8,7 +8,6 @@ formula DLMF 5.15.6 has derivatives of the cotangent, which are polynomials in i
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
@@ -26,7 +25,7 @@ from symgrad.graph.types import Array, TensorType
 
 # B(2j) / (2j)!, DLMF 24.2.
 BERNOULLI = tuple(
-    float(Fraction(top, bottom) / math.factorial(2 * j + 2))
+    top / (bottom * math.factorial(2 * j + 2))  # of ints, so rounded once
     for j, (top, bottom) in enumerate(
         [(1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510)]
     )

@@ -6,8 +6,6 @@ The reflections of a panel are applied as one, I - V T V' (compact WY: Schreiber
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.graph import dtypes
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
@@ -25,6 +23,7 @@ from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.ops.triangles import identity_like, range_factors, squares, triangle
 from symgrad.graph.ops.triangular import triangular_solve
 from symgrad.graph.ops.windows import read_window
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,6 @@ nothing but its inputs: what it captures is an operand of the op. What users cal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -44,6 +43,7 @@ from symgrad.graph.types import (
     TensorType,
     static,
 )
+from symgrad.records import dataclass
 
 # Note [Gradient of a loop]
 # The gradient of a loop is a scan that runs as often, in the other direction. Its loop variables

@@ -7,7 +7,6 @@ placeholder. Only where they differ by an integer alone is the length static.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from symgrad.errors import DTypeError, ShapeError, user_source
@@ -19,7 +18,7 @@ from symgrad.graph.ops.arithmetic import add_op, multiply_op, negative_op, subtr
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.graph.types import ArrayLiteral, attr_key
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 _OP = "getitem"
 _DEEPEST = 8  # nodes from a bound to what it is a sum of
@@ -33,8 +32,6 @@ class TensorBounds:
     start: Tensor
     length: int
     step: int
-
-    __eq__ = equal_as_tuples
 
 
 def tensor_bounds(item: slice) -> TensorBounds | None:

@@ -7,7 +7,6 @@ what that leaves. A slice of an axis of unknown size is clipped by sizes that ar
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.windows import read_window
 from symgrad.graph.sizes import Dim, Size, at_least, at_most, divide
 from symgrad.graph.types import Shape
+from symgrad.records import dataclass
 
 _OP = "getitem"
 

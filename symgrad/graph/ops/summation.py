@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from symgrad.graph.ops.structure import permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 _OP = "einsum"
 
@@ -32,8 +31,6 @@ class _Term:
 
     tensor: Tensor
     labels: str
-
-    __eq__ = equal_as_tuples
 
 
 @public(functions=[np.einsum])

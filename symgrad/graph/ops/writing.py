@@ -8,7 +8,6 @@ become one scatter and a mask becomes a where.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.subscript import AxisPart, bounds_of, cuts_of, getitem, is_array, items_of
 from symgrad.graph.ops.windows import update_like, write_window
 from symgrad.graph.sizes import Dim
+from symgrad.records import dataclass
 
 Rows = Callable[[Tensor, Tensor, Sequence[Tensor], int], Tensor]
 _OP = "at"

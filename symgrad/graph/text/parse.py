@@ -21,7 +21,6 @@ import functools
 import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.errors import Source, SymgradError
 from symgrad.graph.graph import Graph, Update
@@ -40,6 +39,7 @@ from symgrad.graph.text.values import (
     unquote,
 )
 from symgrad.graph.types import Attr, State, TensorType
+from symgrad.records import dataclass
 
 _LOCATION = re.compile(r"//\s*(?P<file>\S.*):(?P<line>\d{1,9})\s*")
 

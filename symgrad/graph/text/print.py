@@ -28,7 +28,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -53,6 +53,7 @@ from symgrad.graph.types import (
     TensorType,
     as_reals,
 )
+from symgrad.records import dataclass
 
 # A name with its scopes. It does not begin with a digit: those are results without a name.
 ELIDED = 64  # elements: dumps leave out the values of a larger constant

@@ -14,7 +14,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, add_up, at_least, at_most, divide, unknown
 from symgrad.graph.text.tokens import Tokens, error_at
 from symgrad.graph.types import Array, ArrayLiteral, Attr, TensorType
+from symgrad.records import dataclass
 
 _Item = TypeVar("_Item")
 

@@ -10,7 +10,6 @@ in `symgrad/passes/batching/vmap.py`, which hands itself to the functions here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from symgrad.graph.batch_rules import Entry, Operands
 from symgrad.graph.build import gradient_keys_in_force
@@ -31,6 +30,7 @@ from symgrad.passes.batching.masked_loops import (
     is_maskable,
 )
 from symgrad.passes.batching.stand_ins import batch_custom_gradient, batch_recompute
+from symgrad.records import dataclass
 
 Build = Callable[[Graph, Sequence[Entry]], Sequence[Entry]]
 

@@ -9,7 +9,7 @@ may differ. Nothing is rewritten here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.errors import GraphError
 from symgrad.graph.compare import graphs_of
@@ -25,6 +25,7 @@ from symgrad.graph.ops.stand_in import after_op, stands_for
 from symgrad.graph.sizes import Size
 from symgrad.graph.structures import Extern, Switch
 from symgrad.graph.types import State
+from symgrad.records import dataclass
 
 _HINT = (
     "let all ranks decide alike: sg.distributed.broadcast(condition, comm) makes it the same, and "

@@ -22,7 +22,6 @@ dropped. Functions are no longer rewritten after this, except for sizes that bec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.graph.build import are_same, rebuild, with_attrs
 from symgrad.graph.compare import graphs_of, has_nested_graphs
@@ -32,6 +31,7 @@ from symgrad.graph.ops.calls import call_op, callee_of
 from symgrad.graph.types import Attr
 from symgrad.passes.calls.callees import Callees, calls_in, graphs_within
 from symgrad.passes.loops.prune_loops import inputs_read, prune_loops, select_outputs, take_inputs
+from symgrad.records import dataclass
 
 
 def share_calls(graph: Graph) -> Graph:

@@ -8,7 +8,6 @@ lie is for `plan_memory.py` to say, when kernels have told how much scratch memo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from symgrad.graph.graph import Update
@@ -17,6 +16,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.order_groups import state_of
 from symgrad.passes.fusion.partition import Partition
+from symgrad.records import dataclass
 
 BufferPlace = Literal["input", "output", "variable", "constant", "temporary", "tape"]
 

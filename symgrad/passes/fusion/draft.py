@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from symgrad.cost_model import LEAST_LOOKED_UP
@@ -13,6 +13,7 @@ from symgrad.graph.structures import AtIndices, KernelSpec, Traits, traits_of
 from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.partition import Specs
 from symgrad.passes.rewrites.rewrite import IS_RESULT
+from symgrad.records import dataclass
 
 LOOKED_UP = "it is looked up element by element, and what is done with it is done to vectors"
 

@@ -8,13 +8,13 @@ buffer of the tensor it comes from; everything else lives in registers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec, Place, Traits, traits_of
 from symgrad.graph.text.print import ELIDED, describe_graph
 from symgrad.passes.rewrites.rewrite import IS_RESULT
+from symgrad.records import dataclass
 
 Specs = Mapping[Node, KernelSpec | None]
 

@@ -9,13 +9,11 @@ later would keep the update from being in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Map, View
 from symgrad.passes.fusion.draft import Drafts
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 _MOST = 16  # tensors between the two: a bound on how far is looked
 
@@ -44,8 +42,6 @@ class _MadeOf:
 
     source: Tensor
     between: set[Tensor]
-
-    __eq__ = equal_as_tuples
 
 
 def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | None:

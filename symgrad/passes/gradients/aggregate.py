@@ -12,7 +12,6 @@ padded with zeros and added: the gradient of a split is a concat.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from symgrad.graph.build import derived_from
@@ -20,7 +19,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.slicing import concat, place, place_op
 from symgrad.graph.types import static
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 
 class AggregationMethod(Enum):
@@ -60,8 +59,6 @@ class _PaddedPart:
     inner: Tensor
     axis: int
     start: int
-
-    __eq__ = equal_as_tuples
 
     @property
     def stop(self) -> int:

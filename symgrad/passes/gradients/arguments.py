@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant, meet_shapes
 from symgrad.graph.ops.marks import match_shape
 from symgrad.passes.gradients.aggregate import AggregationMethod
+from symgrad.records import dataclass
 
 
 class UnconnectedGradients(Enum):

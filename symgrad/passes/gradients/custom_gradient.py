@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
@@ -39,6 +38,7 @@ from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.stand_in import custom_gradient_node, differentiated_inputs
 from symgrad.graph.traverse import operands_of, topological
+from symgrad.records import dataclass
 
 _SUBJECT = "custom_gradient"
 

@@ -13,8 +13,6 @@ in another way, shows there (`symgrad/passes/sparsity/dependence.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,6 +41,7 @@ from symgrad.passes.sparsity.colouring import (
     colour_symmetric,
 )
 from symgrad.passes.sparsity.dependence import dependences
+from symgrad.records import dataclass
 
 Places = NDArray[np.int64]
 

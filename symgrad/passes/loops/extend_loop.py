@@ -10,7 +10,7 @@ whether that pays, is for the pass to say. What a loop then no longer needs is l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.cost_model import STACK_BYTES, STACK_RATIO
 from symgrad.graph.build import with_attrs
@@ -24,7 +24,7 @@ from symgrad.graph.types import ArrayLiteral, Attr, TensorType
 from symgrad.passes.costs import bytes_of
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import with_inputs
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,6 @@ class Stack:
 
     loop: Node
     tensor: Tensor
-
-    __eq__ = equal_as_tuples
 
 
 @dataclass(slots=True)

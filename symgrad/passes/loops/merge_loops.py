@@ -19,7 +19,7 @@ Loops whose bodies are equal and not the same are left as they are.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.graph.build import are_same, rebuild, with_attrs
 from symgrad.graph.compare import graphs_of, has_nested_graphs
@@ -27,6 +27,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LOOPS, LoopView
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import UNBOUNDED, Attr, attr_key
+from symgrad.records import dataclass
 
 
 def merge_loops(graph: Graph) -> Graph:

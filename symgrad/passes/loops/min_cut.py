@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from symgrad.graph.node import Node, Tensor
+from symgrad.records import dataclass
 
 NEVER = 1 << 60  # a price that no sum of others reaches
 

@@ -26,8 +26,6 @@ bringing it into that order; a loop does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.cost_model import LEAST_PACKED_TRIPS, PACKED_ROWS, PACKED_STEP_BYTES, PANEL_BYTES
 from symgrad.graph.build import derived_from, inside, with_attrs
 from symgrad.graph.graph import Graph, transform
@@ -44,7 +42,7 @@ from symgrad.passes.loops.extend_loop import (
     with_extensions,
 )
 from symgrad.passes.rewrites.rewrite import Rewrites
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 RULE = "prepack"
 
@@ -83,8 +81,6 @@ class _Product:
     summed: str
     kept: str
     out: str
-
-    __eq__ = equal_as_tuples
 
     @property
     def panel(self) -> int:

@@ -24,7 +24,6 @@ iteration remain loop variables.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from symgrad.graph.build import are_same, with_attrs
 from symgrad.graph.compare import has_nested_graphs
@@ -34,6 +33,7 @@ from symgrad.graph.node import Attrs, Node, Tensor
 from symgrad.graph.ops.branches import switch_case_op
 from symgrad.graph.ops.stand_in import stands_for
 from symgrad.passes.rewrites.rewrite import with_inputs
+from symgrad.records import dataclass
 
 
 def prune_loops(graph: Graph) -> Graph:

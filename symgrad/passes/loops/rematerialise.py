@@ -28,7 +28,7 @@ segments are loops in its body, goes on recording one segment at a time.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.cost_model import PER_BYTE_READ, PER_BYTE_WRITTEN
 from symgrad.graph.compare import graphs_of
@@ -51,6 +51,7 @@ from symgrad.passes.loops.extend_loop import (
 from symgrad.passes.loops.min_cut import NEVER, cheapest_cut
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.value_numbering import is_commutative
+from symgrad.records import dataclass
 
 RULE = "rematerialise"
 

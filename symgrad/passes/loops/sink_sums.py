@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from symgrad.cost_model import ADDED_PER_STACKED
 from symgrad.graph.build import derived_from
@@ -47,6 +46,7 @@ from symgrad.passes.loops.extend_loop import (
     extend_counted,
 )
 from symgrad.passes.rewrites.rewrite import Rewrites
+from symgrad.records import dataclass
 
 RULE = "sink-sums"
 

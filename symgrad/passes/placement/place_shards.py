@@ -23,7 +23,7 @@ is gathered. Inputs are taken to be the same on all ranks of the group.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from symgrad.errors import SymgradError
 from symgrad.graph.build import (
@@ -56,6 +56,7 @@ from symgrad.passes.placement.propagate import (
     mapped_axis,
     propagate,
 )
+from symgrad.records import dataclass
 
 Explain = Callable[[str, Node, str], None]
 _LINEAR = (add_op, subtract_op, negative_op, sum_op)

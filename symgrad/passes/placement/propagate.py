@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from symgrad.graph.axis_maps import AxisMap
@@ -34,6 +33,7 @@ from symgrad.graph.structures import (
     View,
     While,
 )
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from symgrad.errors import DTypeError
 from symgrad.graph import dtypes
@@ -25,7 +24,7 @@ from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import ArrayLiteral
 from symgrad.passes.rewrites.rules import Holds, RewriteRule
-from symgrad.records import equal_as_tuples
+from symgrad.records import dataclass
 
 Equation = Callable[..., tuple[Tensor, Tensor]]
 Number = bool | int | float
@@ -79,8 +78,6 @@ class _Head:
     op: OpDef | None = None
     is_constant: bool = False
     number: Number | None = None
-
-    __eq__ = equal_as_tuples
 
     def admits_op(self, op: OpDef) -> bool:
         if self.is_constant:

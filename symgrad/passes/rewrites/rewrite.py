@@ -7,10 +7,10 @@ no others: halving N finds the one that broke it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from symgrad.graph.build import are_same, rebuild
 from symgrad.graph.node import Node, Tensor
+from symgrad.records import dataclass
 
 IS_RESULT = "it is a result of the program"  # why a tensor is in memory
 

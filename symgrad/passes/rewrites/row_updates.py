@@ -26,7 +26,6 @@ nan; and a -0 in such a row stays -0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from symgrad.cost_model import ROWS_SHARE
@@ -52,6 +51,7 @@ from symgrad.graph.ops.subgraph import is_zero
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.graph.types import State, static
 from symgrad.passes.rewrites.rewrite import IS_RESULT, Rewrites
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from symgrad.graph.build import derived_from
@@ -19,6 +18,7 @@ from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, OpDef, Tensor, make_node
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
+from symgrad.records import dataclass
 
 ONE_CONSTANT = "equal constants -> one constant"
 MAX_REWRITES = 100  # for each node, on average: more means that rules undo each other

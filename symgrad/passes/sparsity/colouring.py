@@ -12,10 +12,11 @@ is proportional to the non-zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from symgrad.records import dataclass
 
 Colours = NDArray[np.int64]
 Order = Sequence[int]

@@ -7,7 +7,6 @@ zero that is known, or not selected by a condition that is known, is none of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from symgrad.graph.structures import Body, ColumnMap, Contract, PrefixScan
 from symgrad.graph.types import Array
 from symgrad.passes.sparsity.index_sets import IndexSets, Numbers
 from symgrad.passes.sparsity.moved_indices import seen
+from symgrad.records import dataclass
 
 Shape = tuple[int, ...]
 

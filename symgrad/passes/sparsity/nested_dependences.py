@@ -8,7 +8,7 @@ depend on grows no more: then each slice of a stack depends on what any of them 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from symgrad.graph.structures import Call, Scan, Switch, While
 from symgrad.graph.types import Array, NestedGraph, is_unbounded
 from symgrad.passes.sparsity.index_sets import IndexSets, Numbers
 from symgrad.passes.sparsity.known_values import KnownValues
+from symgrad.records import dataclass
 
 Found = list[Numbers | None]
 MaybeArrays = Sequence[Array | None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.program.language import ExternInstr, NativeCall, Program, root
 from symgrad.display.units import bytes_text, seconds_text
 from symgrad.graph.foreign_functions import PassedSymbol, ProcessGroup
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symgrad.display.panels import long_table, panel
 from symgrad.passes.rewrites.rewrite import Decision
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 from symgrad.runtime.provenance import source_of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.target import Target, llvm_version
+from symgrad.records import dataclass
 
 _CPU_FILE = Path("/proc/cpuinfo")
 
@@ -64,6 +63,8 @@ def cpu_name() -> str:
 
 
 def _version(library: str) -> str:
+    from importlib import metadata  # a hundredth of what importing symgrad would take
+
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:

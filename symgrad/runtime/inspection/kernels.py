@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
 from symgrad.codegen.native.cores import usable_cores
@@ -18,6 +17,7 @@ from symgrad.errors import Source
 from symgrad.graph.node import Node
 from symgrad.passes.costs import picoseconds
 from symgrad.passes.fusion.partition import FusionGroup
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import table
 from symgrad.runtime.provenance import lines_of, scopes_of, source_of

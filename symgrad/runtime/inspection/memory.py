@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from symgrad.display.markup import html_table
 from symgrad.display.panels import bar, long_table, panel
@@ -14,6 +13,7 @@ from symgrad.graph.structures import Map
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.passes.rewrites.row_updates import why_dense
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.tables import plain_table, table
 

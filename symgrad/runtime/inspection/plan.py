@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symgrad.graph.types import State
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.communication import Message, messages_of
 from symgrad.runtime.inspection.profile import Profile

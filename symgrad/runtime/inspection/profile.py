@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from symgrad.display.units import seconds_text, share_text
 from symgrad.errors import Source
 from symgrad.graph.dtypes import float32
 from symgrad.graph.types import Array
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.communication import Communication, communication_of
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
+import numpy as np
+
 from symgrad.graph.types import Array, read_states, write_states
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 
 
@@ -34,4 +35,4 @@ def measure_step(
             seconds.append(time.perf_counter() - began)
     finally:
         write_states(executable.program.variables, kept)
-    return StepTime(median(seconds[1:]), min(seconds[1:]), runs)
+    return StepTime(float(np.median(seconds[1:])), min(seconds[1:]), runs)

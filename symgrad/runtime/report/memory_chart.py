@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from symgrad.codegen.program.language import (
     CallInstr,
@@ -24,6 +23,7 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.display.units import bytes_text, seconds_text
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import dataclass
 from symgrad.runtime.inspection.profile import Profile
 
 HEIGHT = 1000.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from symgrad.errors import CompileError, user_source
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.outline import Outline, cut_to, outline_of
+from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.decisions import describe_decisions
 from symgrad.runtime.inspection.host import describe_host

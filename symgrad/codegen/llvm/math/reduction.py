@@ -10,7 +10,6 @@ arithmetic on one lane at a time, in a branch for vectors that have such a lane.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from symgrad.codegen import ir
@@ -19,6 +18,7 @@ from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
 from symgrad.codegen.llvm.math.values import LaneMask, Real, Word, any_lane, call_intrinsic
 from symgrad.graph.dtypes import float64
+from symgrad.records import dataclass
 
 _LARGE = 2.0**20
 _I64 = ir.IntType(64)

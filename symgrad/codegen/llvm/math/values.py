@@ -8,10 +8,10 @@ operator is one instruction, without fast-math flags, so error-free transformati
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from symgrad.codegen import ir
+from symgrad.records import dataclass
 
 Chosen = TypeVar("Chosen", "Real", "Word", "LaneMask")
 
