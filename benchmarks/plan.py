@@ -2,7 +2,8 @@
 
 Latency and bandwidth are those that two sums take here, and kernels are measured on all ranks at
 once, which share the machine. A library of MPI moves a message while ranks compute, or in calls
-alone: the step should take about as long as is predicted for one of these, or be in between.
+alone: the step should take about as long as is predicted for one of these, or be in between. Ranks
+that have more threads than cores take turns, as 4 do on 2 cores.
 
 `python -m benchmarks.plan` starts `mpiexec`.
 """

@@ -51,8 +51,13 @@ def _told(plan: Plan, network: Network) -> str:
     if not plan.messages:
         gradients = bytes_text(plan.assumed_bytes)
         told = f"it sends nothing, and is taken to average its gradients, {gradients}, at its end"
+    shared = plan.shared
+    turns = ""
+    if shared.slowdown(plan.measured) > 1:
+        threads = shared.ranks * shared.threads
+        turns = f"\nRanks take turns: {threads} threads share {shared.cores} cores of a machine."
     return (
         f"Each rank has a batch of its own; {told}.\n"
         f"Calls took what they took on {plan.measured} of the ranks; "
-        f"messages take {latency} and {bandwidth} a second."
+        f"messages take {latency} and {bandwidth} a second.{turns}"
     )

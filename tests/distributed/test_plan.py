@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import symgrad as sg
 from symgrad.runtime.inspection.communication import Message
-from symgrad.runtime.inspection.plan import Network, Plan, make_plan, whole_bytes
+from symgrad.runtime.inspection.plan import (
+    Network,
+    Plan,
+    SharedCores,
+    make_plan,
+    whole_bytes,
+)
 from tests.distributed import planned_program
 from tests.support.mpi import run_ranks
 
@@ -52,6 +59,18 @@ def test_what_ranks_give_grows_with_them_and_parts_of_one_state_do_not() -> None
     part = Message(0, "MPI_Iallgather", 100, group=None, waited=1)  # type: ignore[arg-type]
     assert [whole_bytes(given, 2, ranks) for ranks in (1, 2, 8)] == [50, 100, 400]
     assert [whole_bytes(part, 2, ranks) for ranks in (1, 2, 8)] == [100, 100, 100]
+
+
+def test_ranks_that_have_more_threads_than_cores_take_turns() -> None:
+    two_cores = SharedCores(cores=2, ranks=4, threads=1)
+    assert [two_cores.slowdown(ranks) for ranks in (1, 2, 3, 4, 1024)] == [1, 1, 1.5, 2, 2]
+    assert SharedCores(cores=8, ranks=4, threads=4).slowdown(4) == 2
+    plan = plan_of(planned_program.training_step)
+    alone, crowded = (
+        replace(plan, shared=shared).predict(NETWORK, 4).computed_seconds
+        for shared in (SharedCores(2, 2, 1), two_cores)
+    )
+    assert crowded == pytest.approx(2 * alone)
 
 
 def test_what_is_computed_between_start_and_wait_hides_a_message() -> None:

@@ -4,13 +4,18 @@ What ranks compute is measured. What they send is priced by a network in which a
 takes `latency + n / bandwidth`, with the algorithms that libraries of MPI have for collectives
 (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication operations in
 MPICH", 2005). Each rank computes as much as it did, of a batch of its own: that is weak scaling.
+Where ranks of a machine have more threads than it has cores, they take turns.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import platform
 from collections.abc import Sequence
 
+from symgrad.codegen.native.cores import usable_cores
+from symgrad.graph.foreign_functions import ProcessGroup
 from symgrad.graph.types import State
 from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
@@ -99,6 +104,23 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedCores:
+    """The cores of a machine, and how many of the ranks that were measured run threads there."""
+
+    cores: int
+    ranks: int
+    threads: int
+
+    def slowdown(self, ranks: int) -> float:
+        """Return how many times as long a rank computes, if there are `ranks` on all machines.
+
+        A kernel takes the median of its times, which is that of a core of its own where kernels
+        are shorter than a turn, some milliseconds.
+        """
+        return max(1.0, min(ranks, self.ranks) * self.threads / self.cores)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the calls of a step have taken on `rank`, one of `measured`, and what they send.
 
@@ -110,6 +132,7 @@ class Plan:
     messages: Sequence[Message]
     measured: int
     rank: int
+    shared: SharedCores
     assumed_bytes: int
 
     def predict(self, network: Network, ranks: int) -> Prediction:
@@ -120,6 +143,7 @@ class Plan:
         starts = {m.call: m for m in self.messages}
         waits = {m.waited for m in self.messages if m.waited is not None}
         on_way: dict[int, tuple[float, float]] = {}  # when it began to move, and for how long
+        slowdown = self.shared.slowdown(ranks)
         now = carried = computed = sent = 0.0
         for number, row in enumerate(self.profile.rows):
             message = starts.get(number)
@@ -136,7 +160,8 @@ class Plan:
                 began, spent = on_way[number]
                 now += max(0.0, spent - network.progress * max(0.0, now - began))
             else:
-                now, computed = now + row.seconds, computed + row.seconds
+                spent = row.seconds * slowdown
+                now, computed = now + spent, computed + spent
         if self.assumed_bytes:
             spent = network.seconds("MPI_Allreduce", self.assumed_bytes, ranks)
             now, sent = now + spent, sent + spent
@@ -159,10 +184,26 @@ def _bytes_on(state: State, ranks: int) -> int:
 
 
 def make_plan(executable: Executable, profile: Profile) -> Plan:
-    """Return what is known of a step; one that sends nothing is taken to average its gradients."""
+    """Return what is known of a step; one that sends nothing is taken to average its gradients.
+
+    All ranks of a step that sends call it.
+    """
     messages = messages_of(executable.program)
     largest = max((m.group for m in messages), key=lambda group: group.size, default=None)
     moved = {u.variable.state for u in executable.graph.updates if u.variable.trainable}
     assumed = 0 if messages else sum(state.array.nbytes for state in moved)
     measured, rank = (1, 0) if largest is None else (largest.size, largest.rank)
-    return Plan(executable, profile, messages, measured, rank, assumed)
+    shared = _shared_cores(largest, executable.options.threads.count)
+    return Plan(executable, profile, messages, measured, rank, shared, assumed)
+
+
+def _shared_cores(group: ProcessGroup | None, threads: int) -> SharedCores:
+    """Return which cores the ranks of this machine have; all ranks of `group` call it."""
+    has_set = hasattr(os, "sched_getaffinity")
+    chosen = frozenset(os.sched_getaffinity(0) if has_set else range(os.cpu_count() or 1))
+    own = platform.node(), chosen, usable_cores()
+    ranks = [own] if group is None else group.exchange(own)
+    here = [(cores, usable) for node, cores, usable in ranks if node == own[0]]
+    # Ranks that have the same cores have one quota of them.
+    usable = sum(dict(here).values())
+    return SharedCores(min(usable, len(chosen.union(*dict(here)))), len(here), threads)
