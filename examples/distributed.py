@@ -3,8 +3,9 @@
 Run it as `mpiexec -n 2 python examples/distributed.py`; `--network gpt` trains the transformer of
 `examples/gpt.py` on Python's documentation. The weights are those of one process that has whole
 batches, up to rounding, and with `--reproducible` bit for bit; one process is also what
-`python examples/distributed.py` runs. With `--checkpoint PATH` a run that was killed goes on, on
-any number of processes.
+`python examples/distributed.py` runs. With `--tensor-parallel` all processes have whole batches,
+and each a block of the hidden layers. With `--checkpoint PATH` a run that was killed goes on, on
+any number of processes, in either way.
 """
 
 import argparse
@@ -29,6 +30,10 @@ BATCH = 32  # digits, of all processes together
 SEED = 1
 STEPS = {"digits": 1350, "gpt": 300}
 EVERY = 50  # steps between checkpoints
+# What is cut of a perceptron: columns of the first matrix, rows of the second.
+CUT_AXES = {"widen": 1, "inner": 0, "narrow": 0}
+
+Cut = Callable[[sg.Variable, int], sg.Variable]
 
 
 @dataclass
@@ -51,8 +56,8 @@ def network(scans: sg.Tensor, parameters: list[tuple[sg.Variable, sg.Variable]])
     return sg.nn.linear(hidden, *parameters[-1])
 
 
-def make_digits(seed: int, _steps: int) -> Task:
-    """Make the network that reads digits."""
+def make_digits(seed: int, _steps: int, cut: Cut) -> Task:
+    """Make the network that reads digits, of which the first hidden layer can be cut."""
     scans, labels = load_digits(return_X_y=True)
     scans = (scans / 16).astype(np.float32)
     train_x, test_x, train_y, test_y = train_test_split(
@@ -66,6 +71,8 @@ def make_digits(seed: int, _steps: int) -> Task:
         )
         for layer, (n, m) in enumerate(itertools.pairwise(LAYERS))
     ]
+    (widen, inner), (narrow, outer), last = parameters
+    parameters = [(cut(widen, 1), cut(inner, 0)), (cut(narrow, 0), outer), last]
     x, y = sg.placeholder((None, 64), name="x"), sg.placeholder((None,), "int64", name="y")
     images = sg.placeholder(("n", 64), name="scans")
     predict = sg.compile([images], sg.argmax(network(images, parameters), axis=1), name="predict")
@@ -86,10 +93,15 @@ def make_digits(seed: int, _steps: int) -> Task:
     return Task([x, y], loss, parameters, 0.001, batch, judge)
 
 
-def make_gpt(seed: int, steps: int) -> Task:
-    """Make the transformer that goes on with texts; the loss is in bits a character."""
+def make_gpt(seed: int, steps: int, cut: Cut) -> Task:
+    """Make the transformer that goes on with texts; the loss is in bits a character.
+
+    Its perceptrons can be cut.
+    """
     alphabet, train, test = gpt.read_text()
     weights = gpt.make_weights(np.random.default_rng(seed), len(alphabet))
+    for block in weights["blocks"]:
+        block |= {name: cut(block[name], axis) for name, axis in CUT_AXES.items()}
     text = sg.placeholder((None, gpt.CONTEXT + 1), "int64", name="text")
     logits = gpt.build_logits(weights, text[:, :-1])
     loss = sg.nn.cross_entropy(logits, text[:, 1:]) / np.log(2)
@@ -118,26 +130,36 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of training")
     parser.add_argument("--reproducible", action="store_true", help="the bits of one process")
     parser.add_argument("--shard-state", action="store_true", help="share the optimizer's slots")
+    parser.add_argument("--tensor-parallel", action="store_true", help="cut weights, not batches")
     parser.add_argument("--checkpoint", type=Path, help="a file to go on from, and to write")
     options = parser.parse_args()
     steps = options.steps or STEPS[options.network]
     comm = sg.distributed.world()
 
-    # Each rank draws its own weights; `minimize` gives all ranks those of rank 0.
-    task = {"digits": make_digits, "gpt": make_gpt}[options.network](comm.rank, steps)
+    def cut(weight: sg.Variable, axis: int) -> sg.Variable:
+        return sg.distributed.shard(weight, axis, comm) if options.tensor_parallel else weight
+
+    # Each rank draws its own weights, where `minimize` gives all ranks those of rank 0.
+    seed = 0 if options.tensor_parallel else comm.rank
+    task = {"digits": make_digits, "gpt": make_gpt}[options.network](seed, steps, cut)
     rows = len(task.batch(0)[0])
     if rows % comm.size:
         sys.exit(f"{rows} samples cannot be shared by {comm.size} ranks")
     share = slice(comm.rank * rows // comm.size, (comm.rank + 1) * rows // comm.size)
     adam = sg.optim.AdamW(task.rate)
-    updates = adam.minimize(
-        task.loss,
-        task.variables,
-        data_parallel=comm,
-        shard_state=options.shard_state,
-        reproducible=options.reproducible,
-    )
-    mean = adam.loss if options.reproducible else sg.distributed.all_reduce(task.loss, comm, "mean")
+    if options.tensor_parallel:
+        share, mean = slice(None), task.loss
+        updates = adam.minimize(task.loss, task.variables)
+    else:
+        updates = adam.minimize(
+            task.loss,
+            task.variables,
+            data_parallel=comm,
+            shard_state=options.shard_state,
+            reproducible=options.reproducible,
+        )
+        mean = sg.distributed.all_reduce(task.loss, comm, "mean")
+        mean = adam.loss if options.reproducible else mean
     step = sg.compile(task.inputs, mean, updates, name="train")
 
     checkpoints: Any = None

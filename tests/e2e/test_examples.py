@@ -61,14 +61,16 @@ def check_distributed(folder: Path) -> None:
     assert "ranks: 2," in ended.output
     assert float(found(r"test accuracy: ([\d.]+)%", ended.output)) >= 97
     options = ["--network", "gpt", "--steps", "12", "--reproducible", "--shard-state"]
+    cut = [*options[:4], "--tensor-parallel"]
     losses = []
-    for ranks, more in ((1, []), (2, ["--checkpoint", "gpt.safetensors"])):
-        program = [str(ROOT / "examples" / "distributed.py"), *options, *more]
+    for ranks, given in ((1, options), (2, [*options, "--checkpoint", "gpt.file"]), (2, cut)):
+        program = [str(ROOT / "examples" / "distributed.py"), *given]
         ended = run_ranks("openmpi", ranks, program, folder=folder)
         assert ended.status == 0, ended.errors
         losses.append(ended.output.splitlines()[-1])
     assert losses[0] == losses[1]
-    assert float(found(r"unseen text: ([\d.]+)", losses[0])) > 0
+    bits = [float(found(r"unseen text: ([\d.]+)", line)) for line in losses]
+    assert bits[2] == pytest.approx(bits[0], abs=0.002)
 
 
 def check_step(name: str, folder: Path) -> None:
