@@ -39,7 +39,7 @@ def graphs_in(attr: Attr) -> tuple[Graph, ...]:
 
 def graphs_of(node: Node) -> list[tuple[str, Graph]]:
     """Return the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
-    if not any(isinstance(attr, _MAY_HOLD_GRAPHS) for attr in node.attrs.values()):
+    if not node.attrs or not any(isinstance(a, _MAY_HOLD_GRAPHS) for a in node.attrs.values()):
         return []
     return [
         (f"{key}.{index}" if isinstance(node.attrs[key], tuple) else key, graph)

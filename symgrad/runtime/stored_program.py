@@ -100,7 +100,7 @@ def find_program(
     if found is None:
         return None
     record: dict[str, Any] = json.loads(found)
-    name = CodeName(record["digest"], record["entry"], options.target, options.opt_level)
+    name = CodeName(record["entry"], options.target, options.opt_level)
     code = known_code(name)
     if code is None:
         return None
@@ -128,7 +128,6 @@ def keep_program(key: EntryKey, graph: Graph, program: LoadedProgram, name: Code
         return
     numbers = {state: number for number, state in enumerate(_states(graph))}
     record = {
-        "digest": name.digest,
         "entry": name.entry,
         "arena_bytes": program.arena_bytes,
         "tapes": program.tapes,

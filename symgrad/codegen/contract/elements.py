@@ -38,7 +38,16 @@ def scalar_type(dtype: DType) -> ir.Type:
 def counted_loop(
     builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: int = 1
 ) -> Iterator[ir.Value]:
-    """Emit a loop around the body of the `with` and yield its index; the body may add blocks."""
+    """Emit a loop around the body of the `with` and yield its index; the body may add blocks.
+
+    There is no loop where it is known to run once.
+    """
+    first, last = (
+        int(bound.ref) if isinstance(bound, ir.Constant) else None for bound in (start, stop)
+    )
+    if first is not None and last is not None and first < last <= first + step:
+        yield start
+        return
     before = builder.block
     body = builder.append_basic_block("loop")
     after = builder.append_basic_block("after")

@@ -8,6 +8,7 @@ strides. Nothing depends on values.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.loops.strided import ZeroBorder
@@ -32,6 +33,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 
 
+@lru_cache(maxsize=4096)
 def plan_contract(
     m: int,
     n: int,
@@ -79,19 +81,25 @@ def plan_contract(
     )
     if m == 0 or n == 0:
         return start
-    result = _canonical(result, m, n)
-    turned = replace(start, vector_axis="m")
-    ways = _plan_tiles(start, result.column_stride, target)
-    if not absent:
-        ways += _plan_tiles(turned, result.row_stride, target)
-    if k > 0 and min(m, n) <= SHORT_OPERAND and not _has_digits(start):
-        ways.append(_plan_dots(start, result.column_stride, target))
-        ways.append(_plan_dots(turned, result.row_stride, target))
     # Of equals the first: lanes along n.
-    cycles, chosen = min(ways, key=lambda way: way[0])
+    ways = _ways(start, _canonical(result, m, n), target)
+    cycles, cheapest = min(ways, key=lambda way: way[0])
+    chosen = _choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     asks = _is_met_late(chosen, target.memory)
     return replace(chosen, rows_first=rows_first, cycles=cycles, asks_for_next=asks)
+
+
+def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[float, ContractPlan]]:
+    """Return all plans of a contraction, and their costs."""
+    turned = replace(plan, vector_axis="m")
+    ways = _plan_tiles(plan, result.column_stride, target)
+    if not plan.borders:
+        ways += _plan_tiles(turned, result.row_stride, target)
+    if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not _has_digits(plan):
+        ways.append(_plan_dots(plan, result.column_stride, target))
+        ways.append(_plan_dots(turned, result.row_stride, target))
+    return ways
 
 
 def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
@@ -181,7 +189,7 @@ def _plan_tiles(
             cycles += page_cycles(packed.row_tiles * packed.k * panels)
         if packed.k_blocks > shape.k_blocks:
             cycles += resuming_cycles(packed.k_blocks * packed.rows * vectors)
-        ways.append((cycles, _choose_blocks(packed, memory)))
+        ways.append((cycles, packed))
     return ways
 
 
@@ -207,7 +215,7 @@ def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, 
     )
     steps = -(-plan.k // plan.lanes)
     cycles = dotting_cycles(plan.rows, plan.columns, shape.tile_rows, columns, steps)
-    return cycles + _surrounding_cycles(shape, stride), _choose_blocks(shape, target.memory)
+    return cycles + _surrounding_cycles(shape, stride), shape
 
 
 def _surrounding_cycles(plan: ContractPlan, stride: int) -> float:
@@ -311,6 +319,8 @@ def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
         is_dear = is_dear or span > memory.l2_bytes
     if right == "copy" and (plan.row_tiles < FEW_READS or not (converts or is_dear or is_large)):
         right = "none"
+    if left == right == "none":
+        return plan
     return replace(plan, pack_left=left, pack_right=right)
 
 

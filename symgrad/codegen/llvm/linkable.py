@@ -66,6 +66,11 @@ class LinkableModule:
         return self._text([self._entry, *self._kernels, *self._leaves])
 
     @property
+    def entry(self) -> str:
+        """The name by content of the entry, and so of all that runs."""
+        return self.symbols[self._entry]
+
+    @property
     def kernels(self) -> list[str]:
         """The names by content of all kernels, each once."""
         return list(dict.fromkeys(self.symbols[name] for name in self._kernels))

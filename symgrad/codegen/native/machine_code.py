@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import LoadedCode, load_objects
-from symgrad.codegen.native.object_store import ObjectStore, digest_of, object_store
+from symgrad.codegen.native.object_store import ObjectStore, object_store
 from symgrad.codegen.native.objects import ObjectsOfKernels, compile_object
 from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.target import Target
@@ -20,12 +20,11 @@ from symgrad.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CodeName:
-    """What code is found again by: a digest of the module, and the name of its entry there.
+    """What code is found again by: the name by content of its entry.
 
     `target` and `opt_level` are what it was compiled for.
     """
 
-    digest: str
     entry: str
     target: Target
     opt_level: int
@@ -41,7 +40,7 @@ _loaded: OrderedDict[CodeName, LoadedCode] = OrderedDict()
 
 def code_name(module: LinkableModule, target: Target, opt_level: int) -> CodeName:
     """Return the name of the code of a module."""
-    return CodeName(digest_of(module.whole), module.symbols[STEP], target, opt_level)
+    return CodeName(module.entry, target, opt_level)
 
 
 def machine_code(
@@ -67,7 +66,7 @@ def known_code(name: CodeName) -> LoadedCode | None:
     if store is None:
         return None
     objects = ObjectsOfKernels(store, name.target, name.opt_level)
-    images = objects.images_of(name.digest)
+    images = objects.images_of(name.entry)
     if images is None:
         return None
     try:

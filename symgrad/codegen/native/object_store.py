@@ -83,6 +83,7 @@ class ObjectStore:
         self.folder = folder
         self.limit = limit
         self._written = 0  # bytes, since the folder was last looked through
+        self._is_due_at = 0.0  # when it is to be looked through for its age, at the earliest
 
     def read(self, key: EntryKey) -> bytes | None:
         """Return what is there for `key`, None if that is nothing, or not what was written."""
@@ -147,12 +148,12 @@ class ObjectStore:
 
     def _is_ready(self) -> bool:
         """Make the folder if it is not there; return whether only this user can write in it."""
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            state = self.folder.lstat()
-        except OSError:
-            return False
-        return stat.S_ISDIR(state.st_mode) and _is_private(state)
+        state = _state(self.folder)
+        if state is None:
+            with suppress(OSError):
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            state = _state(self.folder)
+        return state is not None and stat.S_ISDIR(state.st_mode) and _is_private(state)
 
     def _keep_to_limit(self, added: int) -> None:
         """Let entries go if they are too many.
@@ -162,8 +163,10 @@ class ObjectStore:
         """
         self._written += _on_disk(added)
         mark = self.folder / _LOOKED_THROUGH
-        state = _state(mark)
-        is_due = state is None or time.time() - state.st_mtime > _DAY
+        if time.time() > self._is_due_at:
+            state = _state(mark)
+            self._is_due_at = 0.0 if state is None else state.st_mtime + _DAY
+        is_due = time.time() > self._is_due_at
         if not is_due and self._written <= self.limit // _MUCH:
             return
         self._written = 0

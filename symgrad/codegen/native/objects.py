@@ -1,6 +1,6 @@
 """Compilation cache of object files: made, or found where an earlier process left them.
 
-    module of a program ---> the objects that it was linked from
+    entry of a program  ---> the objects that it was linked from
     kernel, or leaf     ---> the object that defines it
     text of a module    ---> object file
 
@@ -77,7 +77,7 @@ class ObjectsOfKernels:
         Kernels that no object in the store has are compiled together, with the rest of the module.
         The leaf functions that they call are in others.
         """
-        whole = self.images_of(digest_of(module.whole))
+        whole = self.images_of(module.entry)
         if whole is not None:
             return whole
         places = {symbol: self._listed(self._key("kernel", symbol)) for symbol in module.kernels}
@@ -85,9 +85,9 @@ class ObjectsOfKernels:
         missing = [s for s, found in places.items() if not found or found[0] not in images]
         return self._made(module, missing, images)
 
-    def images_of(self, digest: str) -> list[bytes] | None:
-        """Return the objects of the program whose whole text has this digest, None without all."""
-        listed = self._listed(self._key("program", digest))
+    def images_of(self, entry: str) -> list[bytes] | None:
+        """Return the objects of the program whose entry has this name, None without all."""
+        listed = self._listed(self._key("program", entry))
         images = self._objects(listed)
         return [*images.values()] if listed and len(images) == len(listed) else None
 
@@ -117,7 +117,7 @@ class ObjectsOfKernels:
         """Compile the kernels that are `missing`, and note where all of them are."""
         made, image = self._compiled(module.text(missing), "kernel", missing)
         images = {**others, made: image}
-        self._list(self._key("program", digest_of(module.whole)), list(images))
+        self._list(self._key("program", module.entry), list(images))
         return [*images.values()]
 
     def _made_leaves(self, module: LinkableModule, missing: list[str]) -> bytes:
