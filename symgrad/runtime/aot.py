@@ -38,7 +38,6 @@ from symgrad.frontend.sparse_tensor import patterns_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Extern, KernelSpec, checked_axes
-from symgrad.graph.types import read_states
 from symgrad.records import dataclass
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
@@ -160,15 +159,10 @@ def _check_functions(interface: Interface) -> None:
 
 
 def _check_shards(interface: Interface) -> None:
-    """Raise `CompileError` for a part that is not as it began: other ranks have others."""
-    shards = [v.state for v in interface.variables if v.state.sharding is not None]
-    for state, value in zip(shards, read_states(shards), strict=True):
-        if value.any():
-            problem = f"{state.name} is the part of one rank, and all ranks would start with it"
-            hint = "export before the first step, or a step without shard_state"
-            if state.sharding is not None and state.sharding.axis is not None:
-                hint = "export a step whose weights are not cut"
-            raise _refuse(problem, hint)
+    """Raise `CompileError` for parts of a rank where no communicator tells whose library it is."""
+    for name in interface.ranks.keys() - {group.lineage[-1] for group in interface.groups}:
+        problem = f"variables are the parts of one rank of {name}, on which no step calls"
+        raise _refuse(problem, "export it with a step that does")
 
 
 # ---------------------------------------------------------------------------------- planning

@@ -40,7 +40,7 @@ def print_connection(interface: Interface) -> list[str]:
     groups = [group.lineage[-1] for group in interface.groups]
     text = _ABOUT.format(
         name=interface.name,
-        groups="\n".join(_group_line(g.lineage, g.size) for g in interface.groups),
+        groups="\n".join(_group_line(interface, g.lineage, g.size) for g in interface.groups),
         count=len(interface.handles),
         handles="\n".join(
             f"     {i} {handle.symbol.name}" for i, handle in enumerate(interface.handles)
@@ -64,17 +64,20 @@ def _body(interface: Interface) -> list[str]:
     return lines
 
 
-def _group_line(lineage: tuple[str, ...], size: int) -> str:
+def _group_line(interface: Interface, lineage: tuple[str, ...], size: int) -> str:
     around = f", split of {lineage[-2]}" if len(lineage) > 1 else ""
-    return f"     {lineage[-1]}: {size} ranks{around}"
+    rank = interface.ranks.get(lineage[-1])
+    own = "" if rank is None else f"; variables start with the parts of rank {rank}"
+    return f"     {lineage[-1]}: {size} ranks{around}{own}"
 
 
 def _group_lines(interface: Interface, group: str, size: int) -> list[str]:
     """Return what checks a communicator, and chooses the ranks that depend on the one there."""
     wrong = f"{interface.name.upper()}_OTHER_RANKS"
+    own = f" || rank != {interface.ranks[group]}" if group in interface.ranks else ""
     lines = [
         f"    if (MPI_Comm_size({group}, &size) || size != {size}) return {wrong};",
-        f"    if (MPI_Comm_rank({group}, &rank)) return {wrong};",
+        f"    if (MPI_Comm_rank({group}, &rank){own}) return {wrong};",
     ]
     for number, handle in enumerate(interface.handles):
         lines += _chosen_lines(number, handle, group)

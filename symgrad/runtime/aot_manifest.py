@@ -92,7 +92,7 @@ def describe_library(
         "instance": {"bytes": interface.size, "alignment": ALIGNMENT},
         "state_bytes": interface.state_bytes,
         "functions": [_foreign(function) for function in interface.functions],
-        "handles": [_handle(handle.symbol) for handle in interface.handles],
+        "handles": [_handle(handle.symbol, interface.ranks) for handle in interface.handles],
         "variables": [_typed(v.name, v.type) for v in interface.variables],
         "steps": [
             {
@@ -133,10 +133,11 @@ def _foreign(function: ForeignFunction) -> dict[str, Any]:
     return {"name": function.name, "library": function.library}
 
 
-def _handle(symbol: ForeignFunction) -> dict[str, Any]:
+def _handle(symbol: ForeignFunction, ranks: Mapping[str, int]) -> dict[str, Any]:
     """Return how the value of a handle is found: of a name, a group, or a rank in a group."""
     if symbol.group is not None:
-        return {"name": symbol.name, "ranks": symbol.group.size}
+        own = {"rank": ranks[symbol.name]} if symbol.name in ranks else {}
+        return {"name": symbol.name, "ranks": symbol.group.size, **own}
     if symbol.chosen is None:
         return {"name": symbol.name}
     group = symbol.chosen.group

@@ -21,8 +21,8 @@ _NOBODY = "MPI_PROC_NULL"
 def find_groups(path: Path, records: Sequence[_Record], given: Any) -> Groups:
     """Return the groups of the handles by name: `given` is the only one, or a mapping of them.
 
-    Raises `LoadError` where one is missing or of another size, or one is given that nobody needs,
-    and for records that no manifest has.
+    Raises `LoadError` where one is missing or of another size, where the library is of another rank
+    of it, or one is given that nobody needs, and for records that no manifest has.
     """
     if not all(map(_is_record, records)):
         raise refuse(path, "the manifest names handles that are none")
@@ -41,6 +41,14 @@ def find_groups(path: Path, records: Sequence[_Record], given: Any) -> Groups:
         if groups[name].size != sizes[name]:
             problem = f"made for {sizes[name]} ranks of {name}, comm has {groups[name].size}"
             raise LoadError(subject, problem, source=user_source())
+    for record in filter(_is_group, records):
+        name, rank = record["name"], record.get("rank")
+        if rank is not None and rank != groups[name].rank:
+            problem = f"made for rank {rank} of {name}, which has parts of variables; this is rank"
+            hint = "export on each rank, to a path of its own"
+            raise LoadError(
+                subject, f"{problem} {groups[name].rank}", hint=hint, source=user_source()
+            )
     return groups
 
 
@@ -67,6 +75,7 @@ def _is_record(record: Any) -> bool:
         isinstance(record, dict)
         and is_symbol(record.get("name"))
         and isinstance(record.get("ranks", 1), int)
+        and isinstance(record.get("rank", 0), int)
         and isinstance(record.get("chosen", []), list)
     )
 

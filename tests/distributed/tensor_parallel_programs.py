@@ -249,8 +249,9 @@ def refuse(folder: Path) -> None:
         step()
     own.value = np.ones(3)
     np.testing.assert_array_equal(step(), np.full(4 * SIZE, 3.0))
-    with pytest.raises(sg.CompileError, match="w is the part of one rank"):
-        step.export(folder / "net")
+    moved = sg.compile([], [], sg.optim.SGD(0.1).apply_gradients([(cut * 0 + 1, cut)]), opt_level=0)
+    with pytest.raises(sg.CompileError, match="parts of one rank of mpi_world, on which no step"):
+        moved.export(folder / "net")
 
 
 if __name__ == "__main__":

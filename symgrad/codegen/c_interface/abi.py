@@ -29,7 +29,7 @@ from symgrad.codegen.program.language import Program
 from symgrad.frontend.sparse_tensor import SparsityPattern
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph
-from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType
+from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType, read_states
 from symgrad.passes.calls.thread_effects import EFFECTS
 from symgrad.records import dataclass
 
@@ -65,7 +65,10 @@ STATUSES: Mapping[int, tuple[str, str]] = {
     OTHER_VARIABLES: ("OTHER_VARIABLES", "the state is one of other variables"),
     DAMAGED: ("DAMAGED", "the state is damaged: its checksum differs"),
     NOT_CONNECTED: ("NOT_CONNECTED", "the instance has no communicator yet"),
-    OTHER_RANKS: ("OTHER_RANKS", "the communicator has another number of ranks than is needed"),
+    OTHER_RANKS: (
+        "OTHER_RANKS",
+        "a communicator has other ranks, or is of another one, than is needed",
+    ),
     STOPPED: ("STOPPED", "the step was stopped"),
     TAPE_FULL: ("TAPE_FULL", "a loop without a bound ran for longer than there is memory"),
 }
@@ -160,6 +163,7 @@ class Interface:
     `tapes` are the offsets of all tapes; `size` is that of an instance. `threads` is how many
     threads share a kernel at the most. `functions` are those of C that whoever links it provides,
     `handles` what `connect` is given, in its order: behind a word that says whether it was called.
+    `ranks` are, by the names of groups, those whose parts of shared state the variables start with.
     """
 
     name: str
@@ -171,6 +175,7 @@ class Interface:
     steps: tuple[StepInterface, ...]
     functions: tuple[ForeignFunction, ...] = ()
     handles: tuple[Handle, ...] = ()
+    ranks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def head_bytes(self) -> int:
@@ -262,8 +267,23 @@ def plan_interface(name: str, levels: Sequence[int], steps: Sequence[StepProgram
     functions = tuple(s for s in symbols if not s.is_handle)
     return Interface(
         name, tuple(levels), tuple(variables), tapes, size, threads, tuple(planned), functions,
-        handles,
+        handles, _ranks_of_parts(states),
     )  # fmt: skip
+
+
+def _ranks_of_parts(states: Iterable[State]) -> dict[str, int]:
+    """Return, by the names of groups, the ranks whose parts `states` are.
+
+    But for shared slots before the first step, which are zeros on all ranks.
+    """
+    found = {}
+    for state in states:
+        sharding = state.sharding
+        if sharding is None or sharding.group.size == 1:
+            continue
+        if sharding.axis is not None or read_states([state])[0].any():
+            found[sharding.group.lineage[-1]] = sharding.group.rank
+    return found
 
 
 def _head_bytes(tapes: Sequence[int], handles: Sequence[Handle]) -> int:
