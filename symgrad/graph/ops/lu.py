@@ -20,6 +20,7 @@ from symgrad.graph.ops.block_matrices import (
     expansion,
     in_parts,
     less_product,
+    shared,
     to_columns,
 )
 from symgrad.graph.ops.conversion import astype
@@ -109,14 +110,19 @@ def _factor(a: Tensor) -> tuple[Tensor, Tensor]:
     half = WRITTEN_OUT * (-(-n // WRITTEN_OUT) // 2)
     left, first = _factor(block(a, (0, m), (0, half)))
     right = permute_rows(block(a, (0, m), (half, n)), first)
-    solver = TriangularSolver(lower=True, unit=True)
-    above = solver.solve(block(left, (0, half), (0, half)), block(right, (0, half), (0, n - half)))
+    corner = block(left, (0, half), (0, half))
+    (above,) = shared(_solved_above, corner, block(right, (0, half), (0, n - half)))
     below = block(left, (half, m), (0, half))
     rest = less_product(block(right, (half, m), (0, n - half)), below, above)
     corner, second = _factor(rest)
     top = concat([block(left, (0, half), (0, half)), above], axis=2)
     bottom = concat([permute_rows(below, second), corner], axis=2)
     return concat([top, bottom], axis=1), _followed_by(first, second, half)
+
+
+def _solved_above(corner: Tensor, right: Tensor) -> list[Tensor]:
+    """Return the rows of U beside a square that is factorised: one function for each size."""
+    return [TriangularSolver(lower=True, unit=True).solve(corner, right)]
 
 
 def _followed_by(first: Tensor, second: Tensor, start: int) -> Tensor:

@@ -1,7 +1,8 @@
 """LU factorisation of tall panels: a loop over few columns, with the rows side by side.
 
 Rows stay where they are until the end (implicit pivoting), so a step writes each element once, in
-its place; no op is declared here.
+its place. Tall panels are made of few heights, and those of a height are one function: else most of
+a program were loops that differ in how many rows they have. No op is declared here.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
-from symgrad.graph.ops.block_matrices import transposed
+from symgrad.graph.ops.block_matrices import shared, transposed
 from symgrad.graph.ops.comparison import equal, greater, greater_equal, logical_and, where
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import argmax
 from symgrad.graph.ops.scan import scan_loop
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import permute_rows
+from symgrad.graph.ops.views import narrow
 from symgrad.graph.ops.windows import read_window
+
+_STEP_OF_HEIGHTS = 64  # to which the rows of a panel are rounded up, of tall ones to twice that
 
 
 def factor_panel(a: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,6 +35,19 @@ def factor_panel(a: Tensor) -> tuple[Tensor, Tensor]:
     Rows that are no pivots keep their order.
     """
     count, m, n = a.type.static_shape
+    if m <= 2 * _STEP_OF_HEIGHTS:
+        factors, order = _factored(a)
+        return factors, order
+    step = _STEP_OF_HEIGHTS if m <= 8 * _STEP_OF_HEIGHTS else 2 * _STEP_OF_HEIGHTS
+    height = -(-m // step) * step
+    # Rows of zeros below are no pivots while another row is left: of equals the first is one.
+    below = filled((count, height - m, n), 0, a.dtype)
+    factors, order = shared(_factored, concat([a, below], axis=1) if height > m else a)
+    return narrow(factors, 1, 0, m), narrow(order, 1, 0, m)
+
+
+def _factored(a: Tensor) -> list[Tensor]:
+    count, m, n = a.type.static_shape
     ranks = add(iota((count, m), 1), m)  # a row that is no pivot yet has m or more
     columns = transposed(a)
     start = [columns, _column(columns, constant(0, dtypes.int64)), ranks, _number(0)]
@@ -37,7 +55,7 @@ def factor_panel(a: Tensor) -> tuple[Tensor, Tensor]:
     body.run(_step)
     found = scan_loop(_number(n), start, (), body, n).outputs
     order = argsort(found[2], axis=1)
-    return permute_rows(transposed(found[0]), order), order
+    return [permute_rows(transposed(found[0]), order), order]
 
 
 def _number(value: int) -> Tensor:

@@ -161,3 +161,25 @@ def test_bad_arguments_are_refused_at_the_users_line(call, error, text):
     assert text in str(caught.value)
     assert caught.value.source is not None
     assert caught.value.source.file == __file__
+
+
+def test_panels_of_lu_factors_and_their_systems_share_functions():
+    x = sg.placeholder((256, 256), "float64")
+    text = sg.compile([x], LINALG.det(x), opt_level=0).ir("loops")
+    calls = [text.count(f"call @{name}") for name in ("factored", "solved_above")]
+    assert calls == [8, 15]
+    functions = [text.count(f"routine @{name}") for name in ("factored", "solved_above")]
+    assert functions == [2, 4]
+
+
+@pytest.mark.parametrize("n", [130, 145])
+def test_lu_of_a_tall_panel_without_pivots_leaves_its_rows(n):
+    a = np.random.default_rng(0).standard_normal((n, n))
+    a[:, 3] = 0.0
+    a[:, 20] = 2 * a[:, 18]
+    a[100:] = 0.0
+    x = sg.placeholder((n, n), "float64")
+    p, lower, upper = sg.compile([x], list(LINALG.lu(x)), opt_level=0)(a)
+    np.testing.assert_allclose(p @ lower @ upper, a, atol=1e-12)
+    np.testing.assert_array_equal(np.sort(np.argmax(p, 0)), np.arange(n))
+    np.testing.assert_array_equal(p.sum(0), np.ones(n))
