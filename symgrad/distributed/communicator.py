@@ -88,6 +88,11 @@ class Communicator:
         if not self._has_asked:
             self._has_asked, self._memory = True, share_memory(self._mpi)
 
+    @property
+    def has_shared_memory(self) -> bool:
+        """Whether steps run in memory that all ranks see."""
+        return self._memory is not None
+
     def allocate(self, count: int) -> Array | None:
         """Return `count` bytes that all ranks see, None where there is no such memory.
 

@@ -23,7 +23,10 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.types import read_states, write_states
 
-BUCKET_BYTES, ALONE_BYTES = 4 << 20, 1 << 20
+BUCKET_BYTES = 4 << 20
+# From how many bytes on a gradient is a bucket of its own: where messages are sent, and where ranks
+# add in memory that they share, which takes a microsecond or two to begin.
+ALONE_BYTES, ALONE_BYTES_IN_MEMORY = 1 << 20, 64 << 10
 
 
 def _required(subject: str, comm: object) -> Communicator:
@@ -71,8 +74,9 @@ def averaged(
     All sums are started before the first is waited for.
     """
     comm.share_memory()
+    alone = ALONE_BYTES_IN_MEMORY if comm.has_shared_memory else ALONE_BYTES
     pending = []
-    for bucket in buckets(gradients):
+    for bucket in buckets(gradients, alone):
         parts = [g for place in bucket if (g := gradients[place]) is not None]
         pending.append((bucket, parts, start_sum(subject, _joined(parts), comm)))
     means: dict[int, Tensor] = {}
@@ -82,8 +86,11 @@ def averaged(
     return [means.get(place) for place in range(len(gradients))]
 
 
-def buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
-    """Return groups of places: those of the last variables, made first, come first."""
+def buckets(gradients: Sequence[Tensor | None], alone_bytes: int = ALONE_BYTES) -> list[list[int]]:
+    """Return groups of places: those of the last variables, made first, come first.
+
+    Gradients of `alone_bytes` and more are groups of their own.
+    """
     made: list[list[int]] = []
     alone: list[list[int]] = []
     filled, last = 0, None
@@ -92,7 +99,7 @@ def buckets(gradients: Sequence[Tensor | None]) -> list[list[int]]:
         if g is None:
             continue
         size = g.type.nbytes
-        if size >= ALONE_BYTES:
+        if size >= alone_bytes:
             alone.append([place])
             continue
         if last != g.dtype or filled + size > BUCKET_BYTES:
