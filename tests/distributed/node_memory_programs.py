@@ -10,7 +10,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import mpi_function
-from symgrad.distributed.node_memory import sum_function
+from symgrad.distributed.node_memory import share_memory, sum_function
 from symgrad.distributed.pending import start_sum
 from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.foreign_functions import ForeignFunction
@@ -107,6 +107,24 @@ def give_memory_back() -> None:
     assert not again.any(), "pages that were given back are zeros"
 
 
+class OnManyMachines:
+    """A communicator of mpi4py, each rank of which is on a machine of its own."""
+
+    def __init__(self, mpi: Any) -> None:
+        self._mpi = mpi
+
+    def Split_type(self, _kind: int) -> Any:  # noqa: N802 - the name of mpi4py
+        return self._mpi.Split(self._mpi.rank)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mpi, name)
+
+
+def share_nothing_between_machines() -> None:
+    """Give no memory where ranks are on several machines."""
+    assert share_memory(OnManyMachines(COMM.mpi)) is None
+
+
 def stand_for_functions_of_mpi() -> None:
     """Programs name MPI's own functions, which exports call."""
     for name in ("MPI_Iallreduce", "MPI_Wait"):
@@ -123,4 +141,5 @@ if __name__ == "__main__":
     add_what_is_elsewhere()
     finish_what_a_step_left()
     give_memory_back()
+    share_nothing_between_machines()
     sys.stdout.write(f"rank {RANK} has added\n")
