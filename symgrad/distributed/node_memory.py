@@ -99,22 +99,27 @@ class NodeSums:
     code: LoadedCode
     words: dict[str, ctypes.c_int64]
     groups: Array
-    tables: list[Array] = field(default_factory=list)
+    tables: dict[int, Array] = field(default_factory=dict)
+
+    def make_room(self, mpi: Any) -> bool:
+        """Return whether there is room for a communicator; forget one that has been freed.
+
+        The library may give the handle of that to another one.
+        """
+        handles = self.groups[:, HANDLE.offset // 8]
+        self.groups[handles == _handle_of(mpi)] = 0
+        return bool((handles == 0).any())
 
     def register(self, mpi: Any, memory: NodeMemory) -> None:
-        """Add what a communicator sums in its memory from now on, if there is room for one more."""
-        number = len(self.tables)
-        if number == MAX_GROUPS:
-            return
+        """Add what a communicator sums in its memory from now on."""
         bases = np.array([_address(area) for area in memory.areas], np.int64)
-        self.tables.append(bases)
-        row = self.groups[number]
+        number = int(np.flatnonzero(self.groups[:, HANDLE.offset // 8] == 0)[0])
+        self.tables[number] = bases
         for at, value in (
             (RANK, mpi.rank), (SIZE, mpi.size), (BASE, bases[mpi.rank]),
-            (BYTES, len(memory.own)), (BASES, bases.ctypes.data),
-            (HANDLE, word(load_mpi("distributed")._handleof(mpi))),
+            (BYTES, len(memory.own)), (BASES, bases.ctypes.data), (HANDLE, _handle_of(mpi)),
         ):  # fmt: skip
-            row[at.offset // 8] = value
+            self.groups[number, at.offset // 8] = value
 
 
 @cache
@@ -150,7 +155,7 @@ def share_memory(mpi: Any) -> NodeMemory | None:
     is_here = False
     if _can_share():
         node = mpi.Split_type(load_mpi("distributed").COMM_TYPE_SHARED)
-        is_here = 1 < node.size == mpi.size
+        is_here = node_sums().make_room(mpi) and 1 < node.size == mpi.size
         node.Free()
     if not mpi.allreduce(is_here, load_mpi("distributed").LAND):
         return None
@@ -201,6 +206,10 @@ def _map(place: _MemoryFile | None) -> mmap.mmap | None:
         os.close(file)
     # Of a process that runs apart from this one, the path may be that of another file.
     return area if area[_TOKEN_AT : _TOKEN_AT + _TOKEN_BYTES] == token else None
+
+
+def _handle_of(mpi: Any) -> int:
+    return word(load_mpi("distributed")._handleof(mpi))
 
 
 def _address(area: mmap.mmap) -> int:

@@ -9,14 +9,16 @@ import numpy as np
 
 import symgrad as sg
 from symgrad.distributed.communicator import Communicator
-from symgrad.distributed.mpi_library import mpi_function
+from symgrad.distributed.mpi_library import load_mpi, mpi_function
 from symgrad.distributed.node_memory import share_memory, sum_function
+from symgrad.distributed.node_sums import MAX_GROUPS
 from symgrad.distributed.pending import start_sum
 from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.foreign_functions import ForeignFunction
 
 COMM = sg.distributed.world()
 RANK, SIZE = COMM.rank, COMM.size
+_MPI = load_mpi("world")
 COUNTS = (0, 1, 15, 16, 17, 100, 1031, 70_001)
 
 
@@ -107,17 +109,35 @@ def give_memory_back() -> None:
     assert not again.any(), "pages that were given back are zeros"
 
 
-class OnManyMachines:
+class OnManyMachines(_MPI.Intracomm):  # type: ignore[misc, name-defined]
     """A communicator of mpi4py, each rank of which is on a machine of its own."""
 
-    def __init__(self, mpi: Any) -> None:
-        self._mpi = mpi
-
     def Split_type(self, _kind: int) -> Any:  # noqa: N802 - the name of mpi4py
-        return self._mpi.Split(self._mpi.rank)
+        return self.Split(self.rank)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._mpi, name)
+
+def forget_what_was_freed() -> None:
+    """Add up on communicators of which each may have the handle of one that was freed.
+
+    And on more than there is room for.
+    """
+    x = np.arange(10, dtype="float32")
+    for _ in range(3):
+        mpi = COMM.mpi.Dup()
+        comm = Communicator(mpi, "made_again")
+        comm.share_memory()
+        assert comm.has_shared_memory
+        given = sg.placeholder((10,), name="given")
+        step = sg.compile([given], start_sum("sum", given * 2, comm).wait() * 1, opt_level=0)
+        for _ in range(2):
+            np.testing.assert_array_equal(step(x), 2 * SIZE * x)
+        mpi.Free()
+    made = [COMM.mpi.Dup() for _ in range(MAX_GROUPS + 1)]
+    memories = [share_memory(mpi) for mpi in made]
+    assert memories[0] is not None
+    assert memories[-1] is None, "there is no room for so many"
+    for mpi in made:
+        mpi.Free()
 
 
 def share_nothing_between_machines() -> None:
@@ -142,4 +162,5 @@ if __name__ == "__main__":
     finish_what_a_step_left()
     give_memory_back()
     share_nothing_between_machines()
+    forget_what_was_freed()
     sys.stdout.write(f"rank {RANK} has added\n")
