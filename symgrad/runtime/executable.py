@@ -223,7 +223,8 @@ class Executable:
 
 def _arena_for(graph: Graph, count: int) -> Array:
     """Return memory for buffers: that which ranks see who start sums together, if there is any."""
-    for node, function in functions_in(graph):
+    # Which functions there are is asked for anyway; most programs have none to walk to.
+    for node, function in functions_in(graph) if foreign_functions(graph) else ():
         called = node.attrs["function"]
         assert isinstance(called, ForeignFunction), "a call is of a function"
         if function.group is not None and called.when == "early":
