@@ -102,7 +102,11 @@ def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
 def _written(
     cls: type, name: str, takes: list[str], does: list[str], names: dict[str, Any]
 ) -> Callable[..., Any]:
-    """Return a method of `cls` that is written as text."""
+    """Return a method of `cls` that is written as text.
+
+    Its globals say whose it is, since it has no file: its frame is none of the user's.
+    """
+    names["__name__"] = cls.__module__
     lines = [f"def {name}({', '.join(takes)}):", *does]
     exec("\n ".join(lines), names)
     method: Callable[..., Any] = names[name]

@@ -83,13 +83,13 @@ def computed(sets: IndexSets, body: Body, operands: Sequence[Dependent]) -> Numb
 
 
 def of_columns(
-    sets: IndexSets, operands: Sequence[Numbers | None], _spec: ColumnMap, shape: Shape
+    sets: IndexSets, operands: Sequence[Numbers | None], spec: ColumnMap, shape: Shape
 ) -> Numbers:
     """Return the numbers of columns that are computed of whole columns."""
     columns = [None if n is None else sets.union_over(n, (0,)) for n in operands]
     total = sets.union_of_all(columns)
     assert total is not None, "no operand depends on anything"
-    return np.broadcast_to(total, shape)
+    return np.broadcast_to(np.expand_dims(total, spec.axes), shape)
 
 
 def scanned_along(sets: IndexSets, operands: Sequence[Numbers | None], spec: PrefixScan) -> Numbers:

@@ -79,6 +79,11 @@ STRUCTURES = {
     "block written": (sg.dynamic_update_slice(X[:4], X[4:], [1]), [[0], [4], [5], [3]]),
     "sort": (sg.sort(X.reshape((2, 3)), axis=0), [[0, 3], [1, 4], [2, 5]] * 2),
     "matrices": (sg.linalg.det(X[:4].reshape((1, 2, 2))), [[0, 1, 2, 3]]),
+    # Its columns are written along another axis than they are read.
+    "matrices of matrices": (
+        sg.linalg.inv(sg.concat([X, X[:2]]).reshape((2, 2, 2))).reshape((-1,)),
+        [[0, 1, 2, 3]] * 4 + [[0, 1, 4, 5]] * 4,
+    ),
 }  # fmt: skip
 
 
