@@ -180,6 +180,8 @@ MANY_READS = 16
 SEVERAL_READS = 8
 # Below it never pays; from here on where its steps of k crowd a few sets of the cache.
 FEW_READS = 4
+# Terms that are packed of all tiles of the left at a time, where each term is on another page.
+PACKED_TERMS = 16
 # Blocks of k from which on a sum is long.
 LONG_SUM = 8
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.

@@ -154,12 +154,18 @@ class _LoopNest:
         )
 
     def _emit_left_packing(self, tiles: _Block, steps: _Block) -> None:
+        """Pack tile by tile, or some steps of k of all tiles before the next steps."""
         builder, plan = self._builder, self._plan
-        with counted_loop(builder, *tiles) as i:
+        across = index(plan.packed_rows)
+        with (
+            self._blocks(steps, plan.block_k, plan.packed_steps) as some,
+            counted_loop(builder, *tiles) as i,
+        ):
             row, _, is_short = self._rows_of(i)
             packed = self._packed_tile(builder.sub(i, tiles[0]))
-            across = index(plan.packed_rows)
-            with self._pieces(steps, packed, across) as (step, count, target):
+            offset = builder.mul(builder.sub(some[0], steps[0]), across)
+            packed = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
+            with self._pieces(some, packed, across) as (step, count, target):
                 source = self._left_at(row, step)
                 call_one(builder, self._variants.left_packers, is_short, (source, target, count))
 
@@ -335,7 +341,7 @@ class _LoopNest:
 
     def _packed_tile(self, tile: ir.Value) -> ir.Value:
         plan = self._plan
-        return self._computed(self._packed_left, tile, plan.block_k * plan.packed_rows)
+        return self._computed(self._packed_left, tile, plan.packed_tile_elements)
 
     def _packed_panel(self, panel: ir.Value) -> ir.Value:
         plan = self._plan

@@ -181,6 +181,8 @@ def _emit_pieces(
     )
     if kernel.piece <= _SHORT_PIECE:
         added: list[ir.Value] = list(sums)
+        if kernel.asks_for_next:
+            _emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, index(number), added)
     else:
@@ -252,20 +254,23 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
+    if kernel.asks_for_next:
+        _emit_asking(builder, kernel, operands.following, step, steps)
     for number in range(steps):
         at = builder.add(step, index(number))
         chain = slice(number % chains * each, (number % chains + 1) * each)
         added[chain] = _emit_step(builder, kernel, operands, at, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
     step.add_incoming(first, before)
-    step.add_incoming(following, loop)
+    step.add_incoming(following, builder.block)
     for total, value, sum_ in zip(sums, start, added, strict=True):
         total.add_incoming(value, before)
-        total.add_incoming(sum_, loop)
+        total.add_incoming(sum_, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, stop), loop, after)
+    end = builder.block
     builder.position_at_end(after)
     return [
-        _either(builder, (value, before), (sum_, loop))
+        _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
 
@@ -310,9 +315,7 @@ def _emit_step(
 def _emit_prefetching(
     builder: ir.IRBuilder, kernel: Microkernel, operands: _Operands, step: ir.Value
 ) -> None:
-    """Ask for what later steps of k read on other pages, and for the rows of the next tile."""
-    if kernel.asks_for_next:
-        _emit_asking(builder, kernel, operands.following, step)
+    """Ask for what later steps of k read on other pages."""
     if kernel.left_ahead:
         later = builder.add(step, index(kernel.left_ahead))
         offset = builder.mul(later, index(kernel.left_k.stride))
@@ -326,23 +329,33 @@ def _emit_prefetching(
 
 
 def _emit_asking(
-    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value
+    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
 ) -> None:
-    """Ask for a line of the next tile: each of its rows has its turn once in a line of steps.
+    """Ask for lines of the next tile, at the `steps` steps of k from `step` on.
 
-    Where rows lie side by side a line has this step of k of all of them.
+    Where rows lie side by side a line has this step of k of all of them. Else each row has its turn
+    once in a line of steps, and there is nothing to ask for when all rows have had it: an access
+    more in each step takes from what the second-level cache gives the tile.
     """
     if kernel.left_row == 1:
-        offset = builder.mul(step, index(kernel.left_k.stride))
-        place = kernel.left.address(builder, following, offset)
-        kernel.left.prefetch(builder, place, kernel.rows)
+        for number in range(steps):
+            at = builder.add(step, index(number))
+            offset = builder.mul(at, index(kernel.left_k.stride))
+            place = kernel.left.address(builder, following, offset)
+            kernel.left.prefetch(builder, place, kernel.rows)
         return
     of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
     turn = builder.and_(step, index(of_line - 1))
     for first in range(0, kernel.rows, of_line):
-        row = builder.add(turn, index(first))
-        offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
-        kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
+        left = index(kernel.rows - first)
+        with builder.if_then(builder.icmp_signed("<", turn, left)):
+            for number in range(min(steps, of_line)):
+                row = builder.add(turn, index(first + number))
+                # Beyond the tile may be beyond the operand.
+                is_there = builder.icmp_signed("<", row, index(kernel.rows))
+                row = builder.select(is_there, row, index(kernel.rows - 1))
+                offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
+                kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
 
 
 def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:

@@ -59,7 +59,8 @@ class ContractPlan:
     The microkernel computes `tile_rows` by `tile_columns` results. Tiles are evenly high: all have
     `tile_rows` rows or one less. `block_tiles` tiles and `block_panels` panels (columns of tiles)
     make a block, for which `block_k` terms of the sums are added at once. A band of `band_tiles`
-    tiles is finished before the next begins, which bounds the memory for unfinished sums. With
+    tiles is finished before the next begins, which bounds the memory for unfinished sums. Of the
+    left `packed_steps` terms of all tiles of a block are packed before the next ones. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
@@ -90,6 +91,7 @@ class ContractPlan:
     block_k: int
     pack_left: Packing
     pack_right: Packing
+    packed_steps: int
     rows_first: bool
     cycles: float = 0.0
     asks_for_next: bool = False
@@ -197,6 +199,15 @@ class ContractPlan:
         return -(-self.tile_rows // self.lanes) * self.lanes
 
     @property
+    def packed_tile_elements(self) -> int:
+        """Elements from one packed panel of the left to the next.
+
+        Where several are packed at a time, spare lanes behind one must not be on the next.
+        """
+        panel = self.block_k * self.packed_rows
+        return panel if self.packed_steps >= self.block_k else panel + self.lanes
+
+    @property
     def packed_right_offset(self) -> int:
         return _aligned(self._packed_left_bytes)
 
@@ -213,7 +224,7 @@ class ContractPlan:
     def _packed_left_bytes(self) -> int:
         if self.pack_left == "none":
             return 0
-        elements = self.block_tiles * self.block_k * self.packed_rows
+        elements = self.block_tiles * self.packed_tile_elements
         return (elements + self.lanes) * self.compute.itemsize
 
     @property

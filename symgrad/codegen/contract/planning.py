@@ -19,6 +19,7 @@ from symgrad.cost_model import (
     FEW_STREAMS,
     LONG_SUM,
     MANY_READS,
+    PACKED_TERMS,
     SEVERAL_READS,
     SHORT_BLOCK,
     SHORT_OPERAND,
@@ -76,6 +77,7 @@ def plan_contract(
         block_k=1,
         pack_left="none",
         pack_right="none",
+        packed_steps=1,
         rows_first=False,
         borders=absent,
     )
@@ -110,6 +112,7 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     them, most find it near; and a panel of one vector has no time to ask at each step.
     """
     is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
+    is_across = is_across and not memory.follows_pieces
     is_in_lines = is_across or plan.left.column_stride == 1
     left_bytes = plan.rows * plan.k * plan.dtype.itemsize
     is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
@@ -289,7 +292,19 @@ def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
         band_tiles=min(plan.row_tiles, band),
         block_tiles=min(plan.row_tiles, band, tiles),
         block_panels=min(plan.panels, panels),
+        packed_steps=_choose_packed_steps(plan, memory),
     )
+
+
+def _choose_packed_steps(plan: ContractPlan, memory: MemoryHierarchy) -> int:
+    """Return how many steps of k of all tiles of a block are packed before the next ones.
+
+    Where each step is on a page of its own, panels beside each other are parts of the same lines:
+    packed one after the other they would bring each line near several times.
+    """
+    if plan.pack_left != "copy" or plan.has_pieces or not _is_far(plan, memory):
+        return plan.block_k
+    return min(plan.block_k, PACKED_TERMS)
 
 
 def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:

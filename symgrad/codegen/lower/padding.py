@@ -65,11 +65,12 @@ def _digit(axes: Sequence[Axis], index: Index) -> tuple[int, int, int] | None:
 
 
 def rows_beside(
-    rows: Sequence[Axis], inner: Sequence[Axis], lines: Sequence[Lines]
+    rows: Sequence[Axis], inner: Sequence[Axis], lines: Sequence[Lines], lhs: Index
 ) -> tuple[list[Axis], frozenset[str]] | None:
     """Return the rows with those of one pixel beside each other, and variables that stay digits.
 
-    None if there are too few of them, or hardly more is left out so.
+    None if there are too few of them, or hardly more is left out so, or if rows lie side by side in
+    `lhs`: then they can be lanes, which they are where the product has few columns.
     """
     padded = [line for line in lines if line.border(rows, inner) is not None]
     of_lines = {atom for line in padded for atom, _ in line.index.terms}
@@ -79,8 +80,10 @@ def rows_beside(
         return None
     turned = sorted(rows, key=lambda axis: axis[0] not in walking)
     more = _taken(rows, inner, padded) - _taken(turned, inner, padded)
-    is_absent = any(line.absent for line in padded)
-    return (turned, walking) if is_absent or more >= LEAST_LEFT_OUT else None
+    if any(line.absent for line in padded):
+        return turned, walking
+    are_lanes = lhs.coefficient(rows[-1][0]) == 1
+    return (turned, walking) if more >= LEAST_LEFT_OUT and not are_lanes else None
 
 
 def _taken(rows: Sequence[Axis], inner: Sequence[Axis], lines: Sequence[Lines]) -> float:

@@ -98,7 +98,7 @@ def build_product(
     lhs, rhs = left.index, right.index
     axes.inner.sort(key=lambda axis: -abs(lhs.coefficient(axis[0])))
     kept: frozenset[str] = frozenset()
-    beside = rows_beside(axes.rows, axes.inner, left.lines)
+    beside = rows_beside(axes.rows, axes.inner, left.lines, lhs)
     if beside is not None:
         axes.rows, kept = beside
     axes.inner, (lhs, rhs), _ = _merge(axes.inner, (lhs, rhs), (), kept)

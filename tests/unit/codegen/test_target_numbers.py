@@ -28,9 +28,34 @@ def plan(target: Target, m: int = 2048, n: int = 2048, k: int = 2048) -> Contrac
     return plan_contract(m, n, k, dtypes.float32, *rows, target)
 
 
-def test_all_targets_are_taken_to_have_the_same_memory():
+def test_all_targets_are_taken_to_have_the_same_memory_but_for_what_is_fetched_ahead():
     for name in ("native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
-        assert target_named(name).memory == MemoryHierarchy()
+        memory = target_named(name).memory
+        assert replace(memory, follows_pieces=False) == MemoryHierarchy()
+        assert name == "native" or not memory.follows_pieces
+
+
+def test_pieces_of_lines_are_asked_for_where_no_processor_follows_them():
+    m, n, k = 64, 64, 25600
+    turned = Operand(1, m, 4), Operand(n, 1, 4), Operand(n, 1, 4)
+    asked = [
+        plan_contract(m, n, k, dtypes.float32, *turned, target).asks_for_next
+        for target in (TARGET, with_memory(follows_pieces=True))
+    ]
+    assert asked == [True, False]
+    assert plan(with_memory(follows_pieces=True), 4096, 64, 256).asks_for_next
+
+
+def test_a_left_whose_terms_lie_on_pages_is_packed_some_terms_at_a_time():
+    turned = Operand(1, 2048, 4), Operand(2048, 1, 4), Operand(2048, 1, 4)
+    packed = plan_contract(2048, 2048, 2048, dtypes.float32, *turned, TARGET)
+    assert (packed.pack_left, packed.packed_steps) == ("copy", 16)
+    assert packed.packed_tile_elements == packed.block_k * packed.packed_rows + packed.lanes
+    near = plan_contract(
+        2048, 2048, 2048, dtypes.float32, *turned, with_memory(page_bytes=1 << 20, l2_bytes=1 << 14)
+    )
+    assert (near.pack_left, near.packed_steps) == ("copy", near.block_k)
+    assert near.packed_tile_elements == near.block_k * near.packed_rows
 
 
 @pytest.mark.parametrize(
