@@ -193,6 +193,10 @@ UNROLLED_STEPS = 4
 LEAST_UNROLLED = 8
 SHORT_LOOP = 1024
 UNROLLED_CYCLES = 2**20
+# Steps of k of a piece that are written out rather than looped over, at the most.
+SHORT_PIECE = 8
+# Steps of k in which a microkernel asks for a line of the next packed panel.
+STEPS_A_LINE = 4
 # So many panels at most read a block of the left: for the first of many it is brought near.
 FEW_PANELS = 4
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.

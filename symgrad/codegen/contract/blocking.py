@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.border import (
@@ -21,6 +22,7 @@ from symgrad.codegen.contract.border import (
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
+from symgrad.codegen.contract.microkernel import elements_asked
 from symgrad.codegen.contract.plan import ContractPlan, Operand
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
@@ -216,6 +218,8 @@ class _LoopNest:
             arguments += (resumes, first) if plan.has_pieces else (resumes,)
             if plan.asks_for_next:
                 arguments += (self._emit_asking(i, steps),)
+            if plan.asks_for_panel:
+                arguments += (self._part_of_next_panel(builder.sub(i, tiles[0]), panel, panels),)
             arguments += tuple(itertools.chain(*terms.within))
             self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
@@ -249,6 +253,23 @@ class _LoopNest:
         now, then = (axis.offset(builder, step) for step in steps)
         further = builder.select(goes_on, builder.sub(then, now), index(0))
         return self._stored.address(builder, self._left_at(row, start), further)
+
+    def _part_of_next_panel(self, tile: ir.Value, panel: ir.Value, panels: _Block) -> ir.Value:
+        """Return where the part of the next packed panel begins that a tile of a block asks for.
+
+        Behind the last panel comes the first one, for the next tiles. When all of a panel has been
+        asked for tiles ask for what is near.
+        """
+        builder, plan = self._builder, self._plan
+        right = replace(self._stored, stored=plan.compute)
+        part = index(plan.block_k * elements_asked(right))
+        offset = builder.mul(tile, part)
+        is_left = builder.icmp_signed("<", offset, index(plan.block_k * plan.tile_columns))
+        following = builder.add(panel, index(1))
+        is_inside = builder.icmp_signed("<", following, builder.sub(panels[1], panels[0]))
+        following = builder.select(is_inside, following, index(0))
+        begin = self._packed_panel(builder.select(is_left, following, panel))
+        return right.address(builder, begin, builder.select(is_left, offset, index(0)))
 
     def _emit_prefetching(self, row: ir.Value, column: ir.Value, rows: ir.Value) -> None:
         """Ask for what the epilogue reads and writes for the next tile.

@@ -26,9 +26,8 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.vectors import splat
+from symgrad.cost_model import SHORT_PIECE, STEPS_A_LINE
 from symgrad.records import dataclass
-
-_SHORT_PIECE = 8  # steps of k that are written out rather than looped over
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,8 @@ class Microkernel:
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
     the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps. With `inner` borders only pieces within the spans it is given are added up.
+    steps; with `asks_for_panel` lines side by side, as those of the next packed panel, one in so
+    many steps. With `inner` borders only pieces within the spans it is given are added up.
     """
 
     rows: int
@@ -64,7 +64,12 @@ class Microkernel:
     left_ahead: int = 0
     right_ahead: int = 0
     asks_for_next: bool = False
+    asks_for_panel: bool = False
     inner: tuple[ZeroBorder, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        return self.asks_for_next or self.asks_for_panel
 
     @property
     def vectors(self) -> int:
@@ -76,7 +81,7 @@ class Microkernel:
 
 
 class _Operands(NamedTuple):
-    """Where a run of steps of k begins in the operands, and in the left of the next tile."""
+    """Where a run of steps of k begins in the operands, and in what is asked for."""
 
     left: ir.Value
     right: ir.Value
@@ -95,17 +100,17 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k; and one that asks for the
-    rows of the next tile has another, where they begin. For each inner border come two more, from
+    next tile or panel has another, where that begins. For each inner border come two more, from
     which to which step of its digit terms are needed.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks_for_next
+    kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks
     kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, tile, k, resume, *rest = function.args
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
-    operands = _Operands(left, right, rest[-1] if kernel.asks_for_next else left)
+    operands = _Operands(left, right, rest[-1] if kernel.asks else left)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
@@ -177,12 +182,11 @@ def _emit_pieces(
     piece = _Operands(
         kernel.left.address(builder, operands.left, begins[0]),
         kernel.right.address(builder, operands.right, begins[1]),
-        kernel.left.address(builder, operands.following, begins[0]),
+        _further(builder, kernel, operands.following, (at, begins[0])),
     )
-    if kernel.piece <= _SHORT_PIECE:
+    if kernel.piece <= SHORT_PIECE:
         added: list[ir.Value] = list(sums)
-        if kernel.asks_for_next:
-            _emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
+        _emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, index(number), added)
     else:
@@ -203,6 +207,19 @@ def _emit_pieces(
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
+
+
+def _further(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    following: ir.Value,
+    piece: tuple[ir.Value, ir.Value],
+) -> ir.Value:
+    """Return where what is asked for goes on in a piece: its step in the panel, its place."""
+    step, place = piece
+    if kernel.asks_for_panel:
+        return kernel.right.address(builder, following, builder.mul(step, _a_step(kernel)))
+    return kernel.left.address(builder, following, place)
 
 
 def _either(builder: ir.IRBuilder, *ways: tuple[ir.Value, ir.Block]) -> ir.Value:
@@ -254,8 +271,7 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
-    if kernel.asks_for_next:
-        _emit_asking(builder, kernel, operands.following, step, steps)
+    _emit_asking(builder, kernel, operands.following, step, steps)
     for number in range(steps):
         at = builder.add(step, index(number))
         chain = slice(number % chains * each, (number % chains + 1) * each)
@@ -328,7 +344,33 @@ def _emit_prefetching(
         kernel.right.prefetch(builder, place, kernel.columns)
 
 
+def _a_step(kernel: Microkernel) -> ir.Value:
+    return index(elements_asked(kernel.right))
+
+
+def elements_asked(right: Elements) -> int:
+    """Return how many elements of the next panel a microkernel asks for in a step of k."""
+    return right.target.memory.line_bytes // right.stored.itemsize // STEPS_A_LINE
+
+
 def _emit_asking(
+    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
+) -> None:
+    """Ask for what the next tile or panel reads, at the `steps` steps of k from `step` on."""
+    if kernel.asks_for_next:
+        _emit_asking_for_rows(builder, kernel, following, step, steps)
+    if kernel.asks_for_panel:
+        offset = builder.mul(step, _a_step(kernel))
+        line = kernel.right.address(builder, following, offset)
+        if steps >= STEPS_A_LINE:
+            kernel.right.prefetch(builder, line, 1)
+            return
+        turn = builder.and_(step, index(STEPS_A_LINE - 1))
+        with builder.if_then(builder.icmp_signed("==", turn, index(0))):
+            kernel.right.prefetch(builder, line, 1)
+
+
+def _emit_asking_for_rows(
     builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
 ) -> None:
     """Ask for lines of the next tile, at the `steps` steps of k from `step` on.

@@ -64,7 +64,8 @@ class ContractPlan:
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
-    for its rows of the left in the next block of k, in the last one for those of the next tile; the
+    for its rows of the left in the next block of k, in the last one for those of the next tile;
+    with `asks_for_panel` it asks for a part of the next packed panel, and others for the rest. The
     next product of a loop around may begin behind all rows of this one, or all steps of k, which
     `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for.
     Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, no more than any
@@ -95,6 +96,7 @@ class ContractPlan:
     rows_first: bool
     cycles: float = 0.0
     asks_for_next: bool = False
+    asks_for_panel: bool = False
     goes_on: GoesOn | None = None
     borders: tuple[ZeroBorder, ...] = ()
 

@@ -23,6 +23,7 @@ from symgrad.cost_model import (
     SEVERAL_READS,
     SHORT_BLOCK,
     SHORT_OPERAND,
+    SHORT_PIECE,
     dotting_cycles,
     epilogue_cycles,
     packing_cycles,
@@ -88,8 +89,10 @@ def plan_contract(
     cycles, cheapest = min(ways, key=lambda way: way[0])
     chosen = _choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
+    chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
     asks = _is_met_late(chosen, target.memory)
-    return replace(chosen, rows_first=rows_first, cycles=cycles, asks_for_next=asks)
+    asks_for_panel = not asks and _is_panel_met_late(chosen, target.memory)
+    return replace(chosen, asks_for_next=asks, asks_for_panel=asks_for_panel)
 
 
 def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[float, ContractPlan]]:
@@ -117,6 +120,18 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     left_bytes = plan.rows * plan.k * plan.dtype.itemsize
     is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
     return plan.method == "tile" and plan.pack_left == "none" and is_in_lines and is_far
+
+
+def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether the first tile of a packed panel waits for it, since no near cache holds all.
+
+    A block of tiles asks for the next panel while it reads one, as many lines as it has steps of k
+    in its tiles, so that a few tiles are enough.
+    """
+    packed_bytes = plan.block_panels * plan.block_k * plan.tile_columns * plan.compute.itemsize
+    is_packed = plan.method == "tile" and plan.pack_right != "none" and not plan.rows_first
+    is_long = plan.k_piece > SHORT_PIECE
+    return is_packed and is_long and plan.block_panels > 1 and packed_bytes > memory.l2_bytes
 
 
 def _serves_result(plan: ContractPlan, streams: int, memory: MemoryHierarchy) -> bool:

@@ -149,6 +149,7 @@ def _microkernel(
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
+        asks_for_panel=plan.asks_for_panel,
         inner=inner_borders(plan),
     )
 

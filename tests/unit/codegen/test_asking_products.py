@@ -14,6 +14,7 @@ from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
+from symgrad.cost_model import SHORT_PIECE
 from symgrad.graph.graph import Graph
 from tests.support.floors import Memory, Variant, compile_for, run_variants
 from tests.support.schedules import batches_blocked
@@ -45,6 +46,20 @@ def test_a_left_in_cache_or_of_many_panels_is_not_asked_for():
     assert asks(product(4096, 8, 1024, is_turned=True)) == [False]
 
 
+def asks_for_panel(graph: Graph) -> list[bool]:
+    program = compile_for(graph, "x86-64-v4", opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    machine = target_named("x86-64-v4")
+    return [product_plan(s, machine).asks_for_panel for s in found if isinstance(s, Product)]
+
+
+def test_a_packed_panel_is_asked_for_where_no_near_cache_holds_all():
+    assert asks_for_panel(product(1024, 1024, 1024)) == [True]
+    assert asks_for_panel(product(1024, 1024, 1024, is_turned=True)) == [True]
+    assert asks_for_panel(product(1024, 128, 512)) == [False]  # packed, and near
+    assert asks_for_panel(product(4096, 64, 256)) == [False]
+
+
 def convolution() -> Graph:
     x, kernel = sg.placeholder((2, 9, 11, 5)), sg.placeholder((3, 3, 5, 20))
     return Graph([sg.nn.conv2d(x, kernel, padding="SAME")], [x, kernel])
@@ -65,6 +80,15 @@ def test_results_are_the_same_between_guard_pages(dtype):
         ]
         with mock.patch.object(planning, "_is_met_late", lambda plan, _: can_ask(plan)):
             assert run_variants(graph, arrays, variants) is None
+        with mock.patch.object(planning, "_is_panel_met_late", lambda plan, _: packs(plan)):
+            planning.plan_contract.cache_clear()
+            assert run_variants(graph, arrays, variants) is None
+        planning.plan_contract.cache_clear()
+
+
+def packs(plan: ContractPlan) -> bool:
+    is_long = not plan.has_pieces or plan.k_piece > SHORT_PIECE
+    return plan.method == "tile" and plan.pack_right != "none" and is_long
 
 
 def can_ask(plan: ContractPlan) -> bool:
