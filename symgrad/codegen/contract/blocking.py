@@ -215,7 +215,7 @@ class _LoopNest:
             sums = self._tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
-            arguments += (resumes, first) if plan.has_pieces else (resumes,)
+            arguments += (resumes, first) if plan.walks_pieces else (resumes,)
             if plan.asks_for_next:
                 arguments += (self._emit_asking(i, steps),)
             if plan.asks_for_panel:

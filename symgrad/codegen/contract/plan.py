@@ -163,6 +163,11 @@ class ContractPlan:
         return bool(self.left.column_digits)
 
     @property
+    def walks_pieces(self) -> bool:
+        """Whether a microkernel finds where terms go on: packed, they lie evenly."""
+        return self.has_pieces and "none" in (self.pack_left, self.pack_right)
+
+    @property
     def lacks_padding(self) -> bool:
         """Whether the left has no elements at its borders."""
         return any(border.absent for border in self.borders)

@@ -145,7 +145,7 @@ def _microkernel(
         is_empty=plan.k == 0,
         chains=chains,
         unrolled=chains if chains > 1 else _unrolled(plan, sums + whole // plan.lanes, left.target),
-        piece=plan.k_piece if plan.has_pieces else None,
+        piece=plan.k_piece if plan.walks_pieces else None,
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
@@ -189,7 +189,7 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     registers are left for the elements that LLVM then loads ahead.
     """
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
-    steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
+    steps = plan.k_piece if plan.walks_pieces else min(plan.k, plan.block_k)
     is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
     is_room = registers + (4 if is_folded else 5) <= target.vector_registers
     return UNROLLED_STEPS if is_short and is_room and plan.cycles >= UNROLLED_CYCLES else 1
