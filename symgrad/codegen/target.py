@@ -29,8 +29,6 @@ class MemoryHierarchy:
     of a result whose sums may be unfinished at a time. The order of sums depends on these. A
     processor that walks through memory by `followed_bytes` a step, or more, does not fetch ahead by
     itself: it is asked for what comes `steps_ahead`, which is when the second-level cache has it.
-    One that `follows_pieces` does fetch ahead where a piece of each line is read, and of the next
-    line the same: asked as well, it waits longer for what it needs first.
     """
 
     line_bytes: int = 64
@@ -45,7 +43,6 @@ class MemoryHierarchy:
     band_rows: int = 1024
     followed_bytes: int = 1024
     steps_ahead: int = 16
-    follows_pieces: bool = False
 
     @property
     def working_sets(self) -> tuple[int, ...]:
@@ -209,15 +206,12 @@ def _native() -> Target:
     features = host.flatten()
     if triple.startswith("aarch64"):
         return Target("native", triple, cpu, features, 16, 32, True, True)
-    # Measured on Zen 4, whose prefetchers follow lines, and on Sapphire Rapids.
-    memory = MemoryHierarchy(follows_pieces=not cpu.startswith("znver"))
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
-        wide = features + ",-prefer-256-bit"
-        return Target("native", triple, cpu, wide, 64, 32, True, True, memory=memory)
+        return Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:
-        return Target("native", triple, cpu, features, 32, 16, True, True, memory=memory)
-    return Target("native", triple, cpu, features, 16, 16, False, False, memory=memory)
+        return Target("native", triple, cpu, features, 32, 16, True, True)
+    return Target("native", triple, cpu, features, 16, 16, False, False)
 
 
 def bind_functions(module: ir.Module, target: Target) -> None:

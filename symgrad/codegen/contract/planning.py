@@ -115,7 +115,6 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     them, most find it near; and a panel of one vector has no time to ask at each step.
     """
     is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
-    is_across = is_across and not memory.follows_pieces
     is_in_lines = is_across or plan.left.column_stride == 1
     left_bytes = plan.rows * plan.k * plan.dtype.itemsize
     is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
@@ -255,8 +254,10 @@ def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     size_of = plan.compute.itemsize
     whole, part = memory.far_terms if _is_far(plan, memory) else memory.near_terms
     if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
-        # Few results of long sums: what is read of the right for them stays in the cache, too.
-        part = min(part, max(plan.lanes, memory.l2_bytes // (2 * plan.columns * size_of)))
+        # Few results of long sums: what is read for them stays in the cache, too, also of the left
+        # where that is asked for a block ahead; windows read the same again.
+        read = plan.columns + (0 if plan.left.column_digits else plan.rows)
+        part = min(part, max(plan.lanes, memory.l2_bytes // (2 * read * size_of)))
     apart = abs(plan.left.column_stride) * size_of
     if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
         # Tiles beside each other read parts of the same lines: a block of them stays in the cache.

@@ -28,22 +28,18 @@ def plan(target: Target, m: int = 2048, n: int = 2048, k: int = 2048) -> Contrac
     return plan_contract(m, n, k, dtypes.float32, *rows, target)
 
 
-def test_all_targets_are_taken_to_have_the_same_memory_but_for_what_is_fetched_ahead():
+def test_all_targets_are_taken_to_have_the_same_memory():
     for name in ("native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
-        memory = target_named(name).memory
-        assert replace(memory, follows_pieces=False) == MemoryHierarchy()
-        assert name == "native" or not memory.follows_pieces
+        assert target_named(name).memory == MemoryHierarchy()
 
 
-def test_pieces_of_lines_are_asked_for_where_no_processor_follows_them():
-    m, n, k = 64, 64, 25600
+def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_second_cache():
+    m, n, k = 64, 256, 25600
     turned = Operand(1, m, 4), Operand(n, 1, 4), Operand(n, 1, 4)
-    asked = [
-        plan_contract(m, n, k, dtypes.float32, *turned, target).asks_for_next
-        for target in (TARGET, with_memory(follows_pieces=True))
-    ]
-    assert asked == [True, False]
-    assert plan(with_memory(follows_pieces=True), 4096, 64, 256).asks_for_next
+    for target in (TARGET, with_memory(l2_bytes=1 << 20)):
+        found = plan_contract(m, n, k, dtypes.float32, *turned, target)
+        assert found.block_k * (m + n) * 4 <= target.memory.l2_bytes
+        assert 4 * found.block_k * (m + n) * 4 > target.memory.l2_bytes
 
 
 def test_a_left_whose_terms_lie_on_pages_is_packed_some_terms_at_a_time():
