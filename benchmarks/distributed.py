@@ -2,12 +2,16 @@
 
 Weak scaling: each rank has a batch of its own, of the size that one has alone, so that a step would
 take as long if gradients were sent in no time. The efficiency is how much of that is reached, the
-median of ratios in turns: of a step of one rank while the other sleeps, and one of both. Two ranks
-share caches and the way to memory, so a step of theirs without `data_parallel` is measured
-as well, at the same time on both, behind which they meet at a barrier, since whoever averages waits
-for the slower one: what a step takes beyond it, the median of differences in turns, is what
-communication costs, and what that is less than the sums alone is hidden behind the backward. Beside
-each is PyTorch's DistributedDataParallel over gloo, where torch is installed, with one core a rank.
+median of ratios in turns: of a step of one rank while the other sleeps, and one of both. A round is
+some steps in a row, as in training, behind one that is not timed.
+
+Two ranks share caches and the way to memory, and gradients that are to be averaged are in memory,
+while those of one rank are used where they are made. So the same step in which nothing is sent is
+measured as well, at the same time on both: each averages over a group of its own, and they meet at
+a barrier behind it, since whoever averages waits for the slower one. What a step takes beyond it,
+the median of differences in turns, is what communication costs, and what that is less than the sums
+alone is hidden. Beside each is PyTorch's DistributedDataParallel over gloo, where torch is
+installed, with one core a rank.
 
 `python -m benchmarks.distributed` starts `mpiexec`, each rank of which is kept to one core.
 """
@@ -43,11 +47,12 @@ LEAST_EFFICIENCY = {"MLP": 0.93, "GPT": 0.96, "LSTM": 0.93}
 LAYERS, BATCH = (784, 1024, 1024, 10), 256
 _SECONDS = 600
 _SECONDS_TO_SLEEP = 2e-4
+_LEAST_CALLS, _SECONDS_OF_ROUND = 3, 0.05
 
 
 def measure(quick: bool = False) -> Report:
     """Return milliseconds a step on 1 and 2 ranks, and microseconds a sum."""
-    columns = ("what", "1 rank", "2 ranks", "2 without", "sums alone", "efficiency", "hidden")
+    columns = ("what", "1 rank", "2 ranks", "2 apart", "sums alone", "efficiency", "hidden")
     report = Report("Ranks of MPI, one core each: ms a step, us a sum", columns)
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if shutil.which("mpiexec") is None or len(cores) < RANKS:
@@ -66,7 +71,7 @@ def measure(quick: bool = False) -> Report:
 
 def _add_step(report: Report, name: str, bar: float, found: Mapping[str, float]) -> None:
     hidden = 1 - found["beyond"] / found["sums"]
-    times = (round(found[of], 3) for of in ("one", "parallel", "without", "sums"))
+    times = (round(found[of], 3) for of in ("one", "parallel", "apart", "sums"))
     report.rows.append((f"step of {name}", *times, found["efficiency"], hidden))
     report.bars.append(Bar(f"step of {name}: efficiency", found["efficiency"], bar, at_least=True))
     report.bars.append(Bar(f"step of {name}: sums hidden", hidden, 0.8, at_least=True))
@@ -117,15 +122,15 @@ def _work(quick: bool) -> None:
 def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
     """Return on rank 0 ms of a step of one rank, of one with averaged gradients, of sums alone.
 
-    And the efficiency, and what it takes beyond a step without, behind which ranks meet.
+    And the efficiency, and what it takes beyond steps apart, behind which ranks meet.
     """
     weights, batch = network.make(quick)
-    alone = _step(network, weights, batch, None)
+    apart = _step(network, weights, batch, comm.split(comm.rank))
     joined = np.ones(sum(a.size for a in weights.values()), "float32")
     total = np.empty_like(joined)
     calls: dict[str, Contestant] = {
-        "one": alone,
-        "without": lambda: (alone(), comm.mpi.Barrier()),
+        "one": _step(network, weights, batch, None),
+        "apart": lambda: (apart(), comm.mpi.Barrier()),
         "parallel": _step(network, weights, batch, comm),
         "sums": lambda: comm.mpi.Allreduce(joined, total),
     }
@@ -136,7 +141,7 @@ def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
     if comm.rank:
         return {}
     found = {name: 1e3 * median(rounds) for name, rounds in times.items()}
-    found["beyond"] = 1e3 * median(map(sub, times["parallel"], times["without"]))
+    found["beyond"] = 1e3 * median(map(sub, times["parallel"], times["apart"]))
     found["efficiency"] = median(map(truediv, times["one"], times["parallel"]))
     if "peer" in times:
         found["peer efficiency"] = median(map(truediv, times["one peer"], times["peer"]))
@@ -176,12 +181,13 @@ def _timed(calls: Mapping[str, Contestant], comm: Any, quick: bool) -> dict[str,
     for name, call in calls.items():
         call()
         seconds = time_calls(call, 3) / 3
-        counts[name] = comm.mpi.bcast(max(1, int(0.02 / seconds)))
+        counts[name] = comm.mpi.bcast(max(_LEAST_CALLS, int(_SECONDS_OF_ROUND / seconds)))
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(2 if quick else 25):
         for name, call in calls.items():
             comm.mpi.Barrier()
             if comm.rank == 0 or not name.startswith("one"):
+                call()
                 found[name].append(time_calls(call, counts[name]) / counts[name])
             if name.startswith("one"):
                 _sleep_until_all(comm)

@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad.distributed.endings import end_together, steps_of_ranks
 from symgrad.distributed.mpi_library import constant_value, handle, load_mpi, share_functions, word
-from symgrad.distributed.node_memory import NodeMemory, share_memory
+from symgrad.distributed.node_memory import NodeMemory, node_sums, share_memory
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import Array
@@ -90,8 +90,8 @@ class Communicator:
 
     @property
     def has_shared_memory(self) -> bool:
-        """Whether steps run in memory that all ranks see."""
-        return self._memory is not None
+        """Whether steps run in memory that all ranks see, as that of one is."""
+        return self._memory is not None or self.size == 1
 
     def allocate(self, count: int) -> Array | None:
         """Return `count` bytes that all ranks see, None where there is no such memory.
@@ -100,6 +100,15 @@ class Communicator:
         True
         """
         return None if self._memory is None else self._memory.allocate(count)
+
+    def settle(self) -> None:
+        """End what was started by a step that failed: other ranks wait for it.
+
+        >>> sg.distributed.world().settle() is None
+        True
+        """
+        if self._memory is not None:
+            node_sums().settle(self._mpi)
 
     def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call`, a step with collectives, such that other ranks can see that it runs.

@@ -81,6 +81,12 @@ def reduction_handle(name: str) -> ForeignFunction:
     return _constant(name)
 
 
+@cache
+def in_place() -> ForeignFunction:
+    """Return what stands for what is sent where that is in the place of what is received."""
+    return _constant("IN_PLACE")
+
+
 def _constant(name: str) -> ForeignFunction:
     return handle(f"MPI_{name}", constant_value(f"MPI_{name}"))
 
@@ -89,7 +95,8 @@ def constant_value(name: str) -> int:
     """Return what the library of this process has for a name of MPI, such as `MPI_FLOAT`."""
     mpi = load_mpi("distributed")
     value = getattr(mpi, name.removeprefix("MPI_"))
-    return word(value if isinstance(value, int) else mpi._handleof(value))
+    is_number = isinstance(value, int) or value is mpi.IN_PLACE
+    return word(int(value) if is_number else mpi._handleof(value))
 
 
 def share_functions() -> None:

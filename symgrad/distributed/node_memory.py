@@ -1,9 +1,9 @@
 """Shared memory of the ranks of one machine: where steps have what other ranks read and write.
 
-Each rank reserves addresses for as much as the machine has, in a file that is in memory alone, and
-maps those of the others. Memory is taken when it is written, and given back with the step it is of.
-Where ranks are on several machines, or a system has no such files, there is none, and messages go
-by the library of MPI.
+Each rank reserves addresses for as much as the machine has, in a file that is in memory alone and
+has no name, and maps those of the others. Memory is taken when it is written, and given back with
+the step it is of, or as the ranks end, in whatever way. Where ranks are on several machines, or a
+system has no such files, there is none, and messages go by the library of MPI.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ctypes
 import mmap
 import os
 import secrets
+import sys
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,17 +30,23 @@ from symgrad.distributed.node_sums import (
     BASE,
     BASES,
     BYTES,
+    GROUP,
     GROUP_BYTES,
     GROUPS,
     HANDLE,
     HANDLES,
     LIBRARY,
     MAX_GROUPS,
+    MAX_PENDING,
+    PENDING,
+    PENDING_BYTES,
     RANK,
+    REQUEST,
     SIZE,
     SLOT_BYTES,
     SLOTS,
     START,
+    STATUS_BYTES,
     WAIT,
     emit_node_sums,
 )
@@ -51,6 +58,8 @@ _TOKEN_BYTES = 16
 # Before what is allocated: the slots of sums, and a page with what tells the file from another.
 _TOKEN_AT = SLOTS * SLOT_BYTES
 _FIRST = _TOKEN_AT + mmap.PAGESIZE
+# A map needs no file any more, of which a process has few; Python 3.12 and before keep one of each.
+_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
 @dataclass(slots=True, eq=False)
@@ -61,14 +70,15 @@ class NodeMemory:
     areas: Sequence[mmap.mmap]  # of all ranks
     free: list[tuple[int, int]]
     returned: list[tuple[int, int]] = field(default_factory=list)
+    process: int = field(default_factory=os.getpid)
 
-    def allocate(self, count: int) -> Array:
-        """Return `count` bytes, which begin a page."""
+    def allocate(self, count: int) -> Array | None:
+        """Return `count` bytes, which begin a page; None where so many are not free."""
         size = max(1, -(-count // mmap.PAGESIZE)) * mmap.PAGESIZE
         self._take_back()
         place = next((i for i, (a, b) in enumerate(self.free) if b - a >= size), None)
         if place is None:
-            raise MemoryError(f"{count} bytes of shared memory")
+            return None
         start, stop = self.free[place]
         self.free[place : place + 1] = [(start + size, stop)] if stop - start > size else []
         array = np.frombuffer(self.own, np.uint8, count, start)
@@ -76,7 +86,11 @@ class NodeMemory:
         return array
 
     def _give_back(self, start: int, size: int) -> None:
-        # It may be called at any moment, so what is free is counted at the next allocation.
+        # It may be called at any moment, so what is free is counted at the next allocation; and in
+        # a process that this one has forked, whose steps end while those of this one go on.
+        if os.getpid() != self.process:
+            return
+        node_sums().forget(_address(self.own) + start, size)
         with suppress(OSError, ValueError):
             self.own.madvise(mmap.MADV_REMOVE, start, size)
         self.returned.append((start, start + size))
@@ -94,11 +108,15 @@ class NodeMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSums:
-    """The code that adds in shared memory, and what it knows of groups; it stays for good."""
+    """The code that adds in shared memory, and what it knows of groups and of sums on their way.
+
+    It stays for good.
+    """
 
     code: LoadedCode
     words: dict[str, ctypes.c_int64]
     groups: Array
+    pending: Array
     tables: dict[int, Array] = field(default_factory=dict)
 
     def make_room(self, mpi: Any) -> bool:
@@ -109,6 +127,24 @@ class NodeSums:
         handles = self.groups[:, HANDLE.offset // 8]
         self.groups[handles == _handle_of(mpi)] = 0
         return bool((handles == 0).any())
+
+    def settle(self, mpi: Any) -> None:
+        """End what a step that failed has left of sums of a communicator: others wait for it."""
+        kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
+        wait = kind(self.code.address(WAIT))
+        status = ctypes.create_string_buffer(STATUS_BYTES)
+        handles = self.groups[:, HANDLE.offset // 8]
+        for number in np.flatnonzero(handles == _handle_of(mpi)):
+            owner = self.groups.ctypes.data + int(number) * GROUP_BYTES
+            rows = self.pending[self.pending[:, GROUP.offset // 8] == owner]
+            for request in rows[:, REQUEST.offset // 8]:
+                if request:
+                    wait(int(request), status)
+
+    def forget(self, start: int, size: int) -> None:
+        """Forget what requests there stood for: they are of a step that is no more."""
+        requests = self.pending[:, REQUEST.offset // 8]
+        requests[(start <= requests) & (requests < start + size)] = 0
 
     def register(self, mpi: Any, memory: NodeMemory) -> None:
         """Add what a communicator sums in its memory from now on."""
@@ -127,12 +163,13 @@ def node_sums() -> NodeSums:
     """Return the code of the process."""
     words = {name: ctypes.c_int64(constant_value(name)) for name in HANDLES}
     groups = np.zeros((MAX_GROUPS, GROUP_BYTES // 8), np.int64)
+    pending = np.zeros((MAX_PENDING, PENDING_BYTES // 8), np.int64)
     imports = {name: ctypes.addressof(value) for name, value in words.items()}
     imports |= {name: mpi_function(name).address or 0 for name in LIBRARY}
-    imports |= {GROUPS: groups.ctypes.data}
+    imports |= {GROUPS: groups.ctypes.data, PENDING: pending.ctypes.data}
     native = target_named("native")
     image = object_of(str(emit_node_sums(native)), native, 2)
-    return NodeSums(load_object(image, [START, WAIT], imports), words, groups)
+    return NodeSums(load_object(image, [START, WAIT], imports), words, groups, pending)
 
 
 @cache
@@ -159,11 +196,14 @@ def share_memory(mpi: Any) -> NodeMemory | None:
         node.Free()
     if not mpi.allreduce(is_here, load_mpi("distributed").LAND):
         return None
-    own, place = _reserve()
+    own, place, file = _reserve()
     found = [_map(given) for given in mpi.allgather(place)]
     areas = [area for area in found if area is not None]
     is_mapped = own is not None and len(areas) == mpi.size
-    if not mpi.allreduce(is_mapped, load_mpi("distributed").LAND) or own is None:
+    is_shared = mpi.allreduce(is_mapped, load_mpi("distributed").LAND)
+    if file is not None:
+        os.close(file)
+    if not is_shared or own is None:
         return None
     areas[mpi.rank] = own
     memory = NodeMemory(own, areas, [(_FIRST, len(own))])
@@ -175,18 +215,19 @@ def share_memory(mpi: Any) -> NodeMemory | None:
 _MemoryFile = tuple[str, int, bytes]  # a path of a file, its size, and what is written in it
 
 
-def _reserve() -> tuple[mmap.mmap | None, _MemoryFile | None]:
-    """Return a file in memory, as large as that, and where other processes find it."""
+def _reserve() -> tuple[mmap.mmap | None, _MemoryFile | None, int | None]:
+    """Return memory of a file, where other processes find it, and the file, to be closed then."""
     size = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    file = None
     try:
         file = os.memfd_create("symgrad")
         os.ftruncate(file, size)
-        area = mmap.mmap(file, size)
+        area = mmap.mmap(file, size, **_UNTRACKED)
     except OSError:
-        return None, None
+        return None, None, file
     token = secrets.token_bytes(_TOKEN_BYTES)
     area[_TOKEN_AT : _TOKEN_AT + _TOKEN_BYTES] = token
-    return area, (f"/proc/{os.getpid()}/fd/{file}", size, token)
+    return area, (f"/proc/{os.getpid()}/fd/{file}", size, token), file
 
 
 def _map(place: _MemoryFile | None) -> mmap.mmap | None:
@@ -199,7 +240,7 @@ def _map(place: _MemoryFile | None) -> mmap.mmap | None:
     except OSError:
         return None
     try:
-        area = mmap.mmap(file, size)
+        area = mmap.mmap(file, size, **_UNTRACKED)
     except (OSError, ValueError):
         return None
     finally:

@@ -2,17 +2,19 @@
 
 A library of MPI copies what it adds between processes, which takes the cores that compute. Here the
 buffers of a step lie in memory that all ranks of the machine can read and write
-(`distributed/node_memory.py`): each rank adds up one part of the elements of all, and writes it to
-all. The functions take what `MPI_Iallreduce` and `MPI_Wait` do, and stand in their place:
+(`distributed/node_memory.py`): each rank adds up one part of the elements of all, and writes the
+sum over the terms of all. The functions take what `MPI_Iallreduce` and `MPI_Wait` do, and stand in
+their place:
 
-    i32 sum_start(ptr sent, ptr received, i32 count, i64 type, i64 op, i64 comm, ptr request)
+    i32 sum_start(ptr sent, ptr terms, i32 count, i64 type, i64 op, i64 comm, ptr request)
     i32 sum_wait(ptr request, ptr status)
 
-What is no sum of float32 or float64 in such memory goes to the library. Terms are added in the
-order of ranks, so the sum has the same bits on all.
+What is no sum of float32 or float64 in such memory, with `MPI_IN_PLACE` for what is sent, goes to
+the library. Terms are added in the order of ranks, so the sum has the same bits on all.
 
 A rank says in a slot of the memory that it has started a sum, and where; and then that it has added
 its part. The n-th sum of a communicator is the same on all ranks, as are the n-th calls of MPI.
+What one rank has written before it says so, others find there: stores release, loads acquire.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import prefetch
 from symgrad.codegen.target import Target
 from symgrad.codegen.team.clock import emit_clock, emit_pause
 from symgrad.codegen.team.state import I8, I32, I64, NULL, PTR, Field, TeamBuilder, define
@@ -28,9 +31,9 @@ from symgrad.codegen.team.state import I8, I32, I64, NULL, PTR, Field, TeamBuild
 START, WAIT = "sum_start", "sum_wait"
 # What the module takes from the process: functions of MPI, and words that Python fills.
 LIBRARY = ("MPI_Iallreduce", "MPI_Wait", "MPI_Allreduce", "MPI_Iprobe")
-HANDLES = ("MPI_FLOAT", "MPI_DOUBLE", "MPI_SUM")
-GROUPS = "node.groups"
-_PENDING, _STATUS = "node.pending", "node.status"
+HANDLES = ("MPI_FLOAT", "MPI_DOUBLE", "MPI_SUM", "MPI_IN_PLACE")
+GROUPS, PENDING = "node.groups", "node.pending"
+_ROWS, _STATUS = "node.rows", "node.status"
 
 # A group: its handle, the rank, its size, how many sums were started, where the memory of this rank
 # is and how much, and a table of where that of each rank is.
@@ -39,24 +42,25 @@ BASE, BASES = Field(40, PTR), Field(48, PTR)
 GROUP_BYTES, MAX_GROUPS = 64, 64
 # A sum on its way: where its request is, its group, what was given, its number, and its state: this
 # rank waits for others, has added its part, or leaves it to the library with all.
-REQUEST, GROUP, SENT, RECEIVED = (Field(8 * i, PTR) for i in range(4))
-NUMBER, COUNT, TYPE, STATE = (Field(32 + 8 * i) for i in range(4))
+REQUEST, GROUP, GIVEN = (Field(8 * i, PTR) for i in range(3))
+NUMBER, COUNT, TYPE, STATE = (Field(24 + 8 * i) for i in range(4))
 _WAITS, _IS_ADDED, _REFUSED = range(3)
-PENDING_BYTES, MAX_PENDING = 64, 256
+PENDING_BYTES, MAX_PENDING = 64, 1024
 # A slot, from the start of the memory of each rank: the number of the sum behind the last that was
-# started in it; where its terms and its result are, from the start of the memory, or that they are
-# not there; and the number behind that of the last whose part was added.
-STARTED, TERMS, RESULT, ADDED = (Field(8 * i) for i in range(4))
-SLOT_BYTES, SLOTS = 64, 1024
+# started in it; where its terms are, from the start of the memory, or that they are not there; and
+# the number behind that of the last whose part was added.
+STARTED, TERMS, ADDED = (Field(8 * i) for i in range(3))
+SLOT_BYTES, SLOTS = 64, 2048
 assert SLOTS > MAX_PENDING, "a slot is free when its turn comes again"
 
 STATUS_BYTES = 64  # more than an MPI_Status has
 _ELSEWHERE = -1
 _BLOCK_BYTES = 256  # that are added between two looks at where the next rank has its own
+_BYTES_AHEAD = 2048  # how far terms are asked for: other cores are further than memory
 _VECTOR_BYTES = 64
 _LOOKS = 64  # at a word, before the library may move messages and others have the core
 _BYTES_OF_LOOK = 4096
-_FIND, _UNTIL, _PART = "node.find", "node.until", "node.part"
+_FIND, _FREE, _UNTIL, _PART = "node.find", "node.free", "node.until", "node.part"
 _ADD = {"float": "node.add.float", "double": "node.add.double"}
 _KINDS: dict[str, ir.Type] = {"float": ir.FloatType(), "double": ir.DoubleType()}
 _SUM = ir.FunctionType(I32, [PTR, PTR, I32, I64, I64, I64])
@@ -69,17 +73,18 @@ def emit_node_sums(target: Target) -> ir.Module:
     """Emit `sum_start` and `sum_wait`."""
     module = ir.Module("node_sums")
     module.triple = target.triple
-    for name, count in ((_PENDING, MAX_PENDING * PENDING_BYTES), (_STATUS, STATUS_BYTES)):
+    for name, count in ((_ROWS, 8), (_STATUS, STATUS_BYTES)):
         kind = ir.ArrayType(I8, count)
         memory = ir.GlobalVariable(module, kind, name)
         memory.linkage, memory.initializer, memory.align = "internal", kind(None), _VECTOR_BYTES
-    for name in (GROUPS, *HANDLES):
+    for name in (GROUPS, PENDING, *HANDLES):
         ir.GlobalVariable(module, I64, name)
     kinds = (_STARTED_SUM, _WAITED, _SUM, _PROBED)
     for name, takes in zip(LIBRARY, kinds, strict=True):
         ir.LLVMFunction(module, takes, name)
     emit_clock(module, target)
     _emit_find(module)
+    _emit_free(module)
     for name in _ADD:
         _emit_add(module, name)
     _emit_until(module)
@@ -101,9 +106,8 @@ def _emit_find(module: ir.Module) -> None:
 
 
 def _emit_add(module: ir.Module, name: str) -> None:
-    """Emit the sum of elements of arrays, of which each of several others gets it."""
-    takes = [PTR, PTR, I64, I64, I64]
-    builder, (terms, results, arrays, first, stop) = define(module, _ADD[name], takes)
+    """Emit the sum of elements of arrays, which each of these gets."""
+    builder, (terms, arrays, first, stop) = define(module, _ADD[name], [PTR, I64, I64, I64])
     kind = _KINDS[name]
     width = 4 if name == "float" else 8
     lanes = _VECTOR_BYTES // width
@@ -111,31 +115,34 @@ def _emit_add(module: ir.Module, name: str) -> None:
     whole = builder.sub(stop, builder.urem(builder.sub(stop, first), I64(block)))
     with _counted(builder, first, whole, block) as element:
         starts = [builder.add(element, I64(lanes * i)) for i in range(block // lanes)]
-        _emit_added(builder, (terms, results, arrays), starts, vector, width)
+        _emit_added(builder, (terms, arrays), starts, vector, width)
     with _counted(builder, whole, stop) as element:
-        _emit_added(builder, (terms, results, arrays), [element], kind, width)
+        _emit_added(builder, (terms, arrays), [element], kind, width)
     builder.ret_void()
 
 
 def _emit_added(
     builder: TeamBuilder,
-    arrays: tuple[ir.Value, ir.Value, ir.Value],
+    terms: tuple[ir.Value, ir.Value],
     elements: Sequence[ir.Value],
     kind: ir.Type,
     width: int,
 ) -> None:
-    """Emit the sums of values of a type, which begin at some elements."""
-    terms, results, count = arrays
+    """Emit the sums of values of a type, which begin at some elements of so many arrays."""
+    table, count = terms
     starts = [builder.mul(element, I64(width)) for element in elements]
-    first = builder.load(terms, typ=PTR, align=8)
-    sums = [builder.local(_loaded(builder, first, start, kind, width)) for start in starts]
-    with _counted(builder, I64(1), count) as number:
-        array = _entry(builder, terms, number)
+    sums = [builder.local(kind(None)) for _ in starts]
+    with _counted(builder, I64(0), count) as number:
+        array = _entry(builder, table, number)
+        is_first = builder.icmp_signed("==", number, I64(0))
         for place, start in zip(sums, starts, strict=True):
             term = _loaded(builder, array, start, kind, width)
-            builder.store(builder.fadd(builder.load(place, typ=kind), term), place)
+            total = builder.fadd(builder.load(place, typ=kind), term)
+            builder.store(builder.select(is_first, term, total), place)
+            ahead = builder.add(start, I64(_BYTES_AHEAD))
+            prefetch(builder, _at(builder, array, ahead), is_write=False)
     with _counted(builder, I64(0), count) as number:
-        array = _entry(builder, results, number)
+        array = _entry(builder, table, number)
         for place, start in zip(sums, starts, strict=True):
             builder.store(builder.load(place, typ=kind), _at(builder, array, start), align=width)
 
@@ -143,38 +150,26 @@ def _emit_added(
 def _emit_start(module: ir.Module) -> None:
     takes = list(_STARTED_SUM.takes)
     builder, given = define(module, START, takes, I32, is_public=True)
-    sent, received, count, type_, op, comm, request = given
+    sent, terms, count, type_, op, comm, request = given
     elsewhere = builder.append_basic_block("elsewhere")
-    # A step that failed behind its start has left a sum, which the others wait for.
-    left = _found(builder, _PENDING, MAX_PENDING, PENDING_BYTES, _integer(builder, request))
-    with builder.if_then(builder.icmp_unsigned("!=", left, NULL), likely=False):
-        builder.run(WAIT, request, builder.module.globals[_STATUS])
-    group = _found(builder, GROUPS, MAX_GROUPS, GROUP_BYTES, comm)
-    row = _found(builder, _PENDING, MAX_PENDING, PENDING_BYTES, I64(0))
+    group = _found(builder, GROUPS, I64(MAX_GROUPS), GROUP_BYTES, comm)
     width = _width(builder, type_)
     for refused in (
         builder.icmp_unsigned("==", group, NULL),
-        builder.icmp_unsigned("==", row, NULL),
+        builder.icmp_signed("!=", _integer(builder, sent), _handle(builder, "MPI_IN_PLACE")),
         builder.icmp_signed("!=", op, _handle(builder, "MPI_SUM")),
         builder.icmp_signed("==", width, I64(0)),
     ):
         builder.go_if(refused, elsewhere)
+    row = builder.run(_FREE)
+    builder.go_if(builder.icmp_unsigned("==", row, NULL), elsewhere)
     number = builder.get(group, NEXT)
     builder.put(group, NEXT, builder.add(number, I64(1)))
     bytes_ = builder.mul(builder.zext(count, I64), width)
     slot = _slot(builder, builder.get(group, BASE), number)
-    result = _offset(builder, group, received, bytes_)
-    terms = builder.local(_offset(builder, group, sent, bytes_))
-    is_here = builder.icmp_signed("!=", result, I64(_ELSEWHERE))
-    is_apart = builder.icmp_signed("==", builder.load(terms, typ=I64), I64(_ELSEWHERE))
-    with builder.if_then(builder.and_(is_here, is_apart), likely=False):
-        # Terms that others cannot read, as those of an input, are read where the result will be.
-        builder.call(builder.of_c("memcpy", [PTR, PTR, I64], PTR), [received, sent, bytes_])
-        builder.store(result, terms)
-    builder.put(slot, TERMS, builder.load(terms, typ=I64))
-    builder.put(slot, RESULT, result)
-    fields = (REQUEST, GROUP, SENT, RECEIVED, NUMBER, COUNT, TYPE)
-    values = (request, group, sent, received, number, builder.zext(count, I64), type_)
+    builder.put(slot, TERMS, _offset(builder, group, terms, bytes_))
+    fields = (REQUEST, GROUP, GIVEN, NUMBER, COUNT, TYPE)
+    values = (request, group, terms, number, builder.zext(count, I64), type_)
     for field, value in zip(fields, values, strict=True):
         builder.put(row, field, value)
     builder.write(slot, STARTED, builder.add(number, I64(1)))
@@ -186,6 +181,19 @@ def _emit_start(module: ir.Module) -> None:
     builder.ret(builder.run("MPI_Iallreduce", *given))
 
 
+def _emit_free(module: ir.Module) -> None:
+    """Emit the search for a row of a sum on its way that is free; NULL if there is none."""
+    builder, _ = define(module, _FREE, result=PTR)
+    used = builder.load(builder.module.globals[_ROWS], typ=I64, align=8)
+    found = _found(builder, PENDING, used, PENDING_BYTES, I64(0))
+    is_full = builder.icmp_signed("==", used, I64(MAX_PENDING))
+    is_found = builder.icmp_unsigned("!=", found, NULL)
+    with builder.if_then(builder.or_(is_found, is_full)):
+        builder.ret(found)
+    builder.store(builder.add(used, I64(1)), builder.module.globals[_ROWS], align=8)
+    builder.ret(_at(builder, builder.module.globals[PENDING], _times(builder, used, PENDING_BYTES)))
+
+
 def _emit_part(module: ir.Module) -> None:
     """Emit the sum of the part of this rank, if all have started: what has become of it.
 
@@ -194,30 +202,28 @@ def _emit_part(module: ir.Module) -> None:
     builder, (row, looks) = define(module, _PART, [PTR, I64], I64)
     group, number = builder.get(row, GROUP), builder.get(row, NUMBER)
     after, size = builder.add(number, I64(1)), builder.get(group, SIZE)
-    tables = [_array(builder, size) for _ in range(2)]
+    table = builder.alloca(PTR, size)
     are_here = builder.local(I64(1))
     with _each_slot(builder, group, number) as (rank, base, slot):
         has_come = builder.run(_UNTIL, group, builder.place(slot, STARTED), after, looks)
         with builder.if_then(builder.icmp_signed("==", has_come, I64(0)), likely=False):
             builder.ret(I64(_WAITS))
-        for table, field in zip(tables, (TERMS, RESULT), strict=True):
-            array = _at(builder, base, builder.get(slot, field))
-            builder.store(array, _at(builder, table, _times(builder, rank, 8)))
-        is_elsewhere = builder.icmp_signed("==", builder.get(slot, RESULT), I64(_ELSEWHERE))
+        terms = builder.get(slot, TERMS)
+        builder.store(_at(builder, base, terms), _at(builder, table, _times(builder, rank, 8)))
+        is_elsewhere = builder.icmp_signed("==", terms, I64(_ELSEWHERE))
         with builder.if_then(is_elsewhere, likely=False):
             builder.store(I64(0), are_here)
     is_elsewhere = builder.icmp_signed("==", builder.load(are_here, typ=I64), I64(0))
     with builder.if_then(is_elsewhere, likely=False):
         builder.ret(I64(_REFUSED))
-    _emit_own_part(builder, group, tables, builder.get(row, COUNT), builder.get(row, TYPE))
+    _emit_own_part(builder, group, table, builder.get(row, COUNT), builder.get(row, TYPE))
     builder.write(_slot(builder, builder.get(group, BASE), number), ADDED, after)
     builder.ret(I64(_IS_ADDED))
 
 
 def _emit_wait(module: ir.Module) -> None:
     builder, (request, status) = define(module, WAIT, [PTR, PTR], I32, is_public=True)
-    wanted = _integer(builder, request)
-    row = _found(builder, _PENDING, MAX_PENDING, PENDING_BYTES, wanted)
+    row = _pending(builder, request)
     with builder.if_then(builder.icmp_unsigned("==", row, NULL), likely=False):
         builder.ret(builder.run("MPI_Wait", request, status))
     with builder.if_then(builder.icmp_signed("==", builder.get(row, STATE), I64(_WAITS))):
@@ -227,7 +233,8 @@ def _emit_wait(module: ir.Module) -> None:
     is_refused = builder.icmp_signed("==", builder.get(row, STATE), I64(_REFUSED))
     with builder.if_then(is_refused, likely=False):
         count = builder.trunc(builder.get(row, COUNT), I32)
-        given = (builder.get(row, SENT), builder.get(row, RECEIVED), count, builder.get(row, TYPE))
+        in_place = builder.load(builder.module.globals["MPI_IN_PLACE"], typ=PTR, align=8)
+        given = (in_place, builder.get(row, GIVEN), count, builder.get(row, TYPE))
         handles = (_handle(builder, "MPI_SUM"), builder.get(group, HANDLE))
         builder.ret(builder.run("MPI_Allreduce", *given, *handles))
     with _each_slot(builder, group, number) as (_, _, slot):
@@ -237,7 +244,7 @@ def _emit_wait(module: ir.Module) -> None:
 
 
 def _emit_until(module: ir.Module) -> None:
-    """Emit the wait for another rank to write a word: whether it has, before so many looks.
+    """Emit the wait for another rank to count a word up: whether it has, before so many looks.
 
     The library moves its messages meanwhile.
     """
@@ -245,7 +252,7 @@ def _emit_until(module: ir.Module) -> None:
     place = builder.local(I64(0))
     with builder.forever() as behind:
         found = builder.load_atomic(word, "acquire", 8, typ=I64)
-        with builder.if_then(builder.icmp_signed("==", found, wanted)):
+        with builder.if_then(builder.icmp_signed(">=", found, wanted)):
             builder.ret(I64(1))
         looked = builder.add(builder.load(place, typ=I64), I64(1))
         builder.store(looked, place)
@@ -263,7 +270,7 @@ def _emit_until(module: ir.Module) -> None:
 def _emit_own_part(
     builder: TeamBuilder,
     group: ir.Value,
-    tables: Sequence[ir.Value],
+    table: ir.Value,
     count: ir.Value,
     type_: ir.Value,
 ) -> None:
@@ -278,7 +285,7 @@ def _emit_own_part(
     with builder.if_else(is_float) as (narrow, wide):
         for branch, name in ((narrow, "float"), (wide, "double")):
             with branch:
-                builder.run(_ADD[name], *tables, size, first, stop)
+                builder.run(_ADD[name], table, size, first, stop)
 
 
 # ---------------------------------------------------------------------------------------- words
@@ -326,8 +333,16 @@ def _loaded(
     return builder.load(_at(builder, array, start), typ=kind, align=width)
 
 
-def _found(builder: TeamBuilder, table: str, count: int, bytes_: int, wanted: ir.Value) -> ir.Value:
-    return builder.run(_FIND, builder.module.globals[table], I64(count), I64(bytes_), wanted)
+def _found(
+    builder: TeamBuilder, table: str, count: ir.Value, bytes_: int, wanted: ir.Value
+) -> ir.Value:
+    return builder.run(_FIND, builder.module.globals[table], count, I64(bytes_), wanted)
+
+
+def _pending(builder: TeamBuilder, request: ir.Value) -> ir.Value:
+    """Return the row of the sum that a request stands for, NULL if there is none."""
+    used = builder.load(builder.module.globals[_ROWS], typ=I64, align=8)
+    return _found(builder, PENDING, used, PENDING_BYTES, _integer(builder, request))
 
 
 def _handle(builder: TeamBuilder, name: str) -> ir.Value:
@@ -336,12 +351,6 @@ def _handle(builder: TeamBuilder, name: str) -> ir.Value:
 
 def _integer(builder: TeamBuilder, pointer: ir.Value) -> ir.Value:
     return builder.ptrtoint(pointer, I64)
-
-
-def _array(builder: TeamBuilder, count: ir.Value) -> ir.Value:
-    """Return room for so many pointers on the stack."""
-    place: ir.Value = builder.alloca(PTR, count)
-    return place
 
 
 def _slot(builder: TeamBuilder, base: ir.Value, number: ir.Value) -> ir.Value:

@@ -2,7 +2,7 @@
 
 The start and the wait of a non-blocking collective are two ordered calls. Both are handed what is
 sent and what is received, so that memory stays as it is in between, and what reads the result comes
-after the wait. None of them has a gradient.
+after the wait. A sum is received in the place of what is sent. None of the calls has a gradient.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from symgrad.distributed.collectives import STATUS_BYTES, counted, group_symbol, reduction_symbol
 from symgrad.distributed.communicator import Communicator
-from symgrad.distributed.mpi_library import mpi_function
+from symgrad.distributed.mpi_library import in_place, mpi_function
 from symgrad.distributed.node_memory import sum_function
 from symgrad.graph.dtypes import float32, int32, uint8
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.extern import extern_node
 from symgrad.graph.ops.stand_in import after
-from symgrad.graph.types import TensorType
+from symgrad.graph.types import Attr, TensorType
 from symgrad.records import dataclass
 
 _REQUEST = TensorType(uint8, (8,))  # an int in MPICH, a pointer in Open MPI
@@ -28,17 +28,21 @@ _STATUS = TensorType(uint8, (STATUS_BYTES,))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pending:
-    """A result of a collective on its way: `received` is nothing yet."""
+    """A result of a collective on its way: `received` is nothing yet.
 
-    sent: Tensor
+    `sent` is what must stay as it is meanwhile, None where it has become `received`.
+    """
+
+    sent: Tensor | None
     received: Tensor
     request: Tensor
 
     def wait(self) -> Tensor:
         """Return the result; to be built once."""
+        kept = [self.received] if self.sent is None else [self.sent, self.received]
         node = extern_node(
             sum_function("MPI_Wait"),
-            [self.request, self.sent, self.received],
+            [self.request, *kept],
             [_STATUS],
             layout=[("in", 0), ("out", 0)],
             is_pure=False,
@@ -47,13 +51,21 @@ class Pending:
 
 
 def start_sum(subject: str, x: Tensor, comm: Communicator) -> Pending:
-    """Start the sum of `x` over all ranks; that of half floats is float32."""
-    sent = _wide(x)
-    layout = [
-        *(("in", 0), ("out", 0), *counted(subject, sent.type)),
+    """Start the sum of `x` over all ranks, in the place of `x`; that of half floats is float32."""
+    terms = _wide(x)
+    layout: list[tuple[Attr, ...]] = [
+        *(("symbol", in_place()), ("out", 0), *counted(subject, terms.type)),
         *(reduction_symbol("SUM"), group_symbol(comm), ("out", 1)),
     ]
-    return _started("MPI_Iallreduce", sent, sent.type, layout)
+    node = extern_node(
+        sum_function("MPI_Iallreduce"),
+        [terms],
+        [terms.type, _REQUEST],
+        layout=layout,
+        copied=[(0, 0)],
+        is_pure=False,
+    )
+    return Pending(None, *node.outputs)
 
 
 def start_scatter(subject: str, x: Tensor, comm: Communicator) -> Pending:
@@ -96,6 +108,5 @@ def _wide(x: Tensor) -> Tensor:
 
 def _started(name: str, sent: Tensor, received: TensorType, layout: Sequence[Any]) -> Pending:
     results = [received, _REQUEST]
-    function = sum_function(name) if name == "MPI_Iallreduce" else mpi_function(name)
-    node = extern_node(function, [sent], results, layout=layout, is_pure=False)
+    node = extern_node(mpi_function(name), [sent], results, layout=layout, is_pure=False)
     return Pending(sent, *node.outputs)

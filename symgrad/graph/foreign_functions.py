@@ -49,6 +49,9 @@ class ProcessGroup(Protocol):
     def allocate(self, count: int) -> Any:
         """Return `count` bytes that all processes of the group see, None where there are none."""
 
+    def settle(self) -> None:
+        """End what was started by a step that failed: other ranks wait for it."""
+
     def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return `call`, which is one of all ranks, such that others can see that it runs."""
 

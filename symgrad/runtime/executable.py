@@ -31,7 +31,7 @@ from symgrad.compiler import (
 from symgrad.errors import ForeignCallError, IndexOutOfRangeError, TapeError
 from symgrad.graph.effects import has_effects
 from symgrad.graph.foreign_calls import locate
-from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.extern import failed_call, foreign_functions, functions_in
@@ -188,6 +188,8 @@ class Executable:
 
         Returns if the program was stopped for nothing and makes no calls: it is to be run again.
         """
+        for group in _starting_groups(self.graph):
+            group.settle()
         if status == STOPPED:
             raise_interrupt(makes_calls=has_effects(self.graph))
             return
@@ -223,15 +225,23 @@ class Executable:
 
 def _arena_for(graph: Graph, count: int) -> Array:
     """Return memory for buffers: that which ranks see who start sums together, if there is any."""
+    for group in _starting_groups(graph):
+        shared: Array | None = group.allocate(count)
+        if shared is not None:
+            return shared
+    return aligned_empty((count,), np.dtype(np.uint8))
+
+
+def _starting_groups(graph: Graph) -> list[ProcessGroup]:
+    """Return the groups of processes that start something together."""
+    found: dict[ProcessGroup, None] = {}
     # Which functions there are is asked for anyway; most programs have none to walk to.
     for node, function in functions_in(graph) if foreign_functions(graph) else ():
         called = node.attrs["function"]
         assert isinstance(called, ForeignFunction), "a call is of a function"
         if function.group is not None and called.when == "early":
-            shared: Array | None = function.group.allocate(count)
-            if shared is not None:
-                return shared
-    return aligned_empty((count,), np.dtype(np.uint8))
+            found[function.group] = None
+    return [*found]
 
 
 def _free_tapes(tapes: Array) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +13,8 @@ import numpy as np
 import symgrad as sg
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import load_mpi, mpi_function
-from symgrad.distributed.node_memory import share_memory, sum_function
-from symgrad.distributed.node_sums import MAX_GROUPS
+from symgrad.distributed.node_memory import node_sums, share_memory, sum_function
+from symgrad.distributed.node_sums import MAX_GROUPS, MAX_PENDING
 from symgrad.distributed.pending import start_sum
 from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.foreign_functions import ForeignFunction
@@ -78,35 +81,102 @@ class ApartOnRank0(Communicator):
 
 
 def finish_what_a_step_left() -> None:
-    """Let a step fail between a start and its wait: the next one ends the sum."""
+    """Let a step fail between a start and its wait on one rank: the others get the sum."""
     x, place = sg.placeholder((500,), name="x"), sg.placeholder((), "int64", name="place")
     pending = start_sum("sum", x * 2, COMM)
     step = sg.compile([x, place], [pending.wait() * 1, sg.take(x, place)], opt_level=1)
     ones = np.ones(500, "float32")
     has_failed = False
     try:
-        step(ones, 0 if RANK else 501)
+        total, _ = step(ones, 0 if RANK else 501)
+        np.testing.assert_array_equal(total, 2 * SIZE * ones)
     except IndexOutOfRangeError:
         has_failed = True
     assert has_failed == (RANK == 0)
+    for factor in (3, 5):
+        total, _ = step(factor * ones, 1)
+        np.testing.assert_array_equal(total, 2 * factor * SIZE * ones)
+
+
+def leave_sums_behind() -> None:
+    """Let steps fail again and again on all ranks: what they left is no room that others lack."""
+    ones = np.ones(100, "float32")
+    for _ in range(3):
+        x, place = sg.placeholder((100,), name="x"), sg.placeholder((), "int64", name="place")
+        pending = [start_sum("sum", x * factor, COMM) for factor in range(1, 10)]
+        sums = [p.wait() * 1 for p in pending]
+        step = sg.compile([x, place], [*sums, sg.take(x, place)], opt_level=0)
+        for _ in range(2):
+            try:
+                step(ones, 200)
+            except IndexOutOfRangeError:
+                continue
+        np.testing.assert_array_equal(step(ones, 1)[0], SIZE * ones)
+    assert not node_sums().pending[:, 0].any(), "no sum is on its way"
+
+
+def start_more_than_there_is_room_for() -> None:
+    """Start more sums than there are rows for: the others go to the library, on all ranks."""
+    ones = np.ones(3, "float32")
+    x = sg.placeholder((3,), name="x")
+    made = [start_sum("sum", x * (factor + 1), COMM) for factor in range(MAX_PENDING + 4)]
+    step = sg.compile([x], sum(p.wait() for p in made), opt_level=0)
+    count = MAX_PENDING + 4
     for _ in range(2):
-        total, _ = step(ones, 1)
-        np.testing.assert_array_equal(total, 2 * SIZE * ones)
+        np.testing.assert_array_equal(step(ones), SIZE * count * (count + 1) / 2 * ones)
 
 
 def give_memory_back() -> None:
-    """Allocate what was given back, which is zeros again."""
+    """Allocate what was given back, which is zeros again; no more than there is."""
     memory = COMM._memory
     assert memory is not None, "ranks of one machine share memory"
     first = memory.allocate(5000)
+    assert first is not None
     start = first.ctypes.data
     first[:] = 7
     second = memory.allocate(100)
+    assert second is not None
     assert start + 8192 <= second.ctypes.data
     del first
     again = memory.allocate(8000)
+    assert again is not None
     assert again.ctypes.data == start
     assert not again.any(), "pages that were given back are zeros"
+    assert memory.allocate(len(memory.own)) is None, "there is not so much"
+
+
+def leave_memory_to_the_process_it_is_of() -> None:
+    """Let a forked process end, and its steps with it: those of this process keep their memory."""
+    memory = COMM._memory
+    assert memory is not None, "ranks of one machine share memory"
+    kept = memory.allocate(5000)
+    assert kept is not None
+    kept[:] = 7
+    child = os.fork()
+    if child == 0:
+        del kept
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (kept == 7).all()
+
+
+def have_no_names_and_few_files() -> None:
+    """Shared memory has no name that stays behind, and a file for each rank's at most."""
+    before = _open_files()
+    memory = share_memory(COMM.mpi.Dup())
+    assert memory is not None
+    assert _open_files() - before == (0 if sys.version_info >= (3, 13) else SIZE)
+    assert not [path for path in Path("/dev/shm").iterdir() if "symgrad" in path.name]
+    del memory
+    assert _open_files() == before
+
+
+def _open_files() -> int:
+    opened = []
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            opened.append(str(file.readlink()))
+    return sum(path.startswith("/memfd:symgrad") for path in opened)
 
 
 class OnManyMachines(_MPI.Intracomm):  # type: ignore[misc, name-defined]
@@ -160,6 +230,11 @@ if __name__ == "__main__":
     add_as_the_library_does()
     add_what_is_elsewhere()
     finish_what_a_step_left()
+    leave_sums_behind()
+    if sys.argv[1:] == ["all"]:
+        start_more_than_there_is_room_for()
+    leave_memory_to_the_process_it_is_of()
+    have_no_names_and_few_files()
     give_memory_back()
     share_nothing_between_machines()
     forget_what_was_freed()

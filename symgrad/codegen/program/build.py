@@ -294,6 +294,7 @@ class _GraphInstrs:
         filled = [
             builder.copy(inputs[operand], outputs[result], "what a function writes over")
             for result, operand in spec.copied
+            if inputs[operand] != outputs[result]
         ]
         bytes_ = TensorType(uint8, (spec.workspace,))
         call = ExternInstr(

@@ -278,9 +278,11 @@ class _InstrVerifier:
         for argument in call.arguments:
             self._argument(argument, slices)
         written = call.arguments[len(call.inputs) :]
+        operands = (a for a in call.layout if isinstance(a, PassedOperand) and a.place == "in")
+        read = [call.inputs[a.number] for a in operands]
         for number, argument in enumerate(written):
             _verify_written(argument)
-            others = map(root, (*call.inputs, *written[:number]))
+            others = map(root, (*read, *written[:number]))
             is_apart = not argument.type.count or root(argument) not in others
             assert is_apart, f"{root(argument)}, which the function writes, is handed twice"
 

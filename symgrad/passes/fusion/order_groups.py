@@ -10,16 +10,23 @@ that would close a circle is given up, and the new value is copied at the end.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.positions import are_in_range
-from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes, traits_of
+from symgrad.graph.structures import (
+    AtIndices,
+    Extern,
+    KernelSpec,
+    checked_axes,
+    traits_of,
+    written_over,
+)
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
-from symgrad.passes.fusion.partition import FusionGroup, Partition, Specs
+from symgrad.passes.fusion.partition import FusionGroup, Partition, Specs, fresh_bases
 from symgrad.passes.fusion.placing import placed_results
 
 
@@ -42,9 +49,9 @@ def order_groups(drafts: Drafts) -> Partition:
     ordered = precedence.ordered()
     copiers = _copiers(drafts, ordered)
     groups = [_finish(drafts, draft, needed, copiers.get(id(draft), [])) for draft in ordered]
-    overwritten = {*rewriting, *rewriting.values()}
-    overwritten |= {drafts.stored(update.value) for update in graph.updates}
-    overwritten |= {drafts.stored(graph.outputs[output]) for output in overwriting}
+    held = {drafts.stored(update.value) for update in graph.updates}
+    held |= {drafts.stored(graph.outputs[output]) for output in overwriting}
+    taken = {*held, *rewriting, *rewriting.values()}
     copied = {leaf for leaves in copiers.values() for leaf in leaves}
     # Before anything else: a variable that is a result gives its old value.
     copies = [
@@ -60,7 +67,7 @@ def order_groups(drafts: Drafts) -> Partition:
         in_place,
         overwriting,
         rewriting,
-        placed_results(drafts, groups, overwritten),
+        placed_results(drafts, groups, taken, taken - fresh_bases(rewriting, held)),
         drafts.reasons,
         {node: i for i, node in enumerate(drafts.graph.nodes, drafts.first_status)},
     )
@@ -148,10 +155,11 @@ class _Precedence:
     def rewriting(
         self, in_place: Collection[Update], overwriting: Mapping[int, int]
     ) -> dict[Tensor, Tensor]:
-        """Return which results of scatters are written over what they write into, a result too.
+        """Return which results are written over what they hold before, a result too.
 
-        That takes the place of the last result: what it holds before, of a variable or a loop, must
-        be overwritten by the first result that is put there, and so by the last before it.
+        So are those of scatters, and of functions that write over an operand. That takes the place
+        of the last result: what it holds before, of a variable or a loop, must be overwritten by
+        the first result that is put there, and so by the last before it.
         """
         drafts, graph = self._drafts, self._drafts.graph
         held: dict[Tensor, tuple[State | Tensor, bool]] = {
@@ -161,11 +169,7 @@ class _Precedence:
             held[drafts.stored(graph.outputs[output])] = graph.inputs[input_], False
         kept = {drafts.stored(t) for t in drafts.roots}
         found: dict[Tensor, Tensor] = {}
-        for draft in reversed(self._live):
-            anchor = draft.anchor
-            if anchor is None or not drafts.traits(anchor).writes_rows:
-                continue
-            value, base = anchor.outputs[0], drafts.stored(anchor.inputs[0])
+        for value, base in self._written_over():
             if base in kept or base.node not in drafts.home or is_unbounded(base.type):
                 continue
             old, is_state = held.get(value, (None, False))
@@ -178,6 +182,14 @@ class _Precedence:
                 held[base] = old, is_state
             found[value] = base
         return found
+
+    def _written_over(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield what may be written over something, with that, the last groups first."""
+        for draft in reversed(self._live):
+            if draft.anchor is not None:
+                for result, operand in written_over(self._drafts.specs[draft.anchor]):
+                    base = self._drafts.stored(draft.anchor.inputs[operand])
+                    yield draft.anchor.outputs[result], base
 
     def _put_after(self, value: Tensor, old: State | Tensor, more: set[int]) -> bool:
         home = self._drafts.home.get(self._drafts.stored(value).node)
@@ -192,7 +204,7 @@ class _Precedence:
         return True
 
     def _reads_own_element(self, writer: Draft, old: State | Tensor) -> bool:
-        if self._scatters_into(writer, old):
+        if self._writes_over(writer, old):
             return True
         moved = self._drafts.moved(writer)
         for tensor in self._drafts.read_from_memory(writer):
@@ -200,16 +212,17 @@ class _Precedence:
                 return False
         return True
 
-    def _scatters_into(self, writer: Draft, old: State | Tensor) -> bool:
-        """Return whether `writer` only writes some rows of `old`, and reads nothing of it.
+    def _writes_over(self, writer: Draft, old: State | Tensor) -> bool:
+        """Return whether `writer` only writes in `old`, and reads nothing of it.
 
-        The other rows are where they should be already.
+        What it does not write is where it should be already.
         """
         anchor = writer.anchor
-        if anchor is None or not self._drafts.traits(anchor).writes_rows:
+        if anchor is None:
             return False
         readers = [n for n in writer.nodes for t in n.inputs if self._is_old(t, old)]
-        return self._is_old(anchor.inputs[0], old) and readers == [anchor]
+        bases = [anchor.inputs[number] for _, number in written_over(self._drafts.specs[anchor])]
+        return readers == [anchor] and any(self._is_old(base, old) for base in bases)
 
     def _is_old(self, tensor: Tensor, old: State | Tensor) -> bool:
         stored = self._drafts.stored(tensor)

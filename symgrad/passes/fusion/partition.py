@@ -7,7 +7,7 @@ buffer of the tensor it comes from; everything else lives in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
@@ -52,9 +52,9 @@ class Partition:
     `storage` maps a tensor that is another shape of a tensor in memory to that tensor. `in_place`
     are the updates written over the old value at once; the others are copied when everything has
     been computed. `overwriting` maps the outputs of a loop's body that are written over the input
-    whose next value they are to that input. `rewriting` maps what writes rows of what a group has
-    left in memory to that, in whose place it is written, the last writes first. `placed` are the
-    results of groups that have no memory of their own, but are part of another's. `reasons` says
+    whose next value they are to that input. `rewriting` maps what writes over what a group has left
+    in memory, such as rows of it, to that, in whose place it is, the last writes first. `placed`
+    are results of groups without memory of their own, which are part of another's. `reasons` says
     why a tensor is in memory and not part of the kernel that uses it; `status` is what a program
     returns when an index of a node is out of range, never 0.
     A group without nodes copies a leaf that is a result.
@@ -79,10 +79,7 @@ class Partition:
 
     def last_values(self) -> dict[Tensor, Tensor]:
         """Return what is written last in the place of each tensor that is written over."""
-        last: dict[Tensor, Tensor] = {}
-        for new, old in self.rewriting.items():  # the last writes come first
-            last[old] = last.get(new, new)
-        return last
+        return _last_values(self.rewriting)
 
     def is_left_out(self, group: FusionGroup) -> bool:
         """Return whether all that `group` would do is to copy what has been placed already."""
@@ -157,6 +154,22 @@ class Partition:
         pairs = [(t, self.stored(t)) for t in outputs if t in self.storage]
         written = {t for group in self.groups for t in group.outputs}
         return [(t, s) for t, s in pairs if s in written or self.specs[s.node] is None]
+
+
+def fresh_bases(rewriting: Mapping[Tensor, Tensor], held: Collection[Tensor]) -> set[Tensor]:
+    """Return what is written over later, and is itself in a place where nothing was before.
+
+    `held` are the values that are written over a variable, or a loop variable.
+    """
+    last = _last_values(rewriting)
+    return {base for base in rewriting.values() if base not in rewriting and last[base] not in held}
+
+
+def _last_values(rewriting: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+    last: dict[Tensor, Tensor] = {}
+    for new, old in rewriting.items():  # the last writes come first
+        last[old] = last.get(new, new)
+    return last
 
 
 def _listed(tensors: Iterable[Tensor], names: Mapping[Tensor, str]) -> str:

@@ -23,14 +23,18 @@ from symgrad.passes.fusion.windows import fills_around
 
 
 def placed_results(
-    drafts: Drafts, groups: Sequence[FusionGroup], overwritten: Collection[Tensor]
+    drafts: Drafts,
+    groups: Sequence[FusionGroup],
+    taken: Collection[Tensor],
+    overwriting: Collection[Tensor],
 ) -> dict[Tensor, Placed]:
     """Return which results of groups are written straight into the result of the Place they go to.
 
-    What is `overwritten`, or is written over something, has a place already.
+    What is `taken` shares a place with something else already, and in what is `overwriting` there
+    is something else before.
     """
     homes = {t: group for group in groups for t in group.outputs}
-    kept = {*map(drafts.stored, drafts.roots), *overwritten}
+    kept = {*map(drafts.stored, drafts.roots), *taken}
     found: dict[Tensor, Placed] = {}
     for tensor, uses in _readers(drafts, groups).items():
         home = homes[tensor].anchor if tensor in homes else None
@@ -42,7 +46,7 @@ def placed_results(
         spec = drafts.specs[node]
         if not isinstance(spec, Place) or not is_anchor or node.inputs[number] is not tensor:
             continue
-        if node.output not in overwritten and _keeps_rows(tensor, node, spec, number):
+        if node.output not in overwriting and _keeps_rows(tensor, node, spec, number):
             found[tensor] = Placed(node, spec, number)
     return found
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Place
+from symgrad.graph.structures import Contract, Place, written_over
 from symgrad.graph.types import State
 from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
-from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.fusion.partition import FusionGroup, Partition, fresh_bases
 from symgrad.passes.fusion.windows import fills_around
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _verify_writer(
     late = [number for number in readers if number > writer]
     assert not late, f"{where} before group {late[0]} reads it"
     group = partition.groups[writer]
-    if writer not in readers or _only_writes_rows(partition, group, old):
+    if writer not in readers or _only_writes(partition, group, old):
         return
     moved = [t for t in _read_elsewhere(partition, group) if _old(partition.stored(t)) is old]
     assert not moved, f"{where} and reads other elements of it"
@@ -203,6 +203,7 @@ def _verify_placed(partition: Partition) -> None:
     results = {partition.stored(root) for root in partition.graph.roots}
     written = {partition.stored(u.value) for u in partition.graph.updates}
     written |= {partition.stored(partition.graph.outputs[o]) for o in partition.overwriting}
+    fresh = fresh_bases(partition.rewriting, written)
     written |= {*partition.rewriting, *partition.rewriting.values()}
     made = {t for group in partition.groups for t in group.outputs}
     for tensor, place in partition.placed.items():
@@ -218,7 +219,8 @@ def _verify_placed(partition: Partition) -> None:
         is_kept = place.spec.fill is None or fills_around(place.spec)
         assert is_kept, f"{where} is filled over"
         assert tensor not in results, f"{where} is a result"
-        assert not {tensor, place.node.output} & written, f"{where} is overwritten"
+        assert tensor not in written, f"{where} is overwritten"
+        assert place.node.output not in written - fresh, f"{where} is written over something"
         homes = [g for g in partition.groups if place.node in g.nodes]
         assert [g.anchor for g in homes] == [place.node], f"{where} is read through it"
 
@@ -248,12 +250,14 @@ def _fallible(partition: Partition) -> list[int]:
     return found
 
 
-def _only_writes_rows(partition: Partition, group: FusionGroup, old: Old) -> bool:
+def _only_writes(partition: Partition, group: FusionGroup, old: Old) -> bool:
+    """Return whether `group` has `old` as what it writes over alone."""
     anchor = group.anchor
-    if anchor is None or not partition.traits(anchor).writes_rows:
+    if anchor is None:
         return False
     readers = [n for n in group.nodes for t in n.inputs if _old(partition.stored(t)) is old]
-    return readers == [anchor] and _old(partition.stored(anchor.inputs[0])) is old
+    bases = [anchor.inputs[number] for _, number in written_over(partition.specs[anchor])]
+    return readers == [anchor] and old in {_old(partition.stored(base)) for base in bases}
 
 
 def _read_elsewhere(partition: Partition, group: FusionGroup) -> set[Tensor]:
