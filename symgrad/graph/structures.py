@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal, assert_never
 from symgrad.graph.axis_maps import AxisMap as AxisMap
 from symgrad.graph.axis_maps import Windows as Windows
 from symgrad.graph.dtypes import DType
-from symgrad.graph.foreign_functions import ForeignFunction, Layout, PassedOperand
+from symgrad.graph.foreign_functions import ForeignFunction, Layout
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.traits import LEAF
 from symgrad.graph.traits import Traits as Traits
@@ -355,9 +355,8 @@ class Extern:
     """A call of `function`, with the arguments that `layout` lists and `workspace` bytes of memory.
 
     Operands and results are contiguous, in row-major order, and none overlaps another. `copied` are
-    pairs of a result and of the operand that it holds before: of one that the function is not
-    passed the result takes the place, where nothing else reads it. A status other than 0 stops the
-    program. With `is_ordered` the last operand and the last result are a token, of no elements.
+    pairs of a result and of the operand that it holds before, in whose place it may be. A status
+    other than 0 stops the program. With `is_ordered` the last operand and result are empty tokens.
     """
 
     traits: ClassVar = Traits(
@@ -381,17 +380,6 @@ KernelSpec = Map | Iota | View | Reshape | Place | Looping | Extern | Nested
 def traits_of(spec: KernelSpec | None) -> Traits:
     """Return the traits of a structure, or of a leaf, which has none."""
     return LEAF if spec is None else spec.traits
-
-
-def written_over(spec: KernelSpec | None) -> tuple[tuple[int, int], ...]:
-    """Return pairs of a result and of the operand in whose place it may be written.
-
-    The result holds the elements of the operand before it is written, and nothing else reads those.
-    """
-    if isinstance(spec, Extern):
-        passed = {a.number for a in spec.layout if isinstance(a, PassedOperand) and a.place == "in"}
-        return tuple([pair for pair in spec.copied if pair[1] not in passed])
-    return ((0, 0),) if traits_of(spec).writes_rows else ()
 
 
 def checked_axes(spec: KernelSpec | None) -> range:

@@ -15,18 +15,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.positions import are_in_range
-from symgrad.graph.structures import (
-    AtIndices,
-    Extern,
-    KernelSpec,
-    checked_axes,
-    traits_of,
-    written_over,
-)
+from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
-from symgrad.passes.fusion.partition import FusionGroup, Partition, Specs, fresh_bases
+from symgrad.passes.fusion.partition import (
+    FusionGroup,
+    Partition,
+    Specs,
+    fresh_bases,
+    written_over,
+)
 from symgrad.passes.fusion.placing import placed_results
 
 

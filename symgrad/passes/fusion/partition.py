@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from symgrad.graph.foreign_functions import PassedOperand
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import KernelSpec, Place, Traits, traits_of
+from symgrad.graph.structures import Extern, KernelSpec, Place, Traits, traits_of
 from symgrad.graph.text.print import ELIDED, describe_graph
 from symgrad.passes.rewrites.rewrite import IS_RESULT
 from symgrad.records import dataclass
@@ -154,6 +155,17 @@ class Partition:
         pairs = [(t, self.stored(t)) for t in outputs if t in self.storage]
         written = {t for group in self.groups for t in group.outputs}
         return [(t, s) for t, s in pairs if s in written or self.specs[s.node] is None]
+
+
+def written_over(spec: KernelSpec | None) -> tuple[tuple[int, int], ...]:
+    """Return pairs of a result and of the operand in whose place it may be written.
+
+    The result holds the elements of the operand before it is written, and nothing else reads those.
+    """
+    if isinstance(spec, Extern):
+        passed = {a.number for a in spec.layout if isinstance(a, PassedOperand) and a.place == "in"}
+        return tuple([pair for pair in spec.copied if pair[1] not in passed])
+    return ((0, 0),) if traits_of(spec).writes_rows else ()
 
 
 def fresh_bases(rewriting: Mapping[Tensor, Tensor], held: Collection[Tensor]) -> set[Tensor]:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Place, written_over
+from symgrad.graph.structures import Contract, Place
 from symgrad.graph.types import State
 from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
-from symgrad.passes.fusion.partition import FusionGroup, Partition, fresh_bases
+from symgrad.passes.fusion.partition import FusionGroup, Partition, fresh_bases, written_over
 from symgrad.passes.fusion.windows import fills_around
 
 if TYPE_CHECKING:
