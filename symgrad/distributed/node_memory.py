@@ -192,7 +192,7 @@ def share_memory(mpi: Any) -> NodeMemory | None:
     is_here = False
     if _can_share():
         node = mpi.Split_type(load_mpi("distributed").COMM_TYPE_SHARED)
-        is_here = node_sums().make_room(mpi) and 1 < node.size == mpi.size
+        is_here = node_sums().make_room(mpi) and node.size == mpi.size
         node.Free()
     if not mpi.allreduce(is_here, load_mpi("distributed").LAND):
         return None

@@ -274,13 +274,17 @@ def _emit_own_part(
     count: ir.Value,
     type_: ir.Value,
 ) -> None:
-    """Emit the sum of the part of this rank: an equal one, of whole lines of the cache."""
+    """Emit the sum of the part of this rank: an equal one, of whole lines of the cache.
+
+    There is none to add for one that is alone.
+    """
     size, rank = builder.get(group, SIZE), builder.get(group, RANK)
     line = _VECTOR_BYTES // 4
     lines = builder.udiv(builder.add(count, I64(line - 1)), I64(line))
     share = _times(builder, builder.udiv(builder.add(lines, builder.sub(size, I64(1))), size), line)
     first = builder.least(builder.mul(rank, share), count)
     stop = builder.least(builder.add(first, share), count)
+    stop = builder.select(builder.icmp_signed("==", size, I64(1)), first, stop)
     is_float = builder.icmp_signed("==", type_, _handle(builder, "MPI_FLOAT"))
     with builder.if_else(is_float) as (narrow, wide):
         for branch, name in ((narrow, "float"), (wide, "double")):

@@ -186,6 +186,18 @@ class OnManyMachines(_MPI.Intracomm):  # type: ignore[misc, name-defined]
         return self.Split(self.rank)
 
 
+def add_nothing_to_what_is_alone() -> None:
+    """A group of one has the sum already."""
+    own = COMM.split(RANK)
+    assert own is not None
+    own.share_memory()
+    given = sg.placeholder((1000,), name="given")
+    step = sg.compile([given], start_sum("sum", given * 2, own).wait() * 1, opt_level=0)
+    x = np.arange(1000, dtype="float32") + RANK
+    for _ in range(2):
+        np.testing.assert_array_equal(step(x), 2 * x)
+
+
 def forget_what_was_freed() -> None:
     """Add up on communicators of which each may have the handle of one that was freed.
 
@@ -237,5 +249,6 @@ if __name__ == "__main__":
     have_no_names_and_few_files()
     give_memory_back()
     share_nothing_between_machines()
+    add_nothing_to_what_is_alone()
     forget_what_was_freed()
     sys.stdout.write(f"rank {RANK} has added\n")
