@@ -18,8 +18,8 @@ from symgrad.graph.dtypes import DTypeLike
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, constant
-from symgrad.graph.types import Array, ArrayLiteral, Sharding, State, write_states
+from symgrad.graph.operands import array_of, as_tensor
+from symgrad.graph.types import Array, Sharding, State, TensorType, write_states
 from symgrad.suggestions import known_as
 
 _unnamed = itertools.count()
@@ -74,12 +74,19 @@ def _variable(value: Any, dtype: DTypeLike | None, trainable: bool, name: str | 
             hint="start from an array and update the variable",
             source=user_source(),
         )
-    literal = constant(value, dtype).node.attrs["value"]
-    assert isinstance(literal, ArrayLiteral), "a constant holds a literal"
-    chosen = name or _unused_name()
-    full_name = scoped(chosen)
+    array, chosen = array_of(value, dtype), name or _unused_name()
+    return variable_node(State(array, name=_full_name(chosen), trainable=trainable), chosen)
+
+
+def variable_of_zeros(type_: TensorType, name: str, *, is_trainable: bool) -> Variable:
+    """Make a variable of zeros, whose memory is first touched by a step that writes it."""
+    return variable_node(State.zeros(type_, name=_full_name(name), trainable=is_trainable), name)
+
+
+def _full_name(name: str) -> str:
+    full_name = scoped(name)
     assert full_name is not None, "a variable has a name"
-    return variable_node(State(literal.array, name=full_name, trainable=trainable), chosen)
+    return full_name
 
 
 def cut_variable(value: Array, sharding: Sharding, name: str, *, is_trainable: bool) -> Variable:

@@ -21,7 +21,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.promotion_warning import warn_of_float64
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
-from symgrad.graph.types import ArrayLiteral, Shape, TensorType
+from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex
@@ -48,6 +48,13 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     return constant_node(literal, name=name)
 
 
+def array_of(value: Any, dtype: DTypeLike | None = None) -> Array:
+    """Return the array that a constant of `value` holds; if `value` is one already, `value`."""
+    if isinstance(value, Size):
+        raise _no_constant(value)
+    return _as_array(value, None if dtype is None else as_dtype(dtype))
+
+
 def _no_constant(size: Size) -> DTypeError:
     return DTypeError(
         "constant",
@@ -63,7 +70,7 @@ def _literal_of_scalar(value: Scalar, _text: str, wanted: DType | None) -> Array
     return ArrayLiteral(_as_array(value, wanted))
 
 
-def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+def _as_array(value: Any, wanted: DType | None) -> Array:
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -72,7 +79,9 @@ def _as_array(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
         raise
     if isinstance(value, np.ndarray | np.generic):
-        return convert_numbers(array, wanted or _known_dtype(array, value))
+        wanted = wanted or _known_dtype(array, value)
+        # A weight is large: it is copied where it is kept, and not before.
+        return array if array.dtype == wanted.numpy else convert_numbers(array, wanted)
     kind = array.dtype.kind
     if kind == "O" and all(type(n) is int for n in array.flat):
         kind = "i"  # NumPy has no dtype for ints beyond 64 bits

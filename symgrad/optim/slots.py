@@ -7,12 +7,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from symgrad.frontend.state import cut_variable, variable
+from symgrad.frontend.state import cut_variable, variable, variable_of_zeros
 from symgrad.graph import dtypes
 from symgrad.graph.build import inside
 from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import Variable
-from symgrad.graph.types import Array, State
+from symgrad.graph.types import Array, Sharding, State, TensorType
 
 
 class Slots:
@@ -41,22 +41,19 @@ class Slots:
         """Return the slot `kind` of `owner`, which has its shape and starts as `start`."""
         key = (owner.state, kind)
         if key not in self._made:
-            value = np.full(owner.type.static_shape, start, slot_dtype(owner).numpy)
             name, sharding = f"{self._name_of(owner)}/{kind}", owner.state.sharding
-            if sharding is not None and sharding.axis is not None:
-                with inside(None):
-                    self._made[key] = cut_variable(value, sharding, name, is_trainable=False)
-                return self._made[key]
-            slot = _made_outside(value, name)
-            slot.state.sharding = sharding
-            self._made[key] = slot
+            # A rule may be built in a branch, and a variable made there would be one at each run.
+            with inside(None):
+                type_ = TensorType(slot_dtype(owner), owner.type.shape)
+                self._made[key] = _made(type_, start, name, sharding)
         return self._made[key]
 
     def count(self, kind: str) -> Variable:
         """Return a counter that belongs to no variable: an int64, so that it counts without end."""
         key = (None, kind)
         if key not in self._made:
-            self._made[key] = _made_outside(np.asarray(0, np.int64), kind)
+            with inside(None):
+                self._made[key] = variable(np.asarray(0, np.int64), trainable=False, name=kind)
         return self._made[key]
 
     def _name_of(self, owner: Variable) -> str:
@@ -69,10 +66,21 @@ class Slots:
         return name
 
 
-def _made_outside(value: Array, name: str) -> Variable:
-    # A rule may be built in a branch, and a variable made there would be one at each run.
-    with inside(None):
-        return variable(value, trainable=False, name=name)
+def _made(
+    type_: TensorType, start: float | Array, name: str, sharding: Sharding | None
+) -> Variable:
+    if sharding is not None and sharding.axis is not None:
+        return cut_variable(_filled(type_, start), sharding, name, is_trainable=False)
+    if repr(start) == "0.0":
+        slot = variable_of_zeros(type_, name, is_trainable=False)
+    else:
+        slot = variable(_filled(type_, start), trainable=False, name=name)
+    slot.state.sharding = sharding
+    return slot
+
+
+def _filled(type_: TensorType, value: float | Array) -> Array:
+    return np.full(type_.static_shape, value, type_.dtype.numpy)
 
 
 def whole_state(owner: Variable) -> State:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,17 @@ from symgrad.graph.reference import evaluate
 )
 def test_a_variable_has_the_dtype_a_constant_would_have(value, dtype, expected):
     assert sg.variable(value, dtype).dtype.name == expected
+
+
+def test_the_value_of_a_variable_is_copied_once():
+    start = np.ones(1 << 20, np.float32)
+    tracemalloc.start()
+    try:
+        w = sg.variable(start)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * start.nbytes
+    finally:
+        tracemalloc.stop()
+    assert w.value.tobytes() == start.tobytes()
 
 
 def test_a_variable_holds_a_copy_and_gives_one():

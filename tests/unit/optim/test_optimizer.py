@@ -1,5 +1,6 @@
 """What optimizers share: which variables move, all at once, and what is refused."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,20 @@ def scalar(value: float, name: str, *, trainable: bool = True) -> Variable:
 
 def moved_by(updates: list[Update]) -> list[str | None]:
     return [update.variable.name for update in updates]
+
+
+def test_slots_of_zeros_take_their_memory_and_nothing_beside_it():
+    w = variable(np.ones(1 << 20, np.float32), name="w")
+    adam = Adam(0.1)
+    tracemalloc.start()
+    try:
+        adam.apply_gradients([(w, w)])
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * w.value.nbytes
+    finally:
+        tracemalloc.stop()
+    slots = adam.state
+    assert not slots["w/m"].value.any()
+    assert not slots["w/v"].value.any()
 
 
 def test_minimize_moves_the_trainable_variables_in_the_order_reached():
