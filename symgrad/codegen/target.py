@@ -114,6 +114,11 @@ class Target:
         return ways.get(self.vector_bytes)
 
     @property
+    def register_constraint(self) -> str | None:
+        """What assembly calls any vector register in its constraints; None without wide ones."""
+        return "v" if self.architecture == "x86_64" and self.vector_bytes > 16 else None
+
+    @property
     def selects_floats(self) -> bool:
         """Whether the lesser of two floats, `a < b ? a : b`, is one instruction, as of ints."""
         return self.architecture == "x86_64"

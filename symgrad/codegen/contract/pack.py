@@ -20,7 +20,8 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.plan import Packing
-from symgrad.codegen.vectors import shuffled
+from symgrad.codegen.target import Target
+from symgrad.codegen.vectors import as_they_are, shuffled
 from symgrad.records import dataclass
 
 
@@ -148,7 +149,8 @@ def _emit_square(
     for row in range(count):
         place = packer.elements.address(builder, corner, index(row * packer.across))
         lines[row] = packer.elements.load(builder, place, steps, packer.lanes)
-    turned = transpose(builder, lines, 16 // packer.elements.compute.itemsize)
+    sector = 16 // packer.elements.compute.itemsize
+    turned = transpose(builder, lines, sector, packer.elements.target)
     for offset, value in enumerate(turned[:steps]):
         at = builder.add(step, index(offset))
         _store(builder, packer, panel, (at, start), value)
@@ -171,7 +173,9 @@ def _emit_lines(
         builder.store(item, target, align=packer.elements.compute.itemsize)
 
 
-def transpose(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list[ir.Value]:
+def transpose(
+    builder: ir.IRBuilder, lines: list[ir.Value], sector: int, target: Target
+) -> list[ir.Value]:
     """Return the columns of a square of vectors.
 
     First squares of `sector` elements (128 bits) are transposed within each 128 bits, then the
@@ -179,17 +183,19 @@ def transpose(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list
     """
     lanes = len(lines)
     groups = [
-        _interleave(builder, lines[start : start + sector], sector)
+        _interleave(builder, lines[start : start + sector], sector, target)
         for start in range(0, lanes, sector)
     ]
     # Now group g, vector c, sector s holds column s * sector + c of the rows of group g.
     columns: list[list[ir.Value]] = [
-        _deal(builder, [group[c] for group in groups], sector) for c in range(sector)
+        _deal(builder, [group[c] for group in groups], sector, target) for c in range(sector)
     ]
     return [columns[i % sector][i // sector] for i in range(lanes)]
 
 
-def _interleave(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list[ir.Value]:
+def _interleave(
+    builder: ir.IRBuilder, lines: list[ir.Value], sector: int, target: Target
+) -> list[ir.Value]:
     """Transpose the squares of `sector` elements that lie side by side in `lines`."""
     lanes = lines[0].type.count
     low, high = [], []
@@ -202,11 +208,14 @@ def _interleave(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> li
         half = len(lines) // 2
         pairs = list(zip(lines[:half], lines[half:], strict=True))
         lines = [shuffled(builder, [a, b], mask) for a, b in pairs for mask in (low, high)]
+        lines = as_they_are(builder, lines, target)
         width //= 2
     return lines
 
 
-def _deal(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list[ir.Value]:
+def _deal(
+    builder: ir.IRBuilder, lines: list[ir.Value], sector: int, target: Target
+) -> list[ir.Value]:
     """Transpose a square of sectors: vector i of the result is sector i of each line."""
     if len(lines) == 1:
         return lines
@@ -215,8 +224,10 @@ def _deal(builder: ir.IRBuilder, lines: list[ir.Value], sector: int) -> list[ir.
     even = [start + i for start in starts for i in range(sector)]
     odd = [start + sector + i for start in starts for i in range(sector)]
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
-    evens = _deal(builder, [shuffled(builder, [a, b], even) for a, b in pairs], sector)
-    odds = _deal(builder, [shuffled(builder, [a, b], odd) for a, b in pairs], sector)
+    halves = [[shuffled(builder, [a, b], mask) for a, b in pairs] for mask in (even, odd)]
+    if len(pairs) > 1:
+        halves = [as_they_are(builder, half, target) for half in halves]
+    evens, odds = [_deal(builder, half, sector, target) for half in halves]
     return [line for pair in zip(evens, odds, strict=True) for line in pair]
 
 
