@@ -9,14 +9,18 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
-from symgrad import distributed as distributed
-from symgrad import fft as fft
-from symgrad import linalg as linalg
-from symgrad import nn as nn
-from symgrad import optim as optim
-from symgrad import random as random
-from symgrad import special as special
-from symgrad import testing as testing
+from symgrad.runtime.collector import importing as _importing
+
+with _importing():  # nearly all that there is: what is imported below has been loaded by these
+    from symgrad import distributed as distributed
+    from symgrad import fft as fft
+    from symgrad import linalg as linalg
+    from symgrad import nn as nn
+    from symgrad import optim as optim
+    from symgrad import random as random
+    from symgrad import special as special
+    from symgrad import testing as testing
+
 from symgrad.arrays import adam_step as adam_step
 from symgrad.arrays import adam_update as adam_update
 from symgrad.arrays import execute_with_gradients as execute_with_gradients

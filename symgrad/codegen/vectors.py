@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from symgrad.codegen import ir
-from symgrad.codegen.target import Target
 
 _I32 = ir.IntType(32)
-_SEARCHED = 8  # lanes: the shuffles of smaller squares are few
 
 
 @lru_cache(maxsize=1024)  # a type keeps its text
@@ -74,21 +72,6 @@ def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value
                 result[number + half] = shuffled(builder, pair, high)
         half *= 2
     return result
-
-
-def as_they_are(
-    builder: ir.IRBuilder, vectors: Sequence[ir.Value], target: Target
-) -> list[ir.Value]:
-    """Return vectors that LLVM is not to look through when it looks for fewer shuffles.
-
-    It does that for each shuffle, through both operands of those before it: for a square of 16 rows
-    half of the time it takes to compile, and finds nothing where each is one instruction.
-    """
-    kind = vectors[0].type
-    if target.register_constraint is None or kind.count < _SEARCHED:
-        return list(vectors)
-    same, constraints = ir.FunctionType(kind, [kind]), f"={target.register_constraint},0"
-    return [builder.asm(same, "", constraints, [v], side_effect=False) for v in vectors]
 
 
 def joined(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> ir.Value:

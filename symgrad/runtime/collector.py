@@ -1,4 +1,4 @@
-"""Garbage collection is paused during a compilation, and while updates are built.
+"""Garbage collection is paused during a compilation, while updates are built, and at the import.
 
 A graph is many objects that refer to each other and all live until the program is made: each time
 the collector walks them it finds nothing to free, and it walks them again and again as they grow.
@@ -27,3 +27,17 @@ def paused_collector() -> Iterator[None]:
     finally:
         if was_running:
             gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Let the collector rest while modules are imported, and then leave what they made alone.
+
+    It stays for good, and counts at once as what has lived for long. The objects of a host that
+    has frozen some stay as they are, since no others would be unfrozen.
+    """
+    with paused_collector():
+        yield
+        if gc.get_freeze_count() == 0:
+            gc.freeze()  # all objects, from every generation
+            gc.unfreeze()  # to the oldest one

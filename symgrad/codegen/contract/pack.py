@@ -21,8 +21,10 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.plan import Packing
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import as_they_are, shuffled
+from symgrad.codegen.vectors import shuffled
 from symgrad.records import dataclass
+
+_SEARCHED = 8  # lanes: the shuffles of smaller squares are few
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,19 @@ def _deal(
         halves = [as_they_are(builder, half, target) for half in halves]
     evens, odds = [_deal(builder, half, sector, target) for half in halves]
     return [line for pair in zip(evens, odds, strict=True) for line in pair]
+
+
+def as_they_are(builder: ir.IRBuilder, vectors: list[ir.Value], target: Target) -> list[ir.Value]:
+    """Return vectors that LLVM is not to look through when it looks for fewer shuffles.
+
+    It does that for each shuffle, through both operands of those before it: for a square of 16 rows
+    half of the time it takes to compile, and finds nothing where each is one instruction.
+    """
+    kind = vectors[0].type
+    if target.register_constraint is None or kind.count < _SEARCHED:
+        return vectors
+    same, constraints = ir.FunctionType(kind, [kind]), f"={target.register_constraint},0"
+    return [builder.asm(same, "", constraints, [v], side_effect=False) for v in vectors]
 
 
 def _vector(packer: PanelPacker) -> ir.Type:

@@ -35,7 +35,8 @@ def _rows(module: ModuleType) -> list[str]:
     tree = ast.parse(Path(str(module.__file__)).read_bytes())
     imported = [
         alias.asname
-        for statement in tree.body
+        for block in tree.body
+        for statement in (block.body if isinstance(block, ast.With) else [block])
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
         if alias.asname == alias.name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,34 @@ def test_a_collector_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def printed(program: str) -> str:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_it_looks_through_nothing_that_is_imported():
+    program = (
+        "import gc, numpy; seen = []\n"
+        "gc.callbacks.append(lambda phase, about: seen.append(about['generation']))\n"
+        "import symgrad; print(seen.count(2), gc.isenabled())"
+    )
+    assert printed(program).split() == ["0", "True"]
+
+
+def test_it_runs_after_an_import_that_fails():
+    program = (
+        "import gc, sys; sys.modules['symgrad.optim.adam'] = None\n"
+        "try: import symgrad\n"
+        "except ImportError: print(gc.isenabled())"
+    )
+    assert printed(program).split() == ["True"]
+
+
+def test_objects_that_a_host_has_frozen_stay_so():
+    program = "import gc; gc.freeze(); import symgrad; print(gc.get_freeze_count() > 0)"
+    assert printed(program).split() == ["True"]
 
 
 def test_it_runs_after_a_compilation_that_fails():

@@ -1,10 +1,10 @@
-"""Vectors that LLVM does not look through."""
+"""Packers of products: shuffles that LLVM does not look through."""
 
 import pytest
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.pack import as_they_are
 from symgrad.codegen.target import target_named
-from symgrad.codegen.vectors import as_they_are
 
 
 def emitted_for(name: str, lanes: int) -> str:
