@@ -30,6 +30,7 @@ from benchmarks.first_step_cases import (
     BATCHES,
     CASES,
     CHAIN,
+    EDITED,
     LAYERS,
     LAYERS_EDITED,
     PARAMETERS,
@@ -107,8 +108,8 @@ def _ours(case: str, runs: int, quick: bool) -> tuple[Found, Found, Found]:
     cold, warm, edited = [], [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as folder:
-            if case == LAYERS_EDITED:
-                _in_process(LAYERS, "symgrad", folder, quick)
+            if case in EDITED:
+                _in_process(EDITED[case], "symgrad", folder, quick)
                 edited.append(_in_process(case, "symgrad", folder, quick))
         with tempfile.TemporaryDirectory() as folder:
             cold.append(_in_process(case, "symgrad", folder, quick))
@@ -125,13 +126,18 @@ def _in_process(case: str, library: str, folder: str | None, quick: bool) -> Fou
     command = [sys.executable, "-m", "benchmarks.first_step", "--case", case, "--library", library]
     command += ["--quick"] if quick else []
     is_cached = {} if folder is None else {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": folder}
-    environment = os.environ | is_cached
+    environment = _environment() | is_cached
     root = Path(__file__).resolve().parents[1]
     run = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=root, env=environment
     )
     found: Found = json.loads(run.stdout.splitlines()[-1])
     return found
+
+
+def _environment() -> dict[str, str]:
+    """Return that of a process which finds modules compiled, as those of a package that is used."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 class _Watch:
@@ -186,7 +192,8 @@ def seconds_to_import() -> float:
     """Return the seconds that importing symgrad takes in a new process."""
     code = "import time; t = time.perf_counter(); import symgrad; print(time.perf_counter() - t)"
     command = [sys.executable, "-c", code]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=_environment())
+    return float(run.stdout)
 
 
 def _options() -> argparse.ArgumentParser:

@@ -19,6 +19,9 @@ from benchmarks.workload_tasks import GRADIENT, TRAIN_ADAM, TRAIN_SGD
 from benchmarks.workloads import WORKLOADS
 
 LAYERS, LAYERS_EDITED, CHAIN = "layers", "layers, one edited", "chain"
+WIDTHS, WIDTHS_EDITED = "layers of 24 widths", "layers of 24 widths, one edited"
+# Of each case that finds what another has left in the cache, that other one.
+EDITED = {LAYERS_EDITED: LAYERS, WIDTHS_EDITED: WIDTHS}
 PARAMETERS, BATCHES = "1,000 sizes", "60 batches"
 _WIDTH, _ROWS, _BATCHES = 32, 16, 60
 
@@ -39,6 +42,15 @@ def _make_layers(quick: bool) -> tuple[Arrays, Arrays]:
     shapes: dict[str, tuple[int, ...]] = {f"w{i}": (_WIDTH, _WIDTH) for i in range(count)}
     shapes |= {f"b{i}": (_WIDTH,) for i in range(count)}
     return _draw(shapes), _draw({"x": (_ROWS, _WIDTH)})
+
+
+# Layers of which no two are equal, as in a network that narrows: each has kernels of its own.
+def _make_widths(quick: bool) -> tuple[Arrays, Arrays]:
+    count = 3 if quick else 24
+    widths = [_WIDTH + 8 * (count - i) for i in range(count + 1)]
+    shapes: dict[str, tuple[int, ...]] = {f"w{i}": (widths[i], widths[i + 1]) for i in range(count)}
+    shapes |= {f"b{i}": (widths[i + 1],) for i in range(count)}
+    return _draw(shapes), _draw({"x": (_ROWS, widths[0])})
 
 
 def _layers(xp: Any, w: Any, given: Any, edited: int = -1) -> Any:
@@ -83,6 +95,8 @@ _GOALS = (0.0, 0.0)  # of the speed of a step, which is not what is measured her
 SMALL = (
     Workload(LAYERS, _GOALS, TRAIN_SGD, _make_layers, alike(_layers)),
     Workload(LAYERS_EDITED, _GOALS, TRAIN_SGD, _make_layers, alike(_edited_layers)),
+    Workload(WIDTHS, _GOALS, TRAIN_SGD, _make_widths, alike(_layers)),
+    Workload(WIDTHS_EDITED, _GOALS, TRAIN_SGD, _make_widths, alike(_edited_layers)),
     Workload(CHAIN, _GOALS, GRADIENT, _make_chain, alike(_chain(5_000))),
     Workload(PARAMETERS, _GOALS, TRAIN_ADAM, _make_parameters, alike(_parameters)),
 )
