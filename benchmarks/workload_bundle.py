@@ -49,15 +49,21 @@ def _rotated(library: Any, cross: Any, axes: Any, x: Any) -> Any:
     return x * cosine + cross(unit, x) * sine + unit * along
 
 
-def _residuals(library: Any, cross: Any, take: Any, w: Any, given: Any) -> Any:
-    """Return by how much each point is seen elsewhere than it is projected, weighted."""
-    camera, point = take(w["cameras"], given["camera"]), take(w["points"], given["point"])
+def projection_errors(
+    library: Any, cross: Any, camera: Any, point: Any, weights: Any, seen: Any
+) -> Any:
+    """Return by how much each point is seen elsewhere than its camera projects it, weighted."""
     x = _rotated(library, cross, camera[:, :3], point - camera[:, 3:6])
     projected = x[:, :2] / x[:, 2:]
     square = (projected * projected).sum(1)[:, None]
     distortion = 1 + camera[:, 9:10] * square + camera[:, 10:] * square * square
     places = projected * distortion * camera[:, 6:7] + camera[:, 7:9]
-    return w["weights"][:, None] * (places - given["seen"])
+    return weights[:, None] * (places - seen)
+
+
+def _residuals(library: Any, cross: Any, take: Any, w: Any, given: Any) -> Any:
+    camera, point = take(w["cameras"], given["camera"]), take(w["points"], given["point"])
+    return projection_errors(library, cross, camera, point, w["weights"], given["seen"])
 
 
 def _symgrad(w: Any, given: Any) -> Any:

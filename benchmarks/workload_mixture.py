@@ -34,53 +34,78 @@ def _make(points: int, quick: bool) -> tuple[Arrays, Arrays]:
     return weights, {"x": random.random((points, d))}
 
 
-def _triangle(d: int) -> tuple[Any, Any]:
-    """Return where in the factors each element of a strict lower triangle is, column by column."""
+def strict_triangle(d: int) -> tuple[Any, Any]:
+    """Return where each element of a strict lower triangle is, column by column, and a mask."""
     columns, rows = np.triu_indices(d, 1)
     places = np.zeros((d, d), np.int64)
-    places[rows, columns] = d + np.arange(len(rows))
+    places[rows, columns] = np.arange(len(rows))
     return places, np.tril(np.ones((d, d)), -1)
 
 
-def _likelihood(library: Any, logsumexp: Any, take: Any, w: Any, given: Any) -> Any:
-    """Return the log-likelihood without its constant terms, and with the prior."""
-    alphas, means, factors, x = w["alphas"], w["means"], w["factors"], given["x"]
+def log_likelihood(
+    library: Any, logsumexp: Any, lower: Any, alphas: Any, means: Any, q: Any, below: Any, x: Any
+) -> Any:
+    """Return the log-likelihood with the prior; of factors exp(q) is the diagonal."""
     (points, d), k = x.shape, means.shape[0]
-    lower, logarithms = take(factors, *_triangle(d)), factors[:, :d]
-    diagonals, sums = library.exp(logarithms), logarithms.sum(1)
+    diagonals, sums = library.exp(q), q.sum(1)
     centered = x[:, None, :] - means
-    scaled = library.einsum("kij,nkj->nki", lower, centered) + diagonals * centered
+    scaled = library.einsum("kij,nkj->nki", lower(below), centered) + diagonals * centered
     inner = alphas + sums - 0.5 * (scaled * scaled).sum(2)
-    squares = (diagonals * diagonals).sum() + (factors[:, d:] * factors[:, d:]).sum()
+    squares = (diagonals * diagonals).sum() + (below * below).sum()
     prior = 0.5 * GAMMA * GAMMA * squares - DEGREES * sums.sum()
-    constant = -points * d * 0.5 * math.log(2 * math.pi) + k * d * math.log(GAMMA)
+    constant = -points * d * 0.5 * math.log(2 * math.pi) + k * _wishart_constant(d)
     return constant + logsumexp(inner, 1).sum() - points * logsumexp(alphas, 0) - prior
 
 
-def _symgrad(w: Any, given: Any) -> Any:
-    def take(factors: Any, places: Any, mask: Any) -> Any:
-        return sg.take(factors, places, axis=1) * mask
+def _wishart_constant(d: int) -> float:
+    degrees = d + DEGREES + 1
+    gammas = sum(math.lgamma((degrees + 1 - i) / 2) for i in range(1, d + 1))
+    log_gamma = d * (d - 1) / 4 * math.log(math.pi) + gammas
+    return degrees * d * math.log(GAMMA / math.sqrt(2)) - log_gamma
 
-    return _likelihood(sg, sg.nn.logsumexp, take, w, given)
+
+def symgrad_lower(below: Any) -> Any:
+    """Return strict lower triangles of what stands in them, column by column."""
+    places, mask = strict_triangle(_dimensions(below))
+    return sg.take(below, places, axis=1) * mask
+
+
+def jax_lower(below: Any) -> Any:
+    """Return strict lower triangles of what stands in them, column by column."""
+    places, mask = strict_triangle(_dimensions(below))
+    return below[:, places] * mask
+
+
+def _torch_lower(below: Any) -> Any:
+    torch = optional("torch")
+    places, mask = strict_triangle(_dimensions(below))
+    chosen = below.index_select(1, torch.from_numpy(places.ravel()))
+    return chosen.reshape(-1, *places.shape) * torch.from_numpy(mask)
+
+
+def _dimensions(below: Any) -> int:
+    """Return of how many rows a strict triangle has so many elements."""
+    return (1 + math.isqrt(1 + 8 * int(below.shape[1]))) // 2
+
+
+def _likelihood(library: Any, logsumexp: Any, lower: Any, w: Any, given: Any) -> Any:
+    d, factors = w["means"].shape[1], w["factors"]
+    parts = w["alphas"], w["means"], factors[:, :d], factors[:, d:]
+    return log_likelihood(library, logsumexp, lower, *parts, given["x"])
+
+
+def _symgrad(w: Any, given: Any) -> Any:
+    return _likelihood(sg, sg.nn.logsumexp, symgrad_lower, w, given)
 
 
 def _jax(w: Any, given: Any) -> Any:
     jax = optional("jax")
-
-    def take(factors: Any, places: Any, mask: Any) -> Any:
-        return factors[:, places] * mask
-
-    return _likelihood(jax.numpy, jax.nn.logsumexp, take, w, given)
+    return _likelihood(jax.numpy, jax.nn.logsumexp, jax_lower, w, given)
 
 
 def _torch(w: Any, given: Any) -> Any:
     torch = optional("torch")
-
-    def take(factors: Any, places: Any, mask: Any) -> Any:
-        chosen = factors.index_select(1, torch.from_numpy(places.ravel()))
-        return chosen.reshape(-1, *places.shape) * torch.from_numpy(mask)
-
-    return _likelihood(torch, torch.logsumexp, take, w, given)
+    return _likelihood(torch, torch.logsumexp, _torch_lower, w, given)
 
 
 FUNCTIONS = (_symgrad, _jax, _torch)
