@@ -136,6 +136,11 @@ BYTES_OF_ROWS_AGAIN = 512 << 10
 # follows such a walk.
 BYTES_BETWEEN_PIECES = 512
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
+# Elementwise kernels over as many rows are fused, and short loops around and inside written out.
+LEAST_FUSED_ROWS = 256
+MOST_ROWS_AROUND = 4
+MOST_INSIDE = 32
+MOST_FUSED = 768  # statements: what is spilled is in the first cache, where else it is in none
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache

@@ -8,6 +8,7 @@ weight.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def make(random: np.random.Generator, n: int, m: int, p: int) -> Given:
 
 def _observed(cams: Any, x: Any, w: Any) -> tuple[Any, Any]:
     """Return which camera and which point each observation is of."""
-    number = sg.arange(w.shape[0])
+    number = sg.arange(w.shape[0], dtype="int32")
     return number % cams.shape[0], number % x.shape[0]
 
 
@@ -61,19 +62,19 @@ def jacobian(cams: Any, x: Any, w: Any, feat: Any) -> Any:
     camera, point = _observed(cams, x, w)
     blocks = sg.vmap(_block)(sg.take(cams, camera, axis=0), sg.take(x, point, axis=0), w, feat)
     values = sg.concat([sg.reshape(blocks, (-1,)), -2 * w])
-    of_weights = OF_CAMERA * n + OF_POINT * m + sg.arange(p)
-    columns = sg.concat(
+    count = partial(sg.arange, dtype="int32")
+    of_weights = OF_CAMERA * n + OF_POINT * m + count(p)
+    own = sg.concat(
         [
-            OF_CAMERA * camera[:, None] + sg.arange(OF_CAMERA),
-            OF_CAMERA * n + OF_POINT * point[:, None] + sg.arange(OF_POINT),
+            OF_CAMERA * camera[:, None] + count(OF_CAMERA),
+            OF_CAMERA * n + OF_POINT * point[:, None] + count(OF_POINT),
             of_weights[:, None],
         ],
         axis=1,
     )
-    both = sg.broadcast_to(columns[:, None, :], (p, 2, WIDTH))
-    starts = [WIDTH * sg.arange(2 * p + 1), 2 * WIDTH * p + 1 + sg.arange(p)]
-    rows, columns = sg.concat(starts), sg.concat([sg.reshape(both, (-1,)), of_weights])
-    return [sg.astype(rows, "int32"), sg.astype(columns, "int32"), values]
+    both = sg.broadcast_to(own[:, None, :], (p, 2, WIDTH))
+    rows = sg.concat([WIDTH * count(2 * p + 1), 2 * WIDTH * p + 1 + count(p)])
+    return [rows, sg.concat([sg.reshape(both, (-1,)), of_weights]), values]
 
 
 BA = Problem(

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from symgrad.codegen.loops.canonical import canonical, renamed
+from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Kernel, Mode
-from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
@@ -45,7 +45,7 @@ from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
 from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
 
 # Which of two launches stays where it is.
-_Stays = Literal["first", "last"]
+Side = Literal["first", "last"]
 
 
 def fuse_sweeps(program: Program) -> Program:
@@ -58,27 +58,18 @@ def fuse_sweeps(program: Program) -> Program:
 
     changed = with_routines(program, of_routine)
     changed = replace(changed, instrs=pool.fused(changed.instrs))
-    if not pool.has_fused:
+    if not pool.names.made:
         return program
     used = {launch.kernel.name: launch.kernel for launch in launches_of(changed.all_instrs)}
-    kernels = (*program.kernels, *pool.made)
+    kernels = (*program.kernels, *pool.names.made)
     return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
 
 
 class _Pool:
-    """The kernels of a program, and those that are made of two of them."""
+    """The kernels that are made of two of a program."""
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
-        self._count = len(kernels)
-        self._by_text: dict[str, Kernel] = {}
-
-    @property
-    def made(self) -> tuple[Kernel, ...]:
-        return tuple(self._by_text.values())
-
-    @property
-    def has_fused(self) -> bool:
-        return bool(self._by_text)
+        self.names = KernelNames(kernels)
 
     def fused(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
         """Return `instrs`, and those inside of them, with launches fused where that is a gain."""
@@ -115,10 +106,12 @@ class _Pool:
             read = set(_arguments(second, "in", "inout"))
             if written.isdisjoint(read) or swept.isdisjoint(read):
                 continue
-            stays = _which_stays(position, later, instrs)
+            stays = which_stays(position, later, instrs)
             fused = None if stays is None else self._both(first, second)
             if stays is not None and fused is not None:
-                instrs[position : later + 1] = _with(fused, instrs[position + 1 : later], stays)
+                instrs[position : later + 1] = with_fused(
+                    fused, instrs[position + 1 : later], stays
+                )
                 return True
         return False
 
@@ -139,17 +132,12 @@ class _Pool:
             return None
         return Launch(
             f"{first.label} with {second.label}",
-            self._shared(kernel),
+            self.names.shared(kernel),
             tuple(argument for argument, _, _ in places),
             tuple(start for _, start, _ in places),
             (),
             (first, second),
         )
-
-    def _shared(self, kernel: Kernel) -> Kernel:
-        kernel = canonical(kernel)
-        name = f"k{self._count + len(self._by_text)}"
-        return self._by_text.setdefault(print_kernel(kernel), replace(kernel, name=name))
 
 
 def _arguments(launch: Launch, *modes: Mode) -> list[Argument]:
@@ -162,7 +150,7 @@ def _bytes(argument: Argument) -> int:
     return argument.type.nbytes
 
 
-def _which_stays(position: int, later: int, instrs: Sequence[Instr]) -> _Stays | None:
+def which_stays(position: int, later: int, instrs: Sequence[Instr]) -> Side | None:
     """Return which of two instructions can be moved to the other one, None if neither can."""
     between = instrs[position + 1 : later]
     # A step that fails, or is interrupted, leaves the state as it was.
@@ -177,7 +165,8 @@ def _can_fail(instr: Instr) -> bool:
     return not isinstance(instr, Launch) or instr.kernel.can_fail
 
 
-def _with(fused: Launch, between: Sequence[Instr], stays: _Stays) -> list[Instr]:
+def with_fused(fused: Launch, between: Sequence[Instr], stays: Side) -> list[Instr]:
+    """Return what stands in the place of two launches and of those between them."""
     return [fused, *between] if stays == "first" else [*between, fused]
 
 

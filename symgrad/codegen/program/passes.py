@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 
 from symgrad.codegen.program.arena import lay_out
+from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.place_results import place_results
 from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
@@ -43,6 +45,20 @@ def _polls(program: Program, _target: Target) -> Program:
 
 
 PROGRAM_PASSES: tuple[ProgramPass, ...] = (
+    ProgramPass(
+        "fuse-elements",
+        fuse_elements,
+        after={
+            "vectorize": "kernels are alike that have vectors along the same axis",
+            "parallelize": "what is fused is shared as either of the two kernels is",
+            "kernel-licm": "and what does not depend on its rows is in front of them",
+        },
+    ),
+    ProgramPass(
+        "place-results",
+        lambda program, _: place_results(program),
+        after={"fuse-elements": "pieces of pieces are then written by one kernel"},
+    ),
     ProgramPass(
         "fuse-sweeps",
         lambda program, _: fuse_sweeps(program),

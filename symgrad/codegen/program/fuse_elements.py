@@ -1,0 +1,214 @@
+"""Kernel fusion across launches: elementwise kernels over the same long axis become one.
+
+    launch @k0(input0, temporary0)                       // sums of three products each
+    launch @k1(input0, temporary0, temporary1)           // what is done with vectors and sums
+    launch @k2(temporary1, output0)
+
+becomes
+
+    launch @k3(input0, output0)
+
+and `temporary0` and `temporary1` are nowhere, since nothing else reads them. Which kernels can be
+one `schedule/fuse_elements.py` says; which launches may come together, `program/fuse_sweeps.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.canonical import renamed
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Prefix,
+    Product,
+    SortRows,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.program.fuse_sweeps import which_stays, with_fused
+from symgrad.codegen.program.kernel_names import KernelNames
+from symgrad.codegen.program.language import (
+    Argument,
+    CallInstr,
+    ExternInstr,
+    Instr,
+    Launch,
+    Program,
+    Routine,
+    ScanInstr,
+    SwitchInstr,
+    WhileInstr,
+    buffers_of,
+    launches_of,
+    root,
+    routines_of,
+    with_routines,
+)
+from symgrad.codegen.schedule.fuse_elements import fuse_elements as fuse_kernels
+from symgrad.codegen.schedule.fuse_elements import long_loop_of
+from symgrad.codegen.schedule.interleave import interleave
+from symgrad.codegen.target import Target
+from symgrad.cost_model import INSTRS_BETWEEN
+from symgrad.passes.fusion.buffers import Buffer
+
+_OPS_NAMED = 6
+
+
+def fuse_elements(program: Program, target: Target) -> Program:
+    """Fuse elementwise launches: return `program` with less of what they hand on in memory."""
+    pool = _Launches(program, target)
+
+    def of_routine(routine: Routine) -> Routine:
+        instrs = pool.fused(routine.instrs)
+        return replace(routine, instrs=instrs, inner=routines_of(instrs))
+
+    changed = with_routines(program, of_routine)
+    changed = replace(changed, instrs=pool.fused(changed.instrs))
+    if not pool.names.made:
+        return program
+    used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
+    kernels = (*program.kernels, *pool.names.made)
+    return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+
+
+class _Launches:
+    """The kernels that are made, and how often each buffer is used."""
+
+    def __init__(self, program: Program, target: Target) -> None:
+        self._target = target
+        self._uses = Counter(buffers_of(program.all_instrs))
+        self._is_fusible: dict[str, bool] = {}
+        self.names = KernelNames(program.kernels)
+
+    def fused(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
+        """Return `instrs`, and those inside of them, with launches fused that hand on values."""
+        left = [self._inside(instr) for instr in instrs]
+        position = 0
+        while position < len(left):
+            if not self._fuse_at(position, left):
+                position += 1
+        return tuple(left)
+
+    def _inside(self, instr: Instr) -> Instr:
+        match instr:
+            case SwitchInstr():
+                return replace(instr, branches=tuple(map(self.fused, instr.branches)))
+            case WhileInstr():
+                condition = self.fused(instr.condition)
+                return replace(instr, condition=condition, body=self.fused(instr.body))
+            case ScanInstr():
+                return replace(instr, body=self.fused(instr.body))
+            case Launch() | ExternInstr() | CallInstr():
+                return instr
+
+    def _is_elementwise(self, instr: Instr) -> bool:
+        if not isinstance(instr, Launch) or instr.statuses:
+            return False
+        name = instr.kernel.name
+        if name not in self._is_fusible:
+            self._is_fusible[name] = long_loop_of(instr.kernel) is not None
+        return self._is_fusible[name]
+
+    def _fuse_at(self, position: int, instrs: list[Instr]) -> bool:
+        """Fuse the launch at `position` with a later one, in place; return whether there is one."""
+        first = instrs[position]
+        if not isinstance(first, Launch) or not self._is_elementwise(first):
+            return False
+        written = _buffers(first, {"out", "inout"})
+        for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
+            second = instrs[later]
+            if not isinstance(second, Launch) or not self._is_elementwise(second):
+                continue
+            if written.isdisjoint(_buffers(second, {"in"})):
+                continue
+            stays = which_stays(position, later, instrs)
+            fused = None if stays is None else self._both(first, second)
+            if stays is not None and fused is not None:
+                instrs[position : later + 1] = with_fused(
+                    fused, instrs[position + 1 : later], stays
+                )
+                return True
+        return False
+
+    def _both(self, first: Launch, second: Launch) -> Launch | None:
+        """Return one launch for two, None if their kernels are not fused."""
+        arguments = list(dict.fromkeys((*first.arguments, *second.arguments)))
+        if len({root(argument) for argument in arguments}) < len(arguments):
+            return None  # parts of a stack may overlap
+        names = {argument: f"a{i}" for i, argument in enumerate(arguments)}
+        one, two = _whole(first, names, "one"), _whole(second, names, "two")
+        used = self._uses.copy()
+        used.subtract(buffers_of([first, second]))
+        unread = {
+            names[argument]
+            for argument in arguments
+            if isinstance(argument, Buffer) and argument.place == "temporary" and not used[argument]
+        }
+        kernel = fuse_kernels(one, two, unread, self._target)
+        if kernel is None:
+            return None
+        by_name = {name: argument for argument, name in names.items()}
+        left = tuple(by_name[param.name] for param in kernel.params)
+        self._uses = used + Counter(map(root, left))
+        starts = (0,) * len(left)
+        kernel = self.names.shared(interleave(kernel, self._target))
+        return Launch(_label(first, second), kernel, left, starts, (), (first, second))
+
+
+def _buffers(launch: Launch, modes: set[str]) -> set[Argument]:
+    pairs = zip(launch.kernel.params, launch.arguments, strict=True)
+    return {argument for param, argument in pairs if param.mode in modes}
+
+
+def _label(first: Launch, second: Launch) -> str:
+    """Return the ops of both, the first ones by name."""
+    words = list(dict.fromkeys(w for launch in (first, second) for w in launch.label.split()))
+    named = [word for word in words if word.strip(".")]
+    has_more = len(named) > _OPS_NAMED or len(named) < len(words)
+    return " ".join(named[:_OPS_NAMED] + ["..."] * has_more)
+
+
+def _whole(launch: Launch, names: dict[Argument, str], ending: str) -> Kernel:
+    """Return the kernel of a launch on whole buffers, which are called by `names`."""
+    kernel = renamed(launch.kernel, [p.name for p in launch.kernel.params], ending)
+    places = {
+        param.name: (names[argument], start)
+        for param, argument, start in zip(
+            launch.kernel.params, launch.arguments, launch.starts, strict=True
+        )
+    }
+    params = {
+        names[argument]: replace(param, name=names[argument], count=argument.type.count)
+        for param, argument in zip(launch.kernel.params, launch.arguments, strict=True)
+    }
+    return replace(kernel, params=tuple(params.values()), body=_placed(kernel.body, places))
+
+
+def _placed(body: Sequence[Stmt], places: dict[str, tuple[str, int]]) -> tuple[Stmt, ...]:
+    """Return statements of whole buffers, each called otherwise and begun at an element."""
+    found: list[Stmt] = []
+    for statement in body:
+        match statement:
+            case Let(name, Load(buffer, index, dtype)):
+                buffer, start = places[buffer]
+                found.append(Let(name, Load(buffer, _further(index, start), dtype)))
+            case Store(buffer, index, value):
+                buffer, start = places[buffer]
+                found.append(Store(buffer, _further(index, start), value))
+            case For():
+                found.append(replace(statement, body=_placed(statement.body, places)))
+            case Let() | Check() | SortRows() | Product() | Fold() | Prefix():
+                found.append(statement)
+    return tuple(found)
+
+
+def _further(index: Index, start: int) -> Index:
+    return replace(index, const=index.const + start)

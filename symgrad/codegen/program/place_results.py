@@ -1,0 +1,182 @@
+"""Copy elimination: what a kernel computes for a place in another result is written there.
+
+    launch @k0(input0, temporary0)
+    launch @k1(temporary0, output0, input1)      // for i in 0..640 { output0[i] = temporary0[i] }
+                                                 // and then the elements behind these
+becomes
+
+    launch @k0(input0, output0)
+    launch @k2(output0, input1)                  // the elements behind
+
+Of products and reductions the fuse pass knows it (`fusion/placing.py`); this is for kernels that
+themselves are pieces of a row, and for what has become one kernel since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from symgrad.codegen.loops.index_arithmetic import bounds
+from symgrad.codegen.loops.language import (
+    Check,
+    For,
+    Generated,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Reduction,
+    Ref,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.loops.rewrite import buffers_used, is_free_of, statements
+from symgrad.codegen.program.kernel_names import KernelNames
+from symgrad.codegen.program.language import (
+    Argument,
+    Instr,
+    Launch,
+    Program,
+    buffers_of,
+    launches_of,
+)
+from symgrad.cost_model import INSTRS_BETWEEN
+from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import dataclass
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A loop of a kernel that copies all of one parameter into another, from `start` on."""
+
+    loop: For
+    source: int
+    target: int
+    start: int
+
+
+def place_results(program: Program) -> Program:
+    """Return `program` with results written where they would be copied to."""
+    uses = Counter(buffers_of(program.all_instrs))
+    names = KernelNames(program.kernels)
+    instrs = list(program.instrs)
+    has_changed = False
+    for number, instr in enumerate(program.instrs):
+        if isinstance(instr, Launch) and not instr.statuses:
+            while _place_copy(number, instrs, uses, names):
+                has_changed = True
+    if not has_changed:
+        return program
+    left = tuple(i for i in instrs if not isinstance(i, Launch) or i.kernel.body)
+    changed = replace(program, instrs=left)
+    used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
+    kernels = (*program.kernels, *names.made)
+    return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+
+
+def _place_copy(
+    number: int, instrs: list[Instr], uses: Counter[Buffer], names: KernelNames
+) -> bool:
+    """Do away with a copy that the launch at `number` makes; return whether there was one."""
+    launch = instrs[number]
+    assert isinstance(launch, Launch), "only launches copy"
+    for copy in _copies(launch.kernel):
+        source, target = launch.arguments[copy.source], launch.arguments[copy.target]
+        maker = _maker(number, instrs, source, target, uses)
+        made = None if maker is None else instrs[maker]
+        is_whole = launch.starts[copy.source] == 0 and source.type.count == copy.loop.extent
+        if maker is None or not isinstance(made, Launch) or not is_whole:
+            continue
+        place = made.arguments.index(source)
+        if made.starts[place] == 0 and made.kernel.params[place].mode == "out":
+            start = launch.starts[copy.target] + copy.start
+            instrs[maker] = replace(
+                made,
+                arguments=_with(made.arguments, place, target),
+                starts=_with(made.starts, place, start),
+            )
+            instrs[number] = _without(launch, copy.loop, names)
+            return True
+    return False
+
+
+def _with(items: tuple[_Item, ...], place: int, item: _Item) -> tuple[_Item, ...]:
+    return (*items[:place], item, *items[place + 1 :])
+
+
+def _maker(
+    number: int,
+    instrs: Sequence[Instr],
+    source: Argument,
+    target: Argument,
+    uses: Counter[Buffer],
+) -> int | None:
+    """Return which launch writes `source` for a copy into `target` alone, None if none does.
+
+    Nothing that runs between the two touches either.
+    """
+    if not isinstance(source, Buffer) or source.place != "temporary" or uses[source] != 2:
+        return None
+    if not isinstance(target, Buffer) or target.place not in ("output", "temporary"):
+        return None
+    for before in range(number - 1, max(number - INSTRS_BETWEEN, 0) - 1, -1):
+        touched = set(buffers_of([instrs[before]]))
+        if target in touched:
+            return None
+        if source in touched:
+            return before if isinstance(instrs[before], Launch) else None
+    return None
+
+
+def _copies(kernel: Kernel) -> list[_Copy]:
+    """Return the loops of a kernel that only copy, each the only one that reads what it copies."""
+    numbers = {param.name: i for i, param in enumerate(kernel.params)}
+    found = []
+    for statement in kernel.body:
+        if not isinstance(statement, For) or len(statement.body) != 2:
+            continue
+        let, store = statement.body
+        if not isinstance(let, Let) or not isinstance(let.value, Load):
+            continue
+        if not isinstance(store, Store) or store.value != Ref(let.name, let.value.dtype):
+            continue
+        terms = ((statement.var, 1),)
+        is_whole = let.value.index == Index(0, terms) and store.index.terms == terms
+        others = tuple(s for s in kernel.body if s is not statement)
+        is_alone = let.value.buffer not in set().union(*buffers_used(others))
+        is_out = kernel.params[numbers[store.buffer]].mode == "out"
+        if is_whole and is_alone and is_out and _is_clear(store, statement.extent, others):
+            place = numbers[let.value.buffer], numbers[store.buffer]
+            found.append(_Copy(statement, *place, store.index.const))
+    return found
+
+
+def _is_clear(store: Store, extent: int, others: Sequence[Stmt]) -> bool:
+    """Return whether nothing else is stored where a copy goes, as a fill would be."""
+    loops = [s for s in statements(others) if isinstance(s, For)]
+    extents = {loop.var: loop.extent for loop in loops}
+    stores = [s for s in statements(others) if isinstance(s, Store) and s.buffer == store.buffer]
+    if not is_free_of(others, Generated | Reduction | Check):
+        return not stores
+    first, last = store.index.const, store.index.const + extent - 1
+    ranges = [bounds(s.index, extents) for s in stores]
+    return all(high < first or low > last for low, high in ranges)
+
+
+def _without(launch: Launch, loop: Stmt, names: KernelNames) -> Launch:
+    """Return a launch of a kernel without a loop of its own, on what is left to read and write."""
+    body = tuple(statement for statement in launch.kernel.body if statement != loop)
+    used = set().union(*buffers_used(body))
+    left = [i for i, param in enumerate(launch.kernel.params) if param.name in used]
+    params = tuple(launch.kernel.params[i] for i in left)
+    return replace(
+        launch,
+        kernel=names.shared(replace(launch.kernel, params=params, body=body)),
+        arguments=tuple(launch.arguments[i] for i in left),
+        starts=tuple(launch.starts[i] for i in left),
+    )

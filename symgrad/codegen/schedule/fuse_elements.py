@@ -1,0 +1,292 @@
+"""Loop fusion of elementwise kernels over the same long axis: values go from one to the other.
+
+    for i in 0..4096 vector(8) { ...  y[3*i] = t7   y[3*i + 1] = t8   y[3*i + 2] = t9 }
+    for i in 0..4096 vector(8) { a = y[3*i]   b = y[3*i + 2]  ...  z[i] = t5 }
+
+becomes, where nothing else reads y,
+
+    for i in 0..4096 vector(8) { ...  z[i] = t5 }       // of t7 and t9
+
+The graph was cut between the two because a sum over a short axis, or pieces of one, stood there;
+in a kernel that is scheduled these are written out, and all that an iteration reads of y it has
+computed itself. Short loops around the vectors, or inside of an iteration, are written out as well
+where that makes two kernels alike. No element is computed otherwise than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from symgrad.codegen.loops.language import (
+    Atom,
+    BinarySearch,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Index,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Param,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.loops.rewrite import (
+    ReplaceIndex,
+    buffers_used,
+    drop_unused,
+    map_indices,
+    substitute_variable,
+)
+from symgrad.codegen.target import Target
+from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_INSIDE, MOST_ROWS_AROUND
+from symgrad.records import dataclass
+
+# Statements that are one after another: no loop, no check.
+_Straight = tuple[Let | Store, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LongLoop:
+    """A kernel as one loop over a long axis, of which iterations are lanes.
+
+    `vector` is 1 if the axis had no vectors before short loops inside of it were written out.
+    """
+
+    before: tuple[Let, ...]
+    var: str
+    extent: int
+    vector: int
+    parallel: int | None
+    body: _Straight
+
+
+def long_loop_of(kernel: Kernel) -> LongLoop | None:
+    """Return a kernel as a loop of straight code over a long axis, None if it is none."""
+    if not kernel.body:
+        return None
+    *before, loop = kernel.body
+    lets = _lets(before)
+    if lets is None or not isinstance(loop, For) or loop.ordered:
+        return None
+    if (body := _straight(loop.body)) is not None:
+        found = LongLoop(lets, loop.var, loop.extent, loop.vector, loop.parallel, body)
+        return found if loop.vector > 1 and _is_long(found) else None
+    if loop.vector > 1 or (loop.parallel is not None and loop.extent <= MOST_ROWS_AROUND):
+        return None
+    if loop.extent <= MOST_ROWS_AROUND:
+        return _with_rows_inside(lets, loop)
+    inside = _all_written_out(loop.body, MOST_INSIDE)
+    if inside is None:
+        return None
+    found = LongLoop(lets, loop.var, loop.extent, 1, loop.parallel, inside)
+    return found if _is_long(found) else None
+
+
+def _with_rows_inside(before: tuple[Let, ...], loop: For) -> LongLoop | None:
+    """Return a short loop around a long one as the long one, in which the short is written out."""
+    *shared, inner = loop.body
+    lets = _lets(shared)
+    if lets is None or not isinstance(inner, For) or inner.ordered or inner.vector == 1:
+        return None
+    inside = _straight(inner.body)
+    if inside is None:
+        return None
+    body = _written_out((*lets, *inside), loop)
+    found = LongLoop(before, inner.var, inner.extent, inner.vector, inner.parallel, body)
+    return found if _is_long(found) else None
+
+
+def _all_written_out(body: Sequence[Stmt], most: int) -> _Straight | None:
+    """Return statements with the loops among them written out, None if some are not that short.
+
+    They run `most` times in all at the most.
+    """
+    result: list[Let | Store] = []
+    for statement in body:
+        if isinstance(statement, For):
+            is_short = not statement.ordered and 0 < statement.extent <= most
+            inside = (
+                _all_written_out(statement.body, most // statement.extent) if is_short else None
+            )
+            if inside is None or len(inside) * statement.extent > MOST_FUSED:
+                return None
+            result += _written_out(inside, statement)
+        elif (own := _straight((statement,))) is not None:
+            result += own
+        else:
+            return None
+    return tuple(result)
+
+
+def fuse_elements(
+    first: Kernel, second: Kernel, unread: Collection[str], target: Target
+) -> Kernel | None:
+    """Return a kernel that does what `first` and then `second` do, None if they are not alike.
+
+    A parameter of both has one name in both, and nothing else has; those that are `unread` need
+    not be in memory.
+    """
+    a, b = long_loop_of(first), long_loop_of(second)
+    if a is None or b is None:
+        return None
+    rows = min(a.extent, b.extent)
+    a, b = _in_rows(a, rows), _in_rows(b, rows)
+    if a is None or b is None or not _have_lanes(a, b):
+        return None
+    loaded, stored = buffers_used(first.body)
+    if not buffers_used(second.body)[1].isdisjoint(loaded | stored):
+        return None
+    if not buffers_used(b.before)[0].isdisjoint(stored):
+        return None
+    at = Index(0, ((a.var, 1),))
+    moved = _mapped(b.body, partial(substitute_variable, variable=b.var, by=at))
+    body = _forwarded(a.body, moved, stored)
+    if body is None or len(body) > MOST_FUSED:
+        return None
+    body = tuple(s for s in body if not (isinstance(s, Store) and s.buffer in unread))
+    widest = max(param.dtype.itemsize for param in (*first.params, *second.params))
+    vector = max(a.vector, b.vector) if max(a.vector, b.vector) > 1 else target.lanes(widest)
+    parallel = b.parallel if a.parallel is None else a.parallel
+    if parallel is not None and parallel % vector:
+        return None
+    loop = For(a.var, a.extent, body, vector, parallel=parallel)
+    statements = drop_unused((*a.before, *b.before, loop), set())
+    return replace(first, params=_params(first, second, statements), body=statements)
+
+
+def _in_rows(lanes: LongLoop, rows: int) -> LongLoop | None:
+    """Return a loop over `rows` of which each has some elements of `lanes`, written out."""
+    count, left = divmod(lanes.extent, rows)
+    if left or count > MOST_ROWS_AROUND or (count > 1 and lanes.parallel is not None):
+        return None
+    if count == 1:
+        return lanes
+    inner = f"{lanes.var}.place"
+    at = Index(0, ((lanes.var, count), (inner, 1)))
+    body = _mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
+    return replace(lanes, extent=rows, body=_written_out(body, For(inner, count, body)))
+
+
+def _is_long(lanes: LongLoop) -> bool:
+    return lanes.extent >= LEAST_FUSED_ROWS and len(lanes.body) <= MOST_FUSED
+
+
+def _have_lanes(a: LongLoop, b: LongLoop) -> bool:
+    """Return whether vectors of both are as wide, and so are parts of threads, if there are any."""
+    widths = {lanes.vector for lanes in (a, b) if lanes.vector > 1}
+    parts = {lanes.parallel for lanes in (a, b)} - {None}
+    return len(widths) <= 1 and len(parts) <= 1
+
+
+def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:
+    found = tuple(s for s in body if isinstance(s, Let))
+    return found if len(found) == len(body) else None
+
+
+def _straight(body: Sequence[Stmt]) -> _Straight | None:
+    found = tuple(
+        s
+        for s in body
+        if isinstance(s, Store) or (isinstance(s, Let) and not isinstance(s.value, BinarySearch))
+    )
+    return found if len(found) == len(body) else None
+
+
+def _mapped(body: _Straight, change: ReplaceIndex) -> _Straight:
+    found = _straight(map_indices(body, change))
+    assert found is not None, "it was straight before"
+    return found
+
+
+def _written_out(body: _Straight, loop: For) -> _Straight:
+    """Return the statements of all iterations of a short loop, one iteration after another."""
+    result: list[Let | Store] = []
+    for place in range(loop.extent):
+        names: dict[str, Atom] = {}
+        at = partial(substitute_variable, variable=loop.var, by=Index(place))
+        for statement in _mapped(body, at):
+            changed = _with_names(statement, names)
+            if isinstance(changed, Store):
+                result.append(changed)
+                continue
+            name = f"{changed.name}.{place}"
+            names[changed.name] = Ref(name, changed.value.dtype)
+            result.append(Let(name, changed.value))
+    return tuple(result)
+
+
+def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straight | None:
+    """Return both bodies, the second with what the first stores in the place of loads.
+
+    None if it loads something else of what the first stores.
+    """
+    held: dict[tuple[str, Index], Atom] = {}
+    for known in first:
+        if isinstance(known, Store):
+            held[known.buffer, known.index] = known.value
+        elif isinstance(known.value, Load) and known.value.buffer not in stored:
+            place = known.value.buffer, known.value.index
+            held.setdefault(place, Ref(known.name, known.value.dtype))
+    result: list[Let | Store] = [*first]
+    names: dict[str, Atom] = {}
+    has_forwarded = False
+    for statement in second:
+        if isinstance(statement, Let) and isinstance(statement.value, Load):
+            load = statement.value
+            atom = held.get((load.buffer, load.index))
+            if atom is not None:
+                names[statement.name] = atom
+                has_forwarded |= load.buffer in stored
+                continue
+            if load.buffer in stored:
+                return None
+        result.append(_with_names(statement, names))
+    return tuple(result) if has_forwarded else None
+
+
+def _with_names(statement: Let | Store, names: Mapping[str, Atom]) -> Let | Store:
+    """Return a statement that reads other values by some names."""
+    if isinstance(statement, Store):
+        return replace(statement, value=_renamed(statement.value, names))
+    return Let(statement.name, _expression(statement.value, names))
+
+
+def _renamed(atom: Atom, names: Mapping[str, Atom]) -> Atom:
+    return names.get(atom.name, atom) if isinstance(atom, Ref) else atom
+
+
+def _expression(value: Expr, names: Mapping[str, Atom]) -> Expr:
+    match value:
+        case Ref():
+            return _renamed(value, names)
+        case Op():
+            return replace(value, args=tuple(_renamed(a, names) for a in value.args))
+        case Select():
+            parts = (value.condition, value.chosen, value.otherwise)
+            condition, chosen, otherwise = (_renamed(a, names) for a in parts)
+            return Select(condition, chosen, otherwise, value.dtype)
+        case Cast():
+            return replace(value, value=_renamed(value.value, names))
+        case Const() | Load() | IndexValue() | BinarySearch():
+            return value
+
+
+def _params(first: Kernel, second: Kernel, body: Sequence[Stmt]) -> tuple[Param, ...]:
+    """Return the parameters that are left, as what is loaded and stored of them says."""
+    loaded, stored = buffers_used(body)
+    params = {param.name: param for param in (*second.params, *first.params)}
+    found = []
+    for name, param in params.items():
+        if name in stored:
+            found.append(replace(param, mode="inout" if name in loaded else "out"))
+        elif name in loaded:
+            found.append(replace(param, mode="in"))
+    return tuple(found)

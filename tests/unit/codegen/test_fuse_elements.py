@@ -1,0 +1,203 @@
+"""Elementwise kernels over one long axis that become one, and results written where they belong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.loops.canonical import renamed
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.fuse_elements import fuse_elements, long_loop_of
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import compile_for, run_native
+
+TARGET = target_named("x86-64-v3")
+ROWS = 1000
+APART = Options(skip=["fuse-elements", "place-results", "fuse-sweeps"])
+
+SQUARES = """kernel @squares(in x: f64[900], out y: f64[300]) {
+  for i in 0..300 vector(4) {
+    a: f64 = x[3*i]
+    b: f64 = mul(a, a)
+    c: f64 = x[3*i + 2]
+    d: f64 = mul(c, c)
+    e: f64 = add(b, d)
+    y[i] = e
+  }
+}"""
+SCALED = """kernel @scaled(in x: f64[900], in y: f64[300], out z: f64[900]) {
+  for i in 0..300 {
+    s: f64 = y[i]
+    for j in 0..3 vector(2) {
+      t: f64 = x[3*i + j]
+      u: f64 = mul(t, s)
+      z[3*i + j] = u
+    }
+  }
+}"""
+
+
+def parsed(text, ending):
+    """Return a kernel whose values and variables are called as in no other one."""
+    kernel = parse_kernel(text)
+    verify_kernel(kernel)
+    return renamed(kernel, [param.name for param in kernel.params], ending)
+
+
+def fused(first, second, unread=()):
+    return fuse_elements(parsed(first, "one"), parsed(second, "two"), set(unread), TARGET)
+
+
+def test_values_go_from_one_kernel_to_the_other():
+    kernel = fused(SQUARES, SCALED, ["y"])
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert "y" not in [param.name for param in kernel.params]
+    assert text.count("for ") == 1
+    assert "vector(4)" in text
+    x, z = np.random.default_rng(0).normal(size=900), np.zeros(900)
+    run_kernel(kernel, {"x": x, "z": z})
+    rows = x.reshape(300, 3)
+    wanted = rows * (rows[:, 0] ** 2 + rows[:, 2] ** 2)[:, None]
+    np.testing.assert_array_equal(z.reshape(300, 3), wanted)
+
+
+def test_what_others_read_is_in_memory_as_well():
+    kernel = fused(SQUARES, SCALED)
+    assert {param.name: param.mode for param in kernel.params} == {
+        "x": "in",
+        "y": "out",
+        "z": "out",
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "by"),
+    [
+        ("s: f64 = y[i]", "s: f64 = y[i - 1]"),  # of another iteration
+        ("s: f64 = y[i]", "s: f64 = y[0]"),  # the same for all
+        ("out z: f64[900]", "inout x: f64[900]"),  # over what the first reads
+    ],
+)
+def test_what_is_not_of_the_same_iteration_keeps_kernels_apart(part, by):
+    changed = SCALED.replace(part, by)
+    if "inout" in by:
+        changed = changed.replace("in x: f64[900], ", "").replace("z[3*i + j]", "x[3*i + j]")
+    second = parse_kernel(changed)
+    assert fuse_elements(parsed(SQUARES, "one"), second, {"y"}, TARGET) is None
+
+
+def test_a_loop_around_vectors_and_one_of_several_elements_a_row_are_written_out():
+    around = """kernel @around(in y: f64[300], in w: f64[600], out z: f64[600]) {
+  for r in 0..2 {
+    for i in 0..300 vector(4) {
+      a: f64 = y[i]
+      b: f64 = w[2*i + r]
+      c: f64 = mul(a, b)
+      z[2*i + r] = c
+    }
+  }
+}"""
+    flat = """kernel @flat(in z: f64[600], out v: f64[600]) {
+  for i in 0..600 vector(4) {
+    a: f64 = z[i]
+    b: f64 = neg(a)
+    v[i] = b
+  }
+}"""
+    first = fused(SQUARES, around, ["y"])
+    assert first is not None
+    both = fuse_elements(first, parsed(flat, "three"), {"z"}, TARGET)
+    verify_kernel(both)
+    assert {param.name for param in both.params} == {"v", "x", "w"}
+    x, w = np.random.default_rng(0).normal(size=900), np.random.default_rng(1).normal(size=600)
+    v = np.zeros(600)
+    run_kernel(both, {"x": x, "w": w, "v": v})
+    rows = x.reshape(300, 3)
+    squares = rows[:, 0] ** 2 + rows[:, 2] ** 2
+    np.testing.assert_array_equal(v.reshape(300, 2), -(squares[:, None] * w.reshape(300, 2)))
+
+
+def test_loops_of_few_rows_and_such_with_long_ones_inside_are_left():
+    assert long_loop_of(parse_kernel(SQUARES.replace("300", "100").replace("900", "300"))) is None
+    assert long_loop_of(parse_kernel(SCALED)) is not None
+    wide = SCALED.replace("0..3", "0..64").replace("3*i", "64*i").replace("900", "19200")
+    assert long_loop_of(parse_kernel(wide)) is None
+
+
+def turned(rows=ROWS):
+    """Return the graph of vectors turned about axes, with its gradient, and arrays for it."""
+    axes, x = sg.placeholder((rows, 3), "float64"), sg.placeholder((rows, 3), "float64")
+    angle = sg.sqrt((axes * axes).sum(1))[:, None]
+    unit = axes / angle
+    along = (unit * x).sum(1)[:, None] * (1 - sg.cos(angle))
+    y = x * sg.cos(angle) + sg.cross(unit, x) * sg.sin(angle) + unit * along
+    found = sg.gradients(y, [axes, x], grad_ys=sg.asarray(np.arange(3.0 * rows).reshape(rows, 3)))
+    random = np.random.default_rng(0)
+    return Graph([y, *found], [axes, x]), [random.normal(size=(rows, 3)) for _ in range(2)]
+
+
+def options(threads=ONE_THREAD):
+    return CompileOptions(target_named("native"), 1, False, False, threads)
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+def test_fewer_kernels_change_no_bit(threads):
+    graph, arrays = turned()
+    apart = Executable(graph, options(), passes=APART)
+    together = Executable(graph, options(threads))
+    assert 3 * len(together.program.launches) <= len(apart.program.launches)
+    wanted, got = run_native(apart, arrays), run_native(together, arrays)
+    for a, b in zip(got.outputs, wanted.outputs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_is_handed_on_takes_no_memory():
+    graph, _ = turned()
+    apart, together = Executable(graph, options(), passes=APART), Executable(graph, options())
+    assert together.program.arena_bytes < apart.program.arena_bytes / 2
+
+
+def test_each_op_has_its_kernel_and_its_line_still():
+    graph, _ = turned()
+    together = Executable(graph, options())
+    (largest,) = sorted(together.program.launches, key=lambda launch: len(launch.fused))[-1:]
+    ops = {node.op for node in together.sources.nodes_of(largest)}
+    assert {"sqrt", "cos", "sum", "concat"} <= ops
+
+
+def joined(fill):
+    """Return the graph of pieces of rows, joined with a vector or put on a border of zeros."""
+    x, y = sg.placeholder((ROWS, 2), "float64"), sg.placeholder((ROWS,), "float64")
+    rows = sg.reshape(sg.stack([sg.exp(x[:, 0]), y, x[:, 1] * y], axis=1), (-1,))
+    whole = sg.pad(rows, ((2, 3),)) if fill else sg.concat([rows, 2 * y])
+    random = np.random.default_rng(0)
+    return Graph([whole], [x, y]), [random.normal(size=(ROWS, 2)), random.normal(size=ROWS)]
+
+
+def test_pieces_are_written_where_they_are_joined():
+    graph, arrays = joined(fill=False)
+    step = compile_for(graph, opt_level=1)
+    assert not any(buffer.place == "temporary" for buffer in step.program.lifetimes)
+    apart = Executable(graph, options(), passes=APART)
+    np.testing.assert_array_equal(
+        run_native(step, arrays).outputs[0], run_native(apart, arrays).outputs[0]
+    )
+
+
+def test_what_is_filled_first_is_copied_into_afterwards():
+    graph, arrays = joined(fill=True)
+    found = run_native(Executable(graph, options()), arrays).outputs[0]
+    apart = Executable(graph, options(), passes=APART)
+    np.testing.assert_array_equal(found, run_native(apart, arrays).outputs[0])
+    assert found[0] == found[-1] == 0
+    assert found[2] == np.exp(arrays[0][0, 0])
