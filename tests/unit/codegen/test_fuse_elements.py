@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.canonical import renamed
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.run import run_kernel
@@ -16,6 +19,7 @@ from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
+from symgrad.graph.types import Array
 from symgrad.passes.table import Options
 from symgrad.runtime.executable import Executable
 from tests.support.floors import compile_for, run_native
@@ -46,19 +50,20 @@ SCALED = """kernel @scaled(in x: f64[900], in y: f64[300], out z: f64[900]) {
 }"""
 
 
-def parsed(text, ending):
+def parsed(text: str, ending: str) -> Kernel:
     """Return a kernel whose values and variables are called as in no other one."""
     kernel = parse_kernel(text)
     verify_kernel(kernel)
     return renamed(kernel, [param.name for param in kernel.params], ending)
 
 
-def fused(first, second, unread=()):
+def fused(first: str, second: str, unread: Sequence[str] = ()) -> Kernel | None:
     return fuse_elements(parsed(first, "one"), parsed(second, "two"), set(unread), TARGET)
 
 
 def test_values_go_from_one_kernel_to_the_other():
     kernel = fused(SQUARES, SCALED, ["y"])
+    assert kernel is not None
     verify_kernel(kernel)
     text = print_kernel(kernel)
     assert "y" not in [param.name for param in kernel.params]
@@ -73,6 +78,7 @@ def test_values_go_from_one_kernel_to_the_other():
 
 def test_what_others_read_is_in_memory_as_well():
     kernel = fused(SQUARES, SCALED)
+    assert kernel is not None
     assert {param.name: param.mode for param in kernel.params} == {
         "x": "in",
         "y": "out",
@@ -117,6 +123,7 @@ def test_a_loop_around_vectors_and_one_of_several_elements_a_row_are_written_out
     first = fused(SQUARES, around, ["y"])
     assert first is not None
     both = fuse_elements(first, parsed(flat, "three"), {"z"}, TARGET)
+    assert both is not None
     verify_kernel(both)
     assert {param.name for param in both.params} == {"v", "x", "w"}
     x, w = np.random.default_rng(0).normal(size=900), np.random.default_rng(1).normal(size=600)
@@ -134,7 +141,7 @@ def test_loops_of_few_rows_and_such_with_long_ones_inside_are_left():
     assert long_loop_of(parse_kernel(wide)) is None
 
 
-def turned(rows=ROWS):
+def turned(rows: int = ROWS) -> tuple[Graph, list[Array]]:
     """Return the graph of vectors turned about axes, with its gradient, and arrays for it."""
     axes, x = sg.placeholder((rows, 3), "float64"), sg.placeholder((rows, 3), "float64")
     angle = sg.sqrt((axes * axes).sum(1))[:, None]
@@ -146,7 +153,7 @@ def turned(rows=ROWS):
     return Graph([y, *found], [axes, x]), [random.normal(size=(rows, 3)) for _ in range(2)]
 
 
-def options(threads=ONE_THREAD):
+def options(threads: Threads = ONE_THREAD) -> CompileOptions:
     return CompileOptions(target_named("native"), 1, False, False, threads)
 
 
@@ -175,7 +182,7 @@ def test_each_op_has_its_kernel_and_its_line_still():
     assert {"sqrt", "cos", "sum", "concat"} <= ops
 
 
-def joined(fill):
+def joined(*, fill: bool) -> tuple[Graph, list[Array]]:
     """Return the graph of pieces of rows, joined with a vector or put on a border of zeros."""
     x, y = sg.placeholder((ROWS, 2), "float64"), sg.placeholder((ROWS,), "float64")
     rows = sg.reshape(sg.stack([sg.exp(x[:, 0]), y, x[:, 1] * y], axis=1), (-1,))
