@@ -179,6 +179,7 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 
 # Columns side by side in memory from which on they are those of a product, though others are more.
 WIDE_COLUMNS = 32
+DENSE_COLUMNS = 8  # of a product, side by side in its result: stores are vectors then
 # Reads of an element, each from another panel or tile, from which on packing it may pay: of one of
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.
 MANY_READS = 16

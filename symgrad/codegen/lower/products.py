@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.index_arithmetic import modulus, quotient
-from symgrad.codegen.loops.language import For, Index, Product, Stmt, StridedOperand
-from symgrad.codegen.loops.rewrite import indices, map_indices, substitute_variable
+from symgrad.codegen.loops.language import For, Index, Product, Stmt, Store, StridedOperand
+from symgrad.codegen.loops.rewrite import indices, map_indices, statements, substitute_variable
 from symgrad.codegen.lower.axes import Axis, CountedAxes
 from symgrad.codegen.lower.padding import Lines, counted_borders, lines_of, rows_beside
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import WIDE_COLUMNS
+from symgrad.cost_model import DENSE_COLUMNS, WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Place
 from symgrad.passes.costs import kernel_spec
@@ -134,16 +134,20 @@ def _chosen(
     """Return the axis of the product among `axes`, those that are loops around it, and the body.
 
     That is a wide one whose elements lie side by side in `operand`, as those of a panel do, else
-    the longest. The body walks evenly through all digits of one axis, which only an operand tells
-    apart.
+    one of a vector or more that lie so in the result, else the longest. The body walks evenly
+    through all digits of one axis, which only an operand tells apart.
     """
     if not axes:
         return CountedAxes([(name, 1)]), [], body
     if spec.windows is None:
 
-        def preference(axis: Axis) -> tuple[bool, int]:
+        stored = [s.index for s in statements(body) if isinstance(s, Store)]
+
+        def preference(axis: Axis) -> tuple[bool, bool, int]:
             variable, extent = axis
-            return extent >= WIDE_COLUMNS and abs(operand.coefficient(variable)) == 1, extent
+            is_panel = extent >= WIDE_COLUMNS and abs(operand.coefficient(variable)) == 1
+            is_dense = any(index.coefficient(variable) == 1 for index in stored)
+            return is_panel, extent >= DENSE_COLUMNS and is_dense, extent
 
         chosen = max(axes, key=preference)
         return CountedAxes([chosen]), [axis for axis in axes if axis is not chosen], body
