@@ -94,6 +94,14 @@ class FloatExpr:
     def __rmul__(self, other: float) -> FloatExpr:
         return self.like(other).call("mul", self)
 
+    def plus(self, a: FloatExpr, b: FloatExpr) -> FloatExpr:
+        """Return `self + a * b`, rounded once where the target fuses."""
+        return a.call("fma", b, self)
+
+    def less(self, a: FloatExpr, b: FloatExpr) -> FloatExpr:
+        """Return `self - a * b`, rounded once where the target fuses."""
+        return a.call("fnma", b, self)
+
     def __truediv__(self, other: FloatExpr | float) -> FloatExpr:
         return self.call("div", other)
 

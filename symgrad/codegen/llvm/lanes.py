@@ -194,6 +194,8 @@ _ROWS: dict[str, Row] = {
     "add": _by_kind(_B.fadd, _B.add),
     "sub": _by_kind(_B.fsub, _B.sub),
     "mul": _by_kind(_B.fmul, _B.mul),
+    "fma": _float_row(Floats.mul_add),
+    "fnma": _float_row(lambda floats, a, b, c: floats.mul_add(-a, b, c)),
     "div": lambda lanes, args, dtype: lanes.builder.fdiv(*args),
     "floordiv": _integer_row(integers.emit_floordiv),
     "mod": _integer_row(integers.emit_mod),

@@ -144,6 +144,8 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
+    "fma": lambda a, b, c: a * b + c,
+    "fnma": lambda a, b, c: c - a * b,
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.remainder,

@@ -6,6 +6,8 @@ rows are made at the end, of columns.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from symgrad.graph.batch_rules import Operands
@@ -79,14 +81,14 @@ def _exchange(upper: Row, lower: Row, is_chosen: Condition) -> None:
 
 
 def _less(row: Row, factor: FloatExpr, other: Row) -> Row:
-    return [x - factor * y for x, y in zip(row, other, strict=True)]
+    return [x.less(factor, y) for x, y in zip(row, other, strict=True)]
 
 
 def _inverse_of_lower(rows: Rows) -> Rows:
-    """Return what the inverse of L has below its diagonal of ones, row by row."""
+    """Return what -L^-1 has below its diagonal of minus ones, row by row."""
     found: Rows = []
     for i, row in enumerate(rows):
-        inverse = [-x for x in row[:i]]
+        inverse = row[:i]
         for k in range(1, i):
             inverse[:k] = _less(inverse[:k], row[k], found[k])
         found.append(inverse)
@@ -94,22 +96,22 @@ def _inverse_of_lower(rows: Rows) -> Rows:
 
 
 def _by_upper(rows: Rows, inverse: Rows, scales: Row) -> Rows:
-    """Return U^-1 L^-1, given what L^-1 has below its diagonal, from the last row to the first."""
+    """Return U^-1 L^-1, given what -L^-1 has below its diagonal, from the last row to the first."""
     n = len(rows)
     found: Rows = [[] for _ in rows]
     for i in reversed(range(n)):
+        negative = -scales[i]
         for column in range(n):
-            terms = [rows[i][j] * found[j][column] for j in range(i + 1, n)]
-            if column < i:
-                total = inverse[i][column]
-            elif column > i:
-                total, *terms = -terms[0], *terms[1:]
-            else:
-                total = scales[i].like(1.0)
-            for term in terms:
-                total = total - term
-            is_one = column == i == n - 1
-            found[i].append(scales[i] if is_one else total * scales[i])
+            terms = [(rows[i][j], found[j][column]) for j in range(i + 1, n)]
+            if column == i:
+                one = scales[i].like(1.0)
+                rest = reduce(lambda total, term: total.less(*term), terms, one)
+                found[i].append(rest * scales[i] if terms else scales[i])
+                continue
+            total = inverse[i][column] if column < i else terms[0][0] * terms[0][1]
+            for term in terms if column < i else terms[1:]:
+                total = total.plus(*term)
+            found[i].append(total * negative)
     return found
 
 
@@ -164,7 +166,7 @@ def _product(a: Rows, b: Rows) -> Rows:
 def _dot(a: Row, b: Row) -> FloatExpr:
     total = a[0] * b[0]
     for x, y in zip(a[1:], b[1:], strict=True):
-        total = total + x * y
+        total = total.plus(x, y)
     return total
 
 

@@ -151,7 +151,7 @@ def _cholesky_rows(a: Row, n: int) -> Sequence[FloatExpr]:
 def _less_dot(start: FloatExpr, a: Row, b: Row, count: int) -> FloatExpr:
     """Return `start` less the products of the first elements, one after another."""
     for k in range(count):
-        start = start - a[k] * b[k]
+        start = start.less(a[k], b[k])
     return start
 
 
@@ -223,7 +223,7 @@ def _substituted(a: Row, b: Row, *, lower: bool, unit: bool) -> Row:
     rows, x = rows_of(a, n), list(b)
     for i in range(n) if lower else range(n - 1, -1, -1):
         for j in range(i) if lower else range(n - 1, i, -1):
-            x[i] = x[i] - rows[i][j] * x[j]
+            x[i] = x[i].less(rows[i][j], x[j])
         if not unit:
             x[i] = x[i] * (1.0 / rows[i][i])
     return x
@@ -306,7 +306,7 @@ def _lu_rows(a: Row, n: int) -> Sequence[FloatExpr]:
         for i in range(k + 1, n):
             rows[i][k] = factor = rows[i][k] * scale
             for j in range(k + 1, n):
-                rows[i][j] = rows[i][j] - factor * rows[k][j]
+                rows[i][j] = rows[i][j].less(factor, rows[k][j])
     return [x for row in rows for x in row[:n]] + [row[n] for row in rows]
 
 

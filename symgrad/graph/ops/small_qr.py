@@ -74,8 +74,8 @@ def _reflection(x: Row) -> tuple[Row, FloatExpr, FloatExpr]:
     first, zero = x[0], x[0].like(0.0)
     beyond = zero
     for element in x[1:]:
-        beyond = beyond + element * element
-    length = (first * first + beyond).sqrt()
+        beyond = beyond.plus(element, element)
+    length = beyond.plus(first, first).sqrt()
     is_done = beyond.equals(0.0)
     corner = is_done.choose(first, (first < 0.0).choose(length, -length))
     divisor = is_done.choose(first.like(1.0), corner)
@@ -90,11 +90,11 @@ def _reflect(x: Rows, start: int, columns: range, vector: Row, weight: FloatExpr
     for j in columns:
         seen = x[start][j]
         for i, element in enumerate(vector[1:], start + 1):
-            seen = seen + element * x[i][j]
+            seen = seen.plus(element, x[i][j])
         seen = seen * weight
         x[start][j] = x[start][j] - seen
         for i, element in enumerate(vector[1:], start + 1):
-            x[i][j] = x[i][j] - element * seen
+            x[i][j] = x[i][j].less(element, seen)
 
 
 def _kernel(a: TensorType, *, n: int, k: int) -> ColumnMap:

@@ -101,7 +101,7 @@ def _exchange_greater(rows: Rows, i: int, k: int) -> None:
 def _subtract(row: Row, factor: FloatExpr, other: Row, start: int) -> None:
     """Subtract a multiple of another row from column `start` on."""
     for j in range(start, len(row)):
-        row[j] = row[j] - factor * other[j]
+        row[j] = row[j].less(factor, other[j])
 
 
 def _solve_kernel(_a: TensorType, b: TensorType, *, n: int, transpose: bool) -> ColumnMap:

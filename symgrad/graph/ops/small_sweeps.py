@@ -78,12 +78,12 @@ def _swept(a: Row, rows: Row, n: int) -> Sequence[FloatExpr]:
         cosine, sine = _rotation(matrix[q][q] - matrix[p][p], matrix[p][q])
         for x in (matrix, vectors):
             pairs = list(zip(x[p], x[q], strict=True))
-            x[p] = [cosine * u - sine * v for u, v in pairs]
-            x[q] = [sine * u + cosine * v for u, v in pairs]
+            x[p] = [(cosine * u).less(sine, v) for u, v in pairs]
+            x[q] = [(cosine * v).plus(sine, u) for u, v in pairs]
         for row in matrix:
             row[p], row[q] = (
-                cosine * row[p] - sine * row[q],
-                sine * row[p] + cosine * row[q],
+                (cosine * row[p]).less(sine, row[q]),
+                (cosine * row[q]).plus(sine, row[p]),
             )
     return [x for row in (*matrix, *vectors) for x in row]
 

@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from itertools import product
 from statistics import NormalDist
@@ -311,10 +312,35 @@ ROUNDED: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 
 
-def expected(name: str, dtype: DType, args: Sequence[Array]) -> Array:
+FUSED = ("fma", "fnma")
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """Return a * b + c, rounded once."""
+
+    def one(x: float, y: float, z: float) -> float:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return x * y + z
+        if not math.isfinite(z):
+            return z
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
+        try:
+            return float(exact) if exact else x * y + z
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf
+
+    found = [one(*map(float, each)) for each in zip(a, b, c, strict=True)]
+    return np.array(found).astype(a.dtype)
+
+
+def expected(name: str, target: Target, dtype: DType, args: Sequence[Array]) -> Array:
     if name == "pow" and dtype.is_integer:
         return integer_power(*args)
     with np.errstate(all="ignore"):
+        if name in FUSED:
+            a, b, c = args
+            a = a if name == "fma" else -a
+            return fused(a, b, c) if target.has_fma else a * b + c
         if name in EXACT:
             return EXACT[name](*args)
         return ROUNDED[name](*[x.astype(np.float64) for x in args]).astype(dtype.numpy)
@@ -354,9 +380,10 @@ def check_operation(name: str, target_name: str, widths: tuple[int, ...]) -> Non
     machine_code = loaded(target_name, widths)
     for dtype in dtypes_of(name):
         args = arguments(dtype, SCALAR_OPS[name].arity)
-        wanted = expected(name, dtype, args)
+        wanted = expected(name, target_named(target_name), dtype, args)
         # The reference in float64 is itself up to 1 ulp off.
         ulps = ULP_BOUNDS[name, dtype.short] + 1 if name in ROUNDED and dtype.is_float else 0
+        ulps = 1 if name in FUSED and dtype == float32 else ulps
         padded = [np.concatenate([x, x[: -len(x) % 16]]) for x in args]
         results = [
             machine_code.call(op_kernel(name, dtype, width), *padded)[: len(wanted)]
