@@ -22,6 +22,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Extern, Place, View, checked_axes
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import kernel_spec
+from symgrad.passes.fusion.columns import is_long_written_out, makes_columns
 from symgrad.passes.fusion.draft import (
     LOOKED_UP,
     Draft,
@@ -114,8 +115,8 @@ def _assign_reshape(drafts: Drafts, node: Node) -> None:
         _join(drafts, node, drafts.open(node, anchor=None))
         return
     is_split = only_splits(operand.type.static_shape, output.type.static_shape)
-    is_inline = drafts.traits(operand.node).is_inline
-    if is_split and is_inline and output not in drafts.in_memory:
+    is_inline = drafts.traits(operand.node).is_inline and output not in drafts.in_memory
+    if is_inline and (is_split or makes_columns(drafts, node)):
         for draft in drafts.wanted[output].values():
             _join(drafts, node, draft)
         return
@@ -158,6 +159,8 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         if not checked_axes(spec):
             drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
+    if any(is_long_written_out(drafts, node, draft) for draft in wanted.values()):
+        return "it is written out for each element of a column, which is much code"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
     if is_looked_up(node, spec) or _is_written_apart(drafts, node, wanted.values()):
