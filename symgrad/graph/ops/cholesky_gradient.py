@@ -116,23 +116,25 @@ def _by_blocks(factor: Tensor, g: Tensor) -> Tensor:
     found = triangle(g, lower=True)
     for low, high in reversed(cuts(n, BLOCK if n > BLOCK else WRITTEN_OUT)):
         corner = block(factor, (low, high), (low, high))
-        of_corner = block(found, (low, high), (low, high))
-        beside = block(factor, (low, high), (0, low)) if low else None
-        of_beside = block(found, (low, high), (0, low)) if low else None
+        beside = block(factor, (low, high), (0, low))
+        below = None
         if high < n:
             below = transposed(block(found, (high, n), (low, high)))
             below = solver.solve(corner, below)
             found = write_block(found, transposed(below), high, low)
-            under = block(factor, (high, n), (low, high))
-            of_corner = less_product(of_corner, below, under)
-            if beside is not None and of_beside is not None:
-                rest = block(found, (high, n), (0, low))
-                rest = less_product(rest, below, beside, transpose_a=True)
-                of_beside = less_product(of_beside, below, block(factor, (high, n), (0, low)))
-                found = write_block(found, rest, high, 0)
+        if below is not None and low:
+            rest = less_product(block(found, (high, n), (0, low)), below, beside, transpose_a=True)
+            found = write_block(found, rest, high, 0)
+        # Blocks are read after what is written before: so every block is written in its place.
+        of_corner = block(found, (low, high), (low, high))
+        if below is not None:
+            of_corner = less_product(of_corner, below, block(factor, (high, n), (low, high)))
         of_corner = _of_diagonal(corner, of_corner)
         found = write_block(found, of_corner, low, low)
-        if beside is not None and of_beside is not None:
+        if low:
+            of_beside = block(found, (low, high), (0, low))
+            if below is not None:
+                of_beside = less_product(of_beside, below, block(factor, (high, n), (0, low)))
             both = add(of_corner, transposed(of_corner))
             found = write_block(found, less_product(of_beside, both, beside), low, 0)
     return found
