@@ -31,7 +31,7 @@ from symgrad.graph.ops.small_matrices import (
 )
 from symgrad.graph.ops.small_qr import qr_columns
 from symgrad.graph.ops.small_solving import cofactor_columns, det_columns, solve_columns
-from symgrad.graph.ops.small_sweeps import sweep_columns
+from symgrad.graph.ops.small_sweeps import orthogonalise_columns, sweep_columns
 from symgrad.graph.ops.sqrtm import sqrtm
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
@@ -247,6 +247,11 @@ def _columns(x: Any) -> Any:
     return flat.T if isinstance(x, np.ndarray) else sg.permute_dims(flat, (1, 0))
 
 
+def _twice(x: Any) -> Any:
+    """Return columns of the elements of two matrices that are equal."""
+    return sg.concat([_columns(x), _columns(x)], axis=0)
+
+
 def _rows(x: Any) -> Any:
     """Return two matrices as results have their elements."""
     return x.reshape((2, -1))
@@ -289,8 +294,11 @@ _COLUMNS = (
          lambda x: np.concatenate([_rows(part) for part in np.linalg.qr(x)], 1), (2, 4, 3), order=0,
          symbolic=False, slack=1000.0),
     _row("sweep_columns", "sweep_columns",
-         lambda x: sg.sum(sweep_columns(_columns(_spread(x)), _columns(_spread(x)), 3)[:9] ** 2, 0),
+         lambda x: sg.sum(sweep_columns(_twice(_spread(x)), 3)[:9] ** 2, 0),
          lambda x: np.sum(_spread(x) ** 2, (1, 2)), (2, 3, 3), order=0, symbolic=False),
+    _row("orthogonalise_columns", "orthogonalise_columns",
+         lambda x: sg.sum(orthogonalise_columns(_twice(x), 3)[:9] ** 2, 0),
+         lambda x: np.sum(x**2, (1, 2)), (2, 3, 3), order=0, symbolic=False),
 )  # fmt: skip
 
 LINALG = (*_FACTORISATIONS, *_COLUMNS)

@@ -21,12 +21,13 @@ from symgrad.graph.ops.comparison import equal, greater, where
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled, filled_like
-from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_pair, sweep_until
 from symgrad.graph.ops.lapack import lapack_eigh, lower_half
 from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.small_sweeps import SWEPT_OUT, sweep_columns
-from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
+from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
@@ -129,9 +130,9 @@ def _kernel(a: TensorType, *, method: str) -> Call:
 
 
 def _eigenpairs(a: Tensor) -> list[Tensor]:
-    lower = lower_half(a)
-    upper = adjoint(triangle(lower, lower=True, k=-1))
-    whole = add(lower, upper)
+    whole = lower_half(a)
+    if not _is_swept_out(a):
+        whole = add(whole, adjoint(triangle(whole, lower=True, k=-1)))
     factor, inverse = range_factors(whole, (1, 2))  # of rotations the products of two elements
     factor = astype(broadcast_to(factor, whole.shape), whole.dtype)
     values, rows = _diagonalise(multiply(whole, factor))
@@ -140,12 +141,16 @@ def _eigenpairs(a: Tensor) -> list[Tensor]:
     return [values, conj(transposed(rows))]
 
 
+def _is_swept_out(a: Tensor) -> bool:
+    return 1 < a.type.static_shape[-1] <= SWEPT_OUT and not a.dtype.is_complex
+
+
 def _diagonalise(a: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues and, as rows, eigenvectors."""
     n = a.type.static_shape[-1]
     if n == 1:
         return reshape(real(a), (a.shape[0], 1)), add(identity_like(a), subtract(a, a))
-    if n <= SWEPT_OUT and not a.dtype.is_complex:
+    if _is_swept_out(a):
         return _swept_out(a)
     size = n + n % 2
     # One more row and column of zeros is never rotated: it is in its place after each sweep.
@@ -173,35 +178,23 @@ def _round(values: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _is_far(a: Tensor, _rows: Tensor) -> Tensor:
-    """Return whether what is off the diagonal is more than rounding."""
+    return _is_off(a, (1, 2))
+
+
+def _is_off(a: Tensor, axes: tuple[int, int]) -> Tensor:
+    """Return whether what is off the diagonal along two axes is more than rounding."""
+    n = a.type.static_shape[axes[0]]
     sizes = squares(a)
-    off = multiply(sizes, subtract(filled_like(sizes, 1), identity_like(sizes)))
-    limit = (a.type.static_shape[-1] * float(np.finfo(a.dtype.numpy).eps)) ** 2
-    return greater(reduce_sum(off, (1, 2)), multiply(reduce_sum(sizes, (1, 2)), limit))
+    is_row_of = equal(iota(a.shape, axes[0]), iota(a.shape, axes[1]))
+    off = where(is_row_of, filled_like(sizes, 0), sizes)
+    limit = (n * float(np.finfo(a.dtype.numpy).eps)) ** 2
+    return greater(reduce_sum(off, axes), multiply(reduce_sum(sizes, axes), limit))
 
 
 def _swept_out(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what `_diagonalise` does, with one sweep written out for many matrices at once."""
-    count, n, _ = a.type.static_shape
-    start = [permute_dims(reshape(x, (count, n * n)), (1, 0)) for x in (a, identity_like(a))]
-
-    def sweep(values: Sequence[Tensor]) -> list[Tensor]:
-        found = sweep_columns(values[0], values[1], n)
-        return [
-            reshape(x, values[0].shape)
-            for x in (
-                block(reshape(found, (1, *found.shape)), (0, n * n), (0, count)),
-                block(reshape(found, (1, *found.shape)), (n * n, 2 * n * n), (0, count)),
-            )
-        ]
-
-    def is_far(a: Tensor, rows: Tensor) -> Tensor:
-        matrices = reshape(permute_dims(a, (1, 0)), (count, n, n))
-        return _is_far(matrices, rows)
-
-    found, rows = sweep_until(start, 1, sweep, is_far)
-    matrices, vectors = (reshape(permute_dims(x, (1, 0)), (count, n, n)) for x in (found, rows))
-    return diagonal(matrices), vectors
+    """Return what `_diagonalise` does of lower triangles, with sweeps that are written out."""
+    found, rows = sweep_pair(a, sweep_columns, lambda x: _is_off(x, (0, 1)))
+    return diagonal(found), rows
 
 
 def _batch(operands: Operands, *, method: str) -> list[Tensor]:

@@ -15,7 +15,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
-from symgrad.graph.ops.block_matrices import block
+from symgrad.graph.ops.block_matrices import block, to_columns
 from symgrad.graph.ops.comparison import equal, less, logical_and, where
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.conversion import astype
@@ -24,9 +24,10 @@ from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import any as any_of
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.slicing import concat
-from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.ops.transcendental import sqrt
-from symgrad.graph.ops.triangles import permute_rows, scaled_range
+from symgrad.graph.ops.triangles import identity_like, permute_rows, scaled_range
+from symgrad.graph.ops.views import narrow
 from symgrad.graph.ops.while_loop import loop
 
 _MOST_SWEEPS = 30  # convergence is quadratic: matrices of a thousand rows take some ten
@@ -42,6 +43,8 @@ def sweep_until(
     number = constant(0, dtypes.int64)
 
     def sweep(*values: Tensor) -> list[Tensor]:
+        if rounds == 1:
+            return [*one_round(values[:-1]), add(values[-1], 1)]
         body = Traced("rotations", types)
         body.run(lambda *inner: one_round(inner))
         count = constant(rounds, dtypes.int64)
@@ -56,6 +59,31 @@ def sweep_until(
     loops[1].run(sweep)
     found = loop([*start, number], loops[0], loops[1], _MOST_SWEEPS).outputs
     return list(found[1 : 1 + len(start)])
+
+
+def sweep_pair(
+    matrices: Tensor, sweep: Callable[[Tensor, int], Tensor], is_far: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Do sweeps that are written out of (count, n, n) matrices, and of identities with them.
+
+    Each takes and gives the elements of both along the first of two axes. `is_far` is asked of the
+    first, of which the elements are along the first two of three axes.
+    """
+    count, n, _ = matrices.type.static_shape
+    identity = broadcast_to(
+        identity_like(filled_like(narrow(matrices, 0, 0, 1), 0)), matrices.shape
+    )
+    start = concat([to_columns(matrices), to_columns(identity)], axis=0)
+
+    def part(x: Tensor, number: int) -> Tensor:
+        return reshape(narrow(x, 0, number * n * n, n * n), (n, n, count))
+
+    # Of two sweeps the second is written where the first one read.
+    (found,) = sweep_until(
+        [start], 1, lambda x: [sweep(sweep(x[0], n), n)], lambda x: is_far(part(x, 0))
+    )
+    turned, moved = (permute_dims(part(found, number), (2, 0, 1)) for number in (0, 1))
+    return turned, moved
 
 
 def rotation(difference: Tensor, between: Tensor) -> tuple[Tensor, Tensor]:

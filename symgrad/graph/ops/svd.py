@@ -26,12 +26,14 @@ from symgrad.graph.ops.comparison import equal, greater, less, where
 from symgrad.graph.ops.complex_parts import complex, conj, imag, real
 from symgrad.graph.ops.eigh import odd_part, quotient
 from symgrad.graph.ops.elementwise import filled, filled_like
-from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_until
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_pair, sweep_until
 from symgrad.graph.ops.lapack import lapack_svd
 from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.qr import check_matrix, lesser, qr
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.slicing import place
+from symgrad.graph.ops.small_sweeps import SWEPT_OUT, orthogonalise_columns
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.transcendental import sqrt
@@ -227,19 +229,45 @@ def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         s, one = absolute(a), filled_like(a, 1)
         sign = where(equal(a, 0.0), one, sign_of(a))
         return sign, reshape(s, (count, 1)), one
-    size = n + n % 2
-    columns = transposed(a)
-    if size > n:  # one more column of zeros is never rotated, and is in its place after each sweep
-        columns = place(columns, (count, size, n), (0, 0, 0), (1, 1, 1))
-    vectors = identity_like(filled((count, size, size), 0, a.dtype))
-    columns, vectors = sweep_until([columns, vectors], size - 1, _round, _is_far)
-    columns, vectors = block(columns, (0, n), (0, n)), block(vectors, (0, n), (0, n))
+    columns, vectors = _orthogonalised(transposed(a))
     lengths = sqrt(reduce_sum(squares(columns), (2,)))
     lengths, columns, vectors = in_order(lengths, [columns, vectors], descending=True)
     q, r = qr(transposed(columns))
     signs = reshape(real(diagonal(r)), (count, 1, n))
     signs = where(less(signs, 0.0), filled_like(signs, -1), filled_like(signs, 1))
     return multiply(q, cast(broadcast_to(signs, q.shape), a.dtype)), lengths, transposed(vectors)
+
+
+def _orthogonalised(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Return columns, as rows, that rotations have made orthogonal, and the rotations."""
+    count, n, _ = columns.type.static_shape
+    if n <= SWEPT_OUT and not columns.dtype.is_complex:
+        return sweep_pair(columns, orthogonalise_columns, _is_askew)
+    size = n + n % 2
+    if size > n:  # one more column of zeros is never rotated, and is in its place after each sweep
+        columns = place(columns, (count, size, n), (0, 0, 0), (1, 1, 1))
+    vectors = identity_like(filled((count, size, size), 0, columns.dtype))
+    columns, vectors = sweep_until([columns, vectors], size - 1, _round, _is_far)
+    return block(columns, (0, n), (0, n)), block(vectors, (0, n), (0, n))
+
+
+def _is_askew(rows: Tensor) -> Tensor:
+    """Return what `_is_far` does of rows and their elements along the first two axes."""
+    n, m, count = rows.type.static_shape
+    limit = max(n, m) * float(np.finfo(rows.dtype.numpy).eps)
+    first, second = (
+        broadcast_to(reshape(rows, shape), (n, n, m, count))
+        for shape in ((n, 1, m, count), (1, n, m, count))
+    )
+    products = absolute(reduce_sum(multiply(first, second), (2,)))
+    lengths = sqrt(reduce_sum(squares(rows), (1,)))
+    one, other = (
+        broadcast_to(reshape(lengths, shape), products.shape)
+        for shape in ((n, 1, count), (1, n, count))
+    )
+    is_same = equal(iota(products.shape, 0), iota(products.shape, 1))
+    off = where(is_same, filled_like(products, 0), products)
+    return greater(off, multiply(multiply(one, other), limit))
 
 
 def _round(values: Sequence[Tensor]) -> list[Tensor]:
