@@ -34,6 +34,7 @@ from symgrad.graph.traverse import topological
 from symgrad.passes.batching.vmap import batch
 from symgrad.passes.gradients.forward_mode import jvp
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.gradients.selected_jacobian import jacobian_of_selections
 from symgrad.passes.sparsity.colouring import (
     Adjacency,
     Colours,
@@ -65,6 +66,9 @@ class _Linear:
 def sparse_jacobian(op: str, y: Tensor, x: Tensor) -> SparseTensor:
     """Return the Jacobian of `y` by `x`, by columns or by rows, whatever takes fewer seeds."""
     _require_known_sizes(op, y, x)
+    selected = jacobian_of_selections(op, y, x)
+    if selected is not None:
+        return selected
     tangent = _tangent(y, x)
     rows = _pattern(op, tangent)
     pattern = SparsityPattern.of((y.type.count, x.type.count), rows.ends, rows.others)
