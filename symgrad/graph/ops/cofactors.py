@@ -18,7 +18,14 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, remainder, subtract
-from symgrad.graph.ops.block_matrices import expansion, in_parts, to_columns
+from symgrad.graph.ops.block_matrices import (
+    WRITTEN_OUT,
+    block,
+    cuts,
+    expansion,
+    in_parts,
+    to_columns,
+)
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import equal, greater, logical_and, logical_not, where
 from symgrad.graph.ops.complex_parts import conj
@@ -31,6 +38,7 @@ from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.reduction import prod
 from symgrad.graph.ops.running_products import cumprod_op
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.small_solving import FEW_ROWS, cofactor_columns, cofactors_of
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
@@ -65,7 +73,21 @@ def parity(order: Tensor, like: Tensor) -> Tensor:
 
 def determinant_of(factors: Tensor, order: Tensor) -> Tensor:
     """Return the determinants of matrices of which these are the LU factors."""
-    return multiply(prod(diagonal(factors), axis=-1), parity(order, factors))
+    return multiply(prod(pivots_of(factors), axis=-1), parity(order, factors))
+
+
+def pivots_of(factors: Tensor) -> Tensor:
+    """Return the diagonals of LU factors.
+
+    They are read by blocks: factors that are joined of those, and of which no more is used, are
+    never joined.
+    """
+    n = factors.shape[-1]
+    if not isinstance(n, int) or n <= WRITTEN_OUT:
+        return diagonal(factors)
+    matrices = reshape(factors, (-1, n, n))
+    parts = [diagonal(block(matrices, cut, cut)) for cut in cuts(n, WRITTEN_OUT)]
+    return reshape(concat(parts, axis=-1), factors.shape[:-1])
 
 
 def check_factors(op: str, a: TensorType, factors: TensorType, order: TensorType) -> TensorType:

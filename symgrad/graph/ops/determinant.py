@@ -24,6 +24,7 @@ from symgrad.graph.ops.cofactors import (
     determinant_of,
     is_small,
     parity,
+    pivots_of,
     transposed_inverse,
 )
 from symgrad.graph.ops.complex_parts import complex, imag, real
@@ -35,7 +36,6 @@ from symgrad.graph.ops.small_solving import (
     det_columns,
 )
 from symgrad.graph.ops.structure import reduce_sum, reshape
-from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.transcendental import exp, log
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
@@ -52,7 +52,7 @@ def sign_and_logarithm(a: Tensor) -> tuple[Tensor, Tensor]:
     The op has the logarithm of a complex determinant, up to a multiple of i pi.
     """
     factors, order = lu(a)
-    pivots = stop_gradient(diagonal(factors))
+    pivots = stop_gradient(pivots_of(factors))
     sign = multiply(prod(sign_of(pivots), axis=-1), parity(order, a))
     logarithm = apply(log_determinant_op, a, factors, order)
     if not a.dtype.is_complex:
@@ -129,7 +129,7 @@ def _log_grad(node: Node, g: Tensor) -> Grads:
 
 def _log_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
     def log_determinant(_a: Tensor, factors: Tensor, _order: Tensor) -> list[Tensor]:
-        pivots = diagonal(factors)
+        pivots = pivots_of(factors)
         pivots = log(pivots if pivots.dtype.is_complex else absolute(pivots))
         return [reduce_sum(pivots, (pivots.ndim - 1,))]
 
