@@ -23,6 +23,12 @@ from symgrad.graph.ops.inverse import inverse, inverse_change_op
 from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.pinv import pinv
 from symgrad.graph.ops.qr import qr
+from symgrad.graph.ops.small_elimination import (
+    det_of_steps,
+    eliminated,
+    factors_of_steps,
+    solve_by_steps,
+)
 from symgrad.graph.ops.small_inverses import inverse_change_columns, inverse_columns
 from symgrad.graph.ops.small_matrices import (
     cholesky_columns,
@@ -252,6 +258,19 @@ def _twice(x: Any) -> Any:
     return sg.concat([_columns(x), _columns(x)], axis=0)
 
 
+def _first_step(x: Array) -> Array:
+    """Return the first two columns of LU factors without exchanges, and the places of pivots."""
+    factors = _each(lambda y: scipy.linalg.lu_factor(y)[0])(x)
+    places = np.broadcast_to(np.arange(2.0, dtype=x.dtype), (len(x), 2))
+    return np.concatenate([_rows(factors[..., :2]), places], 1).T
+
+
+def _factors_and_order(x: Array) -> Array:
+    factors = _each(lambda y: scipy.linalg.lu_factor(y)[0])(x)
+    order = _each(lambda y: scipy.linalg.lu(y, p_indices=True)[0])(x)
+    return np.concatenate([_rows(factors), np.argsort(order, axis=-1)], 1).astype(x.dtype).T
+
+
 def _rows(x: Any) -> Any:
     """Return two matrices as results have their elements."""
     return x.reshape((2, -1))
@@ -285,6 +304,20 @@ _COLUMNS = (
     _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:, :9],
          lambda x: _rows(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),
          (2, 3, 3), order=0, symbolic=False),
+    _row("eliminate_columns", "eliminate_columns", lambda x: eliminated(_mostly_diagonal(x))[0],
+         lambda x: _first_step(_mostly_diagonal(x)), (2, 3, 3), order=0, symbolic=False),
+    _row("solve_by_steps", "solve_by_steps",
+         lambda a, b: solve_by_steps(b, eliminated(_mostly_diagonal(a)[:, ::-1])),
+         lambda a, b: _rows(_solved(_mostly_diagonal(a)[:, ::-1], b)).T,
+         (2, 5, 5), (2, 5, 2), order=0, symbolic=False),
+    _row("det_of_steps", "det_of_steps",
+         lambda x: det_of_steps(eliminated(_mostly_diagonal(x)[:, ::-1]), 5)[0],
+         lambda x: np.linalg.det(_mostly_diagonal(x)[:, ::-1]), (2, 5, 5), order=0,
+         symbolic=False),
+    _row("factors_of_steps", "factors_of_steps",
+         lambda x: factors_of_steps(eliminated(_mostly_diagonal(x)[:, ::-1]), 5),
+         lambda x: _factors_and_order(_mostly_diagonal(x)[:, ::-1]), (2, 5, 5), order=0,
+         symbolic=False),
     _row("substitute_columns", "substitute_columns",
          lambda a, b: substitute_columns(
              _columns(_mostly_diagonal(a)), _columns(b), lower=True, unit=False),

@@ -28,6 +28,7 @@ from symgrad.graph.types import TensorType
 WRITTEN_OUT = 16  # rows of a matrix whose algorithm is written out
 BLOCK = 64  # rows of a block of a large matrix: as deep as a product must be to be fast
 PART_BYTES = 1 << 16  # of the matrices of a batch that are factorised together
+LANES = 8  # of a vector: parts of a multiple of them leave none over
 LEAST_PART = 16  # of them, so that vectors are full
 
 Build = Callable[..., Sequence[Tensor]]
@@ -87,8 +88,10 @@ def _part(count: int, most: int) -> int:
     """Return how many of so many matrices are a part: if it can be, a divisor of their number."""
     if count <= 2 * most:
         return count
-    divisors = (size for size in range(most, most // 4, -1) if count % size == 0)
-    return next(divisors, most)
+    sizes = range(most, most // 4, -1)
+    divisors = [size for size in sizes if count % size == 0]
+    full = (size for size in divisors if size % LANES == 0)
+    return next(full, divisors[0] if divisors else most)
 
 
 def _first(x: Tensor, size: int) -> Tensor:

@@ -16,7 +16,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply, subtract
 from symgrad.graph.ops.arithmetic import sign as sign_of
-from symgrad.graph.ops.block_matrices import expansion, to_columns
+from symgrad.graph.ops.block_matrices import expansion, in_parts, to_columns
 from symgrad.graph.ops.cofactors import (
     along_matrices,
     check_factors,
@@ -32,6 +32,12 @@ from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.lu import lu
 from symgrad.graph.ops.reduction import prod
+from symgrad.graph.ops.small_elimination import (
+    BYTES_OF_STEPS,
+    det_of_steps,
+    eliminated,
+    goes_by_steps,
+)
 from symgrad.graph.ops.small_solving import (
     det_columns,
 )
@@ -94,6 +100,17 @@ def _det_kernel(a: TensorType, factors: TensorType, order: TensorType) -> Call:
         found = det_columns(to_columns(reshape(a, (-1, n, n))), n)
         return [reshape(found, a.shape[:-2])]
 
+    def by_steps(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
+        n = a.type.static_shape[-1]
+
+        def found(a: Tensor) -> list[Tensor]:
+            return [reshape(det_of_steps(eliminated(a), n), a.shape[:-2])]
+
+        (each,) = in_parts(found, reshape(a, (-1, n, n)), nbytes=BYTES_OF_STEPS)
+        return [reshape(each, a.shape[:-2])]
+
+    if not is_small(a) and goes_by_steps(a):
+        return expansion(by_steps, a, factors, order)
     return expansion(expanded if is_small(a) else determinant, a, factors, order)
 
 

@@ -15,6 +15,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.arithmetic import add, negative
 from symgrad.graph.ops.block_matrices import (
+    PART_BYTES,
     WRITTEN_OUT,
     block,
     expansion,
@@ -27,9 +28,17 @@ from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.lu_panels import factor_panel
 from symgrad.graph.ops.slicing import concat, slice_axes
+from symgrad.graph.ops.small_elimination import (
+    BYTES_OF_STEPS,
+    MOST_SIDES,
+    eliminated,
+    factors_of_steps,
+    goes_by_steps,
+    solve_by_steps,
+)
 from symgrad.graph.ops.small_matrices import lu_columns, lu_of, substitution
 from symgrad.graph.ops.small_solving import FEW_ROWS, solve_columns
-from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.structure import permute_dims, reshape
 from symgrad.graph.ops.triangles import (
     arrived,
     identity_like,
@@ -40,6 +49,7 @@ from symgrad.graph.ops.triangles import (
     triangle,
 )
 from symgrad.graph.ops.triangular import TriangularSolver, check_square, triangular_solve
+from symgrad.graph.ops.views import narrow
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType, static
 
@@ -83,7 +93,10 @@ def _kernel(a: TensorType) -> Call:
     n = static(a.shape[-1])
 
     def lu(a: Tensor) -> list[Tensor]:
-        factors, order = in_parts(_factor_square, reshape(a, (-1, n, n)))
+        matrices = reshape(a, (-1, n, n))
+        is_by_steps = n > _PIVOTS_WRITTEN_OUT and goes_by_steps(matrices.type)
+        nbytes = BYTES_OF_STEPS if is_by_steps else PART_BYTES
+        factors, order = in_parts(_factor_square, matrices, nbytes=nbytes)
         return [reshape(factors, a.shape), reshape(order, a.shape[:-1])]
 
     def nothing(a: Tensor) -> list[Tensor]:
@@ -94,6 +107,10 @@ def _kernel(a: TensorType) -> Call:
 
 def _factor_square(a: Tensor) -> tuple[Tensor, Tensor]:
     count, n, _ = a.type.static_shape
+    if n > _PIVOTS_WRITTEN_OUT and goes_by_steps(a.type):
+        found = permute_dims(factors_of_steps(eliminated(a), n), (1, 0))
+        factors = reshape(narrow(found, 1, 0, n * n), a.shape)
+        return factors, astype(narrow(found, 1, n * n, n), dtypes.int64)
     if n > _PIVOTS_WRITTEN_OUT or a.dtype.is_complex:
         return _factor(a)
     found = lu_columns(to_columns(a), n)
@@ -216,12 +233,24 @@ def _solve_kernel(
         found = solve_columns(to_columns(left), to_columns(right), n, transpose=transpose)
         return [reshape(found, b.shape)]
 
+    def by_steps(a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
+        left, right = reshape(a, (-1, n, n)), reshape(b, (-1, n, width))
+        given = matrix_transpose(left) if transpose else left
+
+        def solved(a: Tensor, b: Tensor) -> list[Tensor]:
+            found = permute_dims(solve_by_steps(b, eliminated(a)), (1, 0))
+            return [reshape(found, b.shape)]
+
+        return [reshape(in_parts(solved, given, right, nbytes=BYTES_OF_STEPS)[0], b.shape)]
+
     def nothing(_a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
         return [b]
 
     n, width = b.static_shape[-2:]
     is_small = width <= n <= FEW_ROWS and not a.dtype.is_complex
     algorithm = eliminate if is_small else linear_solve
+    if width <= MOST_SIDES and not is_small and goes_by_steps(a):
+        algorithm = by_steps
     return expansion(algorithm if b.count else nothing, a, factors, order, b)
 
 

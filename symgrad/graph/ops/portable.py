@@ -53,7 +53,7 @@ def _ln2_parts(short: str) -> tuple[float, float]:
     return high, (math.log(2) - high) + 2.3190468138462996e-17
 
 
-class _ArrayScalars:
+class ArrayScalars:
     """Scalar expressions that are NumPy arrays: what the formulas mean, operation by operation."""
 
     _FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
@@ -61,6 +61,7 @@ class _ArrayScalars:
         "neg": np.negative, "abs": np.abs, "max": np.maximum, "floor": np.floor,
         "round": np.rint, "lt": np.less, "ge": np.greater_equal, "gt": np.greater,
         "eq": np.equal, "and": np.bitwise_and, "shr": np.right_shift,
+        "fma": lambda a, b, c: a * b + c, "fnma": lambda a, b, c: c - a * b,
     }  # fmt: skip
 
     def call(self, name: str, *args: Any) -> Any:
@@ -84,7 +85,7 @@ def _reference_of(formula: Formula) -> Callable[..., Array]:
 
     def reference(*operands: Array) -> Array:
         with np.errstate(all="ignore"):
-            return np.asarray(body(_ArrayScalars(), *operands))
+            return np.asarray(body(ArrayScalars(), *operands))
 
     return reference
 
@@ -332,7 +333,7 @@ def _exponential_body(s: Scalars[Any], words: Any, dtype: DType) -> Any:
 
 
 def _exponential_reference(words: Array, *, dtype: DType) -> Array:
-    return np.asarray(_exponential_body(_ArrayScalars(), words, dtype))
+    return np.asarray(_exponential_body(ArrayScalars(), words, dtype))
 
 
 def _exponential_kernel(_words: TensorType, *, dtype: DType) -> Map:

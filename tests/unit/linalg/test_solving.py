@@ -42,6 +42,47 @@ def test_systems_are_solved_as_numpy_solves_them(a_shape, b_shape):
     np.testing.assert_allclose(_run(LINALG.cho_solve, factor, b), wanted, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("n", "count", "dtype"),
+    [(5, 8, "float32"), (9, 21, "float64"),
+     pytest.param(16, 70, "float32", marks=pytest.mark.slow),
+     pytest.param(16, 70, "float64", marks=pytest.mark.slow)],
+    ids=str,
+)  # fmt: skip
+def test_many_small_matrices_are_eliminated_as_numpy_does(n, count, dtype):
+    a, b = _random(count, n, n).astype(dtype), _random(count, n, 2, seed=1).astype(dtype)
+    slack = 1e-9 if dtype == "float64" else 2e-2
+    x, y = (sg.placeholder(given.shape, dtype) for given in (a, b))
+    step = sg.compile([x, y], [LINALG.solve(x, y), LINALG.det(x), *LINALG.lu(x)], opt_level=0)
+    solved, determinant, p, lower, upper = step(a, b)
+    np.testing.assert_allclose(solved, np.linalg.solve(a, b), rtol=slack, atol=slack)
+    np.testing.assert_allclose(determinant, np.linalg.det(a), rtol=slack)
+    np.testing.assert_allclose(p @ lower @ upper, a, atol=slack)
+    assert (np.abs(lower) <= 1).all()
+    assert (np.asarray(p) == np.stack([scipy.linalg.lu(m)[0] for m in a])).all()
+
+
+def test_the_gradient_of_many_small_systems_solves_their_transposes():
+    a, b, g = _random(10, 6, 6), _random(10, 6, 1, seed=1), _random(10, 6, 1, seed=2)
+    x, y = sg.placeholder(a.shape, "float64"), sg.placeholder(b.shape, "float64")
+    of_a, of_b = sg.compile([x, y], sg.gradients(sg.sum(LINALG.solve(x, y) * g), [x, y]))(a, b)
+    wanted = np.linalg.solve(a.swapaxes(-1, -2), g)
+    np.testing.assert_allclose(of_b, wanted, rtol=1e-8)
+    np.testing.assert_allclose(of_a, -wanted @ np.linalg.solve(a, b).swapaxes(-1, -2), rtol=1e-8)
+
+
+def test_one_of_many_small_matrices_without_an_inverse_changes_no_other():
+    a, b = _random(16, 6, 6), _random(16, 6, 1, seed=1)
+    a[3, :, 2], a[5] = a[3, :, 4], np.nan
+    x, y = sg.placeholder(a.shape, "float64"), sg.placeholder(b.shape, "float64")
+    solved, determinant = sg.compile([x, y], [LINALG.solve(x, y), LINALG.det(x)])(a, b)
+    others = [i for i in range(16) if i not in (3, 5)]
+    np.testing.assert_allclose(solved[others], np.linalg.solve(a[others], b[others]), rtol=1e-9)
+    assert abs(determinant[3]) < 1e-12
+    assert np.isnan(determinant[5])
+    assert np.isnan(solved[5]).all()
+
+
 @pytest.mark.parametrize("n", [1, 4, 17, 130])
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("transpose", [False, True])

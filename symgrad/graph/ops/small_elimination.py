@@ -1,0 +1,281 @@
+"""Gaussian elimination of small matrices by few columns, written out: see `small_matrices.py`.
+
+All that is written out of a matrix of 16 rows is more code than a processor keeps nearby. So two
+columns are eliminated at a time, by kernels that each see all matrices of a part of a batch. In
+between the elements of all matrices lie side by side, as lanes need them. A step has two columns of
+L and U, L as its rows were when they were eliminated, and the places of their pivots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from symgrad.errors import ShapeError
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply
+from symgrad.graph.formulas import FloatExpr
+from symgrad.graph.node import Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes, require_dtype
+from symgrad.graph.ops.block_matrices import LANES, WRITTEN_OUT, block, cuts, to_columns
+from symgrad.graph.ops.portable import ArrayScalars
+from symgrad.graph.ops.small_matrices import (
+    Row,
+    batch_columns,
+    column_map,
+    is_wide_float,
+)
+from symgrad.graph.ops.small_solving import FEW_ROWS
+from symgrad.graph.structures import ColumnMap
+from symgrad.graph.types import Array, TensorType
+
+_WIDTH = 2  # columns that are eliminated at a time: of 16 rows they fill 32 registers
+MOST_SIDES = 2  # of a system that is solved by steps for itself, without factors that are kept
+BYTES_OF_STEPS = 1 << 17  # of matrices that go through all steps together
+
+
+def goes_by_steps(a: TensorType) -> bool:
+    """Return whether these matrices are so small, and so many, that each lane has one."""
+    n = a.static_shape[-1]
+    is_small = FEW_ROWS < n <= WRITTEN_OUT and is_wide_float(a.dtype)
+    return is_small and a.count >= LANES * n * n
+
+
+def eliminated(a: Tensor) -> list[Tensor]:
+    """Return the steps of the elimination of (count, n, n) matrices, with partial pivoting."""
+    n = a.type.static_shape[-1]
+    steps: list[Tensor] = []
+    for cut in cuts(n, _WIDTH):
+        x = to_columns(block(a, (0, n), cut))
+        steps.append(apply(eliminate_columns_op, x, *steps, n=n))
+    return steps
+
+
+def solve_by_steps(b: Tensor, steps: Sequence[Tensor]) -> Tensor:
+    """Return the solutions for (count, n, width) right sides, as columns."""
+    return apply(solve_by_steps_op, to_columns(b), *steps, n=b.type.static_shape[1])
+
+
+def det_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
+    """Return the determinants, as columns of one element."""
+    return apply(det_of_steps_op, *steps, n=n)
+
+
+def factors_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
+    """Return L and U in one matrix, and then the order of its rows, as columns."""
+    return apply(factors_of_steps_op, *steps, n=n)
+
+
+def _check(op: str, n: int, *operands: TensorType) -> None:
+    first = operands[0]
+    for number, operand in enumerate(operands):
+        require_dtype(op, f"operand {number}", operand, is_wide_float)
+        if operand.ndim < 2 or not isinstance(operand.shape[0], int):
+            raise ShapeError(op, f"{operand} does not have columns of elements on axis 0")
+        tails = (t.with_shape(t.shape[1:]) for t in (first, operand))
+        meet_shapes(op, "operand 0", next(tails), f"operand {number}", next(tails))
+    if n < 1 or (first.shape[0] % n and first.shape[0] % (n + 1)):
+        raise ShapeError(op, f"{first} does not have columns of {n} elements on axis 0")
+
+
+def _reference_of(algorithm: Callable[..., list[FloatExpr]]) -> Callable[..., Array]:
+    """Return what an algorithm does to arrays of many columns."""
+
+    def reference(*operands: Array, n: int) -> Array:
+        scalars = ArrayScalars()
+        wrapped = [[FloatExpr(scalars, row) for row in operand] for operand in operands]
+        with np.errstate(all="ignore"):
+            found = [x.value for x in algorithm(*wrapped, n=n)]
+        return np.stack(np.broadcast_arrays(*found)).astype(operands[0].dtype)
+
+    return reference
+
+
+def _batch(operands: Operands, *, n: int) -> Tensor:
+    return batch_columns(operands, n=n)
+
+
+def _columns(x: Sequence[FloatExpr], n: int) -> list[Row]:
+    """Return the columns of a block that is given row by row."""
+    width = len(x) // n
+    return [list(x[column : n * width : width]) for column in range(width)]
+
+
+def _taken(steps: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
+    """Return each column of L and U, with the place of its pivot."""
+    found = []
+    for step in steps:
+        size = len(step) // (n + 1) * n
+        found += list(zip(_columns(step[:size], n), step[size:], strict=True))
+    return found
+
+
+def _exchange(columns: Sequence[Row], k: int, pivot: FloatExpr) -> None:
+    """Exchange elements k of columns with those at the place `pivot`, which is no lower."""
+    old = [x[k] for x in columns]
+    for i in range(k + 1, len(columns[0]) if columns else 0):
+        is_here = pivot.equals(float(i))
+        for x, first in zip(columns, old, strict=True):
+            x[k], x[i] = is_here.choose(x[i], x[k]), is_here.choose(first, x[i])
+
+
+def _apply(columns: Sequence[Row], k: int, step: tuple[Row, FloatExpr]) -> None:
+    """Do to columns what step k did to its own."""
+    factors, pivot = step
+    _exchange(columns, k, pivot)
+    for i in range(k + 1, len(factors)):
+        for x in columns:
+            x[i] = x[i].less(factors[i], x[k])
+
+
+def _place_of_greatest(x: Row, k: int) -> FloatExpr:
+    """Return where the greatest element from k on is, the first of equal ones."""
+    best, place = abs(x[k]), x[k].like(float(k))
+    for i in range(k + 1, len(x)):
+        size = abs(x[i])
+        is_greater = size > best
+        best, place = is_greater.choose(size, best), is_greater.choose(x[i].like(float(i)), place)
+    return place
+
+
+# --------------------------------------------------------------------------- eliminate_columns
+
+
+def _eliminate_infer(x: TensorType, *steps: TensorType, n: int) -> TensorType:
+    _check("eliminate_columns", n, x, *steps)
+    width = x.static_shape[0] // n
+    return x.with_shape((n * width + width, *x.shape[1:]))
+
+
+def _eliminate(x: Row, *steps: Row, n: int) -> list[FloatExpr]:
+    done, columns = _taken(steps, n), _columns(x, n)
+    start = len(done)
+    for k, step in enumerate(done):
+        _apply(columns, k, step)
+    for number, column in enumerate(columns):
+        k = start + number
+        for j in range(start, k):
+            _apply([column], j, done[j])
+        place = _place_of_greatest(column, k)
+        _exchange([column], k, place)
+        pivot = column[k]
+        scale = pivot.equals(0.0).choose(pivot.like(1.0), 1.0 / pivot)
+        column[k + 1 :] = [element * scale for element in column[k + 1 :]]
+        done.append((column, place))
+    rows = zip(*columns, strict=True)
+    return [*(element for row in rows for element in row), *(p for _, p in done[start:])]
+
+
+def _eliminate_kernel(x: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
+    return column_map(partial(_eliminate, n=n), x.static_shape[0] * n)
+
+
+eliminate_columns_op = define(
+    "eliminate_columns",
+    infer=_eliminate_infer,
+    reference=_reference_of(_eliminate),
+    grad="none",
+    kernel=_eliminate_kernel,
+    batch=_batch,
+)
+
+
+# ------------------------------------------------------------------------------ solve_by_steps
+
+
+def _solve_infer(b: TensorType, *steps: TensorType, n: int) -> TensorType:
+    _check("solve_by_steps", n, b, *steps)
+    return b
+
+
+def _solved(b: Row, *steps: Row, n: int) -> list[FloatExpr]:
+    done, columns = _taken(steps, n), _columns(b, n)
+    for k, step in enumerate(done):
+        _apply(columns, k, step)
+    for k in reversed(range(n)):
+        upper, _ = done[k]
+        scale = 1.0 / upper[k]
+        for column in columns:
+            column[k] = column[k] * scale
+            for i in range(k):
+                column[i] = column[i].less(upper[i], column[k])
+    return [element for row in zip(*columns, strict=True) for element in row]
+
+
+def _solve_kernel(b: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
+    return column_map(partial(_solved, n=n), 2 * b.static_shape[0] * n)
+
+
+solve_by_steps_op = define(
+    "solve_by_steps",
+    infer=_solve_infer,
+    reference=_reference_of(_solved),
+    grad="none",
+    kernel=_solve_kernel,
+    batch=_batch,
+)
+
+
+# -------------------------------------------------------------------------------- det_of_steps
+
+
+def _det_infer(*steps: TensorType, n: int) -> TensorType:
+    _check("det_of_steps", n, *steps)
+    return steps[0].with_shape((1, *steps[0].shape[1:]))
+
+
+def _determinant(*steps: Row, n: int) -> list[FloatExpr]:
+    product = steps[0][0].like(1.0)
+    for k, (column, place) in enumerate(_taken(steps, n)):
+        pivot = column[k]
+        product = product * place.equals(float(k)).choose(pivot, -pivot)
+    return [product]
+
+
+def _det_kernel(*_steps: TensorType, n: int) -> ColumnMap:
+    return column_map(partial(_determinant, n=n), 3 * n)
+
+
+det_of_steps_op = define(
+    "det_of_steps",
+    infer=_det_infer,
+    reference=_reference_of(_determinant),
+    grad="none",
+    kernel=_det_kernel,
+    batch=_batch,
+)
+
+
+# ---------------------------------------------------------------------------- factors_of_steps
+
+
+def _factors_infer(*steps: TensorType, n: int) -> TensorType:
+    _check("factors_of_steps", n, *steps)
+    return steps[0].with_shape((n * n + n, *steps[0].shape[1:]))
+
+
+def _factors(*steps: Row, n: int) -> list[FloatExpr]:
+    """Exchange the rows of L as those after them were."""
+    done = _taken(steps, n)
+    columns = [list(column) for column, _ in done]
+    order = [columns[0][0].like(float(i)) for i in range(n)]
+    for k, (_, place) in enumerate(done):
+        _exchange([*columns[:k], order], k, place)
+    return [*(element for row in zip(*columns, strict=True) for element in row), *order]
+
+
+def _factors_kernel(*_steps: TensorType, n: int) -> ColumnMap:
+    return column_map(partial(_factors, n=n), n**3 // 3)
+
+
+factors_of_steps_op = define(
+    "factors_of_steps",
+    infer=_factors_infer,
+    reference=_reference_of(_factors),
+    grad="none",
+    kernel=_factors_kernel,
+    batch=_batch,
+)
