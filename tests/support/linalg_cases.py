@@ -36,6 +36,7 @@ from symgrad.graph.ops.small_matrices import (
     substitute_columns,
 )
 from symgrad.graph.ops.small_qr import qr_columns
+from symgrad.graph.ops.small_reflections import q_of_steps, r_of_steps, reflected
 from symgrad.graph.ops.small_solving import cofactor_columns, det_columns, solve_columns
 from symgrad.graph.ops.small_sweeps import orthogonalise_columns, sweep_columns
 from symgrad.graph.ops.sqrtm import sqrtm
@@ -271,6 +272,10 @@ def _factors_and_order(x: Array) -> Array:
     return np.concatenate([_rows(factors), np.argsort(order, axis=-1)], 1).astype(x.dtype).T
 
 
+def _upper(x: Array) -> Array:
+    return np.linalg.qr(x).R
+
+
 def _rows(x: Any) -> Any:
     """Return two matrices as results have their elements."""
     return x.reshape((2, -1))
@@ -326,6 +331,15 @@ _COLUMNS = (
     _row("qr_columns", "qr_columns", lambda x: qr_columns(_columns(x), n=3, k=3),
          lambda x: np.concatenate([_rows(part) for part in np.linalg.qr(x)], 1), (2, 4, 3), order=0,
          symbolic=False, slack=1000.0),
+    _row("reflect_columns", "reflect_columns",
+         lambda x: sg.stack([reflected(x)[0][0], reflected(x)[0][1], reflected(x)[1][4]]),
+         lambda x: np.stack([_upper(x)[:, i, j] for i, j in ((0, 0), (0, 1), (2, 2))]),
+         (2, 4, 4), order=0, symbolic=False, slack=1000.0),
+    _row("q_of_steps", "q_of_steps", lambda x: q_of_steps(reflected(x), 4, 4),
+         lambda x: _rows(np.linalg.qr(x, "complete")[0]).T, (2, 4, 3), order=0, symbolic=False,
+         slack=1000.0),
+    _row("r_of_steps", "r_of_steps", lambda x: r_of_steps(reflected(x), 3, 3),
+         lambda x: _rows(_upper(x)).T, (2, 3, 5), order=0, symbolic=False, slack=1000.0),
     _row("sweep_columns", "sweep_columns",
          lambda x: sg.sum(sweep_columns(_twice(_spread(x)), 3)[:9] ** 2, 0),
          lambda x: np.sum(_spread(x) ** 2, (1, 2)), (2, 3, 3), order=0, symbolic=False),

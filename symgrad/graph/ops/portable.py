@@ -61,7 +61,7 @@ class ArrayScalars:
         "neg": np.negative, "abs": np.abs, "max": np.maximum, "floor": np.floor,
         "round": np.rint, "lt": np.less, "ge": np.greater_equal, "gt": np.greater,
         "eq": np.equal, "and": np.bitwise_and, "shr": np.right_shift,
-        "fma": lambda a, b, c: a * b + c, "fnma": lambda a, b, c: c - a * b,
+        "sqrt": np.sqrt, "fma": lambda a, b, c: a * b + c, "fnma": lambda a, b, c: c - a * b,
     }  # fmt: skip
 
     def call(self, name: str, *args: Any) -> Any:

@@ -10,22 +10,30 @@ from symgrad.graph.build import apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
-from symgrad.graph.ops.arithmetic import add, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.block_matrices import block, cuts, expansion, in_parts, to_columns
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.qr_panels import Reflections, factor_panel
 from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS
 from symgrad.graph.ops.small_matrices import is_wide_float
 from symgrad.graph.ops.small_qr import ROWS_WRITTEN_OUT, qr_columns
-from symgrad.graph.ops.structure import reshape
+from symgrad.graph.ops.small_reflections import (
+    q_of_steps,
+    r_of_steps,
+    reflected,
+    reflects_by_steps,
+)
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
     diagonal_matrix,
     identity_like,
     product,
+    range_factors,
     triangle,
 )
 from symgrad.graph.ops.triangular import is_wide, triangular_solve
@@ -121,7 +129,11 @@ def _kernel(a: TensorType, *, complete: bool) -> Call:
     k = m if complete else min(m, n)
 
     def qr(a: Tensor) -> list[Tensor]:
-        q, r = in_parts(lambda x: _factor(x, k), reshape(a, (-1, m, n)))
+        matrices = reshape(a, (-1, m, n))
+        if reflects_by_steps(matrices.type):
+            q, r = in_parts(lambda x: _by_steps(x, k), matrices, nbytes=BYTES_OF_STEPS)
+        else:
+            q, r = in_parts(lambda x: _factor(x, k), matrices)
         return [reshape(q, (*batch, m, k)), reshape(r, (*batch, k, n))]
 
     def nothing(a: Tensor) -> list[Tensor]:
@@ -136,6 +148,16 @@ def _written_out(a: Tensor, k: int) -> tuple[Tensor, Tensor]:
     found = qr_columns(to_columns(a), n=n, k=k)
     q, r = narrow(found, 1, 0, m * k), narrow(found, 1, m * k, k * n)
     return reshape(q, (count, m, k)), reshape(r, (count, k, n))
+
+
+def _by_steps(a: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Reflect few columns after others, a matrix in each lane. Q is that of scaled columns, too."""
+    count, m, n = a.type.static_shape
+    factor, inverse = range_factors(a, 1)
+    steps = reflected(multiply(a, broadcast_to(factor, a.shape)))
+    q = reshape(permute_dims(q_of_steps(steps, m, k), (1, 0)), (count, m, k))
+    r = reshape(permute_dims(r_of_steps(steps, m, k), (1, 0)), (count, k, n))
+    return q, multiply(r, broadcast_to(inverse, r.shape))
 
 
 def _factor(a: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -32,7 +32,7 @@ from symgrad.graph.ops.small_solving import FEW_ROWS
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
 
-_WIDTH = 2  # columns that are eliminated at a time: of 16 rows they fill 32 registers
+COLUMNS_OF_A_STEP = 2  # columns that are eliminated at a time: of 16 rows they fill 32 registers
 MOST_SIDES = 2  # of a system that is solved by steps for itself, without factors that are kept
 BYTES_OF_STEPS = 1 << 17  # of matrices that go through all steps together
 
@@ -48,7 +48,7 @@ def eliminated(a: Tensor) -> list[Tensor]:
     """Return the steps of the elimination of (count, n, n) matrices, with partial pivoting."""
     n = a.type.static_shape[-1]
     steps: list[Tensor] = []
-    for cut in cuts(n, _WIDTH):
+    for cut in cuts(n, COLUMNS_OF_A_STEP):
         x = to_columns(block(a, (0, n), cut))
         steps.append(apply(eliminate_columns_op, x, *steps, n=n))
     return steps
@@ -69,7 +69,8 @@ def factors_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
     return apply(factors_of_steps_op, *steps, n=n)
 
 
-def _check(op: str, n: int, *operands: TensorType) -> None:
+def check_steps(op: str, n: int, *operands: TensorType) -> None:
+    """Raise unless operands have columns of n elements, or steps of these, for as many matrices."""
     first = operands[0]
     for number, operand in enumerate(operands):
         require_dtype(op, f"operand {number}", operand, is_wide_float)
@@ -81,35 +82,31 @@ def _check(op: str, n: int, *operands: TensorType) -> None:
         raise ShapeError(op, f"{first} does not have columns of {n} elements on axis 0")
 
 
-def _reference_of(algorithm: Callable[..., list[FloatExpr]]) -> Callable[..., Array]:
-    """Return what an algorithm does to arrays of many columns."""
-
-    def reference(*operands: Array, n: int) -> Array:
-        scalars = ArrayScalars()
-        wrapped = [[FloatExpr(scalars, row) for row in operand] for operand in operands]
-        with np.errstate(all="ignore"):
-            found = [x.value for x in algorithm(*wrapped, n=n)]
-        return np.stack(np.broadcast_arrays(*found)).astype(operands[0].dtype)
-
-    return reference
+def on_arrays(algorithm: Callable[..., list[FloatExpr]], operands: Sequence[Array]) -> Array:
+    """Return what an algorithm does to arrays of many columns: a reference."""
+    scalars = ArrayScalars()
+    wrapped = [[FloatExpr(scalars, row) for row in operand] for operand in operands]
+    with np.errstate(all="ignore"):
+        found = [x.value for x in algorithm(*wrapped)]
+    return np.stack(np.broadcast_arrays(*found)).astype(operands[0].dtype)
 
 
 def _batch(operands: Operands, *, n: int) -> Tensor:
     return batch_columns(operands, n=n)
 
 
-def _columns(x: Sequence[FloatExpr], n: int) -> list[Row]:
+def columns_of(x: Sequence[FloatExpr], n: int) -> list[Row]:
     """Return the columns of a block that is given row by row."""
     width = len(x) // n
     return [list(x[column : n * width : width]) for column in range(width)]
 
 
-def _taken(steps: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
-    """Return each column of L and U, with the place of its pivot."""
+def taken(steps: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
+    """Return each column of the steps, with the number that goes with it: the place of a pivot."""
     found = []
     for step in steps:
         size = len(step) // (n + 1) * n
-        found += list(zip(_columns(step[:size], n), step[size:], strict=True))
+        found += list(zip(columns_of(step[:size], n), step[size:], strict=True))
     return found
 
 
@@ -145,13 +142,13 @@ def _place_of_greatest(x: Row, k: int) -> FloatExpr:
 
 
 def _eliminate_infer(x: TensorType, *steps: TensorType, n: int) -> TensorType:
-    _check("eliminate_columns", n, x, *steps)
+    check_steps("eliminate_columns", n, x, *steps)
     width = x.static_shape[0] // n
     return x.with_shape((n * width + width, *x.shape[1:]))
 
 
 def _eliminate(x: Row, *steps: Row, n: int) -> list[FloatExpr]:
-    done, columns = _taken(steps, n), _columns(x, n)
+    done, columns = taken(steps, n), columns_of(x, n)
     start = len(done)
     for k, step in enumerate(done):
         _apply(columns, k, step)
@@ -169,6 +166,10 @@ def _eliminate(x: Row, *steps: Row, n: int) -> list[FloatExpr]:
     return [*(element for row in rows for element in row), *(p for _, p in done[start:])]
 
 
+def _eliminate_reference(x: Array, *steps: Array, n: int) -> Array:
+    return on_arrays(partial(_eliminate, n=n), (x, *steps))
+
+
 def _eliminate_kernel(x: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
     return column_map(partial(_eliminate, n=n), x.static_shape[0] * n)
 
@@ -176,7 +177,7 @@ def _eliminate_kernel(x: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
 eliminate_columns_op = define(
     "eliminate_columns",
     infer=_eliminate_infer,
-    reference=_reference_of(_eliminate),
+    reference=_eliminate_reference,
     grad="none",
     kernel=_eliminate_kernel,
     batch=_batch,
@@ -187,12 +188,12 @@ eliminate_columns_op = define(
 
 
 def _solve_infer(b: TensorType, *steps: TensorType, n: int) -> TensorType:
-    _check("solve_by_steps", n, b, *steps)
+    check_steps("solve_by_steps", n, b, *steps)
     return b
 
 
 def _solved(b: Row, *steps: Row, n: int) -> list[FloatExpr]:
-    done, columns = _taken(steps, n), _columns(b, n)
+    done, columns = taken(steps, n), columns_of(b, n)
     for k, step in enumerate(done):
         _apply(columns, k, step)
     for k in reversed(range(n)):
@@ -205,6 +206,10 @@ def _solved(b: Row, *steps: Row, n: int) -> list[FloatExpr]:
     return [element for row in zip(*columns, strict=True) for element in row]
 
 
+def _solve_reference(b: Array, *steps: Array, n: int) -> Array:
+    return on_arrays(partial(_solved, n=n), (b, *steps))
+
+
 def _solve_kernel(b: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
     return column_map(partial(_solved, n=n), 2 * b.static_shape[0] * n)
 
@@ -212,7 +217,7 @@ def _solve_kernel(b: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
 solve_by_steps_op = define(
     "solve_by_steps",
     infer=_solve_infer,
-    reference=_reference_of(_solved),
+    reference=_solve_reference,
     grad="none",
     kernel=_solve_kernel,
     batch=_batch,
@@ -223,16 +228,20 @@ solve_by_steps_op = define(
 
 
 def _det_infer(*steps: TensorType, n: int) -> TensorType:
-    _check("det_of_steps", n, *steps)
+    check_steps("det_of_steps", n, *steps)
     return steps[0].with_shape((1, *steps[0].shape[1:]))
 
 
 def _determinant(*steps: Row, n: int) -> list[FloatExpr]:
     product = steps[0][0].like(1.0)
-    for k, (column, place) in enumerate(_taken(steps, n)):
+    for k, (column, place) in enumerate(taken(steps, n)):
         pivot = column[k]
         product = product * place.equals(float(k)).choose(pivot, -pivot)
     return [product]
+
+
+def _det_reference(*steps: Array, n: int) -> Array:
+    return on_arrays(partial(_determinant, n=n), steps)
 
 
 def _det_kernel(*_steps: TensorType, n: int) -> ColumnMap:
@@ -242,7 +251,7 @@ def _det_kernel(*_steps: TensorType, n: int) -> ColumnMap:
 det_of_steps_op = define(
     "det_of_steps",
     infer=_det_infer,
-    reference=_reference_of(_determinant),
+    reference=_det_reference,
     grad="none",
     kernel=_det_kernel,
     batch=_batch,
@@ -253,18 +262,22 @@ det_of_steps_op = define(
 
 
 def _factors_infer(*steps: TensorType, n: int) -> TensorType:
-    _check("factors_of_steps", n, *steps)
+    check_steps("factors_of_steps", n, *steps)
     return steps[0].with_shape((n * n + n, *steps[0].shape[1:]))
 
 
 def _factors(*steps: Row, n: int) -> list[FloatExpr]:
     """Exchange the rows of L as those after them were."""
-    done = _taken(steps, n)
+    done = taken(steps, n)
     columns = [list(column) for column, _ in done]
     order = [columns[0][0].like(float(i)) for i in range(n)]
     for k, (_, place) in enumerate(done):
         _exchange([*columns[:k], order], k, place)
     return [*(element for row in zip(*columns, strict=True) for element in row), *order]
+
+
+def _factors_reference(*steps: Array, n: int) -> Array:
+    return on_arrays(partial(_factors, n=n), steps)
 
 
 def _factors_kernel(*_steps: TensorType, n: int) -> ColumnMap:
@@ -274,7 +287,7 @@ def _factors_kernel(*_steps: TensorType, n: int) -> ColumnMap:
 factors_of_steps_op = define(
     "factors_of_steps",
     infer=_factors_infer,
-    reference=_reference_of(_factors),
+    reference=_factors_reference,
     grad="none",
     kernel=_factors_kernel,
     batch=_batch,

@@ -56,7 +56,7 @@ def _factored(a: Row, n: int, k: int) -> Sequence[FloatExpr]:
     zero, one = a[0].like(0.0), a[0].like(1.0)
     reflections: list[tuple[Row, FloatExpr]] = []
     for j in range(min(m, n)):
-        vector, weight, corner = _reflection([r[i][j] for i in range(j, m)])
+        vector, weight, corner = reflection([r[i][j] for i in range(j, m)])
         _reflect(r, j, range(j + 1, n), vector, weight)
         r[j][j] = corner
         for i in range(j + 1, m):
@@ -69,7 +69,7 @@ def _factored(a: Row, n: int, k: int) -> Sequence[FloatExpr]:
     return [x for row in (*q, *r[:k]) for x in row]
 
 
-def _reflection(x: Row) -> tuple[Row, FloatExpr, FloatExpr]:
+def reflection(x: Row) -> tuple[Row, FloatExpr, FloatExpr]:
     """Return v, w and c with (I - w v v') x = (c, 0, ..., 0)."""
     first, zero = x[0], x[0].like(0.0)
     beyond = zero

@@ -28,6 +28,7 @@ from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Call
 from symgrad.passes.costs import kernel_spec
+from symgrad.passes.loops.prune_loops import prune_loops
 
 
 def expand(graph: Graph) -> Graph:
@@ -41,7 +42,8 @@ def expand(graph: Graph) -> Graph:
             mapping.update((t, t) for t in node.outputs)
             continue
         mapping.update(zip(node.outputs, _expanded(node, inputs), strict=True))
-    return graph.with_roots(mapping)
+    # An algorithm makes all results of its op, by loops over parts: some of them nobody may read.
+    return prune_loops(graph.with_roots(mapping))
 
 
 def is_algorithm(node: Node) -> bool:

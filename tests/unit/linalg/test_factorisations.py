@@ -86,6 +86,31 @@ def test_qr_is_that_of_numpy(shape, mode):
     _close(r, wanted.R)
 
 
+@pytest.mark.parametrize(
+    ("shape", "mode"),
+    [((9, 8, 8), "reduced"), ((8, 9, 4), "complete"), ((10, 3, 7), "reduced"),
+     pytest.param((20, 16, 16), "reduced", marks=pytest.mark.slow)],
+    ids=str,
+)  # fmt: skip
+def test_qr_of_many_small_matrices_is_that_of_numpy(shape, mode):
+    a = np.random.default_rng(0).standard_normal(shape)
+    a[1] *= 1e300
+    a[2] *= 1e-300
+    a[3, :, 1] = a[3, :, 0]
+    q, r = _run(lambda x: sg.linalg.qr(x, mode=mode), a)
+    scale = np.abs(a).max((-2, -1), keepdims=True)
+    np.testing.assert_allclose(q @ (r / scale), a / scale, atol=1e-13)
+    np.testing.assert_allclose(
+        q.swapaxes(-1, -2) @ q,
+        np.broadcast_to(np.eye(q.shape[-1]), (len(q), *2 * q.shape[-1:])),
+        atol=1e-13,
+    )
+    usual = [0, *range(4, len(a))]
+    wanted = np.linalg.qr(a[usual], mode)
+    np.testing.assert_allclose(r[usual], wanted.R, atol=1e-12)
+    assert (np.tril(r, -1) == 0).all()
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", WIDE)
 def test_eigh_is_that_of_numpy(shape, dtype):
