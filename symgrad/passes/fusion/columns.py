@@ -48,18 +48,18 @@ def _is_along_columns(drafts: Drafts, draft: Draft, tensor: Tensor, axis: int) -
 
 def _axis_after(drafts: Drafts, node: Node, axis: int) -> int | None:
     """Return the axis of the result of `node` that alone runs through `axis` of its operand."""
-    spec, old, new = drafts.specs[node], node.inputs[0].type, node.output.type
-    match spec:
-        case Map():
-            return axis
-        case View(maps) if len(maps[axis].terms) == 1:
-            return maps[axis].terms[0][0]
-        case Reshape() if only_adds_ones(old.static_shape, new.static_shape):
-            before = sum(n != 1 for n in old.static_shape[:axis])
-            longer = [place for place, n in enumerate(new.static_shape) if n != 1]
-            return longer[before] if before < len(longer) else None
-        case _:
-            return None
+    spec = drafts.specs[node]
+    if isinstance(spec, Map):
+        return axis
+    if isinstance(spec, View):
+        terms = spec.index[axis].terms
+        return terms[0][0] if len(terms) == 1 else None
+    old, new = node.inputs[0].type.static_shape, node.output.type.static_shape
+    if not isinstance(spec, Reshape) or not only_adds_ones(old, new):
+        return None
+    before = sum(n != 1 for n in old[:axis])
+    longer = [place for place, n in enumerate(new) if n != 1]
+    return longer[before] if before < len(longer) else None
 
 
 def is_long_written_out(drafts: Drafts, node: Node, draft: Draft) -> bool:
