@@ -217,6 +217,21 @@ def test_norms_of_matrices_are_those_of_numpy(order):
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+def test_squares_of_a_norm_end_where_those_of_numpy_do():
+    x = np.array([[3e200, 4e200], [3e-200, 4e-200], [3.0, 4.0]])
+    with np.errstate(over="ignore", under="ignore"):
+        wanted = np.linalg.vector_norm(x, axis=1)
+    assert wanted.tolist() == [np.inf, 0.0, 5.0]
+    assert _run(lambda x: LINALG.vector_norm(x, axis=1), x).tolist() == wanted.tolist()
+    scaled = _run(_scaled_norm, x)
+    np.testing.assert_allclose(scaled, [5e200, 5e-200, 5.0], rtol=1e-15)
+
+
+def _scaled_norm(x: sg.Tensor) -> sg.Tensor:
+    greatest = LINALG.vector_norm(x, axis=1, ord=np.inf, keepdims=True)
+    return greatest[:, 0] * LINALG.vector_norm(x / greatest, axis=1)
+
+
 def test_norm_is_that_of_numpy():
     a, v = _random(3, 4), _random(5)
     for x, arguments in ((a, ()), (v, ()), (v, (3,)), (a, (1,)), (a, (None, 0)), (a, (2, 1))):
