@@ -216,7 +216,9 @@ PACKED_STEP_BYTES = 4096
 PACKED_ROWS = 4
 LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
-_PACKING = {"none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5}
+_PACKING = {
+    "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
+}  # fmt: skip
 # A step of k of the left whose elements lie on another page than those of the step before.
 _OTHER_PAGE = 6.0
 # A vector of sums that is stored, and loaded again by the next block of k.
@@ -238,6 +240,11 @@ _TILE = 12.0
 _VECTOR = 2.0
 # An element of a vector whose lanes are stored apart.
 _SCATTERED = 4.0
+# A matrix unit: before its first product and behind its last, the products of two squares, and
+# storing one of sums.
+_CONFIGURING = 170.0
+_SQUARE = 16.0
+_SQUARE_STORED = 32.0
 # The sum over the lanes of one accumulator.
 _HORIZONTAL = 7.0
 
@@ -275,6 +282,16 @@ def dotting_cycles(
     tiles = -(-rows // tile_rows) * -(-columns // tile_columns)
     step = step_cycles(tile_rows, tile_columns)
     return tiles * (_TILE + k_vectors * step) + rows * columns * _HORIZONTAL
+
+
+def pairing_cycles(rows: int, vectors: int, highest: int, tile_vectors: int, pairs: int) -> float:
+    """Return the cycles of the microkernels that add up pairs, each in the time of one product."""
+    return tiling_cycles(rows, vectors, highest, tile_vectors, pairs)
+
+
+def matrix_cycles(squares: int, chunks: int, blocks: int) -> float:
+    """Return the cycles of a matrix unit for sums in `squares`, of so many chunks of terms."""
+    return _CONFIGURING + squares * (chunks * _SQUARE + blocks * _SQUARE_STORED)
 
 
 def packing_cycles(how: str, elements: int) -> float:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Literal
 
 import llvmlite.binding as llvm
 
 from symgrad.codegen import ir
+from symgrad.codegen.matrix_unit import may_use_tiles
 from symgrad.errors import CompileError, user_source
 from symgrad.records import dataclass
 
@@ -72,7 +75,9 @@ class Target:
     to; `has_fma` and `has_half` say whether a fused multiply-add and a conversion between float16
     and float32 are single instructions. `adds_in_flight` accumulators keep two multiply-add units
     of latency 4 busy; a kernel with fewer keeps several partial sums of each result. The peak is
-    measured with `peak_chains` of them, more than any such units need.
+    measured with `peak_chains` of them, more than any such units need. `bfloat16_unit` is what
+    multiplies bfloat16 and adds up float32: a dot product of pairs in each lane, a matrix unit, or
+    nothing, and then float32 does it.
     `loop_instructions` are those of a loop that the cache of decoded ones holds.
     """
 
@@ -86,6 +91,7 @@ class Target:
     has_half: bool
     adds_in_flight: int = 8
     peak_chains: int = 12
+    bfloat16_unit: Literal["dot", "matrix"] | None = None
     loop_instructions: int = 2048
     memory: MemoryHierarchy = MemoryHierarchy()
 
@@ -212,11 +218,23 @@ def _native() -> Target:
     if triple.startswith("aarch64"):
         return Target("native", triple, cpu, features, 16, 32, True, True)
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
-        return Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
+        target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
+        return replace(target, bfloat16_unit=_bfloat16_unit(host))
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:
         return Target("native", triple, cpu, features, 32, 16, True, True)
     return Target("native", triple, cpu, features, 16, 16, False, False)
+
+
+def _bfloat16_unit(host: Mapping[str, bool]) -> Literal["dot", "matrix"] | None:
+    """Return what a core with AVX-512 multiplies bfloat16 by.
+
+    One with a matrix unit takes four times as long for a dot product as for a multiply-add, so it
+    is as fast with float32 where the unit may not be used.
+    """
+    if host.get("amx-tile", False) and host.get("amx-bf16", False):
+        return "matrix" if may_use_tiles() else None
+    return "dot" if host.get("avx512bf16", False) else None
 
 
 def bind_functions(module: ir.Module, target: Target) -> None:

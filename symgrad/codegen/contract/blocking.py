@@ -22,6 +22,7 @@ from symgrad.codegen.contract.border import (
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
+from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
 from symgrad.codegen.contract.microkernel import elements_asked
 from symgrad.codegen.contract.plan import ContractPlan, Operand
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
@@ -105,6 +106,7 @@ class _LoopNest:
     def emit(self, region: TileRegion) -> None:
         plan = self._plan
         with (
+            using_matrix_unit(self._builder, plan),
             self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,
             self._blocks(region.panels, plan.panels, plan.block_panels) as panels,
             self._blocks((index(0), index(plan.k)), plan.k, plan.block_k) as steps,
@@ -160,7 +162,7 @@ class _LoopNest:
         builder, plan = self._builder, self._plan
         across = index(plan.packed_rows)
         with (
-            self._blocks(steps, plan.block_k, plan.packed_steps) as some,
+            self._blocks(steps, plan.block_k, plan.packed_terms) as some,
             counted_loop(builder, *tiles) as i,
         ):
             row, _, is_short = self._rows_of(i)
@@ -366,7 +368,7 @@ class _LoopNest:
 
     def _packed_panel(self, panel: ir.Value) -> ir.Value:
         plan = self._plan
-        return self._computed(self._packed_right, panel, plan.block_k * plan.tile_columns)
+        return self._computed(self._packed_right, panel, plan.packed_steps * plan.tile_columns)
 
     def _tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
         """Return where the sums of a tile of a band are kept until all blocks of k are added."""

@@ -14,10 +14,13 @@ from functools import lru_cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
+from symgrad.codegen.contract.matrix_kernel import MatrixKernel, emit_matrix_kernel
 from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
 from symgrad.codegen.contract.pack import PanelPacker, emit_packer
+from symgrad.codegen.contract.pair_kernel import PairKernel, emit_pair_kernel
+from symgrad.codegen.contract.pair_packing import PairPacker, emit_pair_packer
 
-Leaf = Microkernel | DotKernel | PanelPacker
+Leaf = Microkernel | DotKernel | PairKernel | MatrixKernel | PanelPacker | PairPacker
 
 # A prefetch counts as an access to memory that nothing else sees.
 _EFFECTS = ("memory(argmem: readwrite, inaccessiblemem: readwrite)", "nofree", "norecurse")
@@ -44,5 +47,11 @@ def _emit(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
             return emit_microkernel(module, leaf)
         case DotKernel():
             return emit_dot_kernel(module, leaf)
+        case PairKernel():
+            return emit_pair_kernel(module, leaf)
+        case MatrixKernel():
+            return emit_matrix_kernel(module, leaf)
         case PanelPacker():
             return emit_packer(module, leaf)
+        case PairPacker():
+            return emit_pair_packer(module, leaf)

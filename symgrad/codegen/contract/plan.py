@@ -20,12 +20,13 @@ from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
 Axis = Literal["n", "m"]
-# The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot").
-Method = Literal["tile", "dot"]
+# The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot"); or the
+# former, where an instruction adds up pairs of terms ("pairs"), or many of them in a matrix unit.
+Method = Literal["tile", "dot", "pairs", "matrix"]
 # How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
-# element; or, for "dot", each line of it made contiguous along k.
-Packing = Literal["none", "copy", "transpose", "gather", "lines"]
+# element; or, for "dot", each line of it made contiguous along k; or in squares of pairs of terms.
+Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs"]
 # Along which axis the next product goes on where one ends.
 GoesOn = Literal["rows", "k"]
 
@@ -60,7 +61,7 @@ class ContractPlan:
     `tile_rows` rows or one less. `block_tiles` tiles and `block_panels` panels (columns of tiles)
     make a block, for which `block_k` terms of the sums are added at once. A band of `band_tiles`
     tiles is finished before the next begins, which bounds the memory for unfinished sums. Of the
-    left `packed_steps` terms of all tiles of a block are packed before the next ones. With
+    left `packed_terms` terms of all tiles of a block are packed before the next ones. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
@@ -92,7 +93,7 @@ class ContractPlan:
     block_k: int
     pack_left: Packing
     pack_right: Packing
-    packed_steps: int
+    packed_terms: int
     rows_first: bool
     cycles: float = 0.0
     asks_for_next: bool = False
@@ -191,8 +192,22 @@ class ContractPlan:
 
     @property
     def tile_elements(self) -> int:
-        """Elements of a stored tile; its rows are `tile_columns` apart."""
-        return self.tile_rows * self.tile_columns
+        """Elements of a stored tile; its rows are `tile_columns` apart.
+
+        A matrix unit stores whole squares.
+        """
+        rows = self.packed_rows if self.method == "matrix" else self.tile_rows
+        return rows * self.tile_columns
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether pairs of terms are what is packed and multiplied."""
+        return self.method in ("pairs", "matrix")
+
+    @property
+    def packed_steps(self) -> int:
+        """Elements along k of a packed panel, each of which is a pair if these are multiplied."""
+        return self.block_k // 2 if self.multiplies_pairs else self.block_k
 
     @property
     def packed_rows(self) -> int:
@@ -201,7 +216,8 @@ class ContractPlan:
         If one vector holds them its spare lanes are overwritten by the next step of k, so that the
         panel is dense; else they are padded to whole vectors.
         """
-        if self.pack_left == "lines" or self.tile_rows <= self.lanes:
+        is_dense = self.tile_rows <= self.lanes and not self.multiplies_pairs
+        if self.pack_left == "lines" or is_dense:
             return self.tile_rows
         return -(-self.tile_rows // self.lanes) * self.lanes
 
@@ -211,8 +227,8 @@ class ContractPlan:
 
         Where several are packed at a time, spare lanes behind one must not be on the next.
         """
-        panel = self.block_k * self.packed_rows
-        return panel if self.packed_steps >= self.block_k else panel + self.lanes
+        panel = self.packed_steps * self.packed_rows
+        return panel if self.packed_terms >= self.block_k else panel + self.lanes
 
     @property
     def packed_right_offset(self) -> int:
@@ -238,7 +254,7 @@ class ContractPlan:
     def _packed_right_bytes(self) -> int:
         if self.pack_right == "none":
             return 0
-        return self.block_panels * self.block_k * self.tile_columns * self.compute.itemsize
+        return self.block_panels * self.packed_steps * self.tile_columns * self.compute.itemsize
 
     @property
     def _partial_bytes(self) -> int:

@@ -10,6 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from symgrad.codegen.contract.pair_planning import (
+    can_multiply_pairs,
+    multiplying_cycles,
+    plan_pairs,
+)
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
@@ -78,7 +83,7 @@ def plan_contract(
         block_k=1,
         pack_left="none",
         pack_right="none",
-        packed_steps=1,
+        packed_terms=1,
         rows_first=False,
         borders=absent,
     )
@@ -104,6 +109,11 @@ def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[flo
     if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not _has_digits(plan):
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
+    if can_multiply_pairs(plan, target) and not _has_digits(plan):
+        for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
+            shape = plan_pairs(way, target)
+            cycles = multiplying_cycles(shape) + _surrounding_cycles(shape, stride)
+            ways.append((cycles, shape))
     return ways
 
 
@@ -299,7 +309,7 @@ def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractP
 
 def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with as many tiles and panels in a block as their caches hold."""
-    line = plan.block_k * plan.compute.itemsize
+    line = plan.packed_steps * plan.compute.itemsize
     tiles = max(1, memory.l2_bytes // (line * plan.tile_rows))
     panels = max(1, memory.shared_bytes // (line * plan.tile_columns))
     band = plan.row_tiles if plan.k_blocks == 1 else max(1, memory.band_rows // plan.tile_rows)
@@ -308,17 +318,18 @@ def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
         band_tiles=min(plan.row_tiles, band),
         block_tiles=min(plan.row_tiles, band, tiles),
         block_panels=min(plan.panels, panels),
-        packed_steps=_choose_packed_steps(plan, memory),
+        packed_terms=_choose_packed_terms(plan, memory),
     )
 
 
-def _choose_packed_steps(plan: ContractPlan, memory: MemoryHierarchy) -> int:
+def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return how many steps of k of all tiles of a block are packed before the next ones.
 
     Where each step is on a page of its own, panels beside each other are parts of the same lines:
     packed one after the other they would bring each line near several times.
     """
-    if plan.pack_left != "copy" or plan.has_pieces or not _is_far(plan, memory):
+    is_copied = plan.method == "tile" and plan.pack_left == "copy" and not plan.has_pieces
+    if not is_copied or not _is_far(plan, memory):
         return plan.block_k
     return min(plan.block_k, PACKED_TERMS)
 

@@ -16,8 +16,11 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.leaf_functions import leaf_function
+from symgrad.codegen.contract.matrix_kernel import MatrixKernel
 from symgrad.codegen.contract.microkernel import Microkernel
 from symgrad.codegen.contract.pack import PanelPacker
+from symgrad.codegen.contract.pair_kernel import PairKernel
+from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
 from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
@@ -85,6 +88,23 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
     left, right = plan.left.transposed, plan.right
+    if plan.multiplies_pairs:
+        return Variants(
+            kernels,
+            tuple(
+                leaf_function(
+                    module, _pair_packer(plan, target, left, (h, plan.packed_rows), is_left=True)
+                )
+                for h in heights
+            ),
+            tuple(
+                leaf_function(
+                    module,
+                    _pair_packer(plan, target, right, (w, plan.whole_vectors(w)), is_left=False),
+                )
+                for w in widths
+            ),
+        )
     left_packers = [
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
     ]
@@ -116,6 +136,10 @@ def _emit_kernel(
     right = stored if plan.pack_right == "none" else packed
     if plan.method == "dot":
         return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
+    if plan.method == "pairs":
+        return leaf_function(module, _pair_kernel(plan, rows, columns))
+    if plan.method == "matrix":
+        return leaf_function(module, _matrix_kernel(plan, columns))
     return leaf_function(module, _microkernel(plan, left, right, rows, columns))
 
 
@@ -208,6 +232,41 @@ def _dot_kernel(
         right=right,
         right_column=plan.right.column_stride if plan.pack_right == "none" else plan.block_k,
         tile_columns=plan.tile_columns,
+    )
+
+
+def _pair_kernel(plan: ContractPlan, rows: int, columns: int) -> PairKernel:
+    return PairKernel(
+        rows=rows,
+        columns=columns,
+        packed_rows=plan.packed_rows,
+        tile_columns=plan.tile_columns,
+        resumes=plan.k_blocks > 1,
+    )
+
+
+def _matrix_kernel(plan: ContractPlan, columns: int) -> MatrixKernel:
+    return MatrixKernel(
+        high=plan.packed_rows // SIDE,
+        wide=plan.whole_vectors(columns) // SIDE,
+        tile_columns=plan.tile_columns,
+        resumes=plan.k_blocks > 1,
+    )
+
+
+def _pair_packer(
+    plan: ContractPlan, target: Target, panel: Operand, sizes: tuple[int, int], *, is_left: bool
+) -> PairPacker:
+    """Describe a packer of pairs, of panels with rows along k as in `_packer`."""
+    count, padded = sizes
+    return PairPacker(
+        count=count,
+        padded=padded,
+        across=panel.column_stride,
+        along=panel.row_stride,
+        rest=plan.k % CHUNK,
+        is_left=is_left,
+        target=target,
     )
 
 

@@ -4,6 +4,7 @@ from symgrad.codegen.ir.builder import IRBuilder
 from symgrad.codegen.ir.module import Block, Branch, GlobalVariable, LLVMFunction, Module, Phi
 from symgrad.codegen.ir.types import (
     ArrayType,
+    BFloatType,
     Constant,
     DoubleType,
     FloatType,
@@ -22,6 +23,7 @@ from symgrad.codegen.ir.types import LLVMValue as Value
 
 __all__ = [
     "ArrayType",
+    "BFloatType",
     "Block",
     "Branch",
     "Constant",

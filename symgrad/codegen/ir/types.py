@@ -118,6 +118,15 @@ class HalfType(Type):
         return f"0xH{bits:04X}"
 
 
+class BFloatType(Type):
+    """bfloat16, of which there are no constants."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("bfloat")
+
+
 class PointerType(Type):
     """An opaque pointer. `pointee` is the type of the function that is there, if it is called."""
 

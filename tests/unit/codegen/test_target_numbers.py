@@ -45,12 +45,12 @@ def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_secon
 def test_a_left_whose_terms_lie_on_pages_is_packed_some_terms_at_a_time():
     turned = Operand(1, 2048, 4), Operand(2048, 1, 4), Operand(2048, 1, 4)
     packed = plan_contract(2048, 2048, 2048, dtypes.float32, *turned, TARGET)
-    assert (packed.pack_left, packed.packed_steps) == ("copy", 16)
+    assert (packed.pack_left, packed.packed_terms) == ("copy", 16)
     assert packed.packed_tile_elements == packed.block_k * packed.packed_rows + packed.lanes
     near = plan_contract(
         2048, 2048, 2048, dtypes.float32, *turned, with_memory(page_bytes=1 << 20, l2_bytes=1 << 14)
     )
-    assert (near.pack_left, near.packed_steps) == ("copy", near.block_k)
+    assert (near.pack_left, near.packed_terms) == ("copy", near.block_k)
     assert near.packed_tile_elements == near.block_k * near.packed_rows
 
 

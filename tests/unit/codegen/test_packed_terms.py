@@ -36,7 +36,7 @@ def test_products_are_the_same_between_guard_pages(dtype):
         # What is converted is packed, and a transposed left is copied by vectors.
         x, y = sg.placeholder((k, m), dtype), sg.placeholder((k, n), dtype)
         arrays = [random.integers(-3, 4, t.type.static_shape).astype(t.dtype.numpy) for t in (x, y)]
-        with mock.patch.object(planning, "_choose_packed_steps", side_effect=three_steps) as chosen:
+        with mock.patch.object(planning, "_choose_packed_terms", side_effect=three_steps) as chosen:
             planning.plan_contract.cache_clear()
             assert run_variants(Graph([x.T @ y], [x, y]), arrays, variants) is None
         assert any(call.args[0].pack_left == "copy" for call in chosen.call_args_list)
@@ -51,5 +51,5 @@ def test_a_product_whose_terms_lie_on_pages_is_what_numpy_computes():
     a[...], b[...] = random.integers(-3, 4, a.shape), random.integers(-3, 4, b.shape)
     turned = Operand(1, m, 4), Operand(n, 1, 4), Operand(n, 1, 4)
     plan = plan_contract(m, n, k, dtypes.float32, *turned, target_named("native"))
-    assert plan.packed_steps < plan.block_k
+    assert plan.packed_terms < plan.block_k
     np.testing.assert_array_equal(sg.compile([x, y], x.T @ y, cache=False)(a, b), a.T @ b)
