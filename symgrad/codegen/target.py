@@ -198,6 +198,12 @@ def target_named(name: str) -> Target:
     raise CompileError("compile", f"target {name!r} is none of {known}", source=user_source())
 
 
+def without_matrix_unit(target: Target) -> Target:
+    """Return `target` for code that runs in processes which do not ask for a matrix unit."""
+    is_matrix = target.bfloat16_unit == "matrix"
+    return replace(target, bfloat16_unit=None) if is_matrix else target
+
+
 def llvm_version() -> str:
     """Return the version of the LLVM that generates the code, like "22.1.0"."""
     return ".".join(map(str, llvm.llvm_version_info))

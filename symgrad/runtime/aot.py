@@ -29,7 +29,7 @@ from symgrad.codegen.c_interface.abi import (
 from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import emit_object, optimize
-from symgrad.codegen.target import Target, bind_functions, target_named
+from symgrad.codegen.target import Target, bind_functions, target_named, without_matrix_unit
 from symgrad.codegen.team.fork import TEAM_FUNCTIONS, emit_team
 from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
 from symgrad.errors import CompileError, user_source
@@ -117,7 +117,9 @@ def _checked_targets(names: str | Sequence[str]) -> tuple[Target, ...]:
     listed = [names] if isinstance(names, str) else list(names)
     if not listed:
         raise _refuse("no target was given")
-    targets = sorted((target_named(name) for name in listed), key=lambda t: t.level)
+    # A process may use a matrix unit if it has asked for it, which a library does not.
+    portable = (without_matrix_unit(target_named(name)) for name in listed)
+    targets = sorted(portable, key=lambda t: t.level)
     levels = [t.level for t in targets]
     if len(targets) > 1 and (0 in levels or len(set(levels)) < len(levels)):
         raise _refuse(f"targets {', '.join(listed)} are not different levels of x86-64")

@@ -18,7 +18,7 @@ from symgrad.codegen.contract.pair_packing import CHUNK, SIDE
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.records import dataclass
 
-SQUARES = 2  # of sums across a tile, and down
+TILE_SIDE = 2  # of sums across a tile, and down
 _REGISTERS = 8
 _LEFT, _RIGHT = 4, 6  # the first registers of squares of the operands; those of sums are from 0 on
 _NUMBER = ir.IntType(8)
@@ -123,7 +123,7 @@ def _emit_chunk(
     builder: ir.IRBuilder, kernel: MatrixKernel, left: ir.Value, right: ir.Value
 ) -> None:
     """Multiply the squares of a chunk; each is loaded just before it is first read."""
-    kinds = [_NUMBER, _NUMBER, _NUMBER]
+    kinds: list[ir.Type] = [_NUMBER, _NUMBER, _NUMBER]
     multiply = declare(builder.module, "llvm.x86.tdpbf16ps", ir.VoidType(), kinds)
     for i, j in _squares(kernel):
         if j == 0:
@@ -155,4 +155,4 @@ def _on_tile(
 
 def _sums(square: tuple[int, int]) -> ir.Value:
     """Return the number of the register of a square of sums."""
-    return _NUMBER(SQUARES * square[0] + square[1])
+    return _NUMBER(TILE_SIDE * square[0] + square[1])

@@ -6,10 +6,12 @@ rounds to nearest whatever the processor is told, and adds the second product of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, POINTER, declare, index
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.pair_packing import CHUNK, SIDE
+from symgrad.codegen.contract.pair_packing import SIDE
 from symgrad.codegen.vectors import splat
 from symgrad.records import dataclass
 
@@ -97,7 +99,7 @@ def _emit_pair(
     kernel: PairKernel,
     operands: tuple[ir.Value, ir.Value],
     step: ir.Value,
-    sums: list[ir.Value],
+    sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Add the products of pair `step`: a word of each row of the left, and a line of the right."""
     chunk = builder.lshr(step, index(SIDE.bit_length() - 1))
@@ -111,7 +113,7 @@ def _emit_pair(
         offset = builder.add(begin, index(number * SIDE * SIDE))
         place = builder.gep(operands[1], [offset], source_etype=_WORD)
         row.append(builder.bitcast(builder.load(place, typ=_WORDS, align=_ALIGN), _PAIRS))
-    name = f"llvm.x86.avx512bf16.dpbf16ps.{CHUNK * 16}"
+    name = "llvm.x86.avx512bf16.dpbf16ps.512"
     multiply = declare(builder.module, name, _SUMS, [_SUMS, _PAIRS, _PAIRS])
     added = []
     for i in range(kernel.rows):

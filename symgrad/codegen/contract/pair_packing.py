@@ -13,7 +13,6 @@ from symgrad.codegen.contract.elements import INDEX, POINTER, Elements, counted_
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.pack import transpose
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import vector_type
 from symgrad.graph.dtypes import int16
 from symgrad.records import dataclass
 
@@ -157,18 +156,14 @@ def _emit_one_by_one(
             place = builder.gep(square, [index(at * SIDE)], source_etype=_WORD)
             builder.store(ir.Constant(_LINE, None), place, align=4 * SIDE)
     with (
-        counted_loop(builder, index(0), index(count)) as at,
+        counted_loop(builder, index(0), index(count)) as element,
         counted_loop(builder, index(0), index(terms)) as term,
     ):
-        across, along = (
-            builder.mul(at, index(packer.across)),
-            builder.mul(term, index(packer.along)),
-        )
-        place = packer.elements.address(builder, source, builder.add(across, along))
-        item = builder.load(place, typ=vector_type(_HALF, 1), align=2)
-        row, column = at, builder.lshr(term, index(1))
-        if not packer.is_left:
-            row, column = column, row
+        across = builder.mul(element, index(packer.across))
+        offset = builder.add(across, builder.mul(term, index(packer.along)))
+        item = builder.load(packer.elements.address(builder, source, offset), typ=_HALF, align=2)
+        pair = builder.lshr(term, index(1))
+        row, column = (element, pair) if packer.is_left else (pair, element)
         word = builder.add(builder.mul(row, index(SIDE)), column)
         half = builder.add(builder.mul(word, index(2)), builder.and_(term, index(1)))
         builder.store(item, builder.gep(square, [half], source_etype=_HALF), align=2)

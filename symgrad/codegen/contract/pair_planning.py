@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from symgrad.codegen.contract.matrix_kernel import SQUARES
+from symgrad.codegen.contract.matrix_kernel import TILE_SIDE
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE
 from symgrad.codegen.contract.plan import ContractPlan, Method
 from symgrad.codegen.target import Target
@@ -22,9 +22,9 @@ def can_multiply_pairs(plan: ContractPlan, target: Target) -> bool:
 
 def plan_pairs(plan: ContractPlan, target: Target) -> ContractPlan:
     """Return `plan` with pairs of terms multiplied: its tile, its packing and its blocks of k."""
-    across = min(SQUARES, -(-plan.columns // SIDE))
+    across = min(TILE_SIDE, -(-plan.columns // SIDE))
     method: Method = "matrix" if target.bfloat16_unit == "matrix" else "pairs"
-    highest = SQUARES * SIDE
+    highest = TILE_SIDE * SIDE
     if method == "pairs":
         # Registers for a line of the right and an element of the left; a square has so many rows.
         highest = min(SIDE, (target.vector_registers - across - 1) // across)

@@ -20,8 +20,8 @@ from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
 Axis = Literal["n", "m"]
-# The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot"); or the
-# former, where an instruction adds up pairs of terms ("pairs"), or many of them in a matrix unit.
+# The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot"); or
+# columns whose terms are added up in pairs ("pairs"), or in squares by a matrix unit ("matrix").
 Method = Literal["tile", "dot", "pairs", "matrix"]
 # How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by

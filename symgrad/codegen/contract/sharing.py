@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.pair_planning import multiplying_cycles
 from symgrad.codegen.contract.plan import Axis, ContractPlan
 from symgrad.cost_model import packing_cycles
 from symgrad.records import dataclass
@@ -51,6 +52,8 @@ def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
     """Return the better axis to cut the result along, the tiles of a part, and the speed-up."""
     other: Axis = "m" if plan.vector_axis == "n" else "n"
     multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
+    if plan.multiplies_pairs:
+        multiply = multiplying_cycles(plan)
     left = packing_cycles(plan.pack_left, plan.rows * plan.k)
     right = packing_cycles(plan.pack_right, plan.k * plan.columns)
     serial = multiply + left + right
