@@ -18,6 +18,7 @@ from symgrad.records import dataclass
 
 SIDE = 16  # of a square
 CHUNK = 2 * SIDE  # terms of a sum
+AHEAD = 2 * CHUNK
 _WORD = ir.IntType(32)
 _HALF = ir.IntType(16)
 _LINE = ir.VectorType(_WORD, SIDE)
@@ -28,7 +29,8 @@ class PairPacker:
     """What one packing function does: `count` elements across, of `padded` in whole squares.
 
     Elements lie `across` apart across the panel and `along` apart along k. The last block of k ends
-    with `rest` terms that are no whole chunk. With `is_left` a row of a square is an element.
+    with `rest` terms that are no whole chunk. With `is_left` a row of a square is an element. What
+    the processor does not fetch ahead is asked for, `AHEAD` terms before.
     """
 
     count: int
@@ -38,6 +40,7 @@ class PairPacker:
     rest: int
     is_left: bool
     target: Target
+    is_far: bool = False
 
     @property
     def elements(self) -> Elements:
@@ -75,12 +78,21 @@ def _emit_chunk(
     # A term is half a pair.
     offset = builder.mul(step, index(packer.padded // 2))
     chunk = builder.gep(packed, [offset], source_etype=_WORD)
+    if packer.is_far and packer.across == 1:
+        _emit_asking(builder, packer, base)
     squares = packer.count // SIDE
     if squares:
         with counted_loop(builder, index(0), index(squares)) as number:
             _emit_square(builder, packer, (base, chunk), number, (SIDE, terms))
     if packer.count % SIDE:
         _emit_square(builder, packer, (base, chunk), index(squares), (packer.count % SIDE, terms))
+
+
+def _emit_asking(builder: ir.IRBuilder, packer: PairPacker, base: ir.Value) -> None:
+    """Ask for the rows of a chunk to come, each of which lies on another line."""
+    for term in range(AHEAD, AHEAD + CHUNK):
+        place = packer.elements.address(builder, base, index(term * packer.along))
+        packer.elements.prefetch(builder, place, packer.count)
 
 
 def _emit_square(

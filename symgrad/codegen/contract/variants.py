@@ -267,6 +267,7 @@ def _pair_packer(
         rest=plan.k % CHUNK,
         is_left=is_left,
         target=target,
+        is_far=abs(panel.row_stride) * plan.dtype.itemsize >= target.memory.followed_bytes,
     )
 
 

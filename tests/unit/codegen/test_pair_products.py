@@ -19,6 +19,7 @@ from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import Target, target_named, without_matrix_unit
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
+from symgrad.runtime import aot
 from tests.support import floors
 from tests.support.bfloat16_units import DOT, MATRIX, UNITS, ask_for, pairs_only
 from tests.support.evaluators import evaluate_compiled, evaluate_reference
@@ -210,6 +211,7 @@ def test_a_core_with_a_matrix_unit_that_may_not_be_used_computes_in_float32(monk
 def test_code_for_other_processes_uses_no_matrix_unit():
     assert without_matrix_unit(MATRIX).bfloat16_unit is None
     assert without_matrix_unit(DOT) == DOT
+    assert aot._checked_targets("native")[0].bfloat16_unit != "matrix"
 
 
 # ------------------------------------------------------------------------------ whole programs
