@@ -210,7 +210,8 @@ def softmax(x: Any, /, axis: Any = -1) -> Tensor:
     x = float_operand(x)
     axes = normalize_axes("softmax", axis, x.ndim)
     weights = exp(subtract(x, stop_gradient(max_over(x, axes, keepdims=True))))
-    return divide(weights, sum_over(weights, axes, keepdims=True))
+    # The sum is 1 or more, of weights that are 1 at most: one division a row does for all.
+    return multiply(weights, divide(1, sum_over(weights, axes, keepdims=True)))
 
 
 @public()

@@ -101,10 +101,15 @@ def _plan(statement: Stmt, least_cycles: float) -> _Plan | None:
 
 
 def _results(loops: Sequence[For], fold: Fold) -> int:
-    """Return how many results there are to share; those side by side in vectors count as one."""
+    """Return how many results there are to share; those side by side in vectors count as one.
+
+    What is the same in all iterations, such as the mean of a row, says nothing of that.
+    """
     results = 1
+    folded = [f.var for f in fold_nest(fold)]
+    read = [index for index in indices(fold.body) if any(map(index.coefficient, folded))]
     for loop in loops:
-        beside = any(index.coefficient(loop.var) == 1 for index in indices(fold.body))
+        beside = any(index.coefficient(loop.var) == 1 for index in read)
         results *= -(-loop.extent // RESULTS_TOGETHER) if beside else loop.extent
     return results
 

@@ -85,6 +85,15 @@ def test_results_side_by_side_count_as_one():
     assert of(sg.sum(sg.placeholder((4096, 2048)), axis=0)) == [("For", 2048), ("Fold", 4096)]
 
 
+def test_results_that_read_one_number_each_lie_no_nearer_for_that():
+    x, mean = sg.placeholder((256, 1024)), sg.placeholder((256, 1))
+    assert of(sg.sum(sg.square(x - mean), axis=1)) == [("For", 256), ("Fold", 1024)]
+    # Down the columns they do lie side by side.
+    assert of(sg.sum(sg.square(x - mean), axis=0)) == [
+        ("For", 32), ("For", 1024), ("Fold", 8), ("For", 1024), ("Fold", 32),
+    ]  # fmt: skip
+
+
 def test_of_folds_around_each_other_the_longest_is_cut():
     x = sg.placeholder((5, 3, 40_000))
     assert of(sg.sum(x, axis=(0, 2))) == [
