@@ -9,7 +9,7 @@ from unittest import mock
 
 from symgrad.codegen.contract import border, products, variants
 from symgrad.codegen.lower import padding, places, short_rows
-from symgrad.codegen.program import fuse_sweeps
+from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.schedule import (
     block_batches,
     fuse_rows,
@@ -145,10 +145,11 @@ def results_placed() -> Iterator[None]:
 
 @contextmanager
 def sweeps_fused() -> Iterator[None]:
-    """Fuse kernels over the same rows, however little they read twice."""
+    """Fuse kernels over the same rows, however little they read twice, and keep a row of each."""
     with (
         mock.patch.multiple(fuse_rows, BYTES_SWEPT=0, BYTES_OF_ROWS_AGAIN=1 << 40),
         mock.patch.multiple(fuse_sweeps, BYTES_SWEPT=0),
+        mock.patch.multiple(contract_temporaries, BYTES_SWEPT=0),
     ):
         yield
 

@@ -262,6 +262,17 @@ def is_free_of(body: Sequence[Stmt], of: Any) -> bool:
     )
 
 
+def accesses(body: Sequence[Stmt]) -> list[tuple[str, Index]]:
+    """Return the places in buffers that statements load from and store to, one by one."""
+    found = []
+    for statement in statements(body):
+        if isinstance(statement, Store):
+            found.append((statement.buffer, statement.index))
+        elif isinstance(statement, Let) and isinstance(statement.value, Load):
+            found.append((statement.value.buffer, statement.value.index))
+    return found
+
+
 def buffers_used(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
     """Return the names of the buffers that statements load from and store to."""
     loaded: set[str] = set()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 
 from symgrad.codegen.program.arena import lay_out
+from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
 from symgrad.codegen.program.language import Program
@@ -66,6 +67,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "interchange-folds": "rows are put where some rows at a time are added up",
             "parallelize": "what is fused is shared as the second of the two kernels is",
             "kernel-licm": "and what does not depend on its rows is in front of them",
+        },
+    ),
+    ProgramPass(
+        "contract-temporaries",
+        lambda program, _: contract_temporaries(program),
+        after={
+            "fuse-sweeps": "what one kernel has written another one reads until they are fused",
+            "parallelize": "each part of a loop has a row of its own",
         },
     ),
     ProgramPass(

@@ -37,15 +37,14 @@ from symgrad.codegen.loops.language import (
     Index,
     Kernel,
     Let,
-    Load,
     Loop,
     Param,
     Product,
     Reduction,
     Stmt,
-    Store,
 )
 from symgrad.codegen.loops.rewrite import (
+    accesses,
     buffers_used,
     is_free_of,
     map_indices,
@@ -116,7 +115,7 @@ def _rows_of(kernel: Kernel) -> _RowKernel | None:
     pitches: dict[str, int] = {}
     extents = _extents(loop.body)
     loaded, stored = buffers_used(kernel.body)
-    for buffer, index in _places(loop.body):
+    for buffer, index in accesses(loop.body):
         if buffer not in stored:
             continue
         pitch = pitches.setdefault(buffer, index.coefficient(loop.var))
@@ -179,7 +178,7 @@ class _Fusion:
         result: list[Stmt] = []
         computed: _Site | None = None
         for statement in body:
-            read = [(b, i) for b, i in _places((statement,)) if b in self._rows.pitches]
+            read = [(b, i) for b, i in accesses((statement,)) if b in self._rows.pitches]
             if isinstance(statement, For) and read and self._walks_over(statement, read):
                 inside = self._placed(statement.body, (*loops, statement))
                 result.append(replace(statement, body=inside))
@@ -252,17 +251,6 @@ def _is_sum(index: Index, within: Index, around: Sequence[tuple[str, int]]) -> b
     """Return whether `index` is `within` and steps `around`, and no division hides one."""
     whole = index_of(*index.terms, const=index.const)
     return whole == index_of(*within.terms, *around, const=within.const)
-
-
-def _places(body: Sequence[Stmt]) -> list[tuple[str, Index]]:
-    """Return the places in buffers that statements load from and store to, one by one."""
-    found = []
-    for statement in statements(body):
-        if isinstance(statement, Store):
-            found.append((statement.buffer, statement.index))
-        elif isinstance(statement, Let) and isinstance(statement.value, Load):
-            found.append((statement.value.buffer, statement.value.index))
-    return found
 
 
 def _extents(body: Sequence[Stmt]) -> dict[str, int]:
