@@ -140,7 +140,6 @@ def _chosen(
     if not axes:
         return CountedAxes([(name, 1)]), [], body
     if spec.windows is None:
-
         stored = [s.index for s in statements(body) if isinstance(s, Store)]
 
         def preference(axis: Axis) -> tuple[bool, bool, int]:

@@ -33,7 +33,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
-from symgrad.codegen.program.fuse_sweeps import which_stays, with_fused
+from symgrad.codegen.program.fuse_sweeps import brought_together
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -129,12 +129,11 @@ class _Launches:
                 continue
             if written.isdisjoint(_buffers(second, {"in"})):
                 continue
-            stays = which_stays(position, later, instrs)
-            fused = None if stays is None else self._both(first, second)
-            if stays is not None and fused is not None:
-                instrs[position : later + 1] = with_fused(
-                    fused, instrs[position + 1 : later], stays
-                )
+            around = brought_together(position, later, instrs)
+            fused = None if around is None else self._both(first, second)
+            if around is not None and fused is not None:
+                before, behind = around
+                instrs[position : later + 1] = [*before, fused, *behind]
                 return True
         return False
 

@@ -12,13 +12,13 @@ becomes
 where `k3` takes some rows of x for both. Which kernels have rows in common `schedule/fuse_rows.py`
 says; here are found launches that may come together: nothing between them touches what the one that
 is moved writes, or writes what it reads, and a new value of a variable stays behind what can fail.
+What is between two launches and needs nothing of the first one may be done before both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Kernel, Mode
@@ -43,9 +43,6 @@ from symgrad.codegen.program.language import (
 from symgrad.codegen.program.registers import written_by
 from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
 from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
-
-# Which of two launches stays where it is.
-Side = Literal["first", "last"]
 
 
 def fuse_sweeps(program: Program) -> Program:
@@ -106,12 +103,11 @@ class _Pool:
             read = set(_arguments(second, "in", "inout"))
             if written.isdisjoint(read) or swept.isdisjoint(read):
                 continue
-            stays = which_stays(position, later, instrs)
-            fused = None if stays is None else self._both(first, second)
-            if stays is not None and fused is not None:
-                instrs[position : later + 1] = with_fused(
-                    fused, instrs[position + 1 : later], stays
-                )
+            around = brought_together(position, later, instrs)
+            fused = None if around is None else self._both(first, second)
+            if around is not None and fused is not None:
+                before, behind = around
+                instrs[position : later + 1] = [*before, fused, *behind]
                 return True
         return False
 
@@ -150,24 +146,40 @@ def _bytes(argument: Argument) -> int:
     return argument.type.nbytes
 
 
-def which_stays(position: int, later: int, instrs: Sequence[Instr]) -> Side | None:
-    """Return which of two instructions can be moved to the other one, None if neither can."""
-    between = instrs[position + 1 : later]
+def brought_together(
+    position: int, later: int, instrs: Sequence[Instr]
+) -> tuple[list[Instr], list[Instr]] | None:
+    """Return what is before and behind two instructions that come together, None if they cannot.
+
+    The second is moved to the first, or the first to the second. Else what is between them and
+    needs nothing of the first is done before both.
+    """
+    first, second, between = instrs[position], instrs[later], list(instrs[position + 1 : later])
+    if _can_move(second, between):
+        return [], between
+    if not _conflict(first, between):
+        return between, []
+    before: list[Instr] = []
+    behind: list[Instr] = []
+    for instr in between:
+        over = [first, *behind]
+        # Which failure is met first stays as it was.
+        fails_apart = _can_fail(instr) and any(map(_can_fail, over))
+        has_to_wait = fails_apart or not _can_move(instr, over)
+        (behind if has_to_wait else before).append(instr)
+    return (before, behind) if _can_move(second, behind) else None
+
+
+def _can_move(moved: Instr, over: Sequence[Instr]) -> bool:
+    """Return whether an instruction may be done before others, which come before it."""
     # A step that fails, or is interrupted, leaves the state as it was.
-    waits = any(b.place == "variable" for b in written_by([instrs[later]]))
-    if not _conflict(instrs[later], between) and not (waits and any(map(_can_fail, between))):
-        return "first"
-    return None if _conflict(instrs[position], between) else "last"
+    waits = any(b.place == "variable" for b in written_by([moved]))
+    return not _conflict(moved, over) and not (waits and any(map(_can_fail, over)))
 
 
 def _can_fail(instr: Instr) -> bool:
     """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
     return not isinstance(instr, Launch) or instr.kernel.can_fail
-
-
-def with_fused(fused: Launch, between: Sequence[Instr], stays: Side) -> list[Instr]:
-    """Return what stands in the place of two launches and of those between them."""
-    return [fused, *between] if stays == "first" else [*between, fused]
 
 
 def _place(launch: Launch, number: int) -> tuple[Argument, int, int]:

@@ -237,6 +237,44 @@ def test_layer_norm_reads_activations_once_for_its_parameters():
         np.testing.assert_array_equal(a, b)
 
 
+def cross_entropy() -> tuple[Graph, list[np.ndarray]]:
+    """Return a loss and its gradient: labels are looked up between the sweeps over the logits."""
+    random = np.random.default_rng(0)
+    x, labels = sg.placeholder((256, 1024)), sg.placeholder((256,), "int64")
+    loss = sg.mean(sg.nn.cross_entropy(x, labels))
+    graph = Graph(known([loss, *sg.gradients(loss, [x])]), [x, labels])
+    return graph, [
+        random.normal(size=(256, 1024)).astype(np.float32),
+        random.integers(0, 1024, 256),
+    ]
+
+
+def test_what_needs_nothing_of_the_first_sweep_is_done_before_both():
+    graph, arrays = cross_entropy()
+    alone = Executable(graph, OPTIONS, passes=Options(skip=["fuse-sweeps"]))
+    fused = Executable(graph, OPTIONS)
+    (sweep,) = [launch for launch in fused.program.launches if launch.fused]
+    launches = fused.program.launches
+    labels = [n for n, launch in enumerate(launches) if launch.kernel.can_fail]
+    assert labels[0] < launches.index(sweep)
+    for a, b in zip(
+        run_native(fused, arrays).outputs, run_native(alone, arrays).outputs, strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_of_two_launches_that_fail_the_first_one_still_says_why():
+    graph, arrays = cross_entropy()
+    arrays[1][7] = 1024
+    messages = []
+    for skip in (["fuse-sweeps"], []):
+        step = Executable(graph, OPTIONS, passes=Options(skip=skip))
+        with pytest.raises(sg.IndexOutOfRangeError) as caught:
+            run_native(step, arrays)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
 def test_what_comes_between_two_sweeps_keeps_them_apart():
     """A value that the second sweep needs is of all rows of the first: no row comes before it."""
     x = sg.placeholder(TALL)
