@@ -10,9 +10,10 @@ becomes
     launch @k1(temporary0, output0)
 
 where `k3` takes some rows of x for both. Which kernels have rows in common `schedule/fuse_rows.py`
-says; here are found launches that may come together: nothing between them touches what the one that
-is moved writes, or writes what it reads, and a new value of a variable stays behind what can fail.
-What is between two launches and needs nothing of the first one may be done before both.
+says, and `schedule/fuse_siblings.py` of those that need nothing of one another. Here are found
+launches that may come together: nothing between them touches what the one that is moved writes, or
+writes what it reads, and a new value of a variable stays behind what can fail. What is between two
+launches and needs nothing of the first one may be done before both.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.codegen.program.registers import written_by
 from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
+from symgrad.codegen.schedule.fuse_siblings import can_be_siblings, fuse_siblings
 from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
 
 
@@ -92,8 +94,9 @@ class _Pool:
     def _fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with a later one, in place; return whether there is one."""
         first = instrs[position]
-        if not isinstance(first, Launch) or rows_loop(first.kernel) is None:
+        if not isinstance(first, Launch):
             return False
+        has_rows = rows_loop(first.kernel) is not None
         written = set(_arguments(first, "out", "inout"))
         swept = {a for a in _arguments(first, "in", "out", "inout") if _bytes(a) >= BYTES_SWEPT}
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
@@ -101,18 +104,23 @@ class _Pool:
             if not isinstance(second, Launch):
                 continue
             read = set(_arguments(second, "in", "inout"))
-            if written.isdisjoint(read) or swept.isdisjoint(read):
+            needs = not written.isdisjoint(read)
+            can_fuse = has_rows if needs else can_be_siblings(first.kernel, second.kernel)
+            if swept.isdisjoint(read) or not can_fuse:
                 continue
             around = brought_together(position, later, instrs)
-            fused = None if around is None else self._both(first, second)
+            fused = None if around is None else self._both(first, second, needs=needs)
             if around is not None and fused is not None:
                 before, behind = around
                 instrs[position : later + 1] = [*before, fused, *behind]
                 return True
         return False
 
-    def _both(self, first: Launch, second: Launch) -> Launch | None:
-        """Return one launch for two, None if their kernels are not fused."""
+    def _both(self, first: Launch, second: Launch, *, needs: bool) -> Launch | None:
+        """Return one launch for two, None if their kernels are not fused.
+
+        The second reads what the first writes if it `needs` that, else both only read the same.
+        """
         places = {_place(first, i): f"a{i}" for i in range(len(first.arguments))}
         for i in range(len(second.arguments)):
             places.setdefault(_place(second, i), f"c{i}")
@@ -123,7 +131,9 @@ class _Pool:
             for launch, ending in ((first, "row"), (second, "sum"))
             for params in [launch.kernel.params]
         ]
-        kernel = None if first.statuses or second.statuses else fuse_rows(*kernels)
+        if first.statuses or second.statuses:
+            return None
+        kernel = fuse_rows(*kernels) if needs else _siblings(*kernels)
         if kernel is None:
             return None
         return Launch(
@@ -134,6 +144,16 @@ class _Pool:
             (),
             (first, second),
         )
+
+
+def _siblings(first: Kernel, second: Kernel) -> Kernel | None:
+    """Return a kernel for two that have buffers in common which they read, None if it is none."""
+    params = {p.name: p for p in first.params}
+    both = [p for p in second.params if p.name in params]
+    if any(p.mode != "in" or params[p.name].mode != "in" for p in both):
+        return None
+    swept = [p.name for p in both if p.count * p.dtype.itemsize >= BYTES_SWEPT]
+    return fuse_siblings(first, second, swept)
 
 
 def _arguments(launch: Launch, *modes: Mode) -> list[Argument]:
