@@ -24,7 +24,8 @@ def make(random: np.random.Generator, ell: int) -> Given:
 def primal(a: Any) -> Any:
     """Return the determinant."""
     ell = a.shape[0]
-    minors, places = sg.ones((1,), "float64"), {(): 0}
+    minors = sg.ones((1,), "float64")
+    places: dict[tuple[int, ...], int] = {(): 0}
     for size in range(1, ell + 1):
         sets = [*combinations(range(ell), size)]
         smaller = [[places[s[:j] + s[j + 1 :]] for j in range(size)] for s in sets]

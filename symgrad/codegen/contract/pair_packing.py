@@ -114,7 +114,7 @@ def _emit_square(
     read = _read_elements if is_by_element else _read_pairs
     lines = read(builder, packer, source, size)
     if is_by_element != packer.is_left:
-        lines = transpose(builder, lines, 4)
+        lines = transpose(builder, lines, 4, packer.elements.target)
     used = size[0] if packer.is_left else SIDE
     for at, line in enumerate(lines[:used]):
         place = builder.gep(square, [index(at * SIDE)], source_etype=_WORD)
