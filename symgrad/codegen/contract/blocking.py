@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.asking import elements_asked
 from symgrad.codegen.contract.border import (
     Terms,
     emit_is_finite,
@@ -23,7 +24,6 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
-from symgrad.codegen.contract.microkernel import elements_asked
 from symgrad.codegen.contract.plan import ContractPlan, Operand
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants

@@ -15,10 +15,11 @@ from functools import lru_cache
 from symgrad.codegen import ir
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel, emit_matrix_kernel
-from symgrad.codegen.contract.microkernel import Microkernel, emit_microkernel
+from symgrad.codegen.contract.microkernel import emit_microkernel
 from symgrad.codegen.contract.pack import PanelPacker, emit_packer
 from symgrad.codegen.contract.pair_kernel import PairKernel, emit_pair_kernel
 from symgrad.codegen.contract.pair_packing import PairPacker, emit_pair_packer
+from symgrad.codegen.contract.register_tile import Microkernel
 
 Leaf = Microkernel | DotKernel | PairKernel | MatrixKernel | PanelPacker | PairPacker
 

@@ -12,72 +12,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.asking import asked_further, emit_asking, emit_prefetching
 from symgrad.codegen.contract.border import TermSpan, emit_next
-from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
-    Elements,
     add_elements,
     index,
     multiply_add,
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.vectors import splat
-from symgrad.cost_model import SHORT_PIECE, STEPS_A_LINE
-from symgrad.records import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Microkernel:
-    """What one microkernel does: `rows` by `columns` sums, in whole vectors of `lanes`.
-
-    The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
-    columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
-    flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
-    that are added up in turns, enough to keep the multiply-add units busy; an iteration of its loop
-    is `unrolled` steps of k, at least one of each chain. Only `piece` steps of k
-    lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
-    processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
-    steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
-    the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps; with `asks_for_panel` lines side by side, as those of the next packed panel, one in so
-    many steps. With `inner` borders only pieces within the spans it is given are added up.
-    """
-
-    rows: int
-    columns: int
-    lanes: int
-    left: Elements
-    left_row: int
-    left_k: CountedAxis
-    right: Elements
-    right_k: CountedAxis
-    tile_columns: int
-    resumes: bool
-    is_empty: bool
-    chains: int
-    unrolled: int
-    piece: int | None = None
-    left_ahead: int = 0
-    right_ahead: int = 0
-    asks_for_next: bool = False
-    asks_for_panel: bool = False
-    inner: tuple[ZeroBorder, ...] = ()
-
-    @property
-    def asks(self) -> bool:
-        return self.asks_for_next or self.asks_for_panel
-
-    @property
-    def vectors(self) -> int:
-        return -(-self.columns // self.lanes)
-
-    @property
-    def vector_type(self) -> ir.Type:
-        return ir.VectorType(scalar_type(self.left.compute), self.lanes)
+from symgrad.cost_model import SHORT_PIECE
 
 
 class _Operands(NamedTuple):
@@ -182,11 +130,11 @@ def _emit_pieces(
     piece = _Operands(
         kernel.left.address(builder, operands.left, begins[0]),
         kernel.right.address(builder, operands.right, begins[1]),
-        _further(builder, kernel, operands.following, (at, begins[0])),
+        asked_further(builder, kernel, operands.following, (at, begins[0])),
     )
     if kernel.piece <= SHORT_PIECE:
         added: list[ir.Value] = list(sums)
-        _emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
+        emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, index(number), added)
     else:
@@ -207,19 +155,6 @@ def _emit_pieces(
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
-
-
-def _further(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    following: ir.Value,
-    piece: tuple[ir.Value, ir.Value],
-) -> ir.Value:
-    """Return where what is asked for goes on in a piece: its step in the panel, its place."""
-    step, place = piece
-    if kernel.asks_for_panel:
-        return kernel.right.address(builder, following, builder.mul(step, _a_step(kernel)))
-    return kernel.left.address(builder, following, place)
 
 
 def _either(builder: ir.IRBuilder, *ways: tuple[ir.Value, ir.Block]) -> ir.Value:
@@ -271,7 +206,7 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
-    _emit_asking(builder, kernel, operands.following, step, steps)
+    emit_asking(builder, kernel, operands.following, step, steps)
     for number in range(steps):
         at = builder.add(step, index(number))
         chain = slice(number % chains * each, (number % chains + 1) * each)
@@ -307,7 +242,7 @@ def _emit_step(
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right."""
     dtype = kernel.left.compute
-    _emit_prefetching(builder, kernel, operands, step)
+    emit_prefetching(builder, kernel, operands.left, operands.right, step)
     along = kernel.right.address(
         builder, operands.right, builder.mul(step, index(kernel.right_k.stride))
     )
@@ -326,78 +261,6 @@ def _emit_step(
             total = sums[i * kernel.vectors + j]
             added.append(multiply_add(builder, dtype, item, values, total))
     return added
-
-
-def _emit_prefetching(
-    builder: ir.IRBuilder, kernel: Microkernel, operands: _Operands, step: ir.Value
-) -> None:
-    """Ask for what later steps of k read on other pages."""
-    if kernel.left_ahead:
-        later = builder.add(step, index(kernel.left_ahead))
-        offset = builder.mul(later, index(kernel.left_k.stride))
-        place = kernel.left.address(builder, operands.left, offset)
-        kernel.left.prefetch(builder, place, kernel.rows)
-    if kernel.right_ahead:
-        later = builder.add(step, index(kernel.right_ahead))
-        offset = builder.mul(later, index(kernel.right_k.stride))
-        place = kernel.right.address(builder, operands.right, offset)
-        kernel.right.prefetch(builder, place, kernel.columns)
-
-
-def _a_step(kernel: Microkernel) -> ir.Value:
-    return index(elements_asked(kernel.right))
-
-
-def elements_asked(right: Elements) -> int:
-    """Return how many elements of the next panel a microkernel asks for in a step of k."""
-    return right.target.memory.line_bytes // right.stored.itemsize // STEPS_A_LINE
-
-
-def _emit_asking(
-    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
-) -> None:
-    """Ask for what the next tile or panel reads, at the `steps` steps of k from `step` on."""
-    if kernel.asks_for_next:
-        _emit_asking_for_rows(builder, kernel, following, step, steps)
-    if kernel.asks_for_panel:
-        offset = builder.mul(step, _a_step(kernel))
-        line = kernel.right.address(builder, following, offset)
-        if steps >= STEPS_A_LINE:
-            kernel.right.prefetch(builder, line, 1)
-            return
-        turn = builder.and_(step, index(STEPS_A_LINE - 1))
-        with builder.if_then(builder.icmp_signed("==", turn, index(0))):
-            kernel.right.prefetch(builder, line, 1)
-
-
-def _emit_asking_for_rows(
-    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
-) -> None:
-    """Ask for lines of the next tile, at the `steps` steps of k from `step` on.
-
-    Where rows lie side by side a line has this step of k of all of them. Else each row has its turn
-    once in a line of steps, and there is nothing to ask for when all rows have had it: an access
-    more in each step takes from what the second-level cache gives the tile.
-    """
-    if kernel.left_row == 1:
-        for number in range(steps):
-            at = builder.add(step, index(number))
-            offset = builder.mul(at, index(kernel.left_k.stride))
-            place = kernel.left.address(builder, following, offset)
-            kernel.left.prefetch(builder, place, kernel.rows)
-        return
-    of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
-    turn = builder.and_(step, index(of_line - 1))
-    for first in range(0, kernel.rows, of_line):
-        left = index(kernel.rows - first)
-        with builder.if_then(builder.icmp_signed("<", turn, left)):
-            for number in range(min(steps, of_line)):
-                row = builder.add(turn, index(first + number))
-                # Beyond the tile may be beyond the operand.
-                is_there = builder.icmp_signed("<", row, index(kernel.rows))
-                row = builder.select(is_there, row, index(kernel.rows - 1))
-                offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
-                kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
 
 
 def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:

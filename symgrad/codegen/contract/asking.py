@@ -1,0 +1,99 @@
+"""Software prefetch in a microkernel: what later steps of k, the next tile and the next panel read.
+
+A processor fetches ahead by itself what follows in memory. A tile of a product reads short pieces
+of many rows, and what comes after it somewhere else: that is asked for.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.cost_model import STEPS_A_LINE
+
+
+def elements_asked(right: Elements) -> int:
+    """Return how many elements of the next panel a microkernel asks for in a step of k."""
+    return right.target.memory.line_bytes // right.stored.itemsize // STEPS_A_LINE
+
+
+def emit_asking(
+    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
+) -> None:
+    """Ask for what the next tile or panel reads, at the `steps` steps of k from `step` on."""
+    if kernel.asks_for_next:
+        _emit_asking_for_rows(builder, kernel, following, step, steps)
+    if kernel.asks_for_panel:
+        offset = builder.mul(step, index(elements_asked(kernel.right)))
+        line = kernel.right.address(builder, following, offset)
+        if steps >= STEPS_A_LINE:
+            kernel.right.prefetch(builder, line, 1)
+            return
+        turn = builder.and_(step, index(STEPS_A_LINE - 1))
+        with builder.if_then(builder.icmp_signed("==", turn, index(0))):
+            kernel.right.prefetch(builder, line, 1)
+
+
+def _emit_asking_for_rows(
+    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
+) -> None:
+    """Ask for lines of the next tile, at the `steps` steps of k from `step` on.
+
+    Where rows lie side by side a line has this step of k of all of them. Else each row has its turn
+    once in a line of steps, and there is nothing to ask for when all rows have had it: an access
+    more in each step takes from what the second-level cache gives the tile.
+    """
+    if kernel.left_row == 1:
+        for number in range(steps):
+            at = builder.add(step, index(number))
+            offset = builder.mul(at, index(kernel.left_k.stride))
+            place = kernel.left.address(builder, following, offset)
+            kernel.left.prefetch(builder, place, kernel.rows)
+        return
+    of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
+    turn = builder.and_(step, index(of_line - 1))
+    for first in range(0, kernel.rows, of_line):
+        left = index(kernel.rows - first)
+        with builder.if_then(builder.icmp_signed("<", turn, left)):
+            for number in range(min(steps, of_line)):
+                row = builder.add(turn, index(first + number))
+                # Beyond the tile may be beyond the operand.
+                is_there = builder.icmp_signed("<", row, index(kernel.rows))
+                row = builder.select(is_there, row, index(kernel.rows - 1))
+                offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
+                kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
+
+
+def emit_prefetching(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    left: ir.Value,
+    right: ir.Value,
+    step: ir.Value,
+) -> None:
+    """Ask for what later steps of k read on other pages."""
+    if kernel.left_ahead:
+        later = builder.add(step, index(kernel.left_ahead))
+        offset = builder.mul(later, index(kernel.left_k.stride))
+        place = kernel.left.address(builder, left, offset)
+        kernel.left.prefetch(builder, place, kernel.rows)
+    if kernel.right_ahead:
+        later = builder.add(step, index(kernel.right_ahead))
+        offset = builder.mul(later, index(kernel.right_k.stride))
+        place = kernel.right.address(builder, right, offset)
+        kernel.right.prefetch(builder, place, kernel.columns)
+
+
+def asked_further(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    following: ir.Value,
+    piece: tuple[ir.Value, ir.Value],
+) -> ir.Value:
+    """Return where what is asked for goes on in a piece: its step in the panel, its place."""
+    step, place = piece
+    if kernel.asks_for_panel:
+        return kernel.right.address(
+            builder, following, builder.mul(step, index(elements_asked(kernel.right)))
+        )
+    return kernel.left.address(builder, following, place)

@@ -1,0 +1,59 @@
+"""Register tile: what a microkernel of a GEMM computes, as data; nothing here emits code."""
+
+from __future__ import annotations
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.elements import Elements, scalar_type
+from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Microkernel:
+    """What one microkernel does: `rows` by `columns` sums, in whole vectors of `lanes`.
+
+    The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
+    columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
+    flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
+    that are added up in turns, enough to keep the multiply-add units busy; an iteration of its loop
+    is `unrolled` steps of k, at least one of each chain. Only `piece` steps of k
+    lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
+    processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
+    steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
+    the tile or the block of k behind this one are asked for, a line of each row every so many
+    steps; with `asks_for_panel` lines side by side, as those of the next packed panel, one in so
+    many steps. With `inner` borders only pieces within the spans it is given are added up.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    left: Elements
+    left_row: int
+    left_k: CountedAxis
+    right: Elements
+    right_k: CountedAxis
+    tile_columns: int
+    resumes: bool
+    is_empty: bool
+    chains: int
+    unrolled: int
+    piece: int | None = None
+    left_ahead: int = 0
+    right_ahead: int = 0
+    asks_for_next: bool = False
+    asks_for_panel: bool = False
+    inner: tuple[ZeroBorder, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        return self.asks_for_next or self.asks_for_panel
+
+    @property
+    def vectors(self) -> int:
+        return -(-self.columns // self.lanes)
+
+    @property
+    def vector_type(self) -> ir.Type:
+        return ir.VectorType(scalar_type(self.left.compute), self.lanes)
