@@ -208,6 +208,8 @@ def _emit_loop(
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.following, step, steps)
     for number in range(steps):
+        if number and chains == 1:
+            _emit_fence(builder)
         at = builder.add(step, index(number))
         chain = slice(number % chains * each, (number % chains + 1) * each)
         added[chain] = _emit_step(builder, kernel, operands, at, added[chain])
@@ -224,6 +226,15 @@ def _emit_loop(
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
+
+
+def _emit_fence(builder: ir.IRBuilder) -> None:
+    """Keep LLVM from loading elements of the next step of k before this one has used its own.
+
+    The processor does so, in registers of its own; LLVM would have those of the sums.
+    """
+    nothing = ir.FunctionType(ir.VoidType(), [])
+    builder.asm(nothing, "", "~{memory}", [], side_effect=True)
 
 
 def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) -> ir.Value:

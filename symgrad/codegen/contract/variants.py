@@ -210,13 +210,18 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
 
     Four where its loop is short: the exit of such a loop is never predicted, and the multiply-add
     units wait for what follows a tile or a piece. It pays where a product takes long, and where
-    registers are left for the elements that LLVM then loads ahead.
+    registers are left for the elements that LLVM then loads ahead; two steps need fewer.
     """
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
     steps = plan.k_piece if plan.walks_pieces else min(plan.k, plan.block_k)
     is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
-    is_room = registers + (4 if is_folded else 5) <= target.vector_registers
-    return UNROLLED_STEPS if is_short and is_room and plan.cycles >= UNROLLED_CYCLES else 1
+    if not is_short or plan.cycles < UNROLLED_CYCLES:
+        return 1
+    left = target.vector_registers - registers
+    if left >= (4 if is_folded else 5):
+        return UNROLLED_STEPS
+    # AVX2 has no multiply-add that broadcasts its operand: an element takes one register more.
+    return 2 if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
 
 
 def _dot_kernel(
