@@ -26,7 +26,9 @@ from symgrad.graph.ops.block_matrices import (
     transposed,
     write_block,
 )
+from symgrad.graph.ops.comparison import equal, less, where
 from symgrad.graph.ops.complex_parts import conj
+from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.small_matrices import substitution
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.triangles import (
@@ -94,7 +96,7 @@ def _kernel(factor: TensorType, g: TensorType) -> Call:
     def cholesky_gradient(factor: Tensor, g: Tensor) -> list[Tensor]:
         given = (reshape(x, (-1, n, n)) for x in (factor, g))
         (found,) = in_parts(lambda factor, g: [_by_blocks(factor, g)], *given)
-        return [reshape(hermitian_part(found), factor.shape)]
+        return [reshape(_symmetric(found), factor.shape)]
 
     def written_out(factor: Tensor, g: Tensor) -> list[Tensor]:
         return [closed_form(factor, g)]
@@ -106,14 +108,22 @@ def _kernel(factor: TensorType, g: TensorType) -> Call:
     return expansion(algorithm if factor.count else nothing, factor, g)
 
 
+def _symmetric(lower: Tensor) -> Tensor:
+    """Return halves of the sums of lower triangles and their transposes, whatever is above them."""
+    row, column = iota(lower.shape, 1), iota(lower.shape, 2)
+    diagonal = where(equal(row, column), add(lower, lower), lower)
+    return multiply(where(less(row, column), transposed(lower), diagonal), 0.5)
+
+
 def _by_blocks(factor: Tensor, g: Tensor) -> Tensor:
     """Return the gradient of the lower triangle, of which elements off the diagonal count twice.
 
-    Murray (2016), section 4.2: block by block from the last one, the factorisation in reverse.
+    Murray (2016), section 4.2: block by block from the last one, the factorisation in reverse. What
+    `g` has above the blocks on its diagonal stays there.
     """
     n = factor.type.static_shape[-1]
     solver = TriangularSolver(lower=True, transpose=True)
-    found = triangle(g, lower=True)
+    found = g
     for low, high in reversed(cuts(n, BLOCK if n > BLOCK else WRITTEN_OUT)):
         corner = block(factor, (low, high), (low, high))
         beside = block(factor, (low, high), (0, low))
@@ -146,7 +156,7 @@ def _of_diagonal(factor: Tensor, g: Tensor) -> Tensor:
         return multiply(half_diagonal(closed_form(factor, g)), 2.0)
 
     def factor_gradient(factor: Tensor, g: Tensor) -> list[Tensor]:
-        return [_by_blocks(factor, g)]
+        return [_by_blocks(factor, triangle(g, lower=True))]
 
     (found,) = shared(factor_gradient, factor, g)
     return found
