@@ -1,8 +1,9 @@
 """What linear algebra costs, beside NumPy's and SciPy's LAPACK, JAX's and PyTorch's, in float64.
 
 Each function is given one matrix or a batch of them; its gradient is that of a weighted sum of what
-it gives, which NumPy does not have. The last rows are a step of fitting a Gaussian process: the log
-marginal likelihood of 400 points and its gradient. All is on one core and one thread.
+it gives, which NumPy does not have. Inverses and systems of 3 rows have bars in nanoseconds. The
+last rows are a step of fitting a Gaussian process: the log marginal likelihood of 400 points and
+its gradient. All is on one core and one thread.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from benchmarks.timing import Contestant, interleave, optional, pin_to_one_core
 from symgrad.graph.types import Array
 
 SIZES = ((4, 10000), (16, 1000), (64, 1), (256, 1), (1024, 1))
+COORDINATES = (3, 10000)  # rows of matrices and their number, of which each is to take few ns
+_MOST_NANOSECONDS = {"value": 5.0, "gradient": 15.0}
 POINTS = 400
 _LARGEST_OF = {"eigh": 256, "svd": 256, "qr": 256}  # rows, of what is not made for more
 
@@ -99,6 +102,12 @@ SUBJECTS = (
 )  # fmt: skip
 
 
+_INVERSE = Subject(
+    "inv", sg.linalg.inv, np.linalg.inv, lambda jnp: jnp.linalg.inv,
+    lambda torch: torch.linalg.inv,
+)  # fmt: skip
+
+
 def measure(quick: bool = False) -> Report:
     """Return microseconds a call, and how many times as long the others take."""
     pin_to_one_core()
@@ -112,6 +121,11 @@ def measure(quick: bool = False) -> Report:
             for kind, calls in (("value", _values(subject, matrices)),
                                 ("gradient", _gradients(subject, matrices))):  # fmt: skip
                 _add(report, (subject.name, n, count, kind), calls, quick)
+    for subject in (_INVERSE, *(s for s in SUBJECTS if s.name == "solve")):
+        matrices = _matrices(*COORDINATES)
+        for kind, calls in (("value", _values(subject, matrices)),
+                            ("gradient", _gradients(subject, matrices))):  # fmt: skip
+            _add(report, (subject.name, *COORDINATES, kind), calls, quick)
     _add(report, ("Gaussian process", POINTS, 1, "gradient"), _processes(), quick)
     for library in ("jax", "torch"):
         if optional(library) is None:
@@ -136,6 +150,8 @@ def _bars(row: Sequence[Any], least: dict[str, float], fastest: float) -> list[B
     if name == "Gaussian process":
         others = least.get("JAX", float("nan"))
         return [Bar(f"{label}: times faster than JAX", others / own, 2.0, at_least=True)]
+    if (n, count) == COORDINATES:
+        return [Bar(f"{label}: ns each", own * 1e9 / count, _MOST_NANOSECONDS[kind])]
     if kind == "value" and count > 1:
         return [Bar(f"{label}: times faster than any other", fastest / own, 5.0, at_least=True)]
     if kind == "value" and n >= 256 and name in ("cholesky", "det", "triangular_solve"):

@@ -313,7 +313,7 @@ _COLUMNS = (
          lambda x: _first_step(_mostly_diagonal(x)), (2, 3, 3), order=0, symbolic=False),
     _row("solve_by_steps", "solve_by_steps",
          lambda a, b: solve_by_steps(b, eliminated(_mostly_diagonal(a)[:, ::-1])),
-         lambda a, b: _rows(_solved(_mostly_diagonal(a)[:, ::-1], b)).T,
+         lambda a, b: _rows(_solved(_mostly_diagonal(a)[:, ::-1], b)),
          (2, 5, 5), (2, 5, 2), order=0, symbolic=False),
     _row("det_of_steps", "det_of_steps",
          lambda x: det_of_steps(eliminated(_mostly_diagonal(x)[:, ::-1]), 5)[0],

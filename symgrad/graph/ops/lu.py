@@ -238,8 +238,7 @@ def _solve_kernel(
         given = matrix_transpose(left) if transpose else left
 
         def solved(a: Tensor, b: Tensor) -> list[Tensor]:
-            found = permute_dims(solve_by_steps(b, eliminated(a)), (1, 0))
-            return [reshape(found, b.shape)]
+            return [reshape(solve_by_steps(b, eliminated(a)), b.shape)]
 
         return [reshape(in_parts(solved, given, right, nbytes=BYTES_OF_STEPS)[0], b.shape)]
 

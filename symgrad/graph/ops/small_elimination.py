@@ -25,8 +25,10 @@ from symgrad.graph.ops.portable import ArrayScalars
 from symgrad.graph.ops.small_matrices import (
     Row,
     batch_columns,
+    batch_rows,
     column_map,
     is_wide_float,
+    rows_type,
 )
 from symgrad.graph.ops.small_solving import FEW_ROWS
 from symgrad.graph.structures import ColumnMap
@@ -55,7 +57,7 @@ def eliminated(a: Tensor) -> list[Tensor]:
 
 
 def solve_by_steps(b: Tensor, steps: Sequence[Tensor]) -> Tensor:
-    """Return the solutions for (count, n, width) right sides, as columns."""
+    """Return the solutions for (count, n, width) right sides, the elements of each as a row."""
     return apply(solve_by_steps_op, to_columns(b), *steps, n=b.type.static_shape[1])
 
 
@@ -189,7 +191,7 @@ eliminate_columns_op = define(
 
 def _solve_infer(b: TensorType, *steps: TensorType, n: int) -> TensorType:
     check_steps("solve_by_steps", n, b, *steps)
-    return b
+    return rows_type(b, b.static_shape[0])
 
 
 def _solved(b: Row, *steps: Row, n: int) -> list[FloatExpr]:
@@ -207,11 +209,15 @@ def _solved(b: Row, *steps: Row, n: int) -> list[FloatExpr]:
 
 
 def _solve_reference(b: Array, *steps: Array, n: int) -> Array:
-    return on_arrays(partial(_solved, n=n), (b, *steps))
+    return np.ascontiguousarray(on_arrays(partial(_solved, n=n), (b, *steps)).swapaxes(0, 1))
 
 
 def _solve_kernel(b: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
-    return column_map(partial(_solved, n=n), 2 * b.static_shape[0] * n)
+    return column_map(partial(_solved, n=n), 2 * b.static_shape[0] * n, axis=1)
+
+
+def _solve_batch(operands: Operands, *, n: int) -> Tensor:
+    return batch_rows(operands, n=n)
 
 
 solve_by_steps_op = define(
@@ -220,7 +226,7 @@ solve_by_steps_op = define(
     reference=_solve_reference,
     grad="none",
     kernel=_solve_kernel,
-    batch=_batch,
+    batch=_solve_batch,
 )
 
 
