@@ -82,7 +82,8 @@ def _report_rows(report: Report, problem: Problem, sizes: tuple[int, ...], table
         ours = times["symgrad"]
         for library, spent in times.items():
             cells = (spent.median * 1e3, spent.best * 1e3, spent.ratio(ours))
-            report.rows.append((problem.name, label, name, library, *(f"{c:.4g}" for c in cells)))
+            rounded = (float(f"{cell:.4g}") for cell in cells)
+            report.rows.append((problem.name, label, name, library, *rounded))
     if not all("C++" in times for times in table.values()):
         return
     ratios = {name: times["symgrad"].ratio(times["C++"]) for name, times in table.items()}

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.__main__ import NAMES, main
 from benchmarks.array_cases import ARRAY_CASES
+from benchmarks.gradbench.comparison import PROBLEMS
 from benchmarks.networks import NETWORKS
 from benchmarks.report import Bar, Report
 from benchmarks.scaling import FAMILIES, exponent
@@ -212,6 +213,15 @@ def test_every_workload_is_measured_and_has_a_goal_for_each_number_of_threads(lo
     assert [row["workload"] for row in rows] == [workload.name for workload in WORKLOADS]
     assert all(len(workload.goals) == len(THREADS) for workload in WORKLOADS)
     assert all(row["times symgrad"] == 1 for row in rows)
+
+
+@pytest.mark.slow
+def test_every_problem_of_gradbench_is_measured_beside_cpp(long_reports):
+    report = long_reports["GradBench"]
+    rows = [row for row in report["rows"] if row["library"] == "symgrad"]
+    assert {row["problem"] for row in rows} == {problem.name for problem in PROBLEMS}
+    assert all(row["times symgrad"] == 1 for row in rows)
+    assert len(report["bars"]) in (0, 2 * len(PROBLEMS) - 2)  # of modes the fastest counts
 
 
 @pytest.mark.slow
