@@ -10,14 +10,14 @@ from symgrad.graph.graph import Graph
 from tests.support.floors import compile_for, program_for, run_native
 
 
-def blended(seeds, inner):
+def blended(seeds: int, inner: int) -> Graph:
     """Return the graph of weighted sums of small matrices, of several seeds at once."""
     weights = sg.placeholder((200, 22), "float64")
     matrices = sg.placeholder((seeds, 22, inner, 4), "float64")
     return Graph([sg.einsum("vb,sbij->svij", weights, matrices)], [weights, matrices])
 
 
-def columns_of(graph):
+def columns_of(graph: Graph) -> int:
     (product,) = (
         s
         for launch in program_for(graph).launches
