@@ -11,6 +11,7 @@ from symgrad.distributed.collectives import same as same
 from symgrad.distributed.collectives import send_recv as send_recv
 from symgrad.distributed.communicator import Communicator as Communicator
 from symgrad.distributed.communicator import world as world
+from symgrad.distributed.random_streams import per_rank as per_rank
 from symgrad.distributed.tensor_parallel import shard as shard
 from symgrad.frontend.publication import publish as _publish
 

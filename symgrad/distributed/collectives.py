@@ -265,7 +265,7 @@ def barrier(comm: Communicator, x: Any = None) -> Tensor | None:
     >>> sg.distributed.barrier(comm) is None
     True
     """
-    _require_communicator("barrier", comm)
+    require_communicator("barrier", comm)
     if x is None:
         comm.mpi.Barrier()
         return None
@@ -343,11 +343,12 @@ def group_symbol(comm: Communicator) -> _CallArgument:
 
 
 def _operand(subject: str, x: Any, comm: Any) -> Tensor:
-    _require_communicator(subject, comm)
+    require_communicator(subject, comm)
     return as_tensor(x)
 
 
-def _require_communicator(subject: str, comm: Any) -> None:
+def require_communicator(subject: str, comm: Any) -> None:
+    """Raise `DTypeError` for what is no communicator."""
     if not isinstance(comm, Communicator):
         raise DTypeError(
             subject,

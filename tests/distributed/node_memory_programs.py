@@ -187,7 +187,7 @@ class OnManyMachines(_MPI.Intracomm):  # type: ignore[misc, name-defined]
 
 
 def add_nothing_to_what_is_alone() -> None:
-    """Add up in a group of one, which has the sum already."""
+    """Sum over a group of one, which has the sum already."""
     own = COMM.split(RANK)
     assert own is not None
     own.share_memory()

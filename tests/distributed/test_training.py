@@ -20,5 +20,6 @@ def test_ranks_with_parts_of_the_samples_train_as_one_with_all(
     assert ended.output.count("has trained") == ranks
     assert [path.name for path in sorted(tmp_path.glob("*.safetensors"))] == [
         "all.safetensors",
+        "drawn.safetensors",
         "small.safetensors",
     ]

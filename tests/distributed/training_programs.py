@@ -96,6 +96,29 @@ def show_messages(step: sg.Step, path: Path) -> None:
     assert sg.compile([], sg.ones(3)).profile(repeat=1).communication is None
 
 
+def draw_apart(path: Path) -> None:
+    """Draw on each rank what `fold` of its number gives, from a state that all ranks have."""
+    rng, x = sg.random.Generator(seed=3), sg.placeholder((None, 6), name="x")
+    own, everywhere = sg.distributed.per_rank(rng, COMM).normal((8,)), rng.normal((8,))
+    w = sg.variable(np.ones(6, "float32"), name="w")
+    loss = sg.mean(sg.nn.dropout(x, 0.5, sg.distributed.per_rank(rng, COMM)) @ w)
+    updates = sg.optim.SGD(0.1).minimize(loss, data_parallel=COMM)
+    step = sg.compile([x], [own, everywhere, loss], [*updates, rng.advance()], opt_level=0)
+    alone = sg.random.Generator(seed=3)
+    wanted = sg.compile([], alone.fold(RANK).normal((8,)), [alone.advance()], opt_level=0)
+    for _ in range(2):
+        drawn, same, _ = step(np.ones((5, 6), "float32"))
+        np.testing.assert_array_equal(drawn, wanted())
+        assert len({a.tobytes() for a in COMM.mpi.allgather(drawn)}) == SIZE
+        assert len({a.tobytes() for a in COMM.mpi.allgather(same)}) == 1
+    sg.save(path, [rng.state])
+    sg.distributed.barrier(COMM)
+    step(np.ones((5, 6), "float32"))
+    sg.restore(path, [rng.state])
+    np.testing.assert_array_equal(wanted(), step(np.ones((5, 6), "float32"))[0])
+    assert len({a.tobytes() for a in COMM.mpi.allgather(w.value)}) == 1
+
+
 def refuse() -> None:
     """Refuse variables that differ, on all ranks; and what is no communicator."""
     w = sg.variable(np.zeros(2 + RANK), name="w")
@@ -114,6 +137,10 @@ def refuse() -> None:
           --> <here>
           hint: sg.distributed.world() is that of all ranks
     """)  # fmt: skip
+    assert_refused(lambda: sg.distributed.per_rank(2, COMM), TypeError, """
+        per_rank: rng is 2, no sg.random.Generator
+          --> <here>
+    """)  # fmt: skip
 
 
 if __name__ == "__main__":
@@ -121,5 +148,6 @@ if __name__ == "__main__":
     data_parallel.BUCKET_BYTES = 40  # of b and v together, and w alone
     train(Path(sys.argv[1], "small.safetensors"))
     start_early(Path(sys.argv[1]))
+    draw_apart(Path(sys.argv[1], "drawn.safetensors"))
     refuse()
     sys.stdout.write(f"rank {RANK} of {SIZE} has trained\n")
