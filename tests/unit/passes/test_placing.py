@@ -46,6 +46,24 @@ def test_products_that_are_joined_leave_nothing_to_copy():
     assert program_from(joined).arena_bytes == 0
 
 
+def test_products_are_joined_in_the_place_of_what_writes_rows_of_them():
+    joined = sg.concat([X @ W, X @ V], axis=1)
+    replaced = joined.at[2].set(sg.zeros((48,)))
+    assert len(placed_in(replaced)) == 2
+    cache = sg.variable(np.zeros((32, 48), "float32"), name="cache")
+    # The old value is read behind the products, and its place is that of the result.
+    taken = sg.sum(cache) * replaced
+    assert placed_in(taken, updates=(Update(cache, replaced),)) == []
+    inputs = [np.random.default_rng(0).normal(size=t.type.static_shape) for t in (X, W, V)]
+    given = [a.astype("float32") for a in inputs]
+    for graph in (
+        Graph([replaced], [X, W, V]),
+        Graph([taken], [X, W, V], [Update(cache, replaced)]),
+    ):
+        different = run_everywhere(graph, given)
+        assert different is None, different
+
+
 def test_a_concat_writes_the_rest():
     assert launches_of(sg.concat([X @ W, sg.tanh(Y)], axis=0)) == ["einsum", "tanh concat"]
     assert launches_of(sg.pad(X @ W, ((1, 1), (0, 0)))) == ["einsum", "pad"]
