@@ -101,6 +101,9 @@ def _place_copy(
                 starts=_with(made.starts, place, start),
             )
             instrs[number] = _without(launch, copy.loop, names)
+            # The target has one launch more that writes it: it is not copied elsewhere as a whole.
+            uses.subtract(buffers_of([made, launch]))
+            uses.update(buffers_of([instrs[maker], instrs[number]]))
             return True
     return False
 

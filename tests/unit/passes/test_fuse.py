@@ -208,7 +208,7 @@ def test_a_softmax_is_four_kernels():
         ["max"],
         ["stop_gradient", "subtract", "exp"],
         ["sum"],
-        ["divide"],
+        ["divide", "multiply"],
     ]
 
 
