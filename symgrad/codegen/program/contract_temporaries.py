@@ -14,27 +14,16 @@ How a kernel becomes one that keeps a row is `schedule/contract_rows.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.codegen.loops.canonical import canonical
-from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
-    CallInstr,
-    ExternInstr,
     Instr,
     Launch,
     Program,
-    Routine,
-    ScanInstr,
-    SwitchInstr,
-    WhileInstr,
     buffers_of,
-    launches_of,
-    routines_of,
-    with_routines,
 )
+from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.contract_rows import contract_rows
 from symgrad.cost_model import BYTES_SWEPT
 from symgrad.graph.types import TensorType
@@ -44,18 +33,7 @@ from symgrad.passes.fusion.buffers import Buffer
 def contract_temporaries(program: Program) -> Program:
     """Contract arrays: return `program` with a row of temporaries that are used row by row."""
     contraction = _Contraction(program)
-
-    def of_routine(routine: Routine) -> Routine:
-        instrs = contraction.instrs(routine.instrs)
-        return replace(routine, instrs=instrs, inner=routines_of(instrs))
-
-    changed = with_routines(program, of_routine)
-    changed = replace(changed, instrs=contraction.instrs(changed.instrs))
-    if not contraction.made:
-        return program
-    used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
-    kernels = (*program.kernels, *contraction.made)
-    return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+    return rewrite_launches(program, contraction.names, contraction.rewrite)
 
 
 class _Contraction:
@@ -63,29 +41,11 @@ class _Contraction:
 
     def __init__(self, program: Program) -> None:
         self._named = Counter(buffers_of(program.all_instrs))
-        self._names = {kernel.name for kernel in program.kernels}
-        self._by_text: dict[str, Kernel] = {}
+        self.names = KernelNames(program.kernels)
 
-    @property
-    def made(self) -> tuple[Kernel, ...]:
-        return tuple(self._by_text.values())
-
-    def instrs(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
-        return tuple(map(self._instr, instrs))
-
-    def _instr(self, instr: Instr) -> Instr:
-        match instr:
-            case Launch():
-                return self._launch(instr)
-            case ExternInstr() | CallInstr():
-                return instr
-            case SwitchInstr():
-                return replace(instr, branches=tuple(map(self.instrs, instr.branches)))
-            case WhileInstr():
-                condition = self.instrs(instr.condition)
-                return replace(instr, condition=condition, body=self.instrs(instr.body))
-            case ScanInstr():
-                return replace(instr, body=self.instrs(instr.body))
+    def rewrite(self, instrs: list[Instr]) -> None:
+        """Contract what the launches of a sequence keep for themselves."""
+        instrs[:] = [self._launch(i) if isinstance(i, Launch) else i for i in instrs]
 
     def _launch(self, launch: Launch) -> Launch:
         kernel, arguments = launch.kernel, list(launch.arguments)
@@ -105,16 +65,6 @@ class _Contraction:
         if kernel is launch.kernel:
             return launch
         came_of = launch.fused or (launch,)
-        shared = self._shared(kernel)
-        return replace(launch, kernel=shared, arguments=tuple(arguments), fused=came_of)
-
-    def _shared(self, kernel: Kernel) -> Kernel:
-        kernel = canonical(kernel)
-        text = print_kernel(kernel)
-        if text not in self._by_text:
-            number = len(self._names)
-            while f"k{number}" in self._names:
-                number += 1
-            self._names.add(f"k{number}")
-            self._by_text[text] = replace(kernel, name=f"k{number}")
-        return self._by_text[text]
+        return replace(
+            launch, kernel=self.names.shared(kernel), arguments=tuple(arguments), fused=came_of
+        )

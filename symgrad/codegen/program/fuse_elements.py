@@ -37,21 +37,13 @@ from symgrad.codegen.program.fuse_sweeps import brought_together
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
-    CallInstr,
-    ExternInstr,
     Instr,
     Launch,
     Program,
-    Routine,
-    ScanInstr,
-    SwitchInstr,
-    WhileInstr,
     buffers_of,
-    launches_of,
     root,
-    routines_of,
-    with_routines,
 )
+from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_elements import fuse_elements as fuse_kernels
 from symgrad.codegen.schedule.fuse_elements import long_loop_of
 from symgrad.codegen.schedule.interleave import interleave
@@ -65,18 +57,7 @@ _OPS_NAMED = 6
 def fuse_elements(program: Program, target: Target) -> Program:
     """Fuse elementwise launches: return `program` with less of what they hand on in memory."""
     pool = _Launches(program, target)
-
-    def of_routine(routine: Routine) -> Routine:
-        instrs = pool.fused(routine.instrs)
-        return replace(routine, instrs=instrs, inner=routines_of(instrs))
-
-    changed = with_routines(program, of_routine)
-    changed = replace(changed, instrs=pool.fused(changed.instrs))
-    if not pool.names.made:
-        return program
-    used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
-    kernels = (*program.kernels, *pool.names.made)
-    return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
 
 
 class _Launches:
@@ -88,27 +69,6 @@ class _Launches:
         self._is_fusible: dict[str, bool] = {}
         self.names = KernelNames(program.kernels)
 
-    def fused(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
-        """Return `instrs`, and those inside of them, with launches fused that hand on values."""
-        left = [self._inside(instr) for instr in instrs]
-        position = 0
-        while position < len(left):
-            if not self._fuse_at(position, left):
-                position += 1
-        return tuple(left)
-
-    def _inside(self, instr: Instr) -> Instr:
-        match instr:
-            case SwitchInstr():
-                return replace(instr, branches=tuple(map(self.fused, instr.branches)))
-            case WhileInstr():
-                condition = self.fused(instr.condition)
-                return replace(instr, condition=condition, body=self.fused(instr.body))
-            case ScanInstr():
-                return replace(instr, body=self.fused(instr.body))
-            case Launch() | ExternInstr() | CallInstr():
-                return instr
-
     def _is_elementwise(self, instr: Instr) -> bool:
         if not isinstance(instr, Launch) or instr.statuses:
             return False
@@ -117,7 +77,7 @@ class _Launches:
             self._is_fusible[name] = long_loop_of(instr.kernel) is not None
         return self._is_fusible[name]
 
-    def _fuse_at(self, position: int, instrs: list[Instr]) -> bool:
+    def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with a later one, in place; return whether there is one."""
         first = instrs[position]
         if not isinstance(first, Launch) or not self._is_elementwise(first):

@@ -19,29 +19,20 @@ launches and needs nothing of the first one may be done before both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Kernel, Mode
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
-    CallInstr,
-    ExternInstr,
     Instr,
     Launch,
     Program,
-    Routine,
-    ScanInstr,
-    SwitchInstr,
-    WhileInstr,
     buffers_of,
-    launches_of,
     root,
-    routines_of,
-    with_routines,
 )
 from symgrad.codegen.program.registers import written_by
+from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
 from symgrad.codegen.schedule.fuse_siblings import can_be_siblings, fuse_siblings
 from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
@@ -50,18 +41,7 @@ from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
 def fuse_sweeps(program: Program) -> Program:
     """Fuse launches that read the same rows: return `program` with fewer sweeps over large data."""
     pool = _Pool(program.kernels)
-
-    def of_routine(routine: Routine) -> Routine:
-        instrs = pool.fused(routine.instrs)
-        return replace(routine, instrs=instrs, inner=routines_of(instrs))
-
-    changed = with_routines(program, of_routine)
-    changed = replace(changed, instrs=pool.fused(changed.instrs))
-    if not pool.names.made:
-        return program
-    used = {launch.kernel.name: launch.kernel for launch in launches_of(changed.all_instrs)}
-    kernels = (*program.kernels, *pool.names.made)
-    return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
 
 
 class _Pool:
@@ -70,28 +50,7 @@ class _Pool:
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self.names = KernelNames(kernels)
 
-    def fused(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
-        """Return `instrs`, and those inside of them, with launches fused where that is a gain."""
-        left = [self._inside(instr) for instr in instrs]
-        position = 0
-        while position < len(left):
-            if not self._fuse_at(position, left):
-                position += 1
-        return tuple(left)
-
-    def _inside(self, instr: Instr) -> Instr:
-        match instr:
-            case Launch() | ExternInstr() | CallInstr():
-                return instr
-            case SwitchInstr():
-                return replace(instr, branches=tuple(map(self.fused, instr.branches)))
-            case WhileInstr():
-                condition = self.fused(instr.condition)
-                return replace(instr, condition=condition, body=self.fused(instr.body))
-            case ScanInstr():
-                return replace(instr, body=self.fused(instr.body))
-
-    def _fuse_at(self, position: int, instrs: list[Instr]) -> bool:
+    def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with a later one, in place; return whether there is one."""
         first = instrs[position]
         if not isinstance(first, Launch):
