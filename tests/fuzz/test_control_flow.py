@@ -21,7 +21,7 @@ from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.runtime.function import compile
 from tests.support.strategies import random_graph
 
-SEEDS = (*range(12), 18, 55)
+SEEDS = (*range(12), 18, 55, 167)
 LONG = pytest.param(0, marks=pytest.mark.slow)  # takes as long as all others together
 MORE_SEEDS = range(12, 312)
 _BLOCK = 50

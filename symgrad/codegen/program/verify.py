@@ -307,7 +307,8 @@ class _InstrVerifier:
         assert part.loop in slices, f"a slice of loop {part.loop}, which is not around"
         _verify_dtype("a slice", part.type.dtype, part.stack.type.dtype)
         count, trips, held = part.type.count, slices[part.loop], part.stack.type.count
-        if root(part).place != "tape":
+        # A slice of a tape may be a stack itself, which the slices of a loop inside fill.
+        if not isinstance(part.stack, Buffer) or part.stack.place != "tape":
             assert count * trips == held, f"{trips} slices of {count} elements do not fill {held}"
         else:
             per_slice = part.stack.type.with_shape(part.stack.type.shape[1:]).count
