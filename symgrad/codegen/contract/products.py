@@ -50,7 +50,9 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = with_borders(plan, product.borders)
     goes_on = _goes_on(product, plan)
     if goes_on is not None:
-        plan = replace(plan, asks_for_next=goes_on == "rows", goes_on=goes_on)
+        # A microkernel asks for one thing: here it is the next product, not the next panel.
+        asks = goes_on == "rows"
+        plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
