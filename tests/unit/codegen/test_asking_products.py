@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import ContractPlan, planning
+from symgrad.codegen.contract import ContractPlan, planning, products
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
@@ -58,6 +58,11 @@ def test_a_packed_panel_is_asked_for_where_no_near_cache_holds_all():
     assert asks_for_panel(product(1024, 1024, 1024, is_turned=True)) == [True]
     assert asks_for_panel(product(1024, 128, 512)) == [False]  # packed, and near
     assert asks_for_panel(product(4096, 64, 256)) == [False]
+
+
+def test_a_product_asks_for_one_thing():
+    with mock.patch.object(products, "_goes_on", return_value="rows"):
+        assert asks_for_panel(product(1024, 1024, 1024)) == [False]
 
 
 def convolution() -> Graph:
