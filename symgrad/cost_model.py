@@ -203,6 +203,8 @@ UNROLLED_CYCLES = 2**20
 SHORT_PIECE = 8
 # Steps of k in which a microkernel asks for a line of the next packed panel.
 STEPS_A_LINE = 4
+# And at most so many for a row of what the next epilogue meets, if that is not much.
+STEPS_A_ROW = 16
 # So many panels at most read a block of the left: for the first of many it is brought near.
 FEW_PANELS = 4
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.

@@ -1,4 +1,4 @@
-"""Software prefetch in a microkernel: what later steps of k, the next tile and the next panel read.
+"""Software prefetch in a microkernel: what later steps, the next tile or panel and epilogue read.
 
 A processor fetches ahead by itself what follows in memory. A tile of a product reads short pieces
 of many rows, and what comes after it somewhere else: that is asked for.
@@ -7,9 +7,18 @@ of many rows, and what comes after it somewhere else: that is asked for.
 from __future__ import annotations
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.elements import POINTER, Elements, index
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.cost_model import STEPS_A_LINE
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What the next epilogue meets: a table of where its rows begin, and which is the last."""
+
+    table: ir.Value
+    last: ir.Value
 
 
 def elements_asked(right: Elements) -> int:
@@ -97,3 +106,19 @@ def asked_further(
             builder, following, builder.mul(step, index(elements_asked(kernel.right)))
         )
     return kernel.left.address(builder, following, place)
+
+
+def emit_asking_for_met(
+    builder: ir.IRBuilder, kernel: Microkernel, met: Met, step: ir.Value
+) -> None:
+    """Ask for the lines of a row that the next epilogue meets, each row for some steps of k.
+
+    When all had their turn the last one has it. They come row by row since few lines can be on
+    their way at a time: a processor that is asked for more waits, with all that comes behind.
+    """
+    turn = builder.udiv(step, index(kernel.steps_a_row))
+    is_inside = builder.icmp_signed("<", turn, met.last)
+    number = builder.select(is_inside, turn, met.last)
+    place = builder.gep(met.table, [number], source_etype=POINTER)
+    row = builder.load(place, typ=POINTER)
+    kernel.right.prefetch(builder, row, kernel.tile_columns)

@@ -8,7 +8,7 @@ first-level cache. The order depends on the plan alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -25,12 +25,11 @@ from symgrad.codegen.contract.elements import Elements, counted_loop, index, sca
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
 from symgrad.codegen.contract.plan import ContractPlan, Operand
+from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace, at_most
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
 
-# prefetch(builder, row, column): ask for the line of each buffer that the epilogue meets there.
-Prefetch = Callable[[ir.IRBuilder, ir.Value, ir.Value], None]
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.
 _Block = tuple[ir.Value, ir.Value]
@@ -45,20 +44,20 @@ def emit_contract(
     target: Target,
     epilogue: Epilogue,
     region: TileRegion | None = None,
-    prefetch: Prefetch | None = None,
+    meets: Meets | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
     The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
-    only that part of the result is computed, by the same operations in the same order. With
-    `prefetch`, what the epilogue meets for a tile is asked for while the tile before is computed.
+    only that part of the result is computed, by the same operations in the same order. What the
+    epilogue `meets` in memory for a tile is asked for while the tile before is computed.
     """
     if plan.m == 0 or plan.n == 0:
         return
     assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
-    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, prefetch)
+    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets)
     nest.emit(region or whole_region(plan))
 
 
@@ -74,10 +73,8 @@ class _LoopNest:
         scratch: ir.Value | None,
         target: Target,
         epilogue: Epilogue,
-        prefetch: Prefetch | None,
+        meets: Meets | None,
     ) -> None:
-        self._prefetch = prefetch
-        self._line_bytes = target.memory.line_bytes
         self._builder = builder
         self._plan = plan
         self._stored = Elements(plan.dtype, plan.compute, target)
@@ -85,6 +82,8 @@ class _LoopNest:
         self._right = right
         self._variants = emit_variants(builder.module, plan, target)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
+        results = replace(self._stored, stored=plan.compute)
+        self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
         if scratch is not None:
             self._packed_left = scratch
             bytes_ = ir.IntType(8)
@@ -222,14 +221,15 @@ class _LoopNest:
                 arguments += (self._emit_asking(i, steps),)
             if plan.asks_for_panel:
                 arguments += (self._part_of_next_panel(builder.sub(i, tiles[0]), panel, panels),)
+            is_finished = builder.icmp_signed("==", last_step, index(plan.k))
+            if self._met is not None:
+                arguments += self._met.emit(TilePlace(row, column, rows), is_finished)
             arguments += tuple(itertools.chain(*terms.within))
-            self._emit_prefetching(row, column, rows)
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             if plan.lacks_padding and plan.sees_zeros:
                 with builder.if_then(builder.not_(self._is_finite)):
                     operands = packed, self._across(is_edge)
                     emit_zero_products(builder, plan, operands, (sums, row, rows), steps)
-            is_finished = builder.icmp_signed("==", last_step, index(plan.k))
             with builder.if_then(is_finished):
                 self._epilogue.emit(sums, row, column, rows, is_edge)
 
@@ -245,7 +245,7 @@ class _LoopNest:
         if plan.goes_on == "rows":
             behind = self._left_at(self._rows_of(i)[0], start)
             return self._stored.address(builder, behind, index(plan.rows * plan.left.row_stride))
-        following = self._at_most(builder.add(i, index(1)), plan.row_tiles)
+        following = at_most(builder, builder.add(i, index(1)), plan.row_tiles)
         if plan.k_blocks == 1:
             return self._left_at(self._rows_of(following)[0], start)
         goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
@@ -272,32 +272,6 @@ class _LoopNest:
         following = builder.select(is_inside, following, index(0))
         begin = self._packed_panel(builder.select(is_left, following, panel))
         return right.address(builder, begin, builder.select(is_left, offset, index(0)))
-
-    def _emit_prefetching(self, row: ir.Value, column: ir.Value, rows: ir.Value) -> None:
-        """Ask for what the epilogue reads and writes for the next tile.
-
-        A processor follows a few long walks through memory by itself. These are many short ones.
-        """
-        builder, plan = self._builder, self._plan
-        if self._prefetch is None or plan.k_blocks > 1:
-            return
-        first = index(plan.tile_columns) if plan.rows_first else index(0)
-        below = index(0) if plan.rows_first else rows
-        if plan.goes_on == "rows":
-            first, below = index(0), index(plan.rows)
-        with counted_loop(builder, index(0), rows) as i:
-            at = builder.add(builder.add(row, below), i)
-            at = at if plan.goes_on == "rows" else self._at_most(at, plan.rows)
-            for line in range(0, plan.tile_columns, self._line_bytes // plan.compute.itemsize):
-                place = builder.add(builder.add(column, first), index(line))
-                place = self._at_most(place, plan.columns)
-                m, n = (at, place) if plan.vector_axis == "n" else (place, at)
-                self._prefetch(builder, m, n)
-
-    def _at_most(self, place: ir.Value, extent: int) -> ir.Value:
-        """Return `place`, the last one of `extent` if it lies beyond."""
-        is_inside = self._builder.icmp_signed("<", place, index(extent))
-        return self._builder.select(is_inside, place, index(extent - 1))
 
     def _rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Return the first row of `tile`, how many it has, and whether it is one row short."""

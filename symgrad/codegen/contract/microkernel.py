@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking import asked_further, emit_asking, emit_prefetching
+from symgrad.codegen.contract.asking import (
+    Met,
+    asked_further,
+    emit_asking,
+    emit_asking_for_met,
+    emit_prefetching,
+)
 from symgrad.codegen.contract.border import TermSpan, emit_next
 from symgrad.codegen.contract.elements import (
     INDEX,
@@ -34,6 +40,7 @@ class _Operands(NamedTuple):
     left: ir.Value
     right: ir.Value
     following: ir.Value
+    met: Met | None = None
 
 
 class _Pieces(NamedTuple):
@@ -48,17 +55,23 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k; and one that asks for the
-    next tile or panel has another, where that begins. For each inner border come two more, from
-    which to which step of its digit terms are needed.
+    next tile or panel has another, where that begins. One that asks for what the next epilogue
+    meets has a table of it and the number of its last entry. For each inner border come two more,
+    from which to which step of its digit terms are needed.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks
+    kinds += [POINTER, INDEX] * (kernel.steps_a_row > 0)
     kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, tile, k, resume, *rest = function.args
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
-    operands = _Operands(left, right, rest[-1] if kernel.asks else left)
+    met = None
+    if kernel.steps_a_row:
+        *rest, table, last = rest
+        met = Met(table, last)
+    operands = _Operands(left, right, rest[-1] if kernel.asks else left, met)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
@@ -207,6 +220,8 @@ def _emit_loop(
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.following, step, steps)
+    if operands.met is not None:
+        emit_asking_for_met(builder, kernel, operands.met, step)
     for number in range(steps):
         if number and chains == 1:
             _emit_fence(builder)

@@ -15,6 +15,7 @@ import math
 from typing import Literal
 
 from symgrad.codegen.loops.strided import Digit, ZeroBorder, run_of, tiles_along
+from symgrad.cost_model import STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
@@ -68,7 +69,9 @@ class ContractPlan:
     for its rows of the left in the next block of k, in the last one for those of the next tile;
     with `asks_for_panel` it asks for a part of the next packed panel, and others for the rest. The
     next product of a loop around may begin behind all rows of this one, or all steps of k, which
-    `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for.
+    `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for. An
+    epilogue meets `met` elements for each one of the result that are in memory and no near cache:
+    those of the next tile are asked for.
     Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, no more than any
     other way.
     """
@@ -99,6 +102,7 @@ class ContractPlan:
     asks_for_next: bool = False
     asks_for_panel: bool = False
     goes_on: GoesOn | None = None
+    met: int = 0
     borders: tuple[ZeroBorder, ...] = ()
 
     @property
@@ -203,6 +207,18 @@ class ContractPlan:
     def multiplies_pairs(self) -> bool:
         """Whether pairs of terms are what is packed and multiplied."""
         return self.method in ("pairs", "matrix")
+
+    @property
+    def steps_a_row(self) -> int:
+        """Steps of k in which a microkernel asks for a row that the next epilogue meets.
+
+        It is a power of two. 0 says that all of them are asked for at once: where the steps of a
+        block are too few for the rows, or are not counted from its start.
+        """
+        steps, rows = min(self.k, self.block_k), self.met * self.tile_rows
+        if self.method != "tile" or self.walks_pieces or not 0 < rows <= steps:
+            return 0
+        return min(STEPS_A_ROW, 1 << ((steps // rows).bit_length() - 1))
 
     @property
     def packed_steps(self) -> int:

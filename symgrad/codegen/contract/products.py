@@ -53,6 +53,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         # A microkernel asks for one thing: here it is the next product, not the next panel.
         asks = goes_on == "rows"
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
+    plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
@@ -113,23 +114,25 @@ def loads_by_element(product: Product) -> list[Load]:
 def places_to_prefetch(
     product: Product, plan: ContractPlan, target: Target
 ) -> list[tuple[str, Index]]:
-    """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes."""
+    """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes.
+
+    All of it together is larger than a near cache; or each buffer is, by far, where a microkernel
+    has not the time to ask for one row after another.
+    """
     along = _along(product, plan)
-    # A buffer of an epilogue is in no near cache if it is larger by far.
-    if (
-        plan.goes_on != "rows"
-        and plan.rows * plan.columns * plan.compute.itemsize <= 2 * target.memory.l2_bytes
-    ):
-        return []
     stores = [s for s in product.body if isinstance(s, Store)]
-    places = [(load.buffer, load.index) for load in loads_by_element(product)]
-    places += [(store.buffer, store.index) for store in stores]
+    met = [(load.buffer, load.index) for load in loads_by_element(product)]
+    met += [(store.buffer, store.index) for store in stores]
     checked = {s.name for s in product.body if isinstance(s, Check)}  # known in the epilogue only
-    return [
+    places = [
         (buffer, index)
-        for buffer, index in dict.fromkeys(places)
+        for buffer, index in dict.fromkeys(met)
         if index.coefficient(along) == 1 and checked.isdisjoint(index_names(index))
     ]
+    size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
+    has_time = replace(plan, met=len(places)).steps_a_row > 0
+    is_large = len(places) * size > near if has_time else size > 2 * near
+    return places if is_large or plan.goes_on == "rows" else []
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:

@@ -23,7 +23,8 @@ class Microkernel:
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
     the tile or the block of k behind this one are asked for, a line of each row every so many
     steps; with `asks_for_panel` lines side by side, as those of the next packed panel, one in so
-    many steps. With `inner` borders only pieces within the spans it is given are added up.
+    many steps. With `steps_a_row` rows that it is told of are asked for, one in so many steps. With
+    `inner` borders only pieces within the spans it is given are added up.
     """
 
     rows: int
@@ -44,6 +45,7 @@ class Microkernel:
     right_ahead: int = 0
     asks_for_next: bool = False
     asks_for_panel: bool = False
+    steps_a_row: int = 0
     inner: tuple[ZeroBorder, ...] = ()
 
     @property

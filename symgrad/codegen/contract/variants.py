@@ -155,6 +155,9 @@ def _microkernel(
         right_k, columns = _along_k(plan, whole), whole
     sums = rows * whole // plan.lanes
     chains = _chains(sums, plan.k_run, left.target)
+    unrolled = chains
+    if chains == 1:
+        unrolled = _unrolled(plan, sums + whole // plan.lanes, left.target)
     return Microkernel(
         rows=rows,
         columns=columns,
@@ -168,12 +171,13 @@ def _microkernel(
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
         chains=chains,
-        unrolled=chains if chains > 1 else _unrolled(plan, sums + whole // plan.lanes, left.target),
+        unrolled=unrolled,
         piece=plan.k_piece if plan.walks_pieces else None,
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
         asks_for_panel=plan.asks_for_panel,
+        steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         inner=inner_borders(plan),
     )
 

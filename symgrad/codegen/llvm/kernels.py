@@ -13,7 +13,7 @@ from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
-from symgrad.codegen.contract.elements import counted_loop, prefetch
+from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
@@ -380,11 +380,9 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
 
     places = places_to_prefetch(product, plan, scope.target)
 
-    def ask(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> None:
+    def meets(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> list[ir.Value]:
         inside = at(builder, row, column)
-        for buffer, index in places:
-            # Not to the first-level cache: rows of a tile often meet in few of its sets.
-            prefetch(builder, emit_pointer(inside, buffer, index), is_write=False, is_near=False)
+        return [emit_pointer(inside, buffer, index) for buffer, index in places]
 
     builder = scope.builder
     scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
@@ -392,7 +390,7 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     if scope.part is not None and product.parallel is not None:
         share = product.parallel
         region = part_region(builder, plan, share.axis, share.tiles, scope.part)
+    met = meets if places else None
     lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
     rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)
-    ahead = ask if places else None
-    emit_contract(builder, plan, lhs, rhs, scratch, scope.target, epilogue, region, ahead)
+    emit_contract(builder, plan, lhs, rhs, scratch, scope.target, epilogue, region, met)

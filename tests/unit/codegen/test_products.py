@@ -45,6 +45,31 @@ def test_what_the_second_cache_holds_is_not_asked_for():
     assert places_to_prefetch(product, product_plan(product, large), large) == []
 
 
+def test_what_the_second_cache_holds_only_in_part_is_asked_for_where_there_is_time():
+    memory = replace(TARGET.memory, l2_bytes=4 << 20)  # of m, v and w it holds one and a third
+    for batch, expected in ((8, 0), (512, 3)):
+        product, target = product_of(training(1024, 768, batch)), replace(TARGET, memory=memory)
+        assert len(places_to_prefetch(product, product_plan(product, target), target)) == expected
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(8, 0), (64, 4), (256, 8), (512, 16)])
+def test_a_row_that_an_update_meets_is_asked_for_in_so_many_steps_of_k(batch, steps):
+    product = product_of(training(1024, 768, batch))
+    plan = product_plan(product, TARGET)
+    assert plan.steps_a_row == steps
+    # All rows of m, v and w have their turn, if they have one.
+    assert plan.met * plan.tile_rows * steps <= min(plan.k, plan.block_k)
+
+
+@pytest.mark.parametrize(("batch", "expected"), [(8, 0), (64, 2)])
+def test_a_microkernel_asks_for_what_its_epilogue_meets_where_it_has_the_steps(batch, expected):
+    text = compile_for(training(1024, 768, batch), "x86-64-v3").llvm
+    kernels = [f for f in text.split("define ") if '@"contract.tile' in f.split("\n")[0]]
+    assert kernels
+    # A row of 24 elements is two lines; without the steps all is asked for in front of the kernel.
+    assert {f.count('call void @"llvm.prefetch') for f in kernels} == {expected}
+
+
 def test_what_lies_in_cache_is_not_asked_for():
     product = product_of(training(64, 64))
     assert places_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
