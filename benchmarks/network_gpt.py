@@ -9,6 +9,7 @@ is what each library has for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,34 +21,42 @@ from benchmarks.timing import optional
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, CHARACTERS = 2, 4, 256, 128, 8, 96
 
 
-def _make(quick: bool) -> tuple[Arrays, Arrays]:
-    width, context = (16, 8) if quick else (WIDTH, CONTEXT)
+def make_gpt(layers: int, width: int, quick: bool) -> tuple[Arrays, Arrays]:
+    """Return the weights of so many blocks of a width, and a batch of text."""
+    width, context = (16, 8) if quick else (width, CONTEXT)
     shapes: dict[str, tuple[int, ...]] = {
         "characters": (CHARACTERS, width),
         "places": (context, width),
         "write": (width, CHARACTERS),
     }
-    for i in range(LAYERS):
+    for i in range(layers):
         shapes |= {
             f"qkv{i}": (width, 3 * width), f"join{i}": (width, width),
             f"widen{i}": (width, 4 * width), f"inner{i}": (4 * width,),
             f"narrow{i}": (4 * width, width), f"outer{i}": (width,),
         }  # fmt: skip
     weights = random_weights(shapes)
-    for name in ("last", *(f"{norm}{i}" for norm in ("before", "between") for i in range(LAYERS))):
+    for name in ("last", *(f"{norm}{i}" for norm in ("before", "between") for i in range(layers))):
         weights |= {f"{name}_scale": np.ones(width, np.float32)}
         weights |= {f"{name}_bias": np.zeros(width, np.float32)}
     text = np.random.default_rng(1).integers(0, CHARACTERS, (BATCH, context + 1))
     return weights, {"text": text}
 
 
-def _blocks(w: Any, x: Any, norm: Any, attend: Any, gelu: Any) -> Any:
+def gpt_blocks(
+    w: Any,
+    x: Any,
+    norm: Any,
+    attend: Any,
+    gelu: Any,
+    reshape: Any = lambda t, shape: t.reshape(shape),
+) -> Any:
     """Return logits: what is written alike in all libraries."""
     batch, time, width = x.shape
-    for i in range(LAYERS):
-        heads = (norm(x, w, f"before{i}") @ w[f"qkv{i}"]).reshape((batch, time, 3, HEADS, -1))
+    for i in range(sum(name.startswith("qkv") for name in w)):
+        heads = reshape(norm(x, w, f"before{i}") @ w[f"qkv{i}"], (batch, time, 3, HEADS, -1))
         joined = attend(*(heads[:, :, part] for part in range(3)))
-        x = x + joined.reshape((batch, time, width)) @ w[f"join{i}"]
+        x = x + reshape(joined, (batch, time, width)) @ w[f"join{i}"]
         inner = gelu(norm(x, w, f"between{i}") @ w[f"widen{i}"] + w[f"inner{i}"])
         x = x + inner @ w[f"narrow{i}"] + w[f"outer{i}"]
     return norm(x, w, "last") @ w["write"]
@@ -64,7 +73,7 @@ def _symgrad(w: Any, batch: Any) -> Any:
         return sg.swapaxes(sg.nn.scaled_dot_product_attention(*heads, causal=True), 1, 2)
 
     x = sg.nn.embedding(text[:, :-1], w["characters"]) + w["places"]
-    logits = _blocks(w, x, norm, attend, lambda x: sg.nn.gelu(x, approximate=True))
+    logits = gpt_blocks(w, x, norm, attend, lambda x: sg.nn.gelu(x, approximate=True))
     return sg.nn.cross_entropy(logits, text[:, 1:])
 
 
@@ -79,15 +88,13 @@ def _jax(w: Any, batch: Any) -> Any:
         return jax.nn.dot_product_attention(*qkv, is_causal=True)
 
     x = w["characters"][text[:, :-1]] + w["places"]
-    scores = jax.nn.log_softmax(_blocks(w, x, norm, attend, jax.nn.gelu))
+    scores = jax.nn.log_softmax(gpt_blocks(w, x, norm, attend, jax.nn.gelu))
     return -jnp.take_along_axis(scores, text[:, 1:, None], axis=2).mean()
 
 
-def _torch(weights: Arrays, batch: Arrays) -> tuple[list[Any], Callable[[], Any]]:
-    torch = optional("torch")
-    functional = torch.nn.functional
-    w = {name: torch.nn.Parameter(torch.tensor(array)) for name, array in weights.items()}
-    text = torch.tensor(batch["text"])
+def gpt_in_torch(w: Any, batch: Any) -> Any:
+    """Return the loss in PyTorch, of dicts of tensors."""
+    functional, text = optional("torch").nn.functional, batch["text"]
 
     def norm(x: Any, w: Any, name: str) -> Any:
         return functional.layer_norm(x, x.shape[-1:], w[f"{name}_scale"], w[f"{name}_bias"])
@@ -96,12 +103,16 @@ def _torch(weights: Arrays, batch: Arrays) -> tuple[list[Any], Callable[[], Any]
         heads = (t.transpose(1, 2) for t in qkv)
         return functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2)
 
-    def loss_of() -> Any:
-        x = functional.embedding(text[:, :-1], w["characters"]) + w["places"]
-        logits = _blocks(w, x, norm, attend, lambda x: functional.gelu(x, approximate="tanh"))
-        return functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
-
-    return list(w.values()), loss_of
+    x = functional.embedding(text[:, :-1], w["characters"]) + w["places"]
+    logits = gpt_blocks(w, x, norm, attend, lambda x: functional.gelu(x, approximate="tanh"))
+    return functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
 
 
-GPT = Network("GPT", _make, _symgrad, _jax, _torch)
+def _torch(weights: Arrays, batch: Arrays) -> tuple[list[Any], Callable[[], Any]]:
+    torch = optional("torch")
+    w = {name: torch.nn.Parameter(torch.tensor(array)) for name, array in weights.items()}
+    text = torch.tensor(batch["text"])
+    return list(w.values()), lambda: gpt_in_torch(w, {"text": text})
+
+
+GPT = Network("GPT", partial(make_gpt, LAYERS, WIDTH), _symgrad, _jax, _torch)

@@ -32,49 +32,65 @@ def _make(quick: bool) -> tuple[Arrays, Arrays]:
     return start, {"masses": masses, "targets": drawn(bodies, 3)}
 
 
-def _accelerations(x: Any, masses: Any) -> Any:
+def _accelerations(total: Any, x: Any, masses: Any) -> Any:
     differences = x[None, :, :] - x[:, None, :]
-    squares = (differences * differences).sum(2) + SOFTENING**2
-    return (differences * (masses * squares**-1.5)[:, :, None]).sum(1)
+    squares = total(differences * differences, 2) + SOFTENING**2
+    return total(differences * (masses * squares**-1.5)[:, :, None], 1)
 
 
-def _leap(x: Any, v: Any, masses: Any) -> tuple[Any, Any]:
-    v = v + 0.5 * TIME * _accelerations(x, masses)
+def _leap(total: Any, x: Any, v: Any, masses: Any) -> tuple[Any, Any]:
+    v = v + 0.5 * TIME * _accelerations(total, x, masses)
     x = x + TIME * v
-    return x, v + 0.5 * TIME * _accelerations(x, masses)
+    return x, v + 0.5 * TIME * _accelerations(total, x, masses)
 
 
 def _steps(x: Any) -> int:
     return STEPS if x.shape[0] == BODIES else QUICK_STEPS
 
 
-def _distance(x: Any, given: Any) -> Any:
-    return ((x - given["targets"]) ** 2).sum()
+def _distance(total: Any, x: Any, given: Any) -> Any:
+    return total((x - given["targets"]) ** 2)
 
 
 def _symgrad(w: Any, given: Any) -> Any:
     start = (w["places"], w["velocities"])
     x, _ = sg.fori_loop(
-        0, _steps(w["places"]), lambda _, state: _leap(state[0], state[1], given["masses"]), start
+        0,
+        _steps(start[0]),
+        lambda _, state: _leap(sg.sum, state[0], state[1], given["masses"]),
+        start,
     )
-    return _distance(x, given)
+    return _distance(sg.sum, x, given)
 
 
 def _jax(w: Any, given: Any) -> Any:
-    start = (w["places"], w["velocities"])
-    (x, _), _ = optional("jax").lax.scan(
-        lambda state, _: (_leap(state[0], state[1], given["masses"]), None),
+    jax = optional("jax")
+    total, start = jax.numpy.sum, (w["places"], w["velocities"])
+    (x, _), _ = jax.lax.scan(
+        lambda state, _: (_leap(total, state[0], state[1], given["masses"]), None),
         start,
-        length=_steps(w["places"]),
+        length=_steps(start[0]),
     )
-    return _distance(x, given)
+    return _distance(total, x, given)
 
 
 def _torch(w: Any, given: Any) -> Any:
-    x, v = w["places"], w["velocities"]
+    total, x, v = optional("torch").sum, w["places"], w["velocities"]
     for _ in range(_steps(x)):
-        x, v = _leap(x, v, given["masses"])
-    return _distance(x, given)
+        x, v = _leap(total, x, v, given["masses"])
+    return _distance(total, x, given)
 
 
-N_BODY = Workload("n-body", (4.5, 5), GRADIENT, _make, (_symgrad, _jax, _torch))
+def _tensorflow(w: Any, given: Any) -> Any:
+    tf = optional("tensorflow")
+    total, steps = tf.reduce_sum, _steps(w["places"])
+    _, x, _ = tf.while_loop(
+        lambda i, *_: i < steps,
+        lambda i, x, v: (i + 1, *_leap(total, x, v, given["masses"])),
+        (0, tf.identity(w["places"]), tf.identity(w["velocities"])),
+        maximum_iterations=steps,
+    )
+    return _distance(total, x, given)
+
+
+N_BODY = Workload("n-body", (4.5, 5), GRADIENT, _make, (_symgrad, _jax, _torch, _tensorflow))

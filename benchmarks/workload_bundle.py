@@ -9,6 +9,7 @@ with a vector.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
-from benchmarks.workload_peers import Function, Workload, torch_compiled
+from benchmarks.workload_peers import Function, Workload, tensorflow_numpy, torch_compiled
 from benchmarks.workload_tasks import GAUSS_NEWTON_PRODUCT, GRADIENT
 
 CAMERAS, POINTS, OBSERVATIONS = 49, 7776, 31843
@@ -42,10 +43,10 @@ def _make(quick: bool) -> tuple[Arrays, Arrays]:
 
 def _rotated(library: Any, cross: Any, axes: Any, x: Any) -> Any:
     """Return vectors, turned about axes by as much as these are long: Rodrigues' formula."""
-    angle = library.sqrt((axes * axes).sum(1))[:, None]
+    angle = library.sqrt(library.sum(axes * axes, 1))[:, None]
     unit = axes / angle
     cosine, sine = library.cos(angle), library.sin(angle)
-    along = (unit * x).sum(1)[:, None] * (1 - cosine)
+    along = library.sum(unit * x, 1)[:, None] * (1 - cosine)
     return x * cosine + cross(unit, x) * sine + unit * along
 
 
@@ -55,7 +56,7 @@ def projection_errors(
     """Return by how much each point is seen elsewhere than its camera projects it, weighted."""
     x = _rotated(library, cross, camera[:, :3], point - camera[:, 3:6])
     projected = x[:, :2] / x[:, 2:]
-    square = (projected * projected).sum(1)[:, None]
+    square = library.sum(projected * projected, 1)[:, None]
     distortion = 1 + camera[:, 9:10] * square + camera[:, 10:] * square * square
     places = projected * distortion * camera[:, 6:7] + camera[:, 7:9]
     return weights[:, None] * (places - seen)
@@ -84,17 +85,23 @@ def _torch(w: Any, given: Any) -> Any:
     return _residuals(torch, torch.linalg.cross, lambda x, rows: x.index_select(0, rows), w, given)
 
 
-def _half_squares(residuals: Function, w: Any, given: Any) -> Any:
+def _tensorflow(w: Any, given: Any) -> Any:
+    tf = optional("tensorflow")
+    return _residuals(tensorflow_numpy(), tf.linalg.cross, tf.gather, w, given)
+
+
+def _half_squares(library: Callable[[], Any], residuals: Function, w: Any, given: Any) -> Any:
     """Return half the sum of squares of all residuals, also of those of the weights."""
-    found, of_weights = residuals(w, given), 1 - w["weights"] * w["weights"]
-    return 0.5 * (found * found).sum() + 0.5 * (of_weights * of_weights).sum()
+    total, found, of_weights = library().sum, residuals(w, given), 1 - w["weights"] * w["weights"]
+    return 0.5 * total(found * found) + 0.5 * total(of_weights * of_weights)
 
 
-RESIDUALS = (_symgrad, _jax, _torch)
+RESIDUALS = (_symgrad, _jax, _torch, _tensorflow)
 OBJECTIVES = (
-    partial(_half_squares, _symgrad),
-    partial(_half_squares, _jax),
-    partial(_half_squares, _torch),
+    partial(_half_squares, lambda: sg, _symgrad),
+    partial(_half_squares, lambda: optional("jax").numpy, _jax),
+    partial(_half_squares, lambda: optional("torch"), _torch),
+    partial(_half_squares, tensorflow_numpy, _tensorflow),
 )
 BUNDLES = (
     Workload(

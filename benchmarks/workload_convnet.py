@@ -13,6 +13,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
+from benchmarks.workload_dense import cross_entropy
 from benchmarks.workload_peers import Workload
 from benchmarks.workload_tasks import TRAIN_SGD
 
@@ -65,4 +66,14 @@ def _torch(w: Any, given: Any) -> Any:
     return functional.cross_entropy(logits, given["labels"])
 
 
-CONVNET = Workload("convnet", (1.3, 1.3), TRAIN_SGD, _make, (_symgrad, _jax, _torch))
+def _tensorflow(w: Any, given: Any) -> Any:
+    tf, x = optional("tensorflow"), given["x"]
+    for name in ("c1", "c2"):
+        y = tf.nn.conv2d(x, w[name], 1, "SAME") + w[f"{name}_bias"]
+        x = tf.nn.max_pool2d(tf.nn.relu(y), 2, 2, "VALID")
+    logits = tf.reshape(x, (x.shape[0], -1)) @ w["dense"] + w["dense_bias"]
+    return cross_entropy(tf, logits, given["labels"])
+
+
+FUNCTIONS = (_symgrad, _jax, _torch, _tensorflow)
+CONVNET = Workload("convnet", (1.3, 1.3), TRAIN_SGD, _make, FUNCTIONS)

@@ -59,7 +59,18 @@ def _torch(w: Any, given: Any) -> Any:
     return functional.cross_entropy(_logits(functional.relu, w, given["x"]), given["labels"])
 
 
-CLASSIFY = (_symgrad, _jax, _torch)
+def _tensorflow(w: Any, given: Any) -> Any:
+    tf = optional("tensorflow")
+    return cross_entropy(tf, _logits(tf.nn.relu, w, given["x"]), given["labels"])
+
+
+def cross_entropy(tf: Any, logits: Any, labels: Any) -> Any:
+    """Return the mean cross-entropy of rows of logits in TensorFlow."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return tf.reduce_mean(losses)
+
+
+CLASSIFY = (_symgrad, _jax, _torch, _tensorflow)
 
 # -------------------------------------------------------------------------------------- wide MLP
 
@@ -71,15 +82,26 @@ def _make_wide(quick: bool) -> tuple[Arrays, Arrays]:
     return weights, {"x": given["x"], "y": y}
 
 
-def _wide(gelu: Any, w: Any, given: Any) -> Any:
-    return ((_logits(gelu, w, given["x"]) - given["y"]) ** 2).mean()
+def _wide(mean: Any, gelu: Any, w: Any, given: Any) -> Any:
+    return mean((_logits(gelu, w, given["x"]) - given["y"]) ** 2)
 
 
-REGRESS = (
-    partial(_wide, sg.nn.gelu),
-    lambda w, given: _wide(partial(optional("jax").nn.gelu, approximate=False), w, given),
-    lambda w, given: _wide(optional("torch").nn.functional.gelu, w, given),
-)
+def _wide_tensorflow(w: Any, given: Any) -> Any:
+    tf = optional("tensorflow")
+    return _wide(tf.reduce_mean, tf.nn.gelu, w, given)
+
+
+def _wide_jax(w: Any, given: Any) -> Any:
+    jax = optional("jax")
+    return _wide(jax.numpy.mean, partial(jax.nn.gelu, approximate=False), w, given)
+
+
+def _wide_torch(w: Any, given: Any) -> Any:
+    torch = optional("torch")
+    return _wide(torch.mean, torch.nn.functional.gelu, w, given)
+
+
+REGRESS = (partial(_wide, sg.mean, sg.nn.gelu), _wide_jax, _wide_torch, _wide_tensorflow)
 
 # --------------------------------------------------------------------------- logistic regression
 
@@ -109,7 +131,14 @@ def _torch_logistic(w: Any, given: Any) -> Any:
     return functional.binary_cross_entropy_with_logits(logits, given["y"])
 
 
-LOGISTIC = (_symgrad_logistic, _jax_logistic, _torch_logistic)
+def _tensorflow_logistic(w: Any, given: Any) -> Any:
+    tf = optional("tensorflow")
+    logits = tf.linalg.matvec(given["x"], w["w"]) + w["b"]
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(given["y"], logits)
+    return tf.reduce_mean(losses)
+
+
+LOGISTIC = (_symgrad_logistic, _jax_logistic, _torch_logistic, _tensorflow_logistic)
 
 DENSE = (
     Workload("tiny MLP", (3, 3), TRAIN_SGD, partial(_make, 32, TINY), CLASSIFY),

@@ -4,7 +4,8 @@
 
 The longest of the lengths of the batch, which a step is given, says how many: 48. In symgrad that
 is a while loop with a bound; JAX, whose while loops have no gradient in reverse, scans up to the
-bound and does nothing in what is left over; PyTorch is given the rows that there are.
+bound and does nothing in what is left over; PyTorch is given the rows that there are; TensorFlow
+has the same loop.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays, random_weights
 from benchmarks.timing import optional
+from benchmarks.workload_dense import cross_entropy
 from benchmarks.workload_peers import Workload
 from benchmarks.workload_tasks import TRAIN_SGD
 
@@ -79,4 +81,19 @@ def _torch(w: Any, given: Any) -> Any:
     return torch.nn.functional.cross_entropy(h[0] @ w["write"], given["labels"])
 
 
-GRU = Workload("GRU of unknown length", (1.6, 2.2), TRAIN_SGD, _make, (_symgrad, _jax, _torch))
+def _tensorflow(w: Any, given: Any) -> Any:
+    tf, x = optional("tensorflow"), given["x"]
+    longest = tf.cast(tf.reduce_max(given["lengths"]), tf.int32)
+
+    def cell(i: Any, h: Any) -> Any:
+        left, right = tf.split(x[i] @ w["w"] + w["b"], 3, 1), tf.split(h @ w["u"] + w["d"], 3, 1)
+        r, z = (tf.sigmoid(left[k] + right[k]) for k in range(2))
+        return i + 1, (1 - z) * tf.tanh(left[2] + r * right[2]) + z * h
+
+    start = tf.constant(0), tf.zeros((BATCH, w["u"].shape[0]))
+    _, h = tf.while_loop(lambda i, _: i < longest, cell, start, maximum_iterations=x.shape[0])
+    return cross_entropy(tf, h @ w["write"], given["labels"])
+
+
+FUNCTIONS = (_symgrad, _jax, _torch, _tensorflow)
+GRU = Workload("GRU of unknown length", (1.6, 2.2), TRAIN_SGD, _make, FUNCTIONS)

@@ -16,7 +16,7 @@ import numpy as np
 import symgrad as sg
 from benchmarks.network_peers import Arrays
 from benchmarks.timing import optional
-from benchmarks.workload_peers import Workload, torch_compiled
+from benchmarks.workload_peers import Workload, tensorflow_numpy, torch_compiled
 from benchmarks.workload_tasks import GRADIENT
 
 DIMENSIONS, COMPONENTS = 10, 25
@@ -47,14 +47,15 @@ def log_likelihood(
 ) -> Any:
     """Return the log-likelihood with the prior; of factors exp(q) is the diagonal."""
     (points, d), k = x.shape, means.shape[0]
-    diagonals, sums = library.exp(q), q.sum(1)
+    diagonals, sums = library.exp(q), library.sum(q, 1)
     centered = x[:, None, :] - means
     scaled = library.einsum("kij,nkj->nki", lower(below), centered) + diagonals * centered
-    inner = alphas + sums - 0.5 * (scaled * scaled).sum(2)
-    squares = (diagonals * diagonals).sum() + (below * below).sum()
-    prior = 0.5 * GAMMA * GAMMA * squares - DEGREES * sums.sum()
+    inner = alphas + sums - 0.5 * library.sum(scaled * scaled, 2)
+    squares = library.sum(diagonals * diagonals) + library.sum(below * below)
+    prior = 0.5 * GAMMA * GAMMA * squares - DEGREES * library.sum(sums)
     constant = -points * d * 0.5 * math.log(2 * math.pi) + k * _wishart_constant(d)
-    return constant + logsumexp(inner, 1).sum() - points * logsumexp(alphas, 0) - prior
+    likelihood = library.sum(logsumexp(inner, 1)) - points * logsumexp(alphas, 0)
+    return constant + likelihood - prior
 
 
 def _wishart_constant(d: int) -> float:
@@ -108,7 +109,17 @@ def _torch(w: Any, given: Any) -> Any:
     return _likelihood(torch, torch.logsumexp, _torch_lower, w, given)
 
 
-FUNCTIONS = (_symgrad, _jax, _torch)
+def _tensorflow_lower(below: Any) -> Any:
+    places, mask = strict_triangle(_dimensions(below))
+    return optional("tensorflow").gather(below, places, axis=1) * mask
+
+
+def _tensorflow(w: Any, given: Any) -> Any:
+    logsumexp = optional("tensorflow").reduce_logsumexp
+    return _likelihood(tensorflow_numpy(), logsumexp, _tensorflow_lower, w, given)
+
+
+FUNCTIONS = (_symgrad, _jax, _torch, _tensorflow)
 MIXTURES = tuple(
     Workload(
         f"Gaussian mixture, {points:,} points",

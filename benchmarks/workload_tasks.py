@@ -6,8 +6,8 @@
     GAUSS_NEWTON_PRODUCT                    the residuals r, and J.T (J v) of their Jacobian J
 
 Each library does it as it does best: JAX is compiled as one function, which may overwrite weights
-that it trains, PyTorch has its fused optimizers. All are handed what the function reads besides
-its weights at each step.
+that it trains, PyTorch has its fused optimizers; TensorFlow's part is in `workload_tensorflow.py`.
+All are handed what the function reads besides its weights at each step.
 """
 
 from __future__ import annotations
@@ -21,10 +21,25 @@ import symgrad as sg
 from benchmarks.network_peers import BETA1, BETA2, EPSILON, RATE, Arrays
 from benchmarks.timing import optional
 from benchmarks.workload_peers import Contender, Function, Maker, Task
+from benchmarks.workload_tensorflow import (
+    adam,
+    gradient,
+    hessian_product,
+    normal_product,
+    sgd,
+    tensorflow_derivative,
+    tensorflow_training,
+)
 from symgrad.graph.types import Array
 
 SGD_RATE, DECAY = 0.1, 0.01
 CHECKED_STEPS = 3
+
+
+def _least_seconds(step: sg.Step, arrays: list[Array]) -> float:
+    """Return what the kernels of a step would take at the limits of one core: the roofline."""
+    return sum(row.least_seconds for row in step.profile(*arrays, repeat=1).rows)
+
 
 # -------------------------------------------------------------------------------------- training
 
@@ -48,7 +63,11 @@ def _symgrad_training(optimizer: Callable[[], Any]) -> Maker:
         def step() -> Any:
             return compiled(*arrays)
 
-        return Contender(step, lambda: _trained(step, lambda: [v.value.copy() for v in w.values()]))
+        return Contender(
+            step,
+            lambda: _trained(step, lambda: [v.value.copy() for v in w.values()]),
+            lambda: _least_seconds(compiled, arrays),
+        )
 
     return make
 
@@ -129,11 +148,13 @@ TRAIN_SGD = Task(
     _symgrad_training(lambda: sg.optim.SGD(SGD_RATE)),
     _jax_training(0, _move_sgd),
     _torch_training(lambda optim, w: optim.SGD(w, lr=SGD_RATE, fused=True)),
+    tensorflow_training(0, sgd(SGD_RATE), CHECKED_STEPS),
 )
 TRAIN_ADAM = Task(
     _symgrad_training(lambda: sg.optim.Adam(RATE, BETA1, BETA2, EPSILON)),
     _jax_training(2, _move_adam),
     _torch_training(lambda optim, w: optim.Adam(w, lr=RATE, betas=_BETAS, eps=EPSILON, fused=True)),
+    tensorflow_training(2, adam(), CHECKED_STEPS),
 )
 TRAIN_ADAMW = Task(
     _symgrad_training(lambda: sg.optim.AdamW(RATE, BETA1, BETA2, EPSILON, DECAY)),
@@ -143,6 +164,7 @@ TRAIN_ADAMW = Task(
             w, lr=RATE, betas=_BETAS, eps=EPSILON, weight_decay=DECAY, fused=True
         )
     ),
+    tensorflow_training(2, adam(DECAY), CHECKED_STEPS),
 )
 
 # ----------------------------------------------------------------------------------- derivatives
@@ -152,8 +174,10 @@ TRAIN_ADAMW = Task(
 Derive = Callable[[Function, dict[str, Any], dict[str, Any], Any], list[Any]]
 
 
-def _derivative(has_vectors: bool, symgrad: Derive, jax: Derive, torch: Derive) -> Task:
-    """Return the task to compute what three functions do, one a library."""
+def _derivative(
+    has_vectors: bool, symgrad: Derive, jax: Derive, torch: Derive, tensorflow: Callable[..., Any]
+) -> Task:
+    """Return the task to compute what four functions do, one a library."""
 
     def vectors_of(weights: Arrays) -> list[Array]:
         random = np.random.default_rng(2)
@@ -164,6 +188,7 @@ def _derivative(has_vectors: bool, symgrad: Derive, jax: Derive, torch: Derive) 
         _symgrad_derivative(symgrad, vectors_of),
         _jax_derivative(jax, vectors_of),
         _torch_derivative(torch, vectors_of),
+        tensorflow_derivative(tensorflow, vectors_of),
     )
 
 
@@ -179,7 +204,11 @@ def _symgrad_derivative(derive: Derive, vectors_of: Callable[[Arrays], list[Arra
         leaves = [*w.values(), *inputs.values(), *along]
         compiled = sg.compile(leaves, outputs, threads=threads)
         arrays = [*weights.values(), *given.values(), *vectors]
-        return Contender(lambda: compiled(*arrays), lambda: list(compiled(*arrays)))
+        return Contender(
+            lambda: compiled(*arrays),
+            lambda: list(compiled(*arrays)),
+            lambda: _least_seconds(compiled, arrays),
+        )
 
     return make
 
@@ -233,7 +262,7 @@ def _torch_gradient(function: Function, w: Any, given: Any, _along: Any) -> list
     return [loss, *optional("torch").autograd.grad(loss, [*w.values()])]
 
 
-GRADIENT = _derivative(False, _symgrad_gradient, _jax_gradient, _torch_gradient)
+GRADIENT = _derivative(False, _symgrad_gradient, _jax_gradient, _torch_gradient, gradient)
 
 
 def _symgrad_hessian_product(function: Function, w: Any, given: Any, along: Any) -> list[Any]:
@@ -257,7 +286,7 @@ def _torch_hessian_product(function: Function, w: Any, given: Any, along: Any) -
 
 
 HESSIAN_PRODUCT = _derivative(
-    True, _symgrad_hessian_product, _jax_hessian_product, _torch_hessian_product
+    True, _symgrad_hessian_product, _jax_hessian_product, _torch_hessian_product, hessian_product
 )
 
 
@@ -286,5 +315,5 @@ def _torch_normal_product(function: Function, w: Any, given: Any, along: Any) ->
 
 
 GAUSS_NEWTON_PRODUCT = _derivative(
-    True, _symgrad_normal_product, _jax_normal_product, _torch_normal_product
+    True, _symgrad_normal_product, _jax_normal_product, _torch_normal_product, normal_product
 )
