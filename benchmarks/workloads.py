@@ -74,7 +74,8 @@ def measure(quick: bool = False, chosen: Sequence[str] = ()) -> Report:
         )
         for workload in workloads:
             _report_row(report, workload, position, table[workload.name])
-    missing = LIBRARIES.keys() - {COMPILED} - {row[2] for row in report.rows}
+    wanted = {name for w in workloads for name in LIBRARIES if name not in (COMPILED, *w.without)}
+    missing = wanted - {row[2] for row in report.rows}
     report.notes += [f"{name} is not installed." for name in sorted(missing)]
     report.notes += [
         f"{w.name}: not in {', '.join(w.without)}, which compile it for more than ten minutes."
