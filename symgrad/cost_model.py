@@ -212,9 +212,9 @@ SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
 FEW_STREAMS = 2
 # What a loop reads in each iteration is packed before it, in panels of so many bytes: where rows of
-# a weight lie a page apart, so many rows of results are read for, and the loop runs so often.
+# a weight are several panels, so many rows of results are read for, and the loop runs so often.
 PANEL_BYTES = 256
-PACKED_STEP_BYTES = 4096
+PACKED_STEP_BYTES = 512
 PACKED_ROWS = 4
 LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.

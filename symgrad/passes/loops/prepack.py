@@ -18,10 +18,11 @@ After:
       }
     }
 
-The steps of a sum over `b` lie a page apart in `%w`: each meets another page and the same few sets
-of the first-level cache, which the next rows of the product therefore read from further away. In
-panels they lie one after another. A product alone does not read its factor often enough to pay for
-bringing it into that order; a loop does.
+The steps of a sum over `b` lie apart in `%w`: where that is a page, each meets another one and the
+same few sets of the first-level cache, which the next rows of the product therefore read from
+further away. In panels they lie one after another, also those of a weight that is multiplied
+transposed, as in the gradient of such a loop, which is transposed on the way. A product alone does
+not read its factor often enough to pay for bringing it into that order; a loop does.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ def prepack(graph: Graph, rewrites: Rewrites) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product of the body with `weight`, of which the last axis is the last of the result.
+    """A product of the body with `weight`, of which one axis is the last of the result.
 
-    `labels` are those of the other factor, `summed` and `kept` those of the weight.
+    `labels` are those of the other factor, `summed` and `kept` those of the weight, which lies
+    transposed if its rows are what is kept.
     """
 
     node: Node
@@ -81,6 +83,17 @@ class _Product:
     summed: str
     kept: str
     out: str
+    is_transposed: bool
+
+    @property
+    def terms(self) -> int:
+        """The terms of a sum."""
+        return self.weight.type.static_shape[self.is_transposed]
+
+    @property
+    def columns(self) -> int:
+        """The columns of the result, all of which have a sum with the same terms of the other."""
+        return self.weight.type.static_shape[not self.is_transposed]
 
     @property
     def panel(self) -> int:
@@ -99,26 +112,27 @@ def _products(view: LoopView) -> list[_Product]:
             first, second = node.inputs
             ways = [(first, spec.lhs, second, spec.rhs), (second, spec.rhs, first, spec.lhs)]
             found += [
-                _Product(node, weight, labels, own[0], own[1], spec.out)
+                _Product(node, weight, labels, summed, kept, spec.out, is_transposed)
                 for other, labels, weight, own in ways
-                if weight in fixed and other not in fixed and _is_matrix(labels, own, spec.out)
+                if weight in fixed and other not in fixed and len(own) == 2
+                for is_transposed, (summed, kept) in enumerate((own, own[::-1]))
+                if _is_matrix(labels, summed, kept, spec.out)
             ]
     return found
 
 
-def _is_matrix(labels: str, own: str, out: str) -> bool:
-    """Return whether a factor labelled `own` is summed over its rows, its columns staying last."""
-    if len(own) != 2 or own[0] == own[1]:
+def _is_matrix(labels: str, summed: str, kept: str, out: str) -> bool:
+    """Return whether a factor is summed over one axis, its other one staying as the last."""
+    if summed == kept:
         return False
-    summed, kept = own[0], own[1]
     is_plain = labels.count(summed) == 1 and summed not in out and kept not in labels
     return is_plain and out[-1:] == kept and sorted(out[:-1]) == sorted(labels.replace(summed, ""))
 
 
 def _pays(product: _Product, rewrites: Rewrites) -> bool:
-    terms, columns = product.weight.type.static_shape
+    terms, columns = product.terms, product.columns
     rows = product.node.output.type.count // max(columns, 1)
-    step = columns * product.weight.dtype.numpy.itemsize
+    step = product.weight.type.static_shape[1] * product.weight.dtype.numpy.itemsize
     pays = (
         product.weight.dtype.is_float
         and step >= PACKED_STEP_BYTES
@@ -126,8 +140,9 @@ def _pays(product: _Product, rewrites: Rewrites) -> bool:
         and terms >= product.panel
         and rows >= PACKED_ROWS
     )
+    length = product.weight.type.static_shape[0]
     reason = (
-        f"{'packed before the loop' if pays else 'left'}: {rows} rows of a product with {terms} "
+        f"{'packed before the loop' if pays else 'left'}: {rows} rows of a product with {length} "
         f"rows of {step} bytes, from {PACKED_ROWS} rows and {PACKED_STEP_BYTES} bytes on"
     )
     rewrites.explain(RULE, product.node, reason)
@@ -140,33 +155,36 @@ def _with_panels(
     """Return `loop` with panels made in its body, and the extension that makes them before it."""
     body = LoopView(loop).body
     product_of = {product.node: product for product in products}
-    panels: dict[Tensor, Tensor] = {}
+    panels: dict[tuple[Tensor, bool], Tensor] = {}
 
     def replaced(node: Node, operands: tuple[Tensor, ...]) -> Node | None:
         product = product_of.get(node)
         if product is None:
             return None
-        weight = product.weight
+        key = product.weight, product.is_transposed
         with derived_from(node):
-            if weight not in panels:
-                panels[weight] = _in_panels(weight, product.panel)
-            (other,) = (t for t in operands if t is not weight)
-            return _product_of(product, other, panels[weight]).node
+            if key not in panels:
+                panels[key] = _in_panels(*key, product.panel)
+            (other,) = (t for t in operands if t is not product.weight)
+            return _product_of(product, other, panels[key]).node
 
     with inside(body.region):
         made = transform(body, replaced)
     new = with_attrs(loop, inputs, {**loop.attrs, "body": made})
     outer = dict(zip(body.inputs, LoopView(new).operands, strict=True))
     before = {}
-    for weight, packed in panels.items():
+    for (weight, is_transposed), packed in panels.items():
+        panel = packed.type.static_shape[-1]
         with derived_from(packed.node):
-            before[packed] = _in_panels(outer[weight], packed.type.static_shape[-1])
+            before[packed] = _in_panels(outer[weight], is_transposed, panel)
     return new, Extension(invariants=before)
 
 
-def _in_panels(weight: Tensor, panel: int) -> Tensor:
-    terms, columns = weight.type.static_shape
-    return permute_dims(reshape(weight, (terms, columns // panel, panel)), (1, 0, 2))
+def _in_panels(weight: Tensor, is_transposed: bool, panel: int) -> Tensor:
+    first, second = weight.type.static_shape
+    if is_transposed:
+        return permute_dims(reshape(weight, (first // panel, panel, second)), (0, 2, 1))
+    return permute_dims(reshape(weight, (first, second // panel, panel)), (1, 0, 2))
 
 
 def _product_of(product: _Product, other: Tensor, panels: Tensor) -> Tensor:
