@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from symgrad.codegen.kernel_costs import kernel_bytes, kernel_flops, kernel_parts, schedule_text
 from symgrad.codegen.native.cores import usable_cores
@@ -32,7 +32,8 @@ class KernelRecord:
     `name` is the kernel's in the text of the stages; equal kernels share it. `ops` are the ops it
     computes and `lines` the user's lines they come from; `flops` and `bytes` are of one call.
     `boundary` says why its results are in memory, and not part of the kernels that read them,
-    `reasons` why its loops are scheduled as they are.
+    `reasons` why its loops are scheduled as they are, first what was weighed if several kernels
+    became this one.
     `parts` is into how many parts its work is cut for threads, and `threads` how many take them at
     the most: no more than this process has cores. `scopes` are the name scopes of the ops, and
     `origins` the lines with the share of the work that the cost model sees in the ops of each; a
@@ -132,12 +133,32 @@ def _of_kernel(
         kernel_bytes(call.kernel),
         schedule_text(call.kernel),
         tuple(dict.fromkeys(reasons)),
-        schedule_reasons(call.kernel, target),
+        (*_fusion_reasons(call), *schedule_reasons(call.kernel, target)),
         parts,
         min(parts, cores),
         scopes_of(nodes),
         _origins(nodes),
     )
+
+
+def _fusion_reasons(call: Launch) -> tuple[str, ...]:
+    """Return what several kernels read and write, and what the one does that they became."""
+    apart = [*_came_of(call)]
+    if len(apart) == 1:
+        return ()
+    before = sum(kernel_bytes(launch.kernel) for launch in apart)
+    return (
+        f"one of {len(apart)} kernels, which read and write {before:,} bytes: "
+        f"{kernel_bytes(call.kernel):,} as one",
+    )
+
+
+def _came_of(call: Launch) -> Iterator[Launch]:
+    """Yield the launches that passes over programs made one of; itself if they made none."""
+    if not call.fused:
+        yield call
+    for launch in call.fused:
+        yield from _came_of(launch)
 
 
 def _of_function(call: ExternInstr, sources: SourceMap) -> KernelRecord:

@@ -135,6 +135,24 @@ def test_a_kernel_says_why_its_results_are_in_memory():
     assert "a product reads it many times" in str(step.kernels)
 
 
+def test_a_kernel_that_was_two_says_what_both_would_have_read_and_written():
+    x, y = sg.placeholder((8192, 256)), sg.placeholder((8192,))
+    w = sg.variable(np.zeros(256, F32))
+    loss = sg.nn.binary_cross_entropy_with_logits(x @ w, y)
+    step = sg.compile([x, y], loss, sg.optim.SGD(0.1).minimize(loss))
+    (swept,) = (k for k in step.kernels if k.bytes > 8192 * 256 * 4)
+    found = re.fullmatch(
+        r"one of 2 kernels, which read and write ([\d,]+) bytes: ([\d,]+) as one", swept.reasons[0]
+    )
+    assert found is not None
+    apart, as_one = (int(text.replace(",", "")) for text in found.groups())
+    assert as_one == swept.bytes
+    assert apart >= 2 * 8192 * 256 * 4 > as_one  # x is read once
+    assert not any(
+        "one of" in reason for k in step.kernels if k is not swept for reason in k.reasons
+    )
+
+
 def test_the_body_of_a_loop_is_shown_with_its_groups_and_reasons():
     x, n = sg.placeholder((64, 64), name="x"), sg.placeholder((), "int64", name="n")
     last = sg.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, sg.tanh(y @ x)), (0, x))[1]
