@@ -112,11 +112,11 @@ def _products(view: LoopView) -> list[_Product]:
             first, second = node.inputs
             ways = [(first, spec.lhs, second, spec.rhs), (second, spec.rhs, first, spec.lhs)]
             found += [
-                _Product(node, weight, labels, summed, kept, spec.out, is_transposed)
+                _Product(node, weight, labels, *own[::order], spec.out, order < 0)
                 for other, labels, weight, own in ways
                 if weight in fixed and other not in fixed and len(own) == 2
-                for is_transposed, (summed, kept) in enumerate((own, own[::-1]))
-                if _is_matrix(labels, summed, kept, spec.out)
+                for order in (1, -1)
+                if _is_matrix(labels, *own[::order], spec.out)
             ]
     return found
 
