@@ -112,11 +112,11 @@ def _products(view: LoopView) -> list[_Product]:
             first, second = node.inputs
             ways = [(first, spec.lhs, second, spec.rhs), (second, spec.rhs, first, spec.lhs)]
             found += [
-                _Product(node, weight, labels, *own[::order], spec.out, order < 0)
+                _Product(node, weight, labels, own[at], own[1 - at], spec.out, at == 1)
                 for other, labels, weight, own in ways
                 if weight in fixed and other not in fixed and len(own) == 2
-                for order in (1, -1)
-                if _is_matrix(labels, *own[::order], spec.out)
+                for at in (0, 1)
+                if _is_matrix(labels, own[at], own[1 - at], spec.out)
             ]
     return found
 
