@@ -10,6 +10,8 @@ becomes
 
 and `temporary0` and `temporary1` are nowhere, since nothing else reads them. Which kernels can be
 one `schedule/fuse_elements.py` says; which launches may come together, `program/fuse_sweeps.py`.
+Kernels that hand on few elements for what they compute, as the parts of a long chain do, stay
+apart: no time is spent on these, and larger code is slower to compile and has more to spill.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ from symgrad.codegen.schedule.fuse_elements import fuse_elements as fuse_kernels
 from symgrad.codegen.schedule.fuse_elements import long_loop_of
 from symgrad.codegen.schedule.interleave import interleave
 from symgrad.codegen.target import Target
-from symgrad.cost_model import INSTRS_BETWEEN
-from symgrad.passes.fusion.buffers import Buffer
+from symgrad.cost_model import INSTRS_BETWEEN, MOST_FUSED_STREAMS, STATEMENTS_AN_ACCESS
+from symgrad.records import dataclass
 
 _OPS_NAMED = 6
 
@@ -60,34 +62,43 @@ def fuse_elements(program: Program, target: Target) -> Program:
     return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
 
 
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """What one iteration of an elementwise kernel does: statements, and loads of each parameter."""
+
+    statements: int
+    loads: Counter[str]
+
+
 class _Launches:
     """The kernels that are made, and how often each buffer is used."""
 
     def __init__(self, program: Program, target: Target) -> None:
         self._target = target
         self._uses = Counter(buffers_of(program.all_instrs))
-        self._is_fusible: dict[str, bool] = {}
+        self._elements: dict[str, _Elements | None] = {}
         self.names = KernelNames(program.kernels)
 
-    def _is_elementwise(self, instr: Instr) -> bool:
-        if not isinstance(instr, Launch) or instr.statuses:
-            return False
-        name = instr.kernel.name
-        if name not in self._is_fusible:
-            self._is_fusible[name] = long_loop_of(instr.kernel) is not None
-        return self._is_fusible[name]
+    def _elements_of(self, launch: Launch) -> _Elements | None:
+        """Return what a launch does in one iteration, None if it is not elementwise."""
+        name = launch.kernel.name
+        if launch.statuses:
+            return None
+        if name not in self._elements:
+            self._elements[name] = _elements(launch.kernel)
+        return self._elements[name]
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with a later one, in place; return whether there is one."""
         first = instrs[position]
-        if not isinstance(first, Launch) or not self._is_elementwise(first):
+        if not isinstance(first, Launch) or self._elements_of(first) is None:
             return False
         written = _buffers(first, {"out", "inout"})
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
-            if not isinstance(second, Launch) or not self._is_elementwise(second):
+            if not isinstance(second, Launch):
                 continue
-            if written.isdisjoint(_buffers(second, {"in"})):
+            if not self._is_worth_fusing(first, second, written):
                 continue
             around = brought_together(position, later, instrs)
             fused = None if around is None else self._both(first, second)
@@ -97,29 +108,50 @@ class _Launches:
                 return True
         return False
 
+    def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
+        """Return whether many of the elements that `second` loads are `written` by `first`."""
+        one, two = self._elements_of(first), self._elements_of(second)
+        if one is None or two is None:
+            return False
+        pairs = zip(second.kernel.params, second.arguments, strict=True)
+        handed_on = (p.name for p, a in pairs if p.mode == "in" and a in written)
+        accesses = sum(two.loads[name] for name in handed_on)
+        if min(one.statements, two.statements) > accesses * STATEMENTS_AN_ACCESS:
+            return False
+        arguments = {*first.arguments, *second.arguments}
+        return len(arguments - self._unread(first, second)) <= MOST_FUSED_STREAMS
+
+    def _unread(self, first: Launch, second: Launch) -> set[Argument]:
+        """Return the temporaries that only two launches use."""
+        used = Counter(buffers_of([first, second]))
+        return {b for b, n in used.items() if b.place == "temporary" and self._uses[b] == n}
+
     def _both(self, first: Launch, second: Launch) -> Launch | None:
         """Return one launch for two, None if their kernels are not fused."""
         arguments = list(dict.fromkeys((*first.arguments, *second.arguments)))
         if len({root(argument) for argument in arguments}) < len(arguments):
             return None  # parts of a stack may overlap
+        unread = self._unread(first, second)
         names = {argument: f"a{i}" for i, argument in enumerate(arguments)}
         one, two = _whole(first, names, "one"), _whole(second, names, "two")
-        used = self._uses.copy()
-        used.subtract(buffers_of([first, second]))
-        unread = {
-            names[argument]
-            for argument in arguments
-            if isinstance(argument, Buffer) and argument.place == "temporary" and not used[argument]
-        }
-        kernel = fuse_kernels(one, two, unread, self._target)
+        kernel = fuse_kernels(one, two, {names[a] for a in unread if a in names}, self._target)
         if kernel is None:
             return None
         by_name = {name: argument for argument, name in names.items()}
         left = tuple(by_name[param.name] for param in kernel.params)
-        self._uses = used + Counter(map(root, left))
+        self._uses.subtract(buffers_of([first, second]))
+        self._uses.update(map(root, left))
         starts = (0,) * len(left)
         kernel = self.names.shared(interleave(kernel, self._target))
         return Launch(_label(first, second), kernel, left, starts, (), (first, second))
+
+
+def _elements(kernel: Kernel) -> _Elements | None:
+    loop = long_loop_of(kernel)
+    if loop is None:
+        return None
+    values = (s.value for s in loop.body if isinstance(s, Let))
+    return _Elements(len(loop.body), Counter(v.buffer for v in values if isinstance(v, Load)))
 
 
 def _buffers(launch: Launch, modes: set[str]) -> set[Argument]:

@@ -174,6 +174,16 @@ def test_what_is_handed_on_takes_no_memory():
     assert together.program.arena_bytes < apart.program.arena_bytes / 2
 
 
+def test_parts_of_a_long_chain_stay_as_they_were_cut():
+    x = sg.placeholder((ROWS,), name="x")
+    y = x
+    for _ in range(200):
+        y = sg.tanh(y * x)
+    graph = Graph([sg.sum(y), *sg.gradients(sg.sum(y), [x])], [x])
+    apart, together = Executable(graph, options(), passes=APART), Executable(graph, options())
+    assert len(together.program.launches) == len(apart.program.launches) > 10
+
+
 def test_each_op_has_its_kernel_and_its_line_still():
     graph, _ = turned()
     together = Executable(graph, options())
