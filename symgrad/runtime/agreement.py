@@ -57,7 +57,7 @@ class Agreement:
     def counting(self, entry: NativeEntry) -> NativeEntry:
         """Return `entry`, such that other ranks can see that it runs."""
         group = self.groups[0]
-        return NativeEntry(group.counting(entry.call), group.counting(entry.into))
+        return NativeEntry(group.counting(entry.call), lambda: group.counting(entry.into))
 
 
 def agreement_of(graph: Graph, prepared: Graph) -> Agreement | None:

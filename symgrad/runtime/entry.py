@@ -1,8 +1,8 @@
 """Vectorcall entry: a compiled step as a built-in function of Python, called in under 1 us.
 
-`build_entry` makes it. The code behind it is compiled once per process (`entry_code`); a step adds
-a record (`entry_record`). What an argument that does not fit becomes is not decided here: such a
-call goes to the slow path as it is.
+`build_entry` makes it. The code behind it is compiled once per process (`entry_code`), and that for
+outputs that are given not before it is used; a step adds a record (`entry_record`). What an
+argument that does not fit becomes is not decided here: such a call goes to the slow path as it is.
 
 A compiled step is a native function of the ABI
 
@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any
 
 from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import Target
-from symgrad.records import dataclass
-from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
+from symgrad.runtime.entry_code import STOP, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
 from symgrad.runtime.interrupts import stop_word
@@ -37,18 +36,26 @@ _METH_FASTCALL = 0x80
 _OPT_LEVEL = 1
 
 
-@dataclass(frozen=True, slots=True)
 class NativeEntry:
     """The two ways to call a step; each is a built-in function that owns all it needs.
 
     `call(*inputs)` returns fresh outputs: the array, or a tuple of arrays; None or an empty tuple
     if there are none.
-    `into(*inputs, *outputs)` writes to the arrays it is given and returns None; after a failure
-    their contents are undefined.
     """
 
-    call: Callable[..., Any]
-    into: Callable[..., Any]
+    def __init__(
+        self, call: Callable[..., Any], make_into: Callable[[], Callable[..., Any]]
+    ) -> None:
+        self.call = call
+        self._make_into = make_into
+
+    @cached_property
+    def into(self) -> Callable[..., Any]:
+        """`into(*inputs, *outputs)` writes to the arrays it is given and returns None.
+
+        After a failure their contents are undefined.
+        """
+        return self._make_into()
 
 
 def build_entry(
@@ -85,21 +92,22 @@ def build_entry(
     several = Returns.NONE if none_for_nothing and not outputs else Returns.TUPLE
     returns = Returns.SINGLE if single else several
     record = build_record(step_address, state_address, inputs, outputs, returns)
-    code = _entry_code(target)
     handlers = {"call": slow_path, "into": into_slow_path or slow_path}
-    call, into = (
-        _builtin(name, symbol, code, record, (handlers[symbol], on_failure), owner)
-        for symbol in SYMBOLS
-    )
-    return NativeEntry(call, into)
+
+    def make(symbol: str) -> Callable[..., Any]:
+        code = _entry_code(target, symbol)
+        return _builtin(name, symbol, code, record, (handlers[symbol], on_failure), owner)
+
+    return NativeEntry(make("call"), partial(make, "into"))
 
 
 @cache
-def _entry_code(target: Target) -> LoadedCode:
+def _entry_code(target: Target, symbol: str) -> LoadedCode:
     platform = verified_platform()
-    image = object_of(str(emit_entry_module(platform.layout)), target, _OPT_LEVEL)
+    module = str(emit_entry_module(platform.layout, symbol))
+    image = object_of(module, target, _OPT_LEVEL)
     imports = {**dict(platform.imports), STOP: ctypes.addressof(stop_word())}
-    return load_object(image, SYMBOLS, imports)
+    return load_object(image, [symbol], imports)
 
 
 class _PyMethodDef(ctypes.Structure):

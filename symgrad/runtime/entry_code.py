@@ -49,21 +49,26 @@ _STEP = ir.FunctionType(_I32, [_PTR, _PTR, _PTR])
 # Places in the tuple that is `self`.
 WORDS, SLOW_PATH, ON_FAILURE = range(3)
 
-# The functions of the module that CPython calls.
+# The functions that CPython calls, each of a module of its own.
 SYMBOLS = ("call", "into")
 
 
-def emit_entry_module(layout: EntryLayout) -> ir.Module:
-    """Emit `call(*inputs)` and `into(*inputs, *outputs)` for objects laid out as `layout` says."""
+def emit_entry_module(layout: EntryLayout, symbol: str) -> ir.Module:
+    """Emit one of `SYMBOLS` for objects laid out as `layout` says.
+
+    They are `call(*inputs)` and `into(*inputs, *outputs)`.
+    """
     module = ir.Module("entry")
     emitter = _Emitter(module, layout)
-    emitter.emit_call()
-    emitter.emit_into()
+    if symbol == "call":
+        emitter.emit_call()
+    else:
+        emitter.emit_into()
     return module
 
 
 class _Emitter:
-    """Emits the functions: those that both entries use first, at construction."""
+    """Emits a function, and before it those that it uses: at construction what both entries do."""
 
     def __init__(self, module: ir.Module, layout: EntryLayout) -> None:
         self.module = module
@@ -75,14 +80,12 @@ class _Emitter:
         self.none = ir.GlobalVariable(module, _I8, "_Py_NoneStruct")
         self.stop = ir.GlobalVariable(module, _I64, STOP)
         self.bind = self._emit_bind()
-        self.overlap = self._emit_overlap()
-        self.prepare = self._emit_prepare()
-        self.allocate = self._emit_allocate()
         self.slow_path = self._emit_slow_path()
         self.fail = self._emit_fail()
 
     def emit_call(self) -> None:
         """`call(*inputs)`: make the outputs, run the step, return them."""
+        prepare, allocate = self._emit_prepare(), self._emit_allocate()
         function, builder = self._define("call", _METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
@@ -94,7 +97,7 @@ class _Emitter:
         result = builder.alloca(_PTR)
         with builder.if_then(builder.icmp_signed("!=", nargs, input_count), likely=False):
             builder.ret(builder.call(self.slow_path, function.args))
-        slots = builder.call(self.prepare, [returns, output_count, result])
+        slots = builder.call(prepare, [returns, output_count, result])
         with builder.if_then(_is_null(builder, slots), likely=False):
             builder.ret(_NULL)
         is_bound = builder.call(self.bind, [specs, pointers, args, input_count])
@@ -103,9 +106,7 @@ class _Emitter:
             builder.ret(builder.call(self.slow_path, function.args))
         output_specs = _element(builder, _SPEC, specs, input_count)
         output_pointers = _element(builder, _PTR, pointers, input_count)
-        is_allocated = builder.call(
-            self.allocate, [output_specs, output_pointers, slots, output_count]
-        )
+        is_allocated = builder.call(allocate, [output_specs, output_pointers, slots, output_count])
         with builder.if_then(builder.not_(is_allocated), likely=False):
             self._release(builder, result)
             builder.ret(_NULL)
@@ -117,6 +118,7 @@ class _Emitter:
 
     def emit_into(self) -> None:
         """`into(*inputs, *outputs)`: run the step on arrays that are all there, return None."""
+        overlap = self._emit_overlap()
         function, builder = self._define("into", _METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
@@ -130,7 +132,7 @@ class _Emitter:
         is_bound = builder.call(self.bind, [specs, pointers, args, count])
         with builder.if_then(builder.not_(is_bound), likely=False):
             builder.ret(builder.call(self.slow_path, function.args))
-        has_overlap = builder.call(self.overlap, [specs, pointers, input_count, count])
+        has_overlap = builder.call(overlap, [specs, pointers, input_count, count])
         with builder.if_then(has_overlap, likely=False):
             builder.ret(builder.call(self.slow_path, function.args))
         status = self._run_step(builder, record)

@@ -161,6 +161,8 @@ class Step(Immutable):
         entry = self._entry_for(arrays)
         outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
         entry.into(*arrays, *outputs)
+        if self._is_single and self._takes_flat and self._is_agreed:
+            self._run_single_into = entry.into  # the short way for what fits, as `_run` is
         return out
 
     def _slow_into(self, *arguments: Any) -> None:
@@ -208,7 +210,7 @@ class Step(Immutable):
         if self._takes_flat and self._is_agreed:
             # What fits these sizes takes the short way from now on; the entry sends others here.
             self._run = entry.call if self._is_direct else self._nested(entry)
-            self._run_single_into = entry.into if self._is_single else None
+            self._run_single_into = None
         return self._compiled[key]
 
     def _log(self, sizes: Mapping[str, int], seconds: float) -> None:
