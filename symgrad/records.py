@@ -16,8 +16,10 @@ record that has one is not compared (`eq=False`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from reprlib import recursive_repr
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 _MADE_ANEW = object()  # the default of an argument whose default is made for each record
@@ -71,46 +73,71 @@ def _shared_methods(frozen: bool, slots: bool, eq: bool) -> dict[str, object]:
 
 
 def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
-    """Return the function that sets the fields of a new record."""
+    """Return the function that sets the fields of a new record.
+
+    It is written with numbers for the names of fields: most classes have the text of another one.
+    """
     names: dict[str, Any] = {"_set": object.__setattr__, "_made_anew": _MADE_ANEW}
-    takes, does = ["self"], []
     of_class = dataclasses.fields(cls)
-    for field in sorted(of_class, key=lambda field: field.kw_only is True):
-        name, default = field.name, ""
-        value = name
-        if field.default is not dataclasses.MISSING:
-            default = f"_default_{name}"
-            names[default] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            names[f"_make_{name}"], default = field.default_factory, "_made_anew"
-            value = f"_make_{name}() if {name} is _made_anew else {name}"
+    numbered = {f"_{number}_": field.name for number, field in enumerate(of_class)}
+    takes, does, defaults, by_name = ["self"], [], [], {}
+    for number, field in sorted(zip(numbered, of_class, strict=True), key=_is_by_name):
+        value, default = number, field.default
+        if field.default_factory is not dataclasses.MISSING:
+            names[f"_make{number}"], default = field.default_factory, _MADE_ANEW
+            value = f"_make{number}() if {number} is _made_anew else {number}"
+        has_default = default is not dataclasses.MISSING
         if field.init:
             takes += ["*"] if field.kw_only and "*" not in takes else []
-            takes.append(f"{name}={default}" if default else name)
-        elif default:
-            value = f"_make_{name}()" if default == "_made_anew" else default
+            takes.append(f"{number}=None" if has_default else number)
+            if has_default and field.kw_only:
+                by_name[field.name] = default
+            elif has_default:
+                defaults.append(default)
+        elif has_default:
+            names[f"_default{number}"] = default
+            value = f"_make{number}()" if default is _MADE_ANEW else f"_default{number}"
         else:
             continue  # `__post_init__` sets it
-        does.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        does.append(f"_set(self, {number!r}, {value})" if frozen else f"self.{number} = {value}")
     does += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
-    init = _written(cls, "__init__", takes, does or ["pass"], names)
+    code = _with_names(_code_of(_text_of("__init__", takes, does or ["pass"])), numbered)
+    init: Any = _of_class(cls, FunctionType(code, names, "__init__", tuple(defaults)))
+    init.__kwdefaults__ = by_name or None
     init.__annotations__ = {field.name: field.type for field in of_class if field.init}
     init.__annotations__["return"] = None
-    return init
+    return init  # type: ignore[no-any-return]
 
 
-def _written(
-    cls: type, name: str, takes: list[str], does: list[str], names: dict[str, Any]
-) -> Callable[..., Any]:
-    """Return a method of `cls` that is written as text.
+def _is_by_name(numbered: tuple[str, dataclasses.Field[Any]]) -> bool:
+    return numbered[1].kw_only is True
 
-    Its globals say whose it is, since it has no file: its frame is none of the user's.
-    """
-    names["__name__"] = cls.__module__
-    lines = [f"def {name}({', '.join(takes)}):", *does]
-    exec("\n ".join(lines), names)
-    method: Callable[..., Any] = names[name]
-    method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
+
+@lru_cache(maxsize=256)
+def _code_of(text: str) -> CodeType:
+    """Return the code of the function that `text` defines."""
+    constants = compile(text, "<string>", "exec").co_consts
+    return next(constant for constant in constants if isinstance(constant, CodeType))
+
+
+def _with_names(code: CodeType, names: Mapping[str, str]) -> CodeType:
+    """Return `code` with other names of variables, attributes and constants."""
+    return code.replace(
+        co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
+        co_names=tuple(names.get(name, name) for name in code.co_names),
+        co_consts=tuple(names.get(c, c) if isinstance(c, str) else c for c in code.co_consts),
+    )
+
+
+def _text_of(name: str, takes: list[str], does: list[str]) -> str:
+    return "\n ".join([f"def {name}({', '.join(takes)}):", *does])
+
+
+def _of_class(cls: type, method: Any) -> Any:
+    """Return `method` as one of `cls`; `__name__` of its globals is that of the module."""
+    # That says whose it is, since it has no file: its frame is none of the user's.
+    method.__globals__["__name__"] = cls.__module__
+    method.__qualname__, method.__module__ = f"{cls.__qualname__}.{method.__name__}", cls.__module__
     return method
 
 
@@ -119,7 +146,8 @@ def _install(record: object, name: str, shared: object, takes: list[str], does: 
     cls = next(base for base in type(record).__mro__ if vars(base).get(name) is shared)
     compared = [field.name for field in dataclasses.fields(cls) if field.compare]
     own, other = (f"({''.join(f'{of}.{n}, ' for n in compared)})" for of in ("self", "other"))
-    method = _written(cls, name, takes, [does.format(own=own, other=other)], {})
+    code = _code_of(_text_of(name, takes, [does.format(own=own, other=other)]))
+    method = _of_class(cls, FunctionType(code, {}))
     setattr(cls, name, method)
     return method
 
