@@ -55,9 +55,11 @@ class _Pool:
         first = instrs[position]
         if not isinstance(first, Launch):
             return False
+        swept = {a for a in first.arguments if _bytes(a) >= BYTES_SWEPT}
+        if not swept:
+            return False
         has_rows = rows_loop(first.kernel) is not None
         written = set(_arguments(first, "out", "inout"))
-        swept = {a for a in _arguments(first, "in", "out", "inout") if _bytes(a) >= BYTES_SWEPT}
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
             if not isinstance(second, Launch):

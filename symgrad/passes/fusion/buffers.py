@@ -29,6 +29,10 @@ class Buffer:
     number: int
     type: TensorType
 
+    def __hash__(self) -> int:
+        # Sets of buffers are what passes over programs ask most; the type follows.
+        return hash((self.place, self.number))
+
     def __str__(self) -> str:
         return f"{self.place}{self.number}"
 

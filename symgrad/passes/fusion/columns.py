@@ -64,8 +64,10 @@ def _axis_after(drafts: Drafts, node: Node, axis: int) -> int | None:
 
 def is_long_written_out(drafts: Drafts, node: Node, draft: Draft) -> bool:
     """Return whether a column map that computes `node` as well is much more code."""
+    if draft.anchor is None or not isinstance(drafts.specs[draft.anchor], ColumnMap):
+        return False
     flops = drafts.flops(node)
-    if not flops or draft.anchor is None or not isinstance(drafts.specs[draft.anchor], ColumnMap):
+    if not flops:
         return False
     length = max(t.type.static_shape[0] for t in draft.anchor.inputs)
     before = sum(drafts.flops(n) for n in draft.nodes if n is not draft.anchor)

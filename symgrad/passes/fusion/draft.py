@@ -66,6 +66,7 @@ class Drafts:
         self.carried = carried
         self.again = again  # computed by each group that wants it
         self.position = {node: i for i, node in enumerate(graph.nodes)}
+        self.looked_up = frozenset(n for n, spec in specs.items() if is_looked_up(n, spec))
         self._traits = {node: traits_of(spec) for node, spec in specs.items()}
         self._flops: dict[Node, int] = {}
         self.roots = frozenset(graph.roots)

@@ -27,7 +27,6 @@ from symgrad.passes.fusion.draft import (
     LOOKED_UP,
     Draft,
     Drafts,
-    is_looked_up,
     only_adds_ones,
     only_splits,
 )
@@ -163,15 +162,14 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         return "it is written out for each element of a column, which is much code"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
-    if is_looked_up(node, spec) or _is_written_apart(drafts, node, wanted.values()):
+    if node in drafts.looked_up or _is_written_apart(drafts, node, wanted.values()):
         return LOOKED_UP
     return None
 
 
 def _is_written_apart(drafts: Drafts, node: Node, users: Iterable[Draft]) -> bool:
     """Return whether a scatter that writes single elements would compute `node` for each."""
-    anchors = (draft.anchor for draft in users if draft.anchor is not None)
-    is_scattered = any(is_looked_up(anchor, drafts.specs[anchor]) for anchor in anchors)
+    is_scattered = any(draft.anchor in drafts.looked_up for draft in users)
     return is_scattered and drafts.flops(node) > CHEAP_FLOPS
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from symgrad.cost_model import CHEAP_FLOPS, MAX_GROUPS, MAX_STREAMS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.traits import Traits
-from symgrad.passes.fusion.draft import LOOKED_UP, Draft, Drafts, is_looked_up, only_splits
+from symgrad.passes.fusion.draft import LOOKED_UP, Draft, Drafts, only_splits
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
@@ -135,7 +135,7 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
 
 def _loses_vectors(drafts: Drafts, nodes: Collection[Node]) -> bool:
     """Return whether one loop for all these would do by elements what is worth doing by vectors."""
-    if not any(is_looked_up(node, drafts.specs[node]) for node in nodes):
+    if drafts.looked_up.isdisjoint(nodes):
         return False
     return sum(drafts.flops(node) for node in nodes) > CHEAP_FLOPS
 
