@@ -84,6 +84,25 @@ def joined(builder: ir.IRBuilder, vectors: Sequence[ir.Value], width: int) -> ir
     return result[0]
 
 
+def all_of(builder: ir.IRBuilder, holds: ir.Value) -> ir.Value:
+    """Return whether a condition holds in every lane."""
+    if not isinstance(holds.type, ir.VectorType):
+        return holds
+    bits = ir.IntType(holds.type.count)
+    return builder.icmp_unsigned("==", builder.bitcast(holds, bits), bits(-1))
+
+
+def first_without(builder: ir.IRBuilder, holds: ir.Value, vector: ir.Value) -> ir.Value:
+    """Return the first lane in which a condition does not hold, the last if it holds in all."""
+    if not isinstance(holds.type, ir.VectorType):
+        return vector
+    *before, last = elements_of(builder, vector)
+    found = last
+    for lane, value in reversed([*enumerate(before)]):
+        found = builder.select(builder.extract_element(holds, _I32(lane)), found, value)
+    return found
+
+
 @lru_cache(maxsize=1024)
 def _order(lanes: tuple[int, ...]) -> ir.Constant:
     kind = ir.VectorType(_I32, len(lanes))

@@ -9,7 +9,7 @@ scalar bodies, and ops whose record has a rule for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,42 +29,42 @@ def is_empty(range_: Range) -> bool:
 
 def range_of(tensor: Tensor) -> Range | None:
     """Return the range of `tensor` as the region that is open sees it, None if it is not known."""
-    if not tensor.dtype.is_integer:
-        return None
+    return ranges_of([tensor]).get(tensor) if tensor.dtype.is_integer else None
+
+
+def ranges_of(tensors: Iterable[Tensor]) -> Mapping[Tensor, Range]:
+    """Return the ranges that are known of `tensors` and of what they are computed from."""
     outer, found = outer_tensors(), dict(known_ranges())
-    for node in topological([tensor], found, outer):
+    for node in topological(tensors, found, outer):
         operands = operands_of(node, outer)
-        given = [found[t] for t in operands if t in found]
-        if len(given) < len(operands):
-            continue
+        given = [found.get(t) for t in operands]
         range_ = given[0] if operands is not node.inputs else _range_of_node(node, given)
         if range_ is not None and _fits(node.outputs[0].dtype, range_):
             found[node.outputs[0]] = range_
-    return found.get(tensor)
+    return found
 
 
 def _fits(dtype: DType, range_: Range) -> bool:
     if not dtype.is_integer:
         return False
-    limits = np.iinfo(dtype.numpy)
-    return is_empty(range_) or (limits.min <= range_[0] and range_[1] <= limits.max)
+    least, most = _limits(dtype)
+    return is_empty(range_) or (least <= range_[0] and range_[1] <= most)
 
 
-def _range_of_node(node: Node, given: list[Range]) -> Range | None:
+def _range_of_node(node: Node, given: list[Range | None]) -> Range | None:
     definition = node.definition
+    known = [range_ for range_ in given if range_ is not None]
     if definition.value_range is not None:
-        return definition.value_range(*given, **node.attrs)
+        return definition.value_range(*known, **node.attrs) if len(known) == len(given) else None
     if definition.is_view:
         return given[0]
-    if definition.kernel is None or not given:
+    if definition.kernel is None or not given or not definition.is_elementwise:
         return None
-    return _range_of_map(node, given) if definition.is_elementwise else None
+    return EMPTY if any(map(is_empty, known)) else _range_of_map(node, given)
 
 
-def _range_of_map(node: Node, given: list[Range]) -> Range | None:
+def _range_of_map(node: Node, given: list[Range | None]) -> Range | None:
     """Return what the scalar body of a Map makes of the ranges of its operands."""
-    if any(map(is_empty, given)):
-        return EMPTY
     dtypes = (t.dtype for t in node.inputs)
     operands = [_Interval(dtype, range_) for dtype, range_ in zip(dtypes, given, strict=True)]
     result: _Interval = body_of(node)(_Intervals(), *operands)
@@ -87,13 +87,19 @@ class _Intervals:
     def call(self, name: str, *args: _Interval) -> _Interval:
         dtype = bool_ if SCALAR_OPS[name].gives == "bool" else args[0].dtype
         combine = _COMBINED.get(name)
-        known = [a.range for a in args if a.range is not None]
+        ranges = [a.range for a in args]
+        if name == "mod" and ranges[0] is None and ranges[1] is not None:
+            ranges[0] = _limits(dtype)  # the divisor is enough to know
+        known = [range_ for range_ in ranges if range_ is not None]
         if combine is None or len(known) < len(args):
             return _Interval(dtype, None)
         return _checked(dtype, combine(*known))
 
     def select(self, condition: _Interval, chosen: _Interval, otherwise: _Interval) -> _Interval:
-        return _Interval(chosen.dtype, None)
+        if chosen.range is None or otherwise.range is None:
+            return _Interval(chosen.dtype, None)
+        ends = zip(chosen.range, otherwise.range, strict=True)
+        return _Interval(chosen.dtype, (min(next(ends)), max(next(ends))))
 
     def cast(self, value: _Interval, dtype: DType) -> _Interval:
         return _checked(dtype, value.range)
@@ -103,6 +109,11 @@ class _Intervals:
 
     def dtype_of(self, value: _Interval) -> DType:
         return value.dtype
+
+
+def _limits(dtype: DType) -> Range:
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
 
 
 def _checked(dtype: DType, range_: Range | None) -> _Interval:
@@ -120,6 +131,13 @@ def _of_ends(combine: Callable[[int, int], int]) -> Callable[[Range, Range], Ran
     return combined
 
 
+def _of_remainder(a: Range, b: Range) -> Range:
+    """Return the range of a remainder, which has the sign of the divisor."""
+    least, most = min(b[0] + 1, 0), max(b[1] - 1, 0)
+    is_whole = b[0] > a[1] and a[0] >= 0  # what is less than the divisor is its own remainder
+    return a if is_whole else (least, most)
+
+
 # By the names of scalar operations.
 _COMBINED: Mapping[str, Callable[..., Range]] = {
     "add": _of_ends(lambda i, j: i + j),
@@ -128,4 +146,5 @@ _COMBINED: Mapping[str, Callable[..., Range]] = {
     "max": _of_ends(max),
     "min": _of_ends(min),
     "neg": lambda a: (-a[1], -a[0]),
+    "mod": _of_remainder,
 }

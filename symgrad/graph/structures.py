@@ -207,8 +207,10 @@ class ColumnMap:
 
 
 # What becomes of an index that is data: "wrap" counts a negative one from the end and "strict" does
-# not, and then one outside of its axis stops the program; "clamp" takes the nearest one inside.
-Bound = Literal["wrap", "strict", "clamp"]
+# not, and then one outside of its axis stops the program; "clamp" takes the nearest one inside, and
+# with "known" it is known to lie inside.
+Bound = Literal["wrap", "strict", "clamp", "known"]
+CHECKED: frozenset[Bound] = frozenset(("wrap", "strict"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +395,7 @@ def checked_axes(spec: KernelSpec | None) -> range:
         case Reduce() | PrefixScan() | Contract() | ColumnMap():
             return range(0)
         case Gather(axis, count) | Scatter(axis, count):
-            return range(0) if spec.bound == "clamp" else range(axis, axis + count)
+            return range(axis, axis + count) if spec.bound in CHECKED else range(0)
         case Sort() | Search() | Extern() | Switch() | While() | Scan() | Call():
             return range(0)
         case _:

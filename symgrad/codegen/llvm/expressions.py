@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.gathers import SMALLEST_GATHERED, emit_gather
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.scope import Held, KernelScope
 from symgrad.codegen.llvm.searches import emit_common_search, emit_searches
@@ -28,8 +29,9 @@ from symgrad.codegen.loops.language import (
     Select,
     Store,
 )
-from symgrad.codegen.loops.rewrite import mentions
+from symgrad.codegen.loops.rewrite import index_names, mentions
 from symgrad.codegen.vectors import elements_of, gathered, shuffled
+from symgrad.graph.dtypes import int64
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -46,7 +48,7 @@ def emit_atom(scope: KernelScope, atom: Atom, width: int) -> ir.Value:
     return value if has == width else scope.lanes(width).splat(value)
 
 
-def _width(scope: KernelScope, atoms: Sequence[Atom]) -> int:
+def width_of(scope: KernelScope, atoms: Sequence[Atom]) -> int:
     """Return the lanes an operation on `atoms` takes: 1 if they are the same in all."""
     return max((scope.values[a.name][1] for a in atoms if isinstance(a, Ref)), default=1)
 
@@ -61,19 +63,19 @@ def emit_value(scope: KernelScope, value: Expr) -> tuple[ir.Value, int]:
         case BinarySearch():
             return _emit_search(scope, value)
         case Op(name, args, _):
-            width = _width(scope, args)
+            width = width_of(scope, args)
             operands = [emit_atom(scope, a, width) for a in args]
             return emit_scalar_op(scope.lanes(width), name, operands, args[0].dtype), width
         case Select(condition, chosen, otherwise, _):
-            width = _width(scope, (condition, chosen, otherwise))
+            width = width_of(scope, (condition, chosen, otherwise))
             parts = [emit_atom(scope, a, width) for a in (condition, chosen, otherwise)]
             return emit_select(scope.lanes(width), *parts), width
         case Cast(operand, dtype):
-            width = _width(scope, (operand,))
+            width = width_of(scope, (operand,))
             given = emit_atom(scope, operand, width)
             return emit_cast(scope.lanes(width), given, operand.dtype, dtype), width
         case Const() | Ref():
-            width = _width(scope, (value,))
+            width = width_of(scope, (value,))
             return emit_atom(scope, value, width), width
 
 
@@ -96,6 +98,8 @@ def _emit_index_atom(scope: KernelScope, atom: IndexAtom, lane: int) -> ir.Value
     builder = scope.builder
     if isinstance(atom, str):
         base = scope.indices[atom]
+        if isinstance(base.type, ir.VectorType):
+            return builder.extract_element(base, _I32(lane))
         if lane and atom == scope.vector.variable:
             return builder.add(base, _I64(lane), flags=("nsw",))
         return base
@@ -110,7 +114,18 @@ def stride_of(scope: KernelScope, index: Index) -> int | None:
     if variable is None:
         return 0
     rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
-    return None if mentions(rest, variable) else index.coefficient(variable)
+    is_even = not mentions(rest, variable) and not _is_looked_up(scope, rest)
+    return index.coefficient(variable) if is_even else None
+
+
+def looked_up_around(scope: KernelScope) -> frozenset[str]:
+    """Return the indices that are data and differ between the lanes, of those that are known."""
+    indices = scope.indices.items()
+    return frozenset(name for name, at in indices if isinstance(at.type, ir.VectorType))
+
+
+def _is_looked_up(scope: KernelScope, index: Index) -> bool:
+    return any(isinstance(scope.indices[n].type, ir.VectorType) for n in index_names(index))
 
 
 def emit_pointer(scope: KernelScope, buffer: str, index: Index, lane: int = 0) -> ir.Value:
@@ -137,9 +152,38 @@ def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
         pointer = emit_pointer(scope, load.buffer, load.index, width - 1)
         vector = scope.lanes(width).load(pointer, load.dtype, align)
         return shuffled(scope.builder, [vector], range(width)[::-1]), width
+    if _is_looked_up(scope, load.index) and load.dtype.itemsize >= SMALLEST_GATHERED:
+        places = _emit_places(scope, load.index)
+        return emit_gather(
+            scope.lanes(width), scope.buffers[load.buffer], places, load.dtype
+        ), width
     single = scope.lanes(1)
     pointers = (emit_pointer(scope, load.buffer, load.index, lane) for lane in range(width))
     return gathered(scope.builder, [single.load(p, load.dtype, align) for p in pointers]), width
+
+
+def _emit_places(scope: KernelScope, index: Index) -> ir.Value:
+    """Return `index` as a vector of int64, of all lanes of the vectorized loop."""
+    builder, lanes = scope.builder, scope.lanes(scope.vector.width)
+    total = lanes.const(index.const, int64)
+    for atom, coefficient in index.terms:
+        term = _emit_place(scope, atom)
+        if coefficient != 1:
+            term = builder.mul(term, lanes.const(coefficient, int64), flags=("nsw",))
+        total = builder.add(total, term, flags=("nsw",))
+    return total
+
+
+def _emit_place(scope: KernelScope, atom: IndexAtom) -> ir.Value:
+    builder, lanes = scope.builder, scope.lanes(scope.vector.width)
+    if not isinstance(atom, str):
+        divide = builder.udiv if isinstance(atom, Quotient) else builder.urem
+        return divide(_emit_places(scope, atom.index), lanes.const(atom.by, int64))
+    if atom == scope.vector.variable:
+        value, _ = _emit_index_value(scope, Index(0, ((atom, 1),)))
+        return value
+    base = scope.indices[atom]
+    return base if isinstance(base.type, ir.VectorType) else lanes.splat(base)
 
 
 def _emit_index_value(scope: KernelScope, index: Index) -> tuple[ir.Value, int]:
@@ -156,12 +200,12 @@ def _emit_index_value(scope: KernelScope, index: Index) -> tuple[ir.Value, int]:
 
 
 def _emit_search(scope: KernelScope, search: BinarySearch) -> tuple[ir.Value, int]:
-    width = _width(scope, (search.value,))
+    width = width_of(scope, (search.value,))
     if stride_of(scope, search.index) != 0:
         width = scope.vector.width
     wanted = emit_atom(scope, search.value, width)
-    # A gather takes elements of four bytes or eight.
-    if width > 1 and stride_of(scope, search.index) == 0 and search.value.dtype.itemsize >= 4:
+    is_one_row = width > 1 and stride_of(scope, search.index) == 0
+    if is_one_row and search.value.dtype.itemsize >= SMALLEST_GATHERED:
         start = emit_pointer(scope, search.buffer, search.index)
         return emit_common_search(scope.lanes(width), search, start, wanted), width
     starts = [emit_pointer(scope, search.buffer, search.index, lane) for lane in range(width)]

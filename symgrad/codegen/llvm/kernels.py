@@ -18,7 +18,13 @@ from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.carrying import emit_carrying
-from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
+from symgrad.codegen.llvm.expressions import (
+    emit_atom,
+    emit_pointer,
+    emit_store,
+    emit_value,
+    width_of,
+)
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
@@ -41,7 +47,8 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import part_of, shuffled
+from symgrad.codegen.vectors import all_of, first_without, part_of, shuffled
+from symgrad.graph.dtypes import int64
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -105,22 +112,31 @@ def _emit_statement(scope: KernelScope, statement: Stmt) -> None:
 
 def _emit_check(scope: KernelScope, check: Check) -> None:
     builder = scope.builder
-    given = emit_atom(scope, check.value, 1)
-    is_negative = builder.icmp_signed("<", given, _I64(0))
+    width = width_of(scope, (check.value,))
+    given = emit_atom(scope, check.value, width)
+
+    def number(value: int) -> ir.Value:
+        return scope.lanes(width).const(value, int64)
+
+    if check.bound == "known":
+        scope.indices[check.name] = given
+        return
+    is_negative = builder.icmp_signed("<", given, number(0))
     if not check.can_fail:
-        low, last = builder.select(is_negative, _I64(0), given), _I64(check.extent - 1)
+        low, last = builder.select(is_negative, number(0), given), number(check.extent - 1)
         is_inside = builder.icmp_signed("<", low, last)
         scope.indices[check.name] = builder.select(is_inside, low, last)
         return
     index = given
     if check.bound == "wrap":
-        from_start = builder.add(given, _I64(check.extent))
+        from_start = builder.add(given, number(check.extent))
         index = builder.select(is_negative, from_start, given)
-    fits = builder.icmp_unsigned("<", index, _I64(check.extent))
+    fits = builder.icmp_unsigned("<", index, number(check.extent))
     passed = scope.function.append_basic_block("checked")
     failed = scope.function.append_basic_block("out_of_range")
-    builder.cbranch(fits, passed, failed)
+    builder.cbranch(all_of(builder, fits), passed, failed)
     builder.position_at_end(failed)
+    given = first_without(builder, fits, given)
     if scope.written_out is None:
         _emit_failure(scope, given, _I32(check.status))
     else:

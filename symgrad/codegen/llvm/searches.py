@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import declare
-from symgrad.codegen.llvm.lanes import Lanes, emit_cast, emit_scalar_op, memory_type
-from symgrad.codegen.llvm.math.values import type_suffix
+from symgrad.codegen.llvm.gathers import emit_gather
+from symgrad.codegen.llvm.lanes import Lanes, emit_cast, emit_scalar_op
 from symgrad.codegen.loops.language import BinarySearch
-from symgrad.codegen.vectors import vector_type
 from symgrad.graph.dtypes import DType, float32
 
 _I64 = ir.IntType(64)
@@ -94,15 +92,4 @@ class _Row:
 
     def _load(self, place: ir.Value) -> ir.Value:
         """Load the element of each lane, so many behind the start."""
-        builder, lanes, kind = self._lanes.builder, self._lanes, memory_type(self._stored)
-        pointer = builder.gep(self._start, [place], inbounds=True, source_etype=kind)
-        if lanes.width == 1:
-            return lanes.load(pointer, self._stored, self._stored.itemsize)
-        loaded = vector_type(kind, lanes.width)
-        name = f"llvm.masked.gather.{type_suffix(loaded)}.v{lanes.width}p0"
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(1), lanes.width), 1)
-        nothing = ir.Constant(loaded, None)
-        gather = declare(
-            builder.module, name, loaded, [pointer.type, everywhere.type, nothing.type]
-        )
-        return builder.call(gather, [pointer, everywhere, nothing])
+        return emit_gather(self._lanes, self._start, place, self._stored)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from symgrad.codegen import ir
-from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer
+from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, looked_up_around
 from symgrad.codegen.llvm.scope import KernelScope
+from symgrad.codegen.loops.access import looked_up_along
 from symgrad.codegen.loops.language import Index, Let, Load, Stmt, Store
 from symgrad.codegen.loops.short_rows import RowAccess, row_accesses
 from symgrad.codegen.vectors import joined, part_of, shuffled, transposed
@@ -30,7 +31,8 @@ def rows_in(
         return {}, frozenset()
     rows: dict[int, RowAccess] = {}
     together: set[int] = set()
-    for row in row_accesses(body, variable, scope.vector.width):
+    looked_up = looked_up_along(body, variable) | looked_up_around(scope)
+    for row in row_accesses(body, variable, scope.vector.width, looked_up):
         members = {id(statement) for statement in row}
         ordered = [statement for statement in body if id(statement) in members]
         rows[id(ordered[-1 if isinstance(ordered[0], Store) else 0])] = row
@@ -84,10 +86,9 @@ def _pointers(scope: KernelScope, buffer: str, row: RowAccess) -> list[ir.Value]
     """
     variable, width = scope.vector.variable, scope.vector.width
     assert variable is not None, "rows are those of lanes"
-    step, count = (width, len(row.members))
     if row.is_run:
-        step, count = (row.start.coefficient(variable), width)
-    places = (Index(row.start.const + step * n, row.start.terms) for n in range(count))
+        return [emit_pointer(scope, buffer, row.start, lane) for lane in range(width)]
+    places = (Index(row.start.const + width * n, row.start.terms) for n in range(len(row.members)))
     return [emit_pointer(scope, buffer, place) for place in places]
 
 

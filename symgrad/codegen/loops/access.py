@@ -84,6 +84,14 @@ class Accesses:
                 case Check() | SortRows():
                     self._operations += 1
 
+    def _looked_up(self, variable: str) -> frozenset[str]:
+        """Return the indices that are data and depend on `variable`."""
+        checked = frozenset(s.name for body in self._bodies for s in body if isinstance(s, Check))
+        names = {variable}
+        for body in self._bodies if checked else ():  # those around come first
+            _spread(body, names)
+        return checked & names
+
     @property
     def itemsize(self) -> int:
         """The bytes of the widest element that is stored or added up."""
@@ -93,25 +101,34 @@ class Accesses:
         """Return what one iteration over `width` values of `variable` side by side costs."""
         if variable is None:
             return float(self._operations + len(self._indices))
-        total = self._operations + sum(_cost(i, variable, width) for i in self._indices)
-        if any(index.coefficient(variable) >= 2 for index in self._indices):
-            rows = (row for body in self._bodies for row in row_accesses(body, variable, width))
-            total += sum(_saved(row, variable, width) for row in rows)
+        looked_up = self._looked_up(variable)
+        total = self._operations + sum(_cost(i, variable, width, looked_up) for i in self._indices)
+        if looked_up or any(index.coefficient(variable) >= 2 for index in self._indices):
+            rows = (
+                row
+                for body in self._bodies
+                for row in row_accesses(body, variable, width, looked_up)
+            )
+            total += sum(_saved(row, variable, width, looked_up) for row in rows)
         return total
 
 
-def _saved(row: RowAccess, variable: str, width: int) -> float:
+def _saved(row: RowAccess, variable: str, width: int, looked_up: frozenset[str]) -> float:
     """Return by how much rows of memory cost less than their elements one by one, below 0."""
     count = len(row.members)
     together = count * (EVEN_ACCESS + (count - 1) * ROW_SHUFFLE)
     if row.is_run:
         shuffles = width - count + count * (count.bit_length() - 1)
         together = width * EVEN_ACCESS + shuffles * ROW_SHUFFLE
-    return together - sum(_cost(row.start, variable, width) for _ in row)
+    return together - sum(_cost(row.start, variable, width, looked_up) for _ in row)
 
 
-def _cost(index: Index, variable: str, width: int) -> float:
+def _cost(
+    index: Index, variable: str, width: int, looked_up: frozenset[str] = frozenset()
+) -> float:
     coefficient = index.coefficient(variable)
+    if looked_up and not looked_up.isdisjoint(index_names(index)):
+        return LANE_ACCESS * width
     rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
     if mentions(rest, variable):
         return DIVIDED_ACCESS * width
@@ -125,6 +142,12 @@ def dependents(body: Sequence[Stmt], variable: str) -> set[str]:
     found = {variable}
     _spread(body, found)
     return found
+
+
+def looked_up_along(body: Sequence[Stmt], variable: str) -> frozenset[str]:
+    """Return the indices in `body` that are data and depend on the loop variable."""
+    checked = frozenset(s.name for s in statements(body) if isinstance(s, Check))
+    return checked & dependents(body, variable) if checked else checked
 
 
 def checks_differ(product: Product, along: str) -> bool:

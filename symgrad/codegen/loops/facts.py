@@ -12,6 +12,7 @@ from typing import assert_never
 
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.language import (
+    Check,
     Const,
     For,
     Index,
@@ -24,7 +25,6 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     ZeroBorder,
-    has_check,
     inside,
     square_of,
 )
@@ -154,7 +154,7 @@ def verify_square(outer: For) -> bool:
         assert loop.extent % loop.vector == 0, f"{where} leave over some of {loop.extent}"
         assert loop.interleave == 1, f"{where} are interleaved"
     assert inner.parallel is None, f"{where} are cut into parts"
-    has_more = has_check(inner.body) or any(isinstance(s, Loop) for s in inner.body)
+    has_more = any(isinstance(s, Check | Loop) for s in inner.body)
     assert not has_more, f"{where} have loops or checks"
     return True
 

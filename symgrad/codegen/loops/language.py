@@ -22,7 +22,7 @@ from symgrad.codegen.loops.strided import StridedOperand as StridedOperand
 from symgrad.codegen.loops.strided import ZeroBorder as ZeroBorder
 from symgrad.codegen.loops.strided import tiles_along
 from symgrad.graph.dtypes import DType
-from symgrad.graph.structures import Bound
+from symgrad.graph.structures import CHECKED, Bound
 from symgrad.records import dataclass
 
 Number = bool | int | float
@@ -142,7 +142,8 @@ class Check:
 
     A negative value counts from the end; in the strict `check r = t4 in 0..10 else 3` it does not.
     Outside the kernel stops with status 3 and the value is reported; but `clamp r = t4 in 10` takes
-    the nearest of 0..9, and has the status 0.
+    the nearest of 0..9, and `known r = t4 in 10` says that it is one of them: these have the status
+    0. In a vector the first lane that is outside is reported.
     """
 
     name: str
@@ -153,7 +154,7 @@ class Check:
 
     @property
     def can_fail(self) -> bool:
-        return self.bound != "clamp"
+        return self.bound in CHECKED
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from symgrad.codegen.loops.print import argument_dtype
 from symgrad.codegen.loops.tokens import WORDS, TokenReader
 from symgrad.graph.dtypes import BY_SHORT, DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.graph.structures import Bound
 
 _Body = tuple[Stmt, ...]
 _Atoms = tuple[Atom, ...]
@@ -156,7 +157,8 @@ class _Parser(TokenReader):
         readers: dict[str, Callable[[], Stmt]] = {
             "for": self._for,
             "check": self._check,
-            "clamp": lambda: self._check(clamps=True),
+            "clamp": lambda: self._place("clamp"),
+            "known": lambda: self._place("known"),
             "fold": self._fold,
             "prefix": self._prefix,
             "product": self._product,
@@ -180,16 +182,21 @@ class _Parser(TokenReader):
         self.take("=")
         return Store(buffer, index, self._atom(self._buffers[buffer]))
 
-    def _check(self, *, clamps: bool = False) -> Check:
+    def _check(self) -> Check:
+        name, value, extent, is_strict = self._checked()
+        self.take("else")
+        return Check(name, value, extent, self.integer(), "strict" if is_strict else "wrap")
+
+    def _place(self, bound: Bound) -> Check:
+        name, value, extent, _ = self._checked()
+        return Check(name, value, extent, 0, bound)
+
+    def _checked(self) -> tuple[str, Atom, int, bool]:
         name = self.name()
         self.take("=")
         value = self._atom(int64)
         self.take("in")
-        extent, is_strict = self.checked_extent()
-        if clamps:
-            return Check(name, value, extent, 0, "clamp")
-        self.take("else")
-        return Check(name, value, extent, self.integer(), "strict" if is_strict else "wrap")
+        return name, value, *self.checked_extent()
 
     def _for(self) -> For:
         var, extent = self.range()

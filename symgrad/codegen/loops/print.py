@@ -166,7 +166,7 @@ class _Printer:
                 text = f"{name} = {_print_atom(value, int64)} in"
                 least = "0.." if bound == "strict" else ""
                 checked = f"check {text} {least}{extent} else {status}"
-                self.line(checked if statement.can_fail else f"clamp {text} {extent}")
+                self.line(checked if statement.can_fail else f"{bound} {text} {extent}")
             case For():
                 self._print_for(statement)
             case Fold() | Prefix():

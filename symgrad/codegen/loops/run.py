@@ -45,6 +45,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
     StridedOperand,
+    has_check,
 )
 from symgrad.codegen.loops.ordering import counts_before, stable_order
 from symgrad.codegen.loops.rewrite import is_free_of
@@ -173,13 +174,15 @@ class _Interpreter:
                     assert_never(statement)
 
     def _check(self, check: Check) -> None:
-        value = int(self._atom(check.value))
-        if not check.can_fail:
-            value = min(max(value, 0), check.extent - 1)
+        value = self._atom(check.value)
+        if check.bound == "clamp":
+            value = np.clip(value, 0, check.extent - 1)
         least = -check.extent if check.bound == "wrap" else 0
-        if not least <= value < check.extent:
+        is_inside = bool(np.all((least <= value) & (value < check.extent)))
+        assert is_inside or check.can_fail, f"{check.name} is known to be in {check.extent}"
+        if not is_inside:
             raise _CheckFailed(check.status)
-        self._positions[check.name] = value if value >= 0 else value + check.extent
+        self._positions[check.name] = np.where(value >= 0, value, value + check.extent)
 
     @contextmanager
     def _axis(self, var: str, start: int, stop: int) -> Iterator[None]:
@@ -211,10 +214,18 @@ class _Interpreter:
             raise failed
 
     def _iterations(self, loop: For, first: int, last: int) -> None:
-        if loop.ordered or not is_free_of(loop.body, Check | Generated):
+        if loop.ordered or not is_free_of(loop.body, Generated):
             for i in range(first, last):
                 self._positions[loop.var] = i
                 self.body(loop.body)
+            return
+        if has_check(loop.body):
+            # What fails first decides what is stored, and which status there is.
+            for width in loop.widths:
+                while last - first >= width:
+                    with self._axis(loop.var, first, first + width):
+                        self.body(loop.body)
+                    first += width
             return
         for start, stop in self._parts(last - first):
             with self._axis(loop.var, first + start, first + stop):
@@ -238,7 +249,7 @@ class _Interpreter:
 
     def _items(self, fold: Fold) -> Iterator[tuple[int, int, list[Array]]]:
         """Give the items of the elements start to stop - 1, along a first axis."""
-        if is_free_of(fold.body, Check | Generated | Store):
+        if is_free_of(fold.body, Generated | Store) and not has_check(fold.body):
             # Items do not depend on the partial results: many are computed before any is used.
             for start, stop in self._parts(fold.extent, fold.lanes):
                 with self._axis(fold.var, start, stop):

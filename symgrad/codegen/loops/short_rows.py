@@ -23,7 +23,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.rewrite import buffers_used, mentions, statements
+from symgrad.codegen.loops.rewrite import buffers_used, index_names, mentions, statements
 from symgrad.cost_model import LONGEST_ROW
 from symgrad.records import dataclass
 
@@ -45,10 +45,13 @@ class RowAccess:
         return (statement for members in self.members for statement in members)
 
 
-def row_accesses(body: Sequence[Stmt], variable: str, width: int) -> list[RowAccess]:
+def row_accesses(
+    body: Sequence[Stmt], variable: str, width: int, looked_up: frozenset[str] = frozenset()
+) -> list[RowAccess]:
     """Return the groups of accesses in `body` that reach elements of rows side by side.
 
-    The loop of `variable` takes vectors of `width` iterations.
+    The loop of `variable` takes vectors of `width` iterations. Rows of which an index is one of
+    those `looked_up`, which differ between lanes, lie anywhere.
 
     What is loaded is not stored to in the body, and no element is stored to twice: so all loads of
     a group can be where the first one is, and all stores where the last one is.
@@ -60,14 +63,15 @@ def row_accesses(body: Sequence[Stmt], variable: str, width: int) -> list[RowAcc
     for statement, buffer, index in _accesses(body):
         step = index.coefficient(variable)
         rest = Index(0, tuple(term for term in index.terms if term[0] != variable))
-        if step >= 2 and buffer not in both and not mentions(rest, variable):
+        is_apart = step >= 2 or not looked_up.isdisjoint(index_names(index))
+        if is_apart and buffer not in both and not mentions(rest, variable):
             key = isinstance(statement, Store), buffer, Index(0, index.terms)
             found.setdefault(key, {}).setdefault(index.const, []).append(statement)
     groups: list[RowAccess] = []
     for (is_store, buffer, terms), places in found.items():
         if not is_store or len(places) == sum(s.buffer == buffer for s in stores):
             step = terms.coefficient(variable)
-            is_short = step <= LONGEST_ROW
+            is_short = step <= LONGEST_ROW and looked_up.isdisjoint(index_names(terms))
             groups += _rows(terms, step, places) if is_short else _runs(terms, width, places)
     return groups
 

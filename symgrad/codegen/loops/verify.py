@@ -106,34 +106,27 @@ class _Verifier:
         assert name in self._params, f"{name} is no parameter"
         return self._params[name]
 
-    def _bind(self, name: str, dtype: DType, scope: VerifyScope, *, varies: bool) -> None:
+    def _bind(self, name: str, dtype: DType, scope: VerifyScope) -> None:
         self._free(name, scope)
         scope.values[name] = dtype
-        if varies:
-            scope.varying.add(name)
 
     # ----------------------------------------------------------------------------- expressions
 
-    def _index(self, index: Index, scope: VerifyScope) -> bool:
-        """Verify an index; return whether it varies between lanes."""
+    def _index(self, index: Index, scope: VerifyScope) -> None:
         atoms = [atom for atom, _ in index.terms]
         assert len(set(atoms)) == len(atoms), f"{print_index(index)} has a term twice"
         assert all(c for _, c in index.terms), f"{print_index(index)} has a term times 0"
-        varies = False
         for atom in atoms:
             if isinstance(atom, str):
                 assert atom in scope.extents, f"{atom} is no index here"
-                varies |= atom in scope.varying
             else:
                 assert atom.by > 0, f"{print_index(index)} divides by {atom.by}"
-                varies |= self._index(atom.index, scope)
-        return varies
+                self._index(atom.index, scope)
 
-    def _element(self, param: Param, index: Index, scope: VerifyScope) -> bool:
-        varies = self._index(index, scope)
+    def _element(self, param: Param, index: Index, scope: VerifyScope) -> None:
+        self._index(index, scope)
         if not scope.is_dead:
             verify_bounds(param, *bounds(index, scope.extents), print_index(index))
-        return varies
 
     def _readable(self, name: str) -> Param:
         param = self._param(name)
@@ -141,8 +134,8 @@ class _Verifier:
         assert has_values, f"{name} is loaded from, but nothing was stored to it before"
         return param
 
-    def _atom(self, atom: Atom, scope: VerifyScope, dtype: DType, what: str) -> bool:
-        """Verify an atom that must be of `dtype`; return whether it varies between lanes."""
+    def _atom(self, atom: Atom, scope: VerifyScope, dtype: DType, what: str) -> None:
+        """Verify an atom that must be of `dtype`."""
         if isinstance(atom, Const):
             verify_const(atom)
         else:
@@ -150,55 +143,49 @@ class _Verifier:
             bound = scope.values[atom.name]
             assert atom.dtype == bound, f"{atom.name} is {bound}, not {atom.dtype}"
         assert atom.dtype == dtype, f"{what} is {atom.dtype}, not {dtype}"
-        return isinstance(atom, Ref) and atom.name in scope.varying
 
-    def _atoms(self, atoms: Iterable[tuple[Atom, DType, str]], scope: VerifyScope) -> bool:
-        # A list: all must be verified, not only those up to the first that varies.
-        return any([self._atom(atom, scope, dtype, what) for atom, dtype, what in atoms])
+    def _atoms(self, atoms: Iterable[tuple[Atom, DType, str]], scope: VerifyScope) -> None:
+        for atom, dtype, what in atoms:
+            self._atom(atom, scope, dtype, what)
 
-    def _expr(self, expr: Expr, scope: VerifyScope) -> bool:
-        """Verify an expression; return whether it varies between lanes."""
+    def _expr(self, expr: Expr, scope: VerifyScope) -> None:
         match expr:
             case Const() | Ref():
-                return self._atom(expr, scope, expr.dtype, "the value")
+                self._atom(expr, scope, expr.dtype, "the value")
             case Load(buffer, index, dtype):
                 param = self._readable(buffer)
                 assert dtype == param.dtype, f"{buffer} holds {param.dtype}, not {dtype}"
-                return self._element(param, index, scope)
+                self._element(param, index, scope)
             case Op():
-                return self._op(expr, scope)
+                self._op(expr, scope)
             case Select(condition, chosen, otherwise, dtype):
                 atoms = [(condition, bool_, "the condition"), (chosen, dtype, "what is chosen")]
-                return self._atoms([*atoms, (otherwise, dtype, "what is not chosen")], scope)
+                self._atoms([*atoms, (otherwise, dtype, "what is not chosen")], scope)
             case Cast(value, _):
-                return self._atom(value, scope, value.dtype, "the value")
+                self._atom(value, scope, value.dtype, "the value")
             case IndexValue(index, dtype):
                 assert dtype == int64, f"an index is i64, not {dtype}"
-                return self._index(index, scope)
+                self._index(index, scope)
             case BinarySearch():
-                return self._search(expr, scope)
+                self._search(expr, scope)
             case _:
                 assert_never(expr)
 
-    def _search(self, search: BinarySearch, scope: VerifyScope) -> bool:
+    def _search(self, search: BinarySearch, scope: VerifyScope) -> None:
         param = self._readable(search.buffer)
         assert search.dtype == int64, f"a count is i64, not {search.dtype}"
         assert search.length >= 0, f"{search.length} elements are searched"
-        # Not `or`, which would leave one of the two unverified.
-        varies = [
-            self._index(search.index, scope),
-            self._atom(search.value, scope, param.dtype, "what is searched for"),
-        ]
+        self._index(search.index, scope)
+        self._atom(search.value, scope, param.dtype, "what is searched for")
         if search.length and not scope.is_dead:
             row = StridedOperand(search.buffer, search.index, 0, search.stride)
             low, high = operand_bounds(row, (1, search.length), scope.extents)
             verify_bounds(param, low, high, f"{print_index(search.index)}, ...")
-        return any(varies)
 
-    def _op(self, op: Op, scope: VerifyScope) -> bool:
+    def _op(self, op: Op, scope: VerifyScope) -> None:
         verify_op(op)
         dtype = op.args[0].dtype
-        return self._atoms([(arg, dtype, f"an argument of {op.name}") for arg in op.args], scope)
+        self._atoms([(arg, dtype, f"an argument of {op.name}") for arg in op.args], scope)
 
     # ------------------------------------------------------------------------------ statements
 
@@ -207,7 +194,8 @@ class _Verifier:
             self.statement = statement
             match statement:
                 case Let(name, value):
-                    self._bind(name, value.dtype, scope, varies=self._expr(value, scope))
+                    self._expr(value, scope)
+                    self._bind(name, value.dtype, scope)
                 case Store():
                     self._store(statement, scope)
                 case Check():
@@ -239,8 +227,7 @@ class _Verifier:
 
     def _check(self, check: Check, scope: VerifyScope) -> VerifyScope:
         """Verify a check; return the scope of what follows it."""
-        varies = self._atom(check.value, scope, int64, "an index to check")
-        assert not varies, f"{check.name} differs between the lanes of {scope.lane}"
+        self._atom(check.value, scope, int64, "an index to check")
         assert check.extent >= 0, f"{check.name} is checked against {check.extent}"
         says_failure = check.status > 0 if check.can_fail else check.status == 0
         assert says_failure, f"status {check.status} does not say whether a check failed"
@@ -278,12 +265,12 @@ class _Verifier:
         return replace(inside, parts=parts)
 
     def _fold(self, fold: Fold, scope: VerifyScope) -> None:
-        _, dtypes, varies = self._items(fold, scope)
+        _, dtypes = self._items(fold, scope)
         for accumulator, dtype in zip(fold.accumulators, dtypes, strict=True):
-            self._bind(accumulator.name, dtype, scope, varies=varies and scope.lane is not None)
+            self._bind(accumulator.name, dtype, scope)
 
     def _prefix(self, prefix: Prefix, scope: VerifyScope) -> None:
-        inside, dtypes, _ = self._items(prefix, scope)
+        inside, dtypes = self._items(prefix, scope)
         assert not (prefix.ordered and prefix.lanes > 1), f"{prefix.var} is both ordered and lanes"
         has_stores = any(isinstance(s, Store) for s in prefix.body)
         assert not has_stores, f"the items over {prefix.var} are computed without stores"
@@ -293,13 +280,13 @@ class _Verifier:
         assert not is_indexed, f"an index that is data in the lanes of {prefix.var}"
         for accumulator, dtype in zip(prefix.accumulators, dtypes, strict=True):
             self._free(accumulator.name, scope)
-            self._bind(accumulator.name, dtype, inside, varies=inside.lane is not None)
+            self._bind(accumulator.name, dtype, inside)
         self._body(prefix.each, inside)
 
-    def _items(self, loop: Reduction, scope: VerifyScope) -> tuple[VerifyScope, list[DType], bool]:
+    def _items(self, loop: Reduction, scope: VerifyScope) -> tuple[VerifyScope, list[DType]]:
         """Verify a reduction but for what becomes of its results.
 
-        Return the scope of its body, the dtypes of its accumulators and whether items vary.
+        Return the scope of its body and the dtypes of its accumulators.
         """
         self._loop(loop.var, loop.extent, scope)
         verify_power("lanes", loop.lanes)
@@ -314,9 +301,9 @@ class _Verifier:
         self._body(loop.body, inside)
         self.statement = loop
         items = [(item, dtype, "an item") for item, dtype in zip(loop.items, dtypes, strict=True)]
-        varies = self._atoms(items, inside)
+        self._atoms(items, inside)
         self._combine(loop, dtypes, scope)
-        return inside, dtypes, varies
+        return inside, dtypes
 
     def _combine(self, fold: Reduction, dtypes: list[DType], around: VerifyScope) -> None:
         """Verify that partial results are combined from themselves and constants alone."""
@@ -324,13 +311,14 @@ class _Verifier:
         for sides in (fold.left, fold.right):
             for name, dtype in zip(sides, dtypes, strict=True):
                 self._free(name, around)
-                self._bind(name, dtype, scope, varies=False)
+                self._bind(name, dtype, scope)
         for let in fold.combine:
             self.statement = let
             computes = not isinstance(let.value, Indexed)
             assert computes, "partial results are combined without buffers and indices"
             self._free(let.name, around)
-            self._bind(let.name, let.value.dtype, scope, varies=self._expr(let.value, scope))
+            self._expr(let.value, scope)
+            self._bind(let.name, let.value.dtype, scope)
         self.statement = fold
         results = zip(fold.combined, dtypes, strict=True)
         self._atoms([(atom, dtype, "a combined result") for atom, dtype in results], scope)
@@ -358,7 +346,7 @@ class _Verifier:
         for axis, (var, size) in zip("mn", axes, strict=False):
             in_lanes = axis == product.blocking.along and not checks_differ(product, var)
             inside = inside.inside(var, size, ordered=False, in_lanes=in_lanes)
-        self._bind(product.name, product.dtype, inside, varies=inside.lane is not None)
+        self._bind(product.name, product.dtype, inside)
         for buffer in (product.lhs.buffer, product.rhs.buffer):
             assert not stores_to(buffer, product.body), f"{buffer} is an operand and stored to"
         self._body(product.body, inside)

@@ -13,17 +13,15 @@ class VerifyScope:
     """What is bound at one place of a kernel, and which loops are around it.
 
     `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
-    differs between the lanes of a vector, and `varying` the names that differ with it. `parts` is
-    into how many parts a parallel loop around is cut, None outside of one, and `is_fold` says that
-    there is a fold around. In dead code, where some loop around has no iterations, nothing is in
-    bounds and nothing needs be.
+    differs between the lanes of a vector. `parts` is into how many parts a parallel loop around is
+    cut, None outside of one, and `is_fold` says that there is a fold around. In dead code, where
+    some loop around has no iterations, nothing is in bounds and nothing needs be.
     """
 
     values: dict[str, DType] = field(default_factory=dict)
     extents: dict[str, int] = field(default_factory=dict)
     unordered: frozenset[str] = frozenset()
     lane: str | None = None
-    varying: set[str] = field(default_factory=set)
     parts: int | None = None
     is_fold: bool = False
     is_dead: bool = False
@@ -36,7 +34,6 @@ class VerifyScope:
             {**self.extents, var: extent},
             self.unordered | unordered,
             var if in_lanes else self.lane,
-            self.varying | {var} if in_lanes else set(self.varying),
             self.parts,
             self.is_fold,
             self.is_dead or extent == 0,

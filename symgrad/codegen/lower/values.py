@@ -26,6 +26,7 @@ from symgrad.codegen.lower.scope import Names, Scope, ValueKey, constant
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
+    CHECKED,
     AtIndices,
     AxisMap,
     Call,
@@ -359,7 +360,7 @@ class GroupValues:
                 if isinstance(value, Const) and 0 <= value.value < extent:
                     found.append(Index(int(value.value)))
                     continue
-                status = 0 if spec.bound == "clamp" else self.status(node)
+                status = self.status(node) if spec.bound in CHECKED else 0
                 position = scope.check(value, extent, status, spec.bound)
                 ((name, _),) = position.terms
                 assert isinstance(name, str), "a check binds a name"

@@ -19,10 +19,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from symgrad.codegen.loops.access import Accesses
 from symgrad.codegen.loops.language import (
     Atom,
     BinarySearch,
     Cast,
+    Check,
     Const,
     Expr,
     For,
@@ -49,8 +51,9 @@ from symgrad.codegen.target import Target
 from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_INSIDE, MOST_ROWS_AROUND
 from symgrad.records import dataclass
 
-# Statements that are one after another: no loop, no check.
-_Straight = tuple[Let | Store, ...]
+# Statements that are one after another: no loop.
+_Plain = Let | Store | Check
+_Straight = tuple[_Plain, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def _all_written_out(body: Sequence[Stmt], most: int) -> _Straight | None:
 
     They run `most` times in all at the most.
     """
-    result: list[Let | Store] = []
+    result: list[_Plain] = []
     for statement in body:
         if isinstance(statement, For):
             is_short = not statement.ordered and 0 < statement.extent <= most
@@ -139,7 +142,10 @@ def fuse_elements(
         return None
     rows = min(a.extent, b.extent)
     a, b = _in_rows(a, rows), _in_rows(b, rows)
-    if a is None or b is None or not _have_lanes(a, b):
+    if a is None or b is None:
+        return None
+    a, b = _in_lanes(a, target), _in_lanes(b, target)
+    if not _have_lanes(a, b):
         return None
     loaded, stored = buffers_used(first.body)
     if not buffers_used(second.body)[1].isdisjoint(loaded | stored):
@@ -152,12 +158,10 @@ def fuse_elements(
     if body is None or len(body) > MOST_FUSED:
         return None
     body = tuple(s for s in body if not (isinstance(s, Store) and s.buffer in unread))
-    widest = max(param.dtype.itemsize for param in (*first.params, *second.params))
-    vector = max(a.vector, b.vector) if max(a.vector, b.vector) > 1 else target.lanes(widest)
     parallel = b.parallel if a.parallel is None else a.parallel
-    if parallel is not None and parallel % vector:
+    if parallel is not None and parallel % a.vector:
         return None
-    loop = For(a.var, a.extent, body, vector, parallel=parallel)
+    loop = For(a.var, a.extent, body, a.vector, parallel=parallel)
     statements = drop_unused((*a.before, *b.before, loop), set())
     return replace(first, params=_params(first, second, statements), body=statements)
 
@@ -179,11 +183,17 @@ def _is_long(lanes: LongLoop) -> bool:
     return lanes.extent >= LEAST_FUSED_ROWS and len(lanes.body) <= MOST_FUSED
 
 
+def _in_lanes(lanes: LongLoop, target: Target) -> LongLoop:
+    """Return a loop with vectors: of what is the widest in it, if it had none."""
+    if lanes.vector > 1:
+        return lanes
+    return replace(lanes, vector=target.vector_bytes // Accesses(lanes.body).itemsize)
+
+
 def _have_lanes(a: LongLoop, b: LongLoop) -> bool:
     """Return whether vectors of both are as wide, and so are parts of threads, if there are any."""
-    widths = {lanes.vector for lanes in (a, b) if lanes.vector > 1}
     parts = {lanes.parallel for lanes in (a, b)} - {None}
-    return len(widths) <= 1 and len(parts) <= 1
+    return a.vector == b.vector and len(parts) <= 1
 
 
 def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:
@@ -195,7 +205,8 @@ def _straight(body: Sequence[Stmt]) -> _Straight | None:
     found = tuple(
         s
         for s in body
-        if isinstance(s, Store) or (isinstance(s, Let) and not isinstance(s.value, BinarySearch))
+        if isinstance(s, Store | Check)
+        or (isinstance(s, Let) and not isinstance(s.value, BinarySearch))
     )
     return found if len(found) == len(body) else None
 
@@ -208,18 +219,23 @@ def _mapped(body: _Straight, change: ReplaceIndex) -> _Straight:
 
 def _written_out(body: _Straight, loop: For) -> _Straight:
     """Return the statements of all iterations of a short loop, one iteration after another."""
-    result: list[Let | Store] = []
+    result: list[_Plain] = []
+    checked = [s.name for s in body if isinstance(s, Check)]
     for place in range(loop.extent):
         names: dict[str, Atom] = {}
-        at = partial(substitute_variable, variable=loop.var, by=Index(place))
-        for statement in _mapped(body, at):
+        here = _mapped(body, partial(substitute_variable, variable=loop.var, by=Index(place)))
+        for name in checked:
+            by = Index(0, ((f"{name}.{place}", 1),))
+            here = _mapped(here, partial(substitute_variable, variable=name, by=by))
+        for statement in here:
             changed = _with_names(statement, names)
             if isinstance(changed, Store):
                 result.append(changed)
                 continue
             name = f"{changed.name}.{place}"
-            names[changed.name] = Ref(name, changed.value.dtype)
-            result.append(Let(name, changed.value))
+            if isinstance(changed, Let):
+                names[changed.name] = Ref(name, changed.value.dtype)
+            result.append(replace(changed, name=name))
     return tuple(result)
 
 
@@ -230,12 +246,12 @@ def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straig
     """
     held: dict[tuple[str, Index], Atom] = {}
     for known in first:
-        if isinstance(known, Store):
-            held[known.buffer, known.index] = known.value
-        elif isinstance(known.value, Load) and known.value.buffer not in stored:
-            place = known.value.buffer, known.value.index
-            held.setdefault(place, Ref(known.name, known.value.dtype))
-    result: list[Let | Store] = [*first]
+        match known:
+            case Store():
+                held[known.buffer, known.index] = known.value
+            case Let(name, Load(buffer, index, dtype)) if buffer not in stored:
+                held.setdefault((buffer, index), Ref(name, dtype))
+    result: list[_Plain] = [*first]
     names: dict[str, Atom] = {}
     has_forwarded = False
     for statement in second:
@@ -252,9 +268,9 @@ def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straig
     return tuple(result) if has_forwarded else None
 
 
-def _with_names(statement: Let | Store, names: Mapping[str, Atom]) -> Let | Store:
+def _with_names(statement: _Plain, names: Mapping[str, Atom]) -> _Plain:
     """Return a statement that reads other values by some names."""
-    if isinstance(statement, Store):
+    if isinstance(statement, Store | Check):
         return replace(statement, value=_renamed(statement.value, names))
     return Let(statement.name, _expression(statement.value, names))
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
-from symgrad.codegen.loops.access import dependents, names_used
+from symgrad.codegen.loops.access import dependents, looked_up_along, names_used
 from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Ref, Stmt, Store, has_check
-from symgrad.codegen.loops.rewrite import indices
+from symgrad.codegen.loops.rewrite import index_names, indices
 from symgrad.codegen.loops.short_rows import row_accesses
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
@@ -75,8 +75,13 @@ def vectors_in_flight(loop: For, target: Target, most: int) -> int:
 def _are_mostly_vectors(loop: For) -> bool:
     """Return whether few of the elements that an iteration reaches are gathered one by one."""
     accesses = list(indices(loop.body))
-    apart = sum(index.coefficient(loop.var) not in (0, 1) for index in accesses)
-    apart -= sum(len(list(row)) for row in row_accesses(loop.body, loop.var, loop.vector))
+    looked_up = looked_up_along(loop.body, loop.var)
+    apart = sum(
+        index.coefficient(loop.var) not in (0, 1) or not looked_up.isdisjoint(index_names(index))
+        for index in accesses
+    )
+    rows = row_accesses(loop.body, loop.var, loop.vector, looked_up)
+    apart -= sum(len(list(row)) for row in rows)
     return apart * FEW_APART <= len(accesses)
 
 

@@ -27,7 +27,7 @@ from symgrad.codegen.loops.language import (
     square_of,
 )
 from symgrad.codegen.schedule.interleave import body_flops, live_values
-from symgrad.codegen.schedule.vectorize import checks_depend, element_cost, fold_nest, lane_steps
+from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import SHARING_CYCLES
@@ -92,8 +92,6 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
         return f"{innermost.var} one by one: its folds have the lanes"
     if innermost.ordered:
         return f"{innermost.var} one by one: its iterations depend on each other"
-    if checks_depend(body, innermost.var):
-        return f"{innermost.var} one by one: an index that is data depends on it"
     return f"{innermost.var} one by one: no loop has as many elements side by side as a vector"
 
 
@@ -113,8 +111,6 @@ def _fold_reason(fold: Fold) -> str:
             f"{fold.lanes} partial results: for {fold.extent} elements of {dtype.name} these are "
             f"the cheapest, whatever the machine: {lane_steps(fold, fold.lanes)} steps"
         )
-    if checks_depend(fold.body, fold.var):
-        return f"{fold.var} one by one: an index that is data depends on it"
     return f"{fold.var} one by one: its loop has the vectors, or {fold.extent} elements are few"
 
 

@@ -200,7 +200,7 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], target: Target) -
     choices = [(element_cost(body, None, 1), -1, 1)]  # cost an element, loop, width
     for number, loop in enumerate(loops):
         here = min(width, _power_of_two_below(loop.extent))
-        if not loop.ordered and here > 1 and not checks_depend(body, loop.var):
+        if not loop.ordered and here > 1:
             choices.append((element_cost(body, loop.var, here), number, here))
     cost, number, chosen = min(choices)
     if reductions and _cost_in_lanes(reductions, body) <= cost:
@@ -282,7 +282,7 @@ def _cost_in_lanes(reductions: Sequence[Reduction], body: tuple[Stmt, ...]) -> f
             continue
         innermost = fold_nest(loop)[-1]
         lanes = _lanes(innermost)
-        if lanes == 1 or checks_depend(body, innermost.var):
+        if lanes == 1:
             return float("inf")
         accesses = Accesses([innermost])
         # Combining the lanes at the end is paid for by the elements of one fold.
@@ -328,7 +328,7 @@ def _with_lanes(fold: Fold) -> Fold:
     """Give the innermost fold lanes, and leave the folds around it as they are."""
     folds = fold_nest(fold)
     body: tuple[Stmt, ...] = (replace(folds[-1], lanes=_lanes(folds[-1])),)
-    if checks_depend(folds[-1].body, folds[-1].var) or _has_loops(folds[-1].body):
+    if _has_loops(folds[-1].body):
         body = (folds[-1],)
     for outer in reversed(folds[:-1]):
         body = (replace(outer, body=body),)

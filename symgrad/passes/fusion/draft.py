@@ -9,7 +9,15 @@ from itertools import chain
 from symgrad.cost_model import LEAST_LOOKED_UP
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import AtIndices, KernelSpec, Traits, traits_of
+from symgrad.graph.structures import (
+    AtIndices,
+    Contract,
+    KernelSpec,
+    PrefixScan,
+    Scatter,
+    Traits,
+    traits_of,
+)
 from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.partition import Specs
 from symgrad.passes.rewrites.rewrite import IS_RESULT
@@ -66,7 +74,7 @@ class Drafts:
         self.carried = carried
         self.again = again  # computed by each group that wants it
         self.position = {node: i for i, node in enumerate(graph.nodes)}
-        self.looked_up = frozenset(n for n, spec in specs.items() if is_looked_up(n, spec))
+        self._looked_up = frozenset(n for n, spec in specs.items() if _is_looked_up(n, spec))
         self._traits = {node: traits_of(spec) for node, spec in specs.items()}
         self._flops: dict[Node, int] = {}
         self.roots = frozenset(graph.roots)
@@ -83,6 +91,23 @@ class Drafts:
     def traits(self, node: Node) -> Traits:
         """Return the traits of the structure of `node`."""
         return self._traits[node]
+
+    def anchor_spec(self, draft: Draft) -> KernelSpec | None:
+        """Return the structure of what a group is around, None if it is around nothing."""
+        return None if draft.anchor is None else self.specs[draft.anchor]
+
+    def is_apart(self, node: Node, anchor: KernelSpec | None) -> bool:
+        """Return whether what `node` looks up or writes by elements is better done on its own.
+
+        What is written so is written in its order, one by one. So are looked up elements in a
+        product, whose epilogue is then run for each, and in a prefix scan. An index that may be out
+        of range is checked early: what a step leaves in place has to wait for it.
+        """
+        if node not in self._looked_up:
+            return False
+        spec = self.specs[node]
+        is_vector = not isinstance(spec, Scatter) and not isinstance(anchor, Contract | PrefixScan)
+        return not (is_vector and isinstance(spec, AtIndices) and spec.bound == "known")
 
     def flops(self, node: Node) -> int:
         """Return the flops of one element of `node`."""
@@ -166,11 +191,8 @@ def _not_computed(operands: Iterable[Tensor], draft: Draft) -> list[Tensor]:
     return [t for t in dict.fromkeys(operands) if t.node not in draft.nodes]
 
 
-def is_looked_up(node: Node, spec: KernelSpec | None) -> bool:
-    """Return whether elements beside each other are gathered from apart, or written apart.
-
-    A loop over them has an index to load and to check for each, and no vectors.
-    """
+def _is_looked_up(node: Node, spec: KernelSpec | None) -> bool:
+    """Return whether many elements beside each other are gathered from apart, or written apart."""
     if not isinstance(spec, AtIndices) or spec.window is not None:
         return False
     x, index = node.inputs[0].type, node.inputs[-1].type

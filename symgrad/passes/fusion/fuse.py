@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from symgrad.cost_model import CHEAP_FLOPS, MAX_NODES
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Extern, Place, View, checked_axes
+from symgrad.graph.structures import Contract, Extern, Gather, Place, View
 from symgrad.graph.traverse import topological
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.columns import is_long_written_out, makes_columns
@@ -30,6 +30,7 @@ from symgrad.passes.fusion.draft import (
     only_adds_ones,
     only_splits,
 )
+from symgrad.passes.fusion.known_places import with_known_places
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
@@ -45,7 +46,7 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
     The nodes are numbered from `first_status` on, for the failures of a program to name them.
     `carried` are pairs of an output and an input whose next value it is, in the body of a loop.
     """
-    specs = {node: kernel_spec(node) for node in graph.nodes}
+    specs = with_known_places({node: kernel_spec(node) for node in graph.nodes})
     drafts = _drafted(Drafts(graph, specs, first_status, carried))
     again = cheap_again(drafts)
     if again:
@@ -154,22 +155,27 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
             f"it is repeated along an axis and costs {flops} flops an element, "
             f"more than {CHEAP_FLOPS}"
         )
-    if len(wanted) > 1 and (flops or checked_axes(spec)) and output not in drafts.again:
-        if not checked_axes(spec):
+    is_gather = isinstance(spec, Gather)
+    if len(wanted) > 1 and (flops or is_gather) and output not in drafts.again:
+        if not is_gather:
             drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
     if any(is_long_written_out(drafts, node, draft) for draft in wanted.values()):
         return "it is written out for each element of a column, which is much code"
     if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
-    if node in drafts.looked_up or _is_written_apart(drafts, node, wanted.values()):
+    anchors = [drafts.anchor_spec(draft) for draft in wanted.values()]
+    if any(drafts.is_apart(node, anchor) for anchor in anchors):
+        return LOOKED_UP
+    if _is_written_apart(drafts, node, wanted.values()):
         return LOOKED_UP
     return None
 
 
 def _is_written_apart(drafts: Drafts, node: Node, users: Iterable[Draft]) -> bool:
     """Return whether a scatter that writes single elements would compute `node` for each."""
-    is_scattered = any(draft.anchor in drafts.looked_up for draft in users)
+    anchors = (draft.anchor for draft in users if draft.anchor is not None)
+    is_scattered = any(drafts.is_apart(a, drafts.specs[a]) for a in anchors)
     return is_scattered and drafts.flops(node) > CHEAP_FLOPS
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection
 
 from symgrad.cost_model import CHEAP_FLOPS, MAX_GROUPS, MAX_STREAMS
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import KernelSpec
 from symgrad.graph.traits import Traits
 from symgrad.passes.fusion.draft import LOOKED_UP, Draft, Drafts, only_splits
 
@@ -130,12 +131,13 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
         return f"the two kernels compute more than {max_nodes} nodes"
     if _has_many_streams(drafts, draft, producer):
         return f"the two kernels use more than {MAX_STREAMS} buffers"
-    return LOOKED_UP if _loses_vectors(drafts, draft.nodes | producer.nodes) else None
+    anchor_spec = drafts.anchor_spec(producer)
+    return LOOKED_UP if _loses_vectors(drafts, draft.nodes | producer.nodes, anchor_spec) else None
 
 
-def _loses_vectors(drafts: Drafts, nodes: Collection[Node]) -> bool:
+def _loses_vectors(drafts: Drafts, nodes: Collection[Node], anchor: KernelSpec | None) -> bool:
     """Return whether one loop for all these would do by elements what is worth doing by vectors."""
-    if drafts.looked_up.isdisjoint(nodes):
+    if not any(drafts.is_apart(node, anchor) for node in nodes):
         return False
     return sum(drafts.flops(node) for node in nodes) > CHEAP_FLOPS
 

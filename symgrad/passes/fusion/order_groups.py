@@ -318,7 +318,7 @@ def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bo
 def is_surely_in_range(node: Node, spec: KernelSpec | None) -> bool:
     """Return whether the graph tells that no index of `node` is out of range."""
     axes = checked_axes(spec)
-    if not isinstance(spec, AtIndices) or spec.window is not None:
+    if not axes or not isinstance(spec, AtIndices) or spec.window is not None:
         return not axes
     sizes = node.inputs[0].type.static_shape[axes.start : axes.stop]
     return are_in_range(node.inputs[-len(axes) :], sizes)

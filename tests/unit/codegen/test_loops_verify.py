@@ -359,32 +359,6 @@ RULES = [
         "squares of i and j have loops or checks",
     ),
     (
-        "a check is the same for all lanes of a vector",
-        _loop("check r = 3 in 8 else 1 t: f32 = x[r] y[i] = t", "i in 0..8 vector(4)"),
-        _loop("t: i64 = at[i] check r = t in 8 else 1", "i in 0..8 vector(4)"),
-        "r differs between the lanes of i",
-    ),
-    (
-        "what comes from a varying value varies",
-        _loop("t: i64 = at[0] v: i64 = add(t, 1) check r = v in 8 else 1", "i in 0..8 vector(4)"),
-        _loop("t: i64 = at[i] v: i64 = add(t, 1) check r = v in 8 else 1", "i in 0..8 vector(4)"),
-        "r differs between the lanes of i",
-    ),
-    (
-        "what a fold makes of varying values varies",
-        _loop(
-            "fold s: i64 = 0 for k in 0..2 { t: i64 = at[k] yield t }"
-            " combine (a) (b) { c: i64 = add(a, b) yield c } check r = s in 8 else 1",
-            "i in 0..8 vector(4)",
-        ),
-        _loop(
-            "fold s: i64 = 0 for k in 0..2 { t: i64 = at[i // 2 + k] yield t }"
-            " combine (a) (b) { c: i64 = add(a, b) yield c } check r = s in 8 else 1",
-            "i in 0..8 vector(4)",
-        ),
-        "r differs between the lanes of i",
-    ),
-    (
         "a fold in a vector has no lanes",
         _loop(_fold(1), "i in 0..8 vector(4)"),
         _loop(_fold(4), "i in 0..8 vector(4)"),
@@ -463,18 +437,6 @@ RULES = [
         _fold(1, body="y[0] = 1.0"),
         _fold(4, body="y[0] = 1.0"),
         "iterations over k have no order",
-    ),
-    (
-        "a check is the same for all lanes of a fold",
-        _fold(1, body="v: i64 = at[k] check r = v in 8 else 1"),
-        _fold(4, body="v: i64 = at[k] check r = v in 8 else 1"),
-        "r differs between the lanes of k",
-    ),
-    (
-        "what a fold makes in lanes is one value",
-        _fold(4) + _loop("v: i64 = i64(s) check r = v in 8 else 1", "i in 0..8 vector(4)"),
-        _fold(4) + _loop("v: i64 = index(i) check r = v in 8 else 1", "i in 0..8 vector(4)"),
-        "r differs between the lanes of i",
     ),
     (
         "items have the dtype of their accumulator",

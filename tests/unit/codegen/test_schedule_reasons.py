@@ -71,14 +71,6 @@ def test_a_short_fold_within_vectors_says_so():
     assert "i1 one by one: its loop has the vectors, or 2 elements are few" in texts
 
 
-def test_an_index_that_is_data_keeps_vectors_away():
-    x, i = sg.placeholder((100,)), sg.placeholder((64,), "int64")
-    texts = reasons(sg.compile([x, i], sg.take(x, i)))
-    assert any(
-        "an index that is data depends on it" in t for found in texts.values() for t in found
-    )
-
-
 def test_threads_are_explained_by_cycles():
     x = sg.placeholder((1_000_000,))
     step = sg.compile([x], sg.tanh(x), threads=2)

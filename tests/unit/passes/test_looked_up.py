@@ -21,10 +21,45 @@ def _looked_up(n: int = N) -> tuple[sg.Tensor, sg.Tensor]:
     return sg.placeholder((1000,), name="x"), sg.placeholder((n,), "int64", name="i")
 
 
-def test_a_function_of_elements_that_are_looked_up_is_a_kernel_of_vectors():
+def test_an_index_that_may_be_out_of_range_is_checked_in_a_kernel_before():
     x, i = _looked_up()
-    found = _kernels(x, i, of=sg.exp(sg.take(x, i)) * 2.0)
+    w = sg.variable(np.zeros(N, np.float32))
+    step = sg.compile([x, i], [], updates=[(w, sg.exp(sg.take(x, i)) + w)], opt_level=0)
+    found = [set(kernel.ops) for kernel in step.kernels]
     assert [("gather" in ops, "exp" in ops) for ops in found] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [lambda i: i % 1000, lambda i: sg.arange(N) * 7, lambda i: sg.where(i > 0, i % 3, 999)],
+    ids=["remainder", "arithmetic", "one_of_two"],
+)
+def test_what_is_known_to_be_in_range_is_looked_up_where_it_is_used(index):
+    x, i = _looked_up()
+    step = sg.compile([x, i], sg.exp(sg.take(x, index(i))) * 2.0, opt_level=1)
+    (kernel,) = step.kernels
+    assert {"gather", "exp"} <= set(kernel.ops)
+    assert "known" in step.ir("loops")
+    assert "check" not in step.ir("loops")
+    given = np.linspace(-1, 1, 1000, dtype=np.float32), np.arange(N) - 5
+    y = sg.exp(sg.take(x, index(i))) * 2.0
+    (wanted,) = sg.testing.interpret([y], dict(zip((x, i), given, strict=True)))
+    np.testing.assert_allclose(step(*given), wanted, rtol=1e-6)
+
+
+def test_what_is_not_known_to_be_in_range_is_checked():
+    x, i = _looked_up()
+    for index in (i % 1001, i % -3, sg.where(i > 0, i % 3, i), sg.abs(i)):
+        assert "check" in sg.compile([x, i], sg.take(x, index), opt_level=0).ir("loops")
+
+
+def test_the_first_lane_that_is_out_of_range_is_reported():
+    x, i = _looked_up()
+    step = sg.compile([x, i], sg.take(x, i))
+    index = np.arange(N)
+    index[[19, 21]] = 1000, -1001
+    with pytest.raises(sg.IndexOutOfRangeError, match="index 1000 is out of range"):
+        step(np.zeros(1000, np.float32), index)
 
 
 @pytest.mark.parametrize(
