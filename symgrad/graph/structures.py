@@ -206,9 +206,8 @@ class ColumnMap:
         return [axis for axis in range(len(shape)) if axis not in self.axes]
 
 
-# What becomes of an index that is data: "wrap" counts a negative one from the end and "strict" does
-# not, and then one outside of its axis stops the program; "clamp" takes the nearest one inside, and
-# with "known" it is known to lie inside.
+# Of an index that is data "wrap" counts a negative one from the end and "strict" does not, and then
+# one outside stops the program; "clamp" takes the nearest inside, and a "known" one is inside.
 Bound = Literal["wrap", "strict", "clamp", "known"]
 CHECKED: frozenset[Bound] = frozenset(("wrap", "strict"))
 
@@ -375,6 +374,7 @@ class Extern:
 Nested = Switch | While | Scan | Call
 Folding = Reduce | PrefixScan
 Ordered = Sort | Search
+OneByOne = Contract | PrefixScan  # where others look elements up in vectors
 Looping = Folding | Contract | ColumnMap | AtIndices | Ordered
 KernelSpec = Map | Iota | View | Reshape | Place | Looping | Extern | Nested
 
@@ -385,10 +385,7 @@ def traits_of(spec: KernelSpec | None) -> Traits:
 
 
 def checked_axes(spec: KernelSpec | None) -> range:
-    """Return the axes of the first operand whose indices are data, which a kernel checks.
-
-    The last operands are those indices, one for each axis.
-    """
+    """Return the axes of the first operand of which the last ones are indices that are checked."""
     match spec:
         case None | Map() | Iota() | View() | Reshape() | Place():
             return range(0)

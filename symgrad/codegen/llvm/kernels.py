@@ -18,13 +18,8 @@ from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.carrying import emit_carrying
-from symgrad.codegen.llvm.expressions import (
-    emit_atom,
-    emit_pointer,
-    emit_store,
-    emit_value,
-    width_of,
-)
+from symgrad.codegen.llvm.checks import emit_check, emit_failure
+from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
@@ -47,8 +42,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import all_of, first_without, part_of, shuffled
-from symgrad.graph.dtypes import int64
+from symgrad.codegen.vectors import part_of, shuffled
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
@@ -92,7 +86,7 @@ def _emit_statement(scope: KernelScope, statement: Stmt) -> None:
         case Store():
             emit_store(scope, statement)
         case Check():
-            _emit_check(scope, statement)
+            emit_check(scope, statement)
         case For() | Product() | SortRows() if statement.parts > 1 and scope.part is None:
             _emit_in_parts(scope, statement)
         case For():
@@ -108,48 +102,6 @@ def _emit_statement(scope: KernelScope, statement: Stmt) -> None:
 
 
 # -------------------------------------------------------------------------------------- statements
-
-
-def _emit_check(scope: KernelScope, check: Check) -> None:
-    builder = scope.builder
-    width = width_of(scope, (check.value,))
-    given = emit_atom(scope, check.value, width)
-
-    def number(value: int) -> ir.Value:
-        return scope.lanes(width).const(value, int64)
-
-    if check.bound == "known":
-        scope.indices[check.name] = given
-        return
-    is_negative = builder.icmp_signed("<", given, number(0))
-    if not check.can_fail:
-        low, last = builder.select(is_negative, number(0), given), number(check.extent - 1)
-        is_inside = builder.icmp_signed("<", low, last)
-        scope.indices[check.name] = builder.select(is_inside, low, last)
-        return
-    index = given
-    if check.bound == "wrap":
-        from_start = builder.add(given, number(check.extent))
-        index = builder.select(is_negative, from_start, given)
-    fits = builder.icmp_unsigned("<", index, number(check.extent))
-    passed = scope.function.append_basic_block("checked")
-    failed = scope.function.append_basic_block("out_of_range")
-    builder.cbranch(all_of(builder, fits), passed, failed)
-    builder.position_at_end(failed)
-    given = first_without(builder, fits, given)
-    if scope.written_out is None:
-        _emit_failure(scope, given, _I32(check.status))
-    else:
-        builder.store(given, scope.written_out.watch, align=8)
-        builder.ret(_I32(scope.written_out.statuses[check.status - 1]))
-    builder.position_at_end(passed)
-    scope.indices[check.name] = index
-
-
-def _emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None:
-    """Leave the kernel with `status`; `given` is the index that was out of range."""
-    scope.builder.store(given, scope.function.args[-1], align=8)
-    scope.builder.ret(status)
 
 
 def _emit_for(scope: KernelScope, loop: For) -> None:
@@ -190,7 +142,7 @@ def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
         status, found = failure
         has_failed = builder.icmp_signed("!=", status, _I32(0))
         with builder.if_then(has_failed, likely=False):
-            _emit_failure(scope, found, status)
+            emit_failure(scope, found, status)
 
 
 def _part_scope(

@@ -186,6 +186,13 @@ class For:
         widths = {self.vector * self.interleave, self.vector, max(narrow, 1), 1}
         return tuple(sorted(widths, reverse=True))
 
+    def vectors(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield where each vector of iterations `first` to `last - 1` begins and ends."""
+        for width in self.widths:
+            while last - first >= width:
+                yield first, first + width
+                first += width
+
     @property
     def parts(self) -> int:
         """Into how many parts the iterations are cut, 1 if they are not parallel."""
@@ -318,6 +325,7 @@ class Product:
 
 
 Binding = Let | Check
+Plain = Let | Store | Check  # what has no body
 # What has a generator of its own: no loop around is a vector, and it may have scratch memory.
 Generated = Product | SortRows
 # What has iterations that threads may share, and what has a body that runs again and again.

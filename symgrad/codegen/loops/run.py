@@ -70,14 +70,11 @@ def run_kernel(kernel: Kernel, buffers: Mapping[str, Array]) -> int:
         try:
             _Interpreter(arrays).body(kernel.body)
         except _CheckFailed as failure:
-            return failure.status
+            return int(failure.args[0])
     return 0
 
 
-class _CheckFailed(Exception):  # noqa: N818 - ends the run and never leaves this module
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+class _CheckFailed(Exception): ...  # noqa: N818 - ends the run and never leaves this module
 
 
 def _buffer(param: Param, buffers: Mapping[str, Array]) -> Array:
@@ -174,13 +171,11 @@ class _Interpreter:
                     assert_never(statement)
 
     def _check(self, check: Check) -> None:
-        value = self._atom(check.value)
+        value, least = self._atom(check.value), -check.extent if check.bound == "wrap" else 0
         if check.bound == "clamp":
             value = np.clip(value, 0, check.extent - 1)
-        least = -check.extent if check.bound == "wrap" else 0
-        is_inside = bool(np.all((least <= value) & (value < check.extent)))
-        assert is_inside or check.can_fail, f"{check.name} is known to be in {check.extent}"
-        if not is_inside:
+        if not np.all((least <= value) & (value < check.extent)):
+            assert check.can_fail, f"{check.name} is known to be in {check.extent}"
             raise _CheckFailed(check.status)
         self._positions[check.name] = np.where(value >= 0, value, value + check.extent)
 
@@ -219,15 +214,9 @@ class _Interpreter:
                 self._positions[loop.var] = i
                 self.body(loop.body)
             return
-        if has_check(loop.body):
-            # What fails first decides what is stored, and which status there is.
-            for width in loop.widths:
-                while last - first >= width:
-                    with self._axis(loop.var, first, first + width):
-                        self.body(loop.body)
-                    first += width
-            return
-        for start, stop in self._parts(last - first):
+        # What fails first decides what is stored, and which status there is.
+        vectors = loop.vectors(0, last - first) if has_check(loop.body) else None
+        for start, stop in vectors or self._parts(last - first):
             with self._axis(loop.var, first + start, first + stop):
                 self.body(loop.body)
 

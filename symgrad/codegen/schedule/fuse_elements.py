@@ -35,6 +35,7 @@ from symgrad.codegen.loops.language import (
     Load,
     Op,
     Param,
+    Plain,
     Ref,
     Select,
     Stmt,
@@ -52,8 +53,7 @@ from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_INSIDE, MOST_R
 from symgrad.records import dataclass
 
 # Statements that are one after another: no loop.
-_Plain = Let | Store | Check
-_Straight = tuple[_Plain, ...]
+_Straight = tuple[Plain, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _all_written_out(body: Sequence[Stmt], most: int) -> _Straight | None:
 
     They run `most` times in all at the most.
     """
-    result: list[_Plain] = []
+    result: list[Plain] = []
     for statement in body:
         if isinstance(statement, For):
             is_short = not statement.ordered and 0 < statement.extent <= most
@@ -202,13 +202,9 @@ def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:
 
 
 def _straight(body: Sequence[Stmt]) -> _Straight | None:
-    found = tuple(
-        s
-        for s in body
-        if isinstance(s, Store | Check)
-        or (isinstance(s, Let) and not isinstance(s.value, BinarySearch))
-    )
-    return found if len(found) == len(body) else None
+    found = tuple(s for s in body if isinstance(s, Plain))
+    has_search = any(isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in found)
+    return found if len(found) == len(body) and not has_search else None
 
 
 def _mapped(body: _Straight, change: ReplaceIndex) -> _Straight:
@@ -219,7 +215,7 @@ def _mapped(body: _Straight, change: ReplaceIndex) -> _Straight:
 
 def _written_out(body: _Straight, loop: For) -> _Straight:
     """Return the statements of all iterations of a short loop, one iteration after another."""
-    result: list[_Plain] = []
+    result: list[Plain] = []
     checked = [s.name for s in body if isinstance(s, Check)]
     for place in range(loop.extent):
         names: dict[str, Atom] = {}
@@ -251,7 +247,7 @@ def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straig
                 held[known.buffer, known.index] = known.value
             case Let(name, Load(buffer, index, dtype)) if buffer not in stored:
                 held.setdefault((buffer, index), Ref(name, dtype))
-    result: list[_Plain] = [*first]
+    result: list[Plain] = [*first]
     names: dict[str, Atom] = {}
     has_forwarded = False
     for statement in second:
@@ -268,11 +264,11 @@ def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straig
     return tuple(result) if has_forwarded else None
 
 
-def _with_names(statement: _Plain, names: Mapping[str, Atom]) -> _Plain:
+def _with_names(statement: Plain, names: Mapping[str, Atom]) -> Plain:
     """Return a statement that reads other values by some names."""
-    if isinstance(statement, Store | Check):
-        return replace(statement, value=_renamed(statement.value, names))
-    return Let(statement.name, _expression(statement.value, names))
+    if isinstance(statement, Let):
+        return Let(statement.name, _expression(statement.value, names))
+    return replace(statement, value=_renamed(statement.value, names))
 
 
 def _renamed(atom: Atom, names: Mapping[str, Atom]) -> Atom:

@@ -11,9 +11,8 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import (
     AtIndices,
-    Contract,
     KernelSpec,
-    PrefixScan,
+    OneByOne,
     Scatter,
     Traits,
     traits_of,
@@ -106,7 +105,7 @@ class Drafts:
         if node not in self._looked_up:
             return False
         spec = self.specs[node]
-        is_vector = not isinstance(spec, Scatter) and not isinstance(anchor, Contract | PrefixScan)
+        is_vector = not isinstance(spec, Scatter) and not isinstance(anchor, OneByOne)
         return not (is_vector and isinstance(spec, AtIndices) and spec.bound == "known")
 
     def flops(self, node: Node) -> int:
