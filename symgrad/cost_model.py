@@ -135,6 +135,7 @@ BYTES_OF_ROWS_AGAIN = 512 << 10
 # Rows that a product reaches a piece of are asked for if they are further apart: no processor
 # follows such a walk.
 BYTES_BETWEEN_PIECES = 512
+LEAST_REUSED = 32 << 10  # bytes of a temporary that is put in the memory of a result
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
 # Elementwise kernels over as many rows are fused, and short loops around and inside written out.
 LEAST_FUSED_ROWS = 256

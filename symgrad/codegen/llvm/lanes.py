@@ -134,10 +134,11 @@ def _extremum(relation: str) -> Row:
 
     def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
         a, b = args
-        wins = _comparison(relation)(lanes, args, dtype)
-        if dtype.is_float:
-            wins = lanes.builder.or_(wins, lanes.builder.fcmp_unordered("uno", a, a))
-        return lanes.builder.select(wins, a, b)
+        found = lanes.builder.select(_comparison(relation)(lanes, args, dtype), a, b)
+        if not dtype.is_float:
+            return found
+        # The first two are one instruction, and what waits for `a` waits for one more.
+        return lanes.builder.select(lanes.builder.fcmp_unordered("uno", a, a), a, found)
 
     return emit
 

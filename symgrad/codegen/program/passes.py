@@ -17,6 +17,7 @@ from symgrad.codegen.program.place_results import place_results
 from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
+from symgrad.codegen.program.reuse_results import reuse_results
 from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.target import Target
 from symgrad.graph.text.print import ELIDED
@@ -75,6 +76,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         after={
             "fuse-sweeps": "what one kernel has written another one reads until they are fused",
             "parallelize": "each part of a loop has a row of its own",
+        },
+    ),
+    ProgramPass(
+        "reuse-results",
+        lambda program, _: reuse_results(program),
+        after={
+            "fuse-sweeps": "a temporary between kernels that are one is in no memory",
+            "contract-temporaries": "or it is a row",
         },
     ),
     ProgramPass(
