@@ -56,6 +56,7 @@ RESULTS_TOGETHER = 64
 
 # ------------------------------------------------- elements side by side, in vector instructions
 
+WORTH_NARROW = 16  # vectors for each iteration left over: beyond, those are a small share of all
 UNIFORM_ACCESS = 0.25  # one load for all lanes, out of the loop if nothing else moves it
 EVEN_ACCESS = 1.0
 REVERSED_ACCESS = 1.5

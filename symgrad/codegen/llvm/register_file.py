@@ -1,6 +1,6 @@
 """Scalar replacement: the buffers of a loop as `alloca`s that LLVM's mem2reg makes SSA values.
 
-A buffer is a few vectors, and single elements for what is left over. Each is an `alloca` that is
+A buffer is a few vectors, and narrower ones for what is left over. Each is an `alloca` that is
 only ever read and written as a whole, so LLVM's SSA construction, mem2reg, makes values of all of
 them, with phis where the loops and branches are. Which buffers these are is decided in
 `codegen/program/registers.py`.
@@ -9,7 +9,7 @@ them, with phis where the loops and branches are. Which buffers these are is dec
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
@@ -24,26 +24,12 @@ _I32, _I64, _BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """Where the values of a buffer are: vectors of `width` elements first, then single ones."""
+class _HeldLanes:
+    """Where elements of a buffer are: `width` of them from `first` on."""
 
+    first: int
     width: int
-    vectors: Sequence[ir.Value]
-    singles: Sequence[ir.Value]
-
-    def holding(self, element: int) -> tuple[ir.Value, int, int]:
-        """Return the place that holds `element`, how many lanes it has, and which one it is."""
-        number, lane = divmod(element, self.width)
-        if number < len(self.vectors):
-            return self.vectors[number], self.width, lane
-        return self.singles[element - len(self.vectors) * self.width], 1, 0
-
-    def in_order(self) -> Iterator[tuple[int, int, ir.Value]]:
-        """Yield the first element and the lanes of each place, and the place."""
-        for number, place in enumerate(self.vectors):
-            yield number * self.width, self.width, place
-        for number, place in enumerate(self.singles, len(self.vectors) * self.width):
-            yield number, 1, place
+    value: ir.Value
 
 
 class RegisterFile:
@@ -57,18 +43,17 @@ class RegisterFile:
     def __contains__(self, buffer: object) -> bool:
         return buffer in self._places
 
-    def _allocate(self, buffer: Buffer) -> _Places:
+    def _allocate(self, buffer: Buffer) -> list[_HeldLanes]:
         dtype, count = buffer.type.dtype, buffer.type.count
-        width = self._target.lanes(dtype.itemsize)
-        while width > max(count, 1):
-            width //= 2
-        kind = register_type(dtype)
-        vectors, singles = divmod(count, width)
-        return _Places(
-            width,
-            [self._builder.alloca(vector_type(kind, width)) for _ in range(vectors)],
-            [self._builder.alloca(kind) for _ in range(singles)],
-        )
+        kind, width = register_type(dtype), self._target.lanes(dtype.itemsize)
+        places: list[_HeldLanes] = []
+        first = 0
+        while first < count:
+            while width > count - first:
+                width //= 2
+            places.append(_HeldLanes(first, width, self._builder.alloca(vector_type(kind, width))))
+            first += width
+        return places
 
     def with_new(self, buffer: Buffer) -> RegisterFile:
         """Return a file of the same registers but for those of `buffer`, which are others."""
@@ -82,19 +67,18 @@ class RegisterFile:
     def fill(self, buffer: Buffer, memory: ir.Value) -> None:
         """Read all of `buffer` from `memory`."""
         dtype = buffer.type.dtype
-        for element, width, place in self._places[buffer].in_order():
-            address = self._address(memory, element, dtype)
-            value = Lanes(self._builder, self._target, width).load(address, dtype, dtype.itemsize)
-            self._builder.store(value, place)
+        for place in self._places[buffer]:
+            address = self._address(memory, place.first, dtype)
+            lanes = Lanes(self._builder, self._target, place.width)
+            self._builder.store(lanes.load(address, dtype, dtype.itemsize), place.value)
 
     def spill(self, buffer: Buffer, memory: ir.Value) -> None:
         """Write all of `buffer` to `memory`."""
         dtype = buffer.type.dtype
-        for element, width, place in self._places[buffer].in_order():
-            address = self._address(memory, element, dtype)
-            value = self._read(place, dtype, width)
-            lanes = Lanes(self._builder, self._target, width)
-            lanes.store(value, address, dtype, dtype.itemsize)
+        for place in self._places[buffer]:
+            address = self._address(memory, place.first, dtype)
+            lanes = Lanes(self._builder, self._target, place.width)
+            lanes.store(self._read(place, dtype), address, dtype, dtype.itemsize)
 
     def _address(self, memory: ir.Value, element: int, dtype: DType) -> ir.Value:
         offset = _I64(element * dtype.itemsize)
@@ -108,65 +92,68 @@ class RegisterFile:
         if len(elements) == 1:
             return self._element(buffer, elements[0])
         if (whole := self._whole(places, elements)) is not None:
-            vectors = [self._read(place, dtype, places.width) for place in whole]
+            vectors = [self._read(place, dtype) for place in whole]
             while len(vectors) > 1:
                 pairs = zip(vectors[::2], vectors[1::2], strict=True)
                 vectors = [self._joined(low, high) for low, high in pairs]
             return vectors[0]
-        first, *second = dict.fromkeys(place for place, _, _ in map(places.holding, elements))
-        if len(second) <= 1 and places.width > 1 and not places.singles:
-            vectors = [self._read(place, dtype, places.width) for place in (first, *second)]
-            return shuffled(
-                self._builder, vectors, [self._lane(places, first, e) for e in elements]
-            )
+        held = [self._holding(places, element) for element in elements]
+        first, *second = {place.first: place for place in held}.values()
+        if len(second) <= 1 and first.width > 1 and all(p.width == first.width for p in second):
+            vectors = [self._read(place, dtype) for place in (first, *second)]
+            starts = [p.first - (0 if p is first else first.width) for p in held]
+            lanes = [e - start for e, start in zip(elements, starts, strict=True)]
+            return shuffled(self._builder, vectors, lanes)
         return gathered(self._builder, [self._element(buffer, element) for element in elements])
-
-    @staticmethod
-    def _lane(places: _Places, first: ir.Value, element: int) -> int:
-        """Return which lane `element` is of the vector `first` and another one behind it."""
-        place, width, lane = places.holding(element)
-        return lane if place is first else width + lane
 
     def store(self, buffer: Buffer, elements: Sequence[int], value: ir.Value) -> None:
         """Write the lanes of `value` to the given elements."""
-        places = self._places[buffer]
         if len(elements) == 1:
             self._set_element(buffer, elements[0], value)
             return
-        if (whole := self._whole(places, elements)) is None:
+        if (whole := self._whole(self._places[buffer], elements)) is None:
             for lane, element in enumerate(elements):
                 single = self._builder.extract_element(value, _I32(lane))
                 self._set_element(buffer, element, single)
             return
         for number, place in enumerate(whole):
-            lanes = range(number * places.width, (number + 1) * places.width)
+            lanes = range(number * place.width, (number + 1) * place.width)
             part = value if len(whole) == 1 else shuffled(self._builder, [value], lanes)
-            self._builder.store(part, place)
+            self._builder.store(part, place.value)
 
-    def _whole(self, places: _Places, elements: Sequence[int]) -> Sequence[ir.Value] | None:
-        """Return the vectors that `elements` are all of, in order; None if they are not."""
-        first, count = elements[0], len(elements)
-        number, lane = divmod(first, places.width)
-        is_in_row = list(elements) == list(range(first, first + count))
-        if not is_in_row or lane or count % places.width:
-            return None
-        vectors = places.vectors[number : number + count // places.width]
-        return vectors if len(vectors) * places.width == count else None
+    @staticmethod
+    def _whole(places: Sequence[_HeldLanes], elements: Sequence[int]) -> list[_HeldLanes] | None:
+        """Return the places that `elements` are all of, in order; None if they are not.
+
+        They are equally wide, and as many as a power of two.
+        """
+        first, stop = elements[0], elements[-1] + 1
+        found = [p for p in places if first <= p.first and p.first + p.width <= stop]
+        are_equal = len({place.width for place in found}) == 1
+        held = sum(place.width for place in found)
+        is_all = held == len(elements) and list(elements) == list(range(first, stop))
+        return found if are_equal and is_all and len(found) & (len(found) - 1) == 0 else None
+
+    @staticmethod
+    def _holding(places: Sequence[_HeldLanes], element: int) -> _HeldLanes:
+        return next(p for p in places if p.first <= element < p.first + p.width)
 
     def _element(self, buffer: Buffer, element: int) -> ir.Value:
-        place, width, lane = self._places[buffer].holding(element)
-        value = self._read(place, buffer.type.dtype, width)
-        return value if width == 1 else self._builder.extract_element(value, _I32(lane))
+        place = self._holding(self._places[buffer], element)
+        value = self._read(place, buffer.type.dtype)
+        if place.width == 1:
+            return value
+        return self._builder.extract_element(value, _I32(element - place.first))
 
     def _set_element(self, buffer: Buffer, element: int, value: ir.Value) -> None:
-        place, width, lane = self._places[buffer].holding(element)
-        if width > 1:
-            old = self._read(place, buffer.type.dtype, width)
-            value = self._builder.insert_element(old, value, _I32(lane))
-        self._builder.store(value, place)
+        place = self._holding(self._places[buffer], element)
+        if place.width > 1:
+            old = self._read(place, buffer.type.dtype)
+            value = self._builder.insert_element(old, value, _I32(element - place.first))
+        self._builder.store(value, place.value)
 
-    def _read(self, place: ir.Value, dtype: DType, width: int) -> ir.Value:
-        return self._builder.load(place, typ=vector_type(register_type(dtype), width))
+    def _read(self, place: _HeldLanes, dtype: DType) -> ir.Value:
+        return self._builder.load(place.value, typ=vector_type(register_type(dtype), place.width))
 
     def _joined(self, low: ir.Value, high: ir.Value) -> ir.Value:
         return shuffled(self._builder, [low, high], range(2 * low.type.count))

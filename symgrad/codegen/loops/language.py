@@ -21,6 +21,7 @@ from symgrad.codegen.loops.strided import Quotient as Quotient
 from symgrad.codegen.loops.strided import StridedOperand as StridedOperand
 from symgrad.codegen.loops.strided import ZeroBorder as ZeroBorder
 from symgrad.codegen.loops.strided import tiles_along
+from symgrad.cost_model import WORTH_NARROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import CHECKED, Bound
 from symgrad.records import dataclass
@@ -162,12 +163,13 @@ class For:
     """`for i in 0..320 vector(16) { ... }`: iterations that do not depend on each other.
 
     `vector` iterations are computed side by side in vector registers; what is left over at the end
-    is one narrower vector if it is a power of two, else it is computed one by one. Two vectorized
-    loops around each other are computed in squares, which leave nothing over. With `interleave(4)`
-    it is four such vectors at a time, as long as there are four. `ordered` (printed
-    as a mark) says that iterations do depend on each other and are taken one after another. With
-    `parallel(512)` the iterations are cut into parts of 512, multiples of `vector`, each the work
-    of a thread. If checks fail, what counts is the first failure of the first part that has one.
+    is one narrower vector if it is a power of two, and else a few of them where the loop is short,
+    or computed one by one. Two vectorized loops around each other are computed in squares, which
+    leave nothing over. With `interleave(4)` it is four such vectors at a time, as long as there are
+    four. `ordered` (printed as a mark) says that iterations do depend on each other and are taken
+    one after another. With `parallel(512)` the iterations are cut into parts of 512, multiples of
+    `vector`, each the work of a thread. If checks fail, what counts is the first failure of the
+    first part that has one.
     """
 
     var: str
@@ -181,9 +183,11 @@ class For:
     @property
     def widths(self) -> tuple[int, ...]:
         """How many iterations are taken at a time, first and in what each leaves over."""
-        left = self.extent % self.vector
-        narrow = left if left & (left - 1) == 0 else 1
-        widths = {self.vector * self.interleave, self.vector, max(narrow, 1), 1}
+        whole, left = divmod(self.extent, self.vector)
+        parts = {1 << bit for bit in range(left.bit_length()) if left >> bit & 1}
+        if len(parts) > 1 and whole > left * WORTH_NARROW:
+            parts = set()
+        widths = {self.vector * self.interleave, self.vector, *parts, 1}
         return tuple(sorted(widths, reverse=True))
 
     def vectors(self, first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -365,13 +365,12 @@ def _of_statement(statement: Stmt, lanes: _Lanes) -> float:
 def _of_for(loop: For, lanes: _Lanes) -> float:
     if square_of(loop) is not None:
         return float("inf")  # what is held in registers is reached element by element
-    many, rest = divmod(loop.extent, loop.vector)
-    side_by_side = lanes
-    if loop.vector > 1:
-        side_by_side = replace(lanes, variable=loop.var, width=loop.vector)
-    whole = _instructions(loop.body, side_by_side) if many else 0
-    single = _instructions(loop.body, lanes) if rest else 0
-    return many * whole + rest * single
+    total, rest = 0.0, loop.extent
+    for width in loop.widths:
+        side_by_side = replace(lanes, variable=loop.var, width=width) if width > 1 else lanes
+        count, rest = divmod(rest, width)
+        total += count * _instructions(loop.body, side_by_side) if count else 0
+    return total
 
 
 def _of_fold(fold: Fold, lanes: _Lanes) -> float:
