@@ -15,7 +15,7 @@ where that makes two kernels alike. No element is computed otherwise than before
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -60,10 +60,11 @@ _Straight = tuple[Plain, ...]
 class LongLoop:
     """A kernel as one loop over a long axis, of which iterations are lanes.
 
-    `vector` is 1 if the axis had no vectors before short loops inside of it were written out.
+    `before` are values for all of them, and single elements. `vector` is 1 if the axis had no
+    vectors before short loops inside of it were written out.
     """
 
-    before: tuple[Let, ...]
+    before: _Straight
     var: str
     extent: int
     vector: int
@@ -73,27 +74,35 @@ class LongLoop:
 
 def long_loop_of(kernel: Kernel) -> LongLoop | None:
     """Return a kernel as a loop of straight code over a long axis, None if it is none."""
-    if not kernel.body:
+    loops = [s for s in kernel.body if isinstance(s, For)]
+    before = _elements(kernel)
+    if before is None or len(loops) != 1 or loops[0].ordered:
         return None
-    *before, loop = kernel.body
-    lets = _lets(before)
-    if lets is None or not isinstance(loop, For) or loop.ordered:
-        return None
+    (loop,) = loops
     if (body := _straight(loop.body)) is not None:
-        found = LongLoop(lets, loop.var, loop.extent, loop.vector, loop.parallel, body)
+        found = LongLoop(before, loop.var, loop.extent, loop.vector, loop.parallel, body)
         return found if loop.vector > 1 and _is_long(found) else None
     if loop.vector > 1 or (loop.parallel is not None and loop.extent <= MOST_ROWS_AROUND):
         return None
     if loop.extent <= MOST_ROWS_AROUND:
-        return _with_rows_inside(lets, loop)
+        return _with_rows_inside(before, loop)
     inside = _all_written_out(loop.body, MOST_INSIDE)
     if inside is None:
         return None
-    found = LongLoop(lets, loop.var, loop.extent, 1, loop.parallel, inside)
+    found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside)
     return found if _is_long(found) else None
 
 
-def _with_rows_inside(before: tuple[Let, ...], loop: For) -> LongLoop | None:
+def _elements(kernel: Kernel) -> _Straight | None:
+    """Return what of a kernel is in no loop, None if it needs anything that the kernel stores."""
+    alone = _straight([s for s in kernel.body if not isinstance(s, For)])
+    if alone is None or any(isinstance(s, Check) for s in alone):
+        return None
+    needs_stored = not buffers_used(alone)[0].isdisjoint(buffers_used(kernel.body)[1])
+    return None if needs_stored else alone
+
+
+def _with_rows_inside(before: _Straight, loop: For) -> LongLoop | None:
     """Return a short loop around a long one as the long one, in which the short is written out."""
     *shared, inner = loop.body
     lets = _lets(shared)
@@ -102,7 +111,7 @@ def _with_rows_inside(before: tuple[Let, ...], loop: For) -> LongLoop | None:
     inside = _straight(inner.body)
     if inside is None:
         return None
-    body = _written_out((*lets, *inside), loop)
+    body = _written_out((*lets, *inside), loop.var, range(loop.extent))
     found = LongLoop(before, inner.var, inner.extent, inner.vector, inner.parallel, body)
     return found if _is_long(found) else None
 
@@ -121,7 +130,7 @@ def _all_written_out(body: Sequence[Stmt], most: int) -> _Straight | None:
             )
             if inside is None or len(inside) * statement.extent > MOST_FUSED:
                 return None
-            result += _written_out(inside, statement)
+            result += _written_out(inside, statement.var, range(statement.extent))
         elif (own := _straight((statement,))) is not None:
             result += own
         else:
@@ -138,32 +147,71 @@ def fuse_elements(
     not be in memory.
     """
     a, b = long_loop_of(first), long_loop_of(second)
-    if a is None or b is None:
-        return None
-    rows = min(a.extent, b.extent)
-    a, b = _in_rows(a, rows), _in_rows(b, rows)
-    if a is None or b is None:
-        return None
-    a, b = _in_lanes(a, target), _in_lanes(b, target)
-    if not _have_lanes(a, b):
-        return None
     loaded, stored = buffers_used(first.body)
-    if not buffers_used(second.body)[1].isdisjoint(loaded | stored):
+    if a is None or b is None or not buffers_used(second.body)[1].isdisjoint(loaded | stored):
         return None
-    if not buffers_used(b.before)[0].isdisjoint(stored):
+    a, b = _alike(_in_lanes(a, target), _in_lanes(b, target))
+    if a is None or b is None or not _have_lanes(a, b):
         return None
     at = Index(0, ((a.var, 1),))
     moved = _mapped(b.body, partial(substitute_variable, variable=b.var, by=at))
-    body = _forwarded(a.body, moved, stored)
-    if body is None or len(body) > MOST_FUSED:
+    before, body = _forwarded(a.before, b.before, stored), _forwarded(a.body, moved, stored)
+    if before is None or body is None or len(body) > MOST_FUSED or not _reads(moved, stored):
         return None
-    body = tuple(s for s in body if not (isinstance(s, Store) and s.buffer in unread))
+    before, body = _without(before, unread), _without(body, unread)
     parallel = b.parallel if a.parallel is None else a.parallel
     if parallel is not None and parallel % a.vector:
         return None
     loop = For(a.var, a.extent, body, a.vector, parallel=parallel)
-    statements = drop_unused((*a.before, *b.before, loop), set())
+    statements = drop_unused((*before, loop), set())
     return replace(first, params=_params(first, second, statements), body=statements)
+
+
+def _reads(body: _Straight, stored: set[str]) -> bool:
+    return not buffers_used(body)[0].isdisjoint(stored)
+
+
+def _without(body: _Straight, unread: Collection[str]) -> _Straight:
+    return tuple(s for s in body if not (isinstance(s, Store) and s.buffer in unread))
+
+
+def _alike(a: LongLoop, b: LongLoop) -> tuple[LongLoop | None, LongLoop | None]:
+    """Return loops of as many iterations, of which each reads what the same one has computed.
+
+    Of one that has a multiple of them, several are one; first and last ones are written out where
+    an element is read at another place than the one it is computed at.
+    """
+    rows, shift = min(a.extent, b.extent), _shift(a, b)
+    if shift == 0 and a.extent == b.extent:
+        return a, b
+    if shift is None:
+        return _in_rows(a, rows), _in_rows(b, rows)
+    first, last = max(0, -shift), min(a.extent, b.extent - shift)
+    return _cut(a, first, last - first), _cut(b, first + shift, last - first)
+
+
+def _shift(a: LongLoop, b: LongLoop) -> int | None:
+    """Return how many iterations later `b` reads what `a` stores, None if in other steps."""
+    places = {s.buffer: s.index for s in a.body if isinstance(s, Store)}
+    for load in (s.value for s in b.body if isinstance(s, Let)):
+        if isinstance(load, Load) and load.buffer in places:
+            stored, read = places[load.buffer], load.index
+            if stored.terms == ((a.var, 1),) and read.terms == ((b.var, 1),):
+                return stored.const - read.const
+    return None
+
+
+def _cut(lanes: LongLoop, start: int, extent: int) -> LongLoop | None:
+    """Return a loop with the iterations before `start`, and `extent` behind it, written out."""
+    places = [*range(start), *range(start + extent, lanes.extent)]
+    if len(places) > MOST_ROWS_AROUND or extent < LEAST_FUSED_ROWS:
+        return None
+    at = Index(start, ((lanes.var, 1),))
+    body = _mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
+    alone = _written_out(lanes.body, lanes.var, places)
+    if places and any(isinstance(s, Check) for s in alone):
+        return None
+    return replace(lanes, before=(*lanes.before, *alone), extent=extent, body=body)
 
 
 def _in_rows(lanes: LongLoop, rows: int) -> LongLoop | None:
@@ -176,7 +224,7 @@ def _in_rows(lanes: LongLoop, rows: int) -> LongLoop | None:
     inner = f"{lanes.var}.place"
     at = Index(0, ((lanes.var, count), (inner, 1)))
     body = _mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
-    return replace(lanes, extent=rows, body=_written_out(body, For(inner, count, body)))
+    return replace(lanes, extent=rows, body=_written_out(body, inner, range(count)))
 
 
 def _is_long(lanes: LongLoop) -> bool:
@@ -213,13 +261,13 @@ def _mapped(body: _Straight, change: ReplaceIndex) -> _Straight:
     return found
 
 
-def _written_out(body: _Straight, loop: For) -> _Straight:
-    """Return the statements of all iterations of a short loop, one iteration after another."""
+def _written_out(body: _Straight, variable: str, places: Iterable[int]) -> _Straight:
+    """Return the statements of some iterations of a loop, one iteration after another."""
     result: list[Plain] = []
     checked = [s.name for s in body if isinstance(s, Check)]
-    for place in range(loop.extent):
+    for place in places:
         names: dict[str, Atom] = {}
-        here = _mapped(body, partial(substitute_variable, variable=loop.var, by=Index(place)))
+        here = _mapped(body, partial(substitute_variable, variable=variable, by=Index(place)))
         for name in checked:
             by = Index(0, ((f"{name}.{place}", 1),))
             here = _mapped(here, partial(substitute_variable, variable=name, by=by))
@@ -249,19 +297,17 @@ def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straig
                 held.setdefault((buffer, index), Ref(name, dtype))
     result: list[Plain] = [*first]
     names: dict[str, Atom] = {}
-    has_forwarded = False
     for statement in second:
         if isinstance(statement, Let) and isinstance(statement.value, Load):
             load = statement.value
             atom = held.get((load.buffer, load.index))
             if atom is not None:
                 names[statement.name] = atom
-                has_forwarded |= load.buffer in stored
                 continue
             if load.buffer in stored:
                 return None
         result.append(_with_names(statement, names))
-    return tuple(result) if has_forwarded else None
+    return tuple(result)
 
 
 def _with_names(statement: Plain, names: Mapping[str, Atom]) -> Plain:

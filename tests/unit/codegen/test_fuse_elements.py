@@ -218,3 +218,48 @@ def test_what_is_filled_first_is_copied_into_afterwards():
     np.testing.assert_array_equal(found, run_native(apart, arrays).outputs[0])
     assert found[0] == found[-1] == 0
     assert found[2] == np.exp(arrays[0][0, 0])
+
+
+def shifted(steps: int, n: int) -> tuple[Graph, list[Array]]:
+    """Return products with what a chain of steps has moved on by an element each."""
+    x, y = sg.placeholder((n,), "float64"), sg.placeholder((n,), "float64")
+    found = [y]
+    for _ in range(steps):
+        moved = sg.concat([sg.ones((1,), "float64"), found[-1][:-1]])
+        found.append(x * moved + 0.5)
+    back = sg.pad(found[-1][1:] * x[1:], (0, 1)) - found[-1]
+    random = np.random.default_rng(0)
+    return Graph([*found[1:], back], [x, y]), [random.random(n), random.random(n)]
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+@pytest.mark.parametrize("n", [261, 4099])
+@pytest.mark.parametrize("steps", [1, 3, 9])
+def test_what_is_moved_by_an_element_is_computed_as_many_iterations_later(steps, n, threads):
+    graph, arrays = shifted(steps, n)
+    alone = Executable(graph, options(), passes=APART)
+    together = Executable(graph, options(threads))
+    assert len(together.program.launches) < len(alone.program.launches)
+    for one, other in zip(
+        run_native(together, arrays).outputs, run_native(alone, arrays).outputs, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_shift_in_a_loop_is_one_kernel_for_all_steps():
+    x = sg.placeholder((2000,), "float64")
+
+    def slope(y: sg.Tensor) -> sg.Tensor:
+        return x * sg.concat([sg.ones((1,), "float64"), y[:-1]])
+
+    def advance(_: sg.Tensor, y: sg.Tensor) -> sg.Tensor:
+        k = slope(y)
+        return y + 0.1 * slope(y + 0.5 * k) + 0.2 * k
+
+    y = sg.fori_loop(0, 7, advance, sg.zeros_like(x))
+    step = sg.compile([x], y)
+    in_loop = step.ir("loops").partition("scan loop")[2].partition("}")[0].count("launch")
+    assert in_loop == 2
+    given = np.random.default_rng(0).random(2000)
+    (wanted,) = sg.testing.interpret([y], {x: given})
+    np.testing.assert_allclose(step(given), wanted, rtol=1e-12)
