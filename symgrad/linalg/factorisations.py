@@ -157,7 +157,7 @@ def eigh(a: Any, /, *, method: Method = "jacobi") -> EighResult:
     is then that of their sum. Complex eigenvectors have phases that `a` does not determine: what
     depends on them has no gradient with a meaning.
 
-    With `method="lapack"` LAPACK computes them, which is far faster from some 16 rows on: SciPy's
+    With `method="lapack"` LAPACK computes them, which is far faster from 17 rows on: SciPy's
     (the extra `linalg`) in memory, and in an export the symbols of `-llapack`. The numbers then
     depend on that library in their last bits.
 
@@ -219,7 +219,7 @@ def svd(a: Any, /, *, full_matrices: bool = True, method: Method = "jacobi") -> 
     there are vectors that `a` does not determine (`NoGradientError`). A column of a complex U and
     the row of Vh have phases of which `a` determines the sum alone.
 
-    With `method="lapack"` LAPACK computes them, which is far faster from some 16 rows on: SciPy's
+    With `method="lapack"` LAPACK computes them, which is far faster from 17 rows on: SciPy's
     (the extra `linalg`) in memory, and in an export the symbols of `-llapack`. The numbers then
     depend on that library in their last bits.
 

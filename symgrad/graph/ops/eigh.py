@@ -1,7 +1,8 @@
 """Eigenvalues and eigenvectors of symmetric and Hermitian matrices: the op and its gradient.
 
-The algorithm is Jacobi's: rotations that make one pair of elements zero after another, until all
-are. By the method "lapack" it is a call of LAPACK.
+The algorithm is QR iteration with a matrix in each lane for small ones, and Jacobi's for others:
+rotations that make one pair of elements zero after another, until all are. By the method "lapack"
+it is a call of LAPACK.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
-from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
+from symgrad.graph.ops.block_matrices import block, expansion, in_parts, to_columns, transposed
 from symgrad.graph.ops.comparison import equal, greater, where
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
@@ -26,8 +27,10 @@ from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_pair
 from symgrad.graph.ops.lapack import lapack_eigh, lower_half
 from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.slicing import place
+from symgrad.graph.ops.small_qr_iteration import bytes_of_parts, is_iterated, iterated
 from symgrad.graph.ops.small_sweeps import SWEPT_OUT, sweep_columns
-from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
+from symgrad.graph.ops.small_tridiagonal import qr_step, tridiagonal
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
@@ -35,6 +38,7 @@ from symgrad.graph.ops.triangles import (
     diagonal_matrix,
     hermitian_part,
     identity_like,
+    near_one_factors,
     product,
     range_factors,
     squares,
@@ -120,7 +124,9 @@ def _kernel(a: TensorType, *, method: str) -> Call:
         if method == LAPACK:
             values, vectors = lapack_eigh(matrices)
         else:
-            values, vectors = in_parts(_eigenpairs, matrices)
+            nbytes = bytes_of_parts(matrices.type)
+            found = _iterated if is_iterated(matrices.type) else _eigenpairs
+            values, vectors = in_parts(found, matrices, nbytes=nbytes)
         return [reshape(values, a.shape[:-1]), reshape(vectors, a.shape)]
 
     def nothing(a: Tensor) -> list[Tensor]:
@@ -195,6 +201,19 @@ def _swept_out(a: Tensor) -> tuple[Tensor, Tensor]:
     """Return what `_diagonalise` does of lower triangles, with sweeps that are written out."""
     found, rows = sweep_pair(a, sweep_columns, lambda x: _is_off(x, (0, 1)))
     return diagonal(found), rows
+
+
+def _iterated(a: Tensor) -> list[Tensor]:
+    """Return what `_eigenpairs` does, by three diagonals and QR steps."""
+    count, n, _ = a.type.static_shape
+    factor, inverse = near_one_factors(lower_half(a), (1, 2))
+    scaled = multiply(a, broadcast_to(factor, a.shape))
+    vectors, state = tridiagonal(to_columns(scaled), n)
+    values, (columns,) = iterated(qr_step, state, [vectors])
+    rows = permute_dims(columns, (2, 0, 1))
+    values, rows = in_order(permute_dims(values, (1, 0)), [rows], descending=False)
+    values = multiply(values, broadcast_to(reshape(inverse, (count, 1)), values.shape))
+    return [values, transposed(rows)]
 
 
 def _batch(operands: Operands, *, method: str) -> list[Tensor]:

@@ -58,9 +58,10 @@ class ArrayScalars:
 
     _FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-        "neg": np.negative, "abs": np.abs, "max": np.maximum, "floor": np.floor,
+        "neg": np.negative, "abs": np.abs, "max": np.maximum, "min": np.minimum, "floor": np.floor,
         "round": np.rint, "lt": np.less, "ge": np.greater_equal, "gt": np.greater,
-        "eq": np.equal, "and": np.bitwise_and, "shr": np.right_shift,
+        "eq": np.equal, "and": np.bitwise_and, "or": np.bitwise_or, "not": np.bitwise_not,
+        "shr": np.right_shift,
         "sqrt": np.sqrt, "fma": lambda a, b, c: a * b + c, "fnma": lambda a, b, c: c - a * b,
     }  # fmt: skip
 

@@ -69,14 +69,17 @@ def _factored(a: Row, n: int, k: int) -> Sequence[FloatExpr]:
     return [x for row in (*q, *r[:k]) for x in row]
 
 
-def reflection(x: Row) -> tuple[Row, FloatExpr, FloatExpr]:
-    """Return v, w and c with (I - w v v') x = (c, 0, ..., 0)."""
+def reflection(x: Row, *, least: float = 0.0) -> tuple[Row, FloatExpr, FloatExpr]:
+    """Return v, w and c with (I - w v v') x = (c, 0, ..., 0).
+
+    Where what is behind the first element has less than `least` as its squares, it counts as zeros.
+    """
     first, zero = x[0], x[0].like(0.0)
     beyond = zero
     for element in x[1:]:
         beyond = beyond.plus(element, element)
     length = beyond.plus(first, first).sqrt()
-    is_done = beyond.equals(0.0)
+    is_done = beyond < least if least else beyond.equals(0.0)
     corner = is_done.choose(first, (first < 0.0).choose(length, -length))
     divisor = is_done.choose(first.like(1.0), corner)
     weight = is_done.choose(zero, (corner - first) / divisor)

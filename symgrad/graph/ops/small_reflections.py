@@ -55,7 +55,8 @@ def r_of_steps(steps: Sequence[Tensor], m: int, k: int) -> Tensor:
     return apply(r_of_steps_op, *steps, n=m, k=k)
 
 
-def _reflect(columns: Sequence[Row], k: int, step: tuple[Row, FloatExpr]) -> None:
+def reflect(columns: Sequence[Row], k: int, step: tuple[Row, FloatExpr]) -> None:
+    """Apply the reflection of rows from k on to columns."""
     vector, weight = step
     for x in columns:
         seen = x[k]
@@ -80,14 +81,14 @@ def _reflect_columns(x: Row, *steps: Row, n: int) -> list[FloatExpr]:
     done, columns = taken(steps, n), columns_of(x, n)
     start = len(done)
     for k, step in enumerate(done[:n]):
-        _reflect(columns, k, step)
+        reflect(columns, k, step)
     for number, column in enumerate(columns):
         k = start + number
         weight = column[0].like(0.0)
         if k < n:
             vector, weight, column[k] = reflection(column[k:])
             column[k + 1 :] = vector[1:]
-            _reflect(columns[number + 1 :], k, (column, weight))
+            reflect(columns[number + 1 :], k, (column, weight))
         done.append((column, weight))
     rows = zip(*columns, strict=True)
     return [*(element for row in rows for element in row), *(w for _, w in done[start:])]
@@ -130,7 +131,7 @@ def _q(*steps: Row, n: int, k: int) -> list[FloatExpr]:
     columns = [[one if i == j else zero for i in range(n)] for j in range(k)]
     for number in reversed(range(len(done))):
         vector, weight = done[number]
-        _reflect(columns[number + 1 :], number, (vector, weight))
+        reflect(columns[number + 1 :], number, (vector, weight))
         if number < k:  # before it there are zeros alone
             own = columns[number]
             own[number] = one - weight

@@ -30,7 +30,7 @@ from symgrad.graph.ops.small_matrices import (
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
 
-SWEPT_OUT = 6  # rows of a matrix of which sweeps of rotations are written out
+SWEPT_OUT = 4  # rows of a matrix of which sweeps of rotations are written out
 # Of a difference to twice what is between: beyond it an angle is much less than rounding.
 _MOST_RATIO = {"f32": 2.0**32, "f64": 2.0**61}
 

@@ -1,13 +1,15 @@
 """Singular value decomposition: the op, its gradient, and its algorithm.
 
-That is one-sided Jacobi: rotations that make one pair of columns orthogonal after another, until
-all are. It is done to the triangle of a QR factorisation, and the left vectors are those of another
-one, which also completes them where singular values are 0.
+That is QR iteration with a matrix in each lane for small ones, and one-sided Jacobi for others:
+rotations that make one pair of columns orthogonal after another, until all are. Either is done to
+the triangle of a QR factorisation. Jacobi's left vectors are those of another one, which also
+completes them where singular values are 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +22,13 @@ from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.arithmetic import sign as sign_of
-from symgrad.graph.ops.block_matrices import block, expansion, in_parts, transposed
+from symgrad.graph.ops.block_matrices import (
+    block,
+    expansion,
+    in_parts,
+    to_columns,
+    transposed,
+)
 from symgrad.graph.ops.block_matrices import product as block_product
 from symgrad.graph.ops.comparison import equal, greater, less, where
 from symgrad.graph.ops.complex_parts import complex, conj, imag, real
@@ -33,8 +41,10 @@ from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.qr import check_matrix, lesser, qr
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.slicing import place
+from symgrad.graph.ops.small_bidiagonal import bidiagonal, svd_step
+from symgrad.graph.ops.small_qr_iteration import bytes_of_parts, is_iterated, iterated
 from symgrad.graph.ops.small_sweeps import SWEPT_OUT, orthogonalise_columns
-from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.ops.triangles import (
@@ -47,6 +57,8 @@ from symgrad.graph.ops.triangles import (
 )
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, Attr, TensorType
+
+Square = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 def svd(a: Tensor, *, full: bool = False, method: str = JACOBI) -> tuple[Tensor, Tensor, Tensor]:
@@ -161,10 +173,10 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
     *batch, m, n = a.static_shape
     k = min(m, n)
 
-    def factor(a: Tensor) -> list[Tensor]:
+    def factor(square: Square, a: Tensor) -> list[Tensor]:
         if m >= n:
-            return list(_tall(a, full=full))
-        v, s, u = _tall(adjoint(a), full=full)
+            return list(_tall(a, square, full=full))
+        v, s, u = _tall(adjoint(a), square, full=full)
         return [u, s, v]
 
     def svd(a: Tensor) -> list[Tensor]:
@@ -172,7 +184,8 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
         if method == LAPACK:
             u, s, vh = lapack_svd(matrices, full=full)
         else:
-            u, s, v = in_parts(factor, matrices)
+            build = partial(factor, _iterated if is_iterated(matrices.type) else _square)
+            u, s, v = in_parts(build, matrices, nbytes=bytes_of_parts(matrices.type))
             vh = adjoint(v)
         return [
             reshape(u, (*batch, m, m if full else k)),
@@ -188,24 +201,24 @@ def _kernel(a: TensorType, *, full: bool, method: str) -> Call:
     return expansion(svd if a.count else nothing, a)
 
 
-def _tall(a: Tensor, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _tall(a: Tensor, square: Square, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return U, the singular values and V of matrices with no more columns than rows."""
     count, m, _ = a.type.static_shape
     if m == 1:
-        return _square(a)
+        return square(a)
     # Squares of elements, and those of their squares, must not overflow.
     top = reshape(greatest(absolute(a), axis=(1, 2)), (count, 1))
-    scale = where(greater(top, 0.0), top, filled_like(top, 1))
+    scale = where(equal(top, 0.0), filled_like(top, 1), top)
     whole = broadcast_to(reshape(scale, (count, 1, 1)), a.shape)
-    u, s, v = _tall_scaled(divide(a, cast(whole, a.dtype)), full=full)
+    u, s, v = _tall_scaled(divide(a, cast(whole, a.dtype)), square, full=full)
     return u, multiply(s, broadcast_to(scale, s.shape)), v
 
 
-def _tall_scaled(a: Tensor, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _tall_scaled(a: Tensor, square: Square, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     count, m, n = a.type.static_shape
     if m > n:
         q, r = qr(a, complete=full)
-        inner, s, v = _square(block(r, (0, n), (0, n)))
+        inner, s, v = square(block(r, (0, n), (0, n)))
         if not full:
             return block_product(q, inner), s, v
         wide = add(
@@ -213,7 +226,7 @@ def _tall_scaled(a: Tensor, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
             _identity_from(filled((count, m, m), 0, a.dtype), n),
         )
         return block_product(q, wide), s, v
-    return _square(a)
+    return square(a)
 
 
 def _identity_from(x: Tensor, start: int) -> Tensor:
@@ -236,6 +249,20 @@ def _square(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     signs = reshape(real(diagonal(r)), (count, 1, n))
     signs = where(less(signs, 0.0), filled_like(signs, -1), filled_like(signs, 1))
     return multiply(q, cast(broadcast_to(signs, q.shape), a.dtype)), lengths, transposed(vectors)
+
+
+def _iterated(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `_square` does, by two diagonals and QR steps."""
+    count, n, _ = a.type.static_shape
+    sides, state = bidiagonal(to_columns(a), n)
+    values, turned = iterated(svd_step, state, sides)
+    v, u = (permute_dims(columns, (2, 0, 1)) for columns in turned)
+    values = permute_dims(values, (1, 0))
+    one = filled_like(values, 1)
+    signs = reshape(where(less(values, 0.0), filled_like(one, -1), one), (count, n, 1))
+    u = multiply(u, broadcast_to(signs, u.shape))
+    values, u, v = in_order(absolute(values), [u, v], descending=True)
+    return transposed(u), values, transposed(v)
 
 
 def _orthogonalised(columns: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ Sizes may be unknown. Nothing here checks its operands, and no op is declared.
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -74,6 +75,25 @@ def permute_rows(x: Tensor, order: Tensor) -> Tensor:
     starts = [iota(shape, axis) for axis in range(order.ndim - 1)]
     rows = read_window(x, [*starts, order], (1,) * order.ndim, 0)
     return reshape(rows, (*shape, x.shape[-1]))
+
+
+def near_one_factors(x: Tensor, axis: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return what to multiply by, so that the greatest element is not far from 1, and back.
+
+    It is a power of two for what lies along `axis`, which stays with size 1; what leads back is nan
+    where an element is not finite.
+    """
+    top = greatest(absolute(x), axis=axis, keepdims=True)
+    one = filled_like(top, 1)
+    factor, inverse, rest = one, one, top
+    most = int(np.finfo(x.dtype.numpy).maxexp)
+    for bits in (most >> k for k in range(1, most.bit_length()) if most >> k >= 16):
+        for sign, is_far in ((-1, greater(rest, 2.0**bits)), (1, less(rest, 2.0**-bits))):
+            nearer, farther = (filled_like(top, 2.0 ** (s * bits)) for s in (sign, -sign))
+            rest = multiply(rest, where(is_far, nearer, one))
+            factor = multiply(factor, where(is_far, nearer, one))
+            inverse = multiply(inverse, where(is_far, farther, one))
+    return factor, where(less(top, math.inf), inverse, filled_like(top, math.nan))
 
 
 def half_diagonal(x: Tensor) -> Tensor:
