@@ -28,7 +28,8 @@ from symgrad.graph.types import TensorType
 WRITTEN_OUT = 16  # rows of a matrix whose algorithm is written out
 BLOCK = 64  # rows of a block of a large matrix: as deep as a product must be to be fast
 PART_BYTES = 1 << 16  # of the matrices of a batch that are factorised together
-LANES = 8  # of a vector: parts of a multiple of them leave none over
+LANES = 8  # of a vector
+BYTES_OF_VECTOR = 64  # parts of a multiple of its lanes leave none over
 LEAST_PART = 16  # of them, so that vectors are full
 
 Build = Callable[..., Sequence[Tensor]]
@@ -68,7 +69,8 @@ def in_parts(
     the way stays in the cache. All results count matrices, too.
     """
     count = operands[0].type.static_shape[0]
-    size = _part(count, max(nbytes // (max(t.type.nbytes for t in operands) // count or 1), least))
+    most = max(nbytes // (max(t.type.nbytes for t in operands) // count or 1), least)
+    size = _part(count, most, BYTES_OF_VECTOR // operands[0].dtype.itemsize)
     if size == count:
         return list(build(*operands))
     parts = count // size
@@ -84,14 +86,19 @@ def in_parts(
     return [concat(pair, axis=0) for pair in zip(results, rest, strict=True)]
 
 
-def _part(count: int, most: int) -> int:
-    """Return how many of so many matrices are a part: if it can be, a divisor of their number."""
+def _part(count: int, most: int, lanes: int) -> int:
+    """Return how many of so many matrices are a part: if it can be, a divisor of their number.
+
+    What fills vectors best is worth parts of up to three times the size.
+    """
     if count <= 2 * most:
         return count
-    sizes = range(most, most // 4, -1)
-    divisors = [size for size in sizes if count % size == 0]
-    full = (size for size in divisors if size % LANES == 0)
-    return next(full, divisors[0] if divisors else most)
+    divisors = [size for size in range(most // 4 + 1, 3 * most + 1) if count % size == 0]
+    if not divisors:
+        return most
+    filled = {size: size / (-(-size // lanes) * lanes) for size in divisors}
+    best = [size for size in divisors if filled[size] == max(filled.values())]
+    return max((size for size in best if size <= most), default=best[0])
 
 
 def _first(x: Tensor, size: int) -> Tensor:

@@ -36,7 +36,9 @@ from symgrad.graph.types import Array, TensorType
 
 COLUMNS_OF_A_STEP = 2  # columns that are eliminated at a time: of 16 rows they fill 32 registers
 MOST_SIDES = 2  # of a system that is solved by steps for itself, without factors that are kept
-BYTES_OF_STEPS = 1 << 17  # of matrices that go through all steps together
+BYTES_OF_STEPS = (
+    1 << 14
+)  # of matrices that go through all steps together: the nearest cache has them
 
 
 def goes_by_steps(a: TensorType) -> bool:
