@@ -11,7 +11,11 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.fourier import fourier, hermitian_fourier, real_fourier
-from symgrad.graph.ops.fourier_columns import even_odd_columns, fourier_columns
+from symgrad.graph.ops.fourier_columns import (
+    even_odd_columns,
+    fourier_columns,
+    paired_columns,
+)
 from tests.support.case import Array, Case, Real
 
 _WIDE = (dtypes.float32, dtypes.float64)
@@ -56,6 +60,12 @@ def _even_odd(x: Array, mirrored: Array, roots: Array) -> Array:
     return np.moveaxis(_stacked(found), 0, -1) / 2
 
 
+def _paired(x: Array, mirrored: Array, roots: Array) -> Array:
+    here, there = x[0] + 1j * x[1], mirrored[0] - 1j * mirrored[1]
+    odd, even = (here - there) * (roots[0] - 1j * roots[1]), here + there
+    return _stacked(odd + 1j * even)[::-1]
+
+
 FOURIER = (
     _row("fourier", "fourier", lambda re, im: sg.stack(fourier(re, im, 1)),
          lambda re, im: _transform(re, im, 1), (2, 6), (2, 6),
@@ -95,5 +105,8 @@ FOURIER = (
          lambda re, im: np.moveaxis(_transform(re, im, 0)[::-1], 0, 2), (7, 4), (7, 4), order=0,
          symbolic=False),
     _row("even_odd_columns", "even_odd_columns", even_odd_columns, _even_odd,
+         (2, 3, 4), (2, 3, 4), (2, 3, 4), order=0, symbolic=False),
+    _row("paired_columns", "paired_columns",
+         lambda x, y, roots: paired_columns((x[:1], x[1:]), (y[:1], y[1:]), roots), _paired,
          (2, 3, 4), (2, 3, 4), (2, 3, 4), order=0, symbolic=False),
 )  # fmt: skip

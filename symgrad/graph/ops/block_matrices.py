@@ -93,7 +93,8 @@ def _part(count: int, most: int, lanes: int) -> int:
     """
     if count <= 2 * most:
         return count
-    divisors = [size for size in range(most // 4 + 1, 3 * most + 1) if count % size == 0]
+    sizes = range(most // 4 + 1, min(3 * most, count // 2) + 1)
+    divisors = [size for size in sizes if count % size == 0]
     if not divisors:
         return most
     filled = {size: size / (-(-size // lanes) * lanes) for size in divisors}

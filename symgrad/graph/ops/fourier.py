@@ -22,12 +22,12 @@ from symgrad.graph.ops.block_matrices import expansion, in_parts
 from symgrad.graph.ops.butterflies import roots_of_unity
 from symgrad.graph.ops.comparison import equal, logical_or, where
 from symgrad.graph.ops.elementwise import filled, filled_like
-from symgrad.graph.ops.fourier_columns import even_odd_columns
-from symgrad.graph.ops.fourier_plan import ComplexPair, SpectrumLayout, parts_of, spectrum, table
+from symgrad.graph.ops.fourier_columns import even_odd_columns, paired_columns
+from symgrad.graph.ops.fourier_plan import ComplexPair, SpectrumLayout, parts_of, spectrum
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.slicing import concat, flip, stack
 from symgrad.graph.ops.small_matrices import is_wide_float
-from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape
 from symgrad.graph.ops.triangles import arrived
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.sizes import Dim, divide
@@ -258,12 +258,6 @@ def _packed(x: Tensor, scale: float) -> Tensor:
     return concat([low, inside, high], axis=1)
 
 
-def _half_turns(x: ComplexPair, start: int, n: int) -> ComplexPair:
-    """Return the roots of unity of n from `start` on, for the second axis of `x`."""
-    roots = roots_of_unity(start + np.arange(x.shape[1]), n)
-    return table(roots, (x.shape[1], 1), x.dtype, x.shape)
-
-
 def _real_batch(operands: Operands, *, axis: int, scale: float) -> list[Tensor]:
     (x,) = operands.lifted()
     return list(real_fourier(x, axis + 1, scale))
@@ -338,15 +332,12 @@ def _unpacked(x: ComplexPair, n: int, scale: float) -> Tensor:
     place = iota((outer, m + 1, inner), 1)
     is_real = logical_or(equal(place, 0), equal(place, m))
     im = where(is_real, filled_like(x.im, 0), x.im)
-    a = ComplexPair(narrow(x.re, 1, 0, m), narrow(im, 1, 0, m))
-    b = ComplexPair(flip(narrow(x.re, 1, 1, m), axis=1), flip(narrow(im, 1, 1, m), axis=1))
-    even = ComplexPair(add(a.re, b.re), subtract(a.im, b.im))
-    roots = _half_turns(a, 0, n)
-    odd = ComplexPair(subtract(a.re, b.re), add(a.im, b.im)).times(
-        ComplexPair(roots.re, negative(roots.im))
-    )
+    here = tuple(expand_dims(narrow(t, 1, 0, m), 0) for t in (x.re, im))
+    mirrored = tuple(expand_dims(flip(narrow(t, 1, 1, m), axis=1), 0) for t in (x.re, im))
+    roots = np.stack(roots_of_unity(np.arange(m), n))
+    turns = broadcast_to(reshape(constant(roots, x.dtype), (2, 1, m, 1)), (2, outer, m, inner))
     # The inverse of odd + i even, by the transform of the swapped parts: even numbers come first.
-    swapped = ComplexPair(add(odd.im, even.re), subtract(odd.re, even.im))
+    swapped = parts_of(paired_columns((here[0], here[1]), (mirrored[0], mirrored[1]), turns), 0)
     return reshape(spectrum(swapped, SpectrumLayout(2, scale)), (outer, n, inner))
 
 

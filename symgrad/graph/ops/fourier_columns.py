@@ -1,6 +1,7 @@
 """Fourier transforms of columns, written out: one pass of a longer transform (Stockham, 1966).
 
-The last pass of a transform of real numbers takes apart those of the even and of the odd ones.
+The last pass of a transform of real numbers takes apart those of the even and of the odd ones, and
+the first pass of an inverse puts them together.
 """
 
 from __future__ import annotations
@@ -150,4 +151,73 @@ even_odd_columns_op = define(
     grad="none",
     kernel=_even_odd_kernel,
     batch=_even_odd_batch,
+)
+
+
+# ------------------------------------------------------------------------------ to real numbers
+
+
+def paired_columns(
+    x: tuple[Tensor, Tensor], mirrored: tuple[Tensor, Tensor], roots: Tensor
+) -> Tensor:
+    """Return of y the transform of odd + i even, whose inverse has n real numbers in turns.
+
+    `x` has the parts of y[k], `mirrored` those of y[n / 2 - k], with an axis 0 of size 1; roots and
+    result have both along axis 0, of the result the imaginary one first.
+    """
+    return apply(paired_columns_op, *x, *mirrored, roots)
+
+
+def _paired_infer(*parts: TensorType) -> TensorType:
+    op = "paired_columns"
+    first, *_, roots = parts
+    require_dtype(op, "re", first, is_wide_float)
+    for part in parts[:4]:
+        meet_shapes(op, "re", first, "another part", part)
+    if not first.ndim or first.shape[0] != 1:
+        raise ShapeError(op, f"re: {first} does not have one part on axis 0")
+    meet_shapes(op, "both parts of x", first.with_shape((2, *first.shape[1:])), "roots", roots)
+    return roots
+
+
+def _paired_reference(
+    re: Array, im: Array, mirrored_re: Array, mirrored_im: Array, roots: Array
+) -> Array:
+    a, b, w = (
+        t[0].astype(np.float64) + 1j * t[1]
+        for t in (np.concatenate([re, im]), np.concatenate([mirrored_re, mirrored_im]), roots)
+    )
+    found = (a - b.conj()) * w.conj() + 1j * (a + b.conj())
+    return np.stack([found.imag, found.real]).astype(re.dtype)
+
+
+def _paired(
+    re: Sequence[FloatExpr],
+    im: Sequence[FloatExpr],
+    mirrored_re: Sequence[FloatExpr],
+    mirrored_im: Sequence[FloatExpr],
+    roots: Sequence[FloatExpr],
+) -> Sequence[FloatExpr]:
+    a, b = Complex(re[0], im[0]), Complex(mirrored_re[0], mirrored_im[0])
+    odd = Complex(a.re - b.re, a.im + b.im).times(roots[0], -roots[1])
+    return [odd.im + (a.re + b.re), odd.re - (a.im - b.im)]
+
+
+def _paired_kernel(*_parts: TensorType) -> ColumnMap:
+    return column_map(_paired, 14)
+
+
+def _paired_batch(operands: Operands) -> Tensor:
+    inner = [permute_dims(t, (1, 0, *range(2, t.ndim))) for t in operands.lifted()]
+    result = operands.apply(*inner)
+    return permute_dims(result, (1, 0, *range(2, result.ndim)))
+
+
+paired_columns_op = define(
+    "paired_columns",
+    infer=_paired_infer,
+    reference=_paired_reference,
+    grad="none",
+    kernel=_paired_kernel,
+    batch=_paired_batch,
 )

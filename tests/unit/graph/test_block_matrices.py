@@ -16,6 +16,7 @@ from symgrad.graph.ops.block_matrices import _part, in_parts
         (1000, 16, 16, 40),  # fuller ones in the room of two parts and a half
         (1024, 32, 16, 32),
         (30, 16, 8, 30),  # less than two parts
+        (37, 16, 8, 16),
         (1009, 16, 8, 16),  # a prime: the rest is a part of its own
     ],
 )
