@@ -14,8 +14,8 @@ import os
 import secrets
 import sys
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import cache
 from typing import Any
@@ -27,6 +27,14 @@ from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 from symgrad.distributed.mpi_library import constant_value, load_mpi, mpi_function, word
 from symgrad.distributed.node_sums import (
+    HANDLES,
+    LIBRARY,
+    START,
+    STATUS_BYTES,
+    WAIT,
+    emit_node_sums,
+)
+from symgrad.distributed.node_words import (
     BASE,
     BASES,
     BYTES,
@@ -34,8 +42,6 @@ from symgrad.distributed.node_sums import (
     GROUP_BYTES,
     GROUPS,
     HANDLE,
-    HANDLES,
-    LIBRARY,
     MAX_GROUPS,
     MAX_PENDING,
     PENDING,
@@ -45,10 +51,6 @@ from symgrad.distributed.node_sums import (
     SIZE,
     SLOT_BYTES,
     SLOTS,
-    START,
-    STATUS_BYTES,
-    WAIT,
-    emit_node_sums,
 )
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import Array
@@ -145,6 +147,23 @@ class NodeSums:
         """Forget what requests there stood for: they are of a step that is no more."""
         requests = self.pending[:, REQUEST.offset // 8]
         requests[(start <= requests) & (requests < start + size)] = 0
+
+    @contextmanager
+    def alone(self, mpi: Any) -> Iterator[None]:
+        """Let sums of a communicator be those of this rank alone meanwhile, which all ranks do.
+
+        What sums take is what a step takes longer without it; sums on their way must have come.
+        """
+        handles = self.groups[:, HANDLE.offset // 8]
+        row = self.groups[int(np.flatnonzero(handles == _handle_of(mpi))[0])]
+        kept, own = row.copy(), row[[BASE.offset // 8]]
+        for at, value in ((RANK, 0), (SIZE, 1), (BASES, own.ctypes.data)):
+            row[at.offset // 8] = value
+        try:
+            yield
+        finally:
+            for at in (RANK, SIZE, BASES):
+                row[at.offset // 8] = kept[at.offset // 8]
 
     def register(self, mpi: Any, memory: NodeMemory) -> None:
         """Add what a communicator sums in its memory from now on."""

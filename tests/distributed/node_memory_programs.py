@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import symgrad as sg
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import load_mpi, mpi_function
 from symgrad.distributed.node_memory import node_sums, share_memory, sum_function
-from symgrad.distributed.node_sums import MAX_GROUPS, MAX_PENDING
+from symgrad.distributed.node_words import MAX_GROUPS, MAX_PENDING
 from symgrad.distributed.pending import start_sum
 from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.foreign_functions import ForeignFunction
@@ -58,6 +60,30 @@ def add_as_the_library_does() -> None:
                 want = want + term
             np.testing.assert_array_equal(got, want, strict=True)
         assert is_shared(step), "buffers are where other ranks see them"
+
+
+def add_what_others_leave() -> None:
+    """Let one rank come late: the others add its part as well, of sums of many pieces."""
+    x = sg.placeholder((300_001,), name="x")
+    made = [start_sum("sum", x * factor, COMM) for factor in (1, 2, 3)]
+    step = sg.compile([x], [pending.wait() * 1 for pending in made], opt_level=1)
+    values = np.arange(300_001, dtype="float32") % 1000
+    for late in (*range(SIZE), None):
+        time.sleep(0.05 * (late == RANK))
+        for factor, total in enumerate(step(values + RANK), 1):
+            np.testing.assert_array_equal(total, factor * (SIZE * values + sum(range(SIZE))))
+
+
+def add_alone() -> None:
+    """Let each rank have sums of its own for a while, between those of all."""
+    x = sg.placeholder((70_001,), name="x")
+    step = sg.compile([x], start_sum("sum", x * 2, COMM).wait() * 1, opt_level=1)
+    ones = np.ones(70_001, "float32")
+    for _ in range(3):
+        np.testing.assert_array_equal(step(ones), 2 * SIZE * ones)
+        COMM.mpi.Barrier()
+        with node_sums().alone(COMM.mpi):
+            np.testing.assert_array_equal(step(ones), 2 * ones)
 
 
 def add_what_is_elsewhere() -> None:
@@ -130,13 +156,14 @@ def give_memory_back() -> None:
     """Allocate what was given back, which is zeros again; no more than there is."""
     memory = COMM._memory
     assert memory is not None, "ranks of one machine share memory"
+    gc.collect()  # so that no step is given back meanwhile
     first = memory.allocate(5000)
     assert first is not None
     start = first.ctypes.data
     first[:] = 7
     second = memory.allocate(100)
     assert second is not None
-    assert start + 8192 <= second.ctypes.data
+    assert not start <= second.ctypes.data < start + 8192
     del first
     again = memory.allocate(8000)
     assert again is not None
@@ -240,6 +267,8 @@ if __name__ == "__main__":
     COMM.share_memory()
     stand_for_functions_of_mpi()
     add_as_the_library_does()
+    add_what_others_leave()
+    add_alone()
     add_what_is_elsewhere()
     finish_what_a_step_left()
     leave_sums_behind()
