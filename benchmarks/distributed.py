@@ -5,13 +5,17 @@ take as long if gradients were sent in no time. The efficiency is how much of th
 median of ratios in turns: of a step of one rank while the other sleeps, and one of both. A round is
 some steps in a row, as in training, behind one that is not timed.
 
-Two ranks share caches and the way to memory, and gradients that are to be averaged are in memory,
-while those of one rank are used where they are made. So the same step in which nothing is sent is
-measured as well, at the same time on both: each averages over a group of its own, and they meet at
-a barrier behind it, since whoever averages waits for the slower one. What a step takes beyond it,
-the median of differences in turns, is what communication costs, and what that is less than the sums
-alone is hidden. Beside each is PyTorch's DistributedDataParallel over gloo, where torch is
-installed, with one core a rank.
+What communication costs is what a step takes beyond the same step in which nothing is sent: the
+same program on the same memory, in which each rank is a group of its own for as long as it runs.
+Both take turns, step by step, and ranks meet at a barrier behind each. That is the median of the
+differences, with the interval in which it is with 95 % certainty. What it is less than the sums
+take by mpi4py alone, of all gradients at once, is hidden.
+
+On one machine nobody but the cores can add, and so there are three more numbers: what the same sums
+cost by the code of steps where there is nothing to compute meanwhile, measured like the first;
+which part of that is hidden; and how long a rank is in the calls that start sums and wait for them,
+by the clock of `step.profile`, in which it waits for the slower rank as well. Beside each step is
+PyTorch's DistributedDataParallel over gloo, where torch is installed, with one core a rank.
 
 `python -m benchmarks.distributed` starts `mpiexec`, each rank of which is kept to one core.
 """
@@ -20,13 +24,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from operator import sub, truediv
+from collections.abc import Callable, Mapping, Sequence
+from operator import truediv
 from statistics import median
 from typing import Any
 
@@ -39,6 +44,8 @@ from benchmarks.network_lstm import LSTM
 from benchmarks.network_peers import Arrays, Network, random_weights
 from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, optional, time_calls
+from symgrad.distributed.data_parallel import averaged
+from symgrad.distributed.node_memory import node_sums
 
 RANKS = 2
 WORKER = "worker"  # the first argument of a process that `mpiexec` has started
@@ -48,11 +55,18 @@ LAYERS, BATCH = (784, 1024, 1024, 10), 256
 _SECONDS = 600
 _SECONDS_TO_SLEEP = 2e-4
 _LEAST_CALLS, _SECONDS_OF_ROUND = 3, 0.05
+_LEAST_PAIRS = 8
+_SECONDS_OF_PAIRS = {"MLP": 20, "GPT": 60, "LSTM": 60}  # whose steps vary by more
+_SECONDS_OF_SUMS = 5
+_DEVIATIONS = 1.96  # of a normal distribution, to either side, with 95 % between them
 
 
 def measure(quick: bool = False) -> Report:
     """Return milliseconds a step on 1 and 2 ranks, and microseconds a sum."""
-    columns = ("what", "1 rank", "2 ranks", "2 apart", "sums alone", "efficiency", "hidden")
+    columns = (
+        *("what", "1 rank", "2 ranks", "beyond nothing sent", "in calls", "sums by mpi4py"),
+        *("sums by ranks", "efficiency", "hidden", "of those by ranks"),
+    )
     report = Report("Ranks of MPI, one core each: ms a step, us a sum", columns)
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if shutil.which("mpiexec") is None or len(cores) < RANKS:
@@ -62,24 +76,36 @@ def measure(quick: bool = False) -> Report:
     for name, bar in LEAST_EFFICIENCY.items():
         _add_step(report, name, bar, found["steps"][name])
     for size, (own, peer) in found["sums"].items():
-        report.rows.append((f"all_reduce of {size} KiB", None, own, None, None, None, None))
-        report.rows.append(("  the same by mpi4py", None, peer, None, None, None, None))
+        report.rows.append((f"all_reduce of {size} KiB", None, own, *[None] * 7))
+        report.rows.append(("  the same by mpi4py", None, peer, *[None] * 7))
         report.bars.append(Bar(f"all_reduce of {size} KiB: times mpi4py", own / peer, 1.1))
     report.notes.append(f"{found['library']}.")
     return report
 
 
-def _add_step(report: Report, name: str, bar: float, found: Mapping[str, float]) -> None:
-    hidden = 1 - found["beyond"] / found["sums"]
-    times = (round(found[of], 3) for of in ("one", "parallel", "apart", "sums"))
-    report.rows.append((f"step of {name}", *times, found["efficiency"], hidden))
+def _add_step(report: Report, name: str, bar: float, found: Mapping[str, Any]) -> None:
+    times = (round(found[of], 3) for of in ("one", "parallel"))
+    row = [f"step of {name}", *times, *[None] * 2, round(found["sums"], 3), None]
+    hidden: float | None = None
+    shown: tuple[str | float | None, ...] = (None, None)
+    if "beyond" in found:
+        middle, low, high = found["beyond"]
+        hidden, least, most = (1 - beyond / found["sums"] for beyond in (middle, high, low))
+        row[3:] = [
+            f"{middle:.3f} ({low:.3f} to {high:.3f})",
+            *(round(found[of], 3) for of in ("calls", "sums", "own sums")),
+        ]
+        shown = f"{hidden:.2f} ({least:.2f} to {most:.2f})", 1 - middle / found["own sums"]
+    report.rows.append((*row, found["efficiency"], *shown))
     report.bars.append(Bar(f"step of {name}: efficiency", found["efficiency"], bar, at_least=True))
-    report.bars.append(Bar(f"step of {name}: sums hidden", hidden, 0.8, at_least=True))
+    if hidden is not None:
+        report.bars.append(Bar(f"step of {name}: sums hidden", hidden, 0.8, at_least=True))
     if "peer" in found:
-        peers = found["one peer"], found["peer"], None, None, found["peer efficiency"], None
+        times_peer = found["one peer"], found["peer"]
+        peers = *times_peer, *[None] * 4, found["peer efficiency"], *[None] * 2
         report.rows.append(("  by PyTorch DDP", *peers))
-        times_peer = found["parallel"] / found["peer"]
-        report.bars.append(Bar(f"step of {name}: times PyTorch", times_peer, 1.0))
+        ratio = found["parallel"] / found["peer"]
+        report.bars.append(Bar(f"step of {name}: times PyTorch", ratio, 1.0))
 
 
 def run_ranks(module: str, count: int, quick: bool) -> Any:
@@ -119,42 +145,103 @@ def _work(quick: bool) -> None:
         print(json.dumps(found))
 
 
-def _steps(network: Network, comm: Any, quick: bool) -> dict[str, float]:
+def _steps(network: Network, comm: Any, quick: bool) -> dict[str, Any]:
     """Return on rank 0 ms of a step of one rank, of one with averaged gradients, of sums alone.
 
-    And the efficiency, and what it takes beyond steps apart, behind which ranks meet.
+    And the efficiency; and, where ranks share memory, what the sums cost.
     """
     weights, batch = network.make(quick)
-    apart = _step(network, weights, batch, comm.split(comm.rank))
     joined = np.ones(sum(a.size for a in weights.values()), "float32")
     total = np.empty_like(joined)
+    step, arrays = _compiled(network, weights, batch, comm)
     calls: dict[str, Contestant] = {
         "one": _step(network, weights, batch, None),
-        "apart": lambda: (apart(), comm.mpi.Barrier()),
-        "parallel": _step(network, weights, batch, comm),
+        "parallel": lambda: step(*arrays),
         "sums": lambda: comm.mpi.Allreduce(joined, total),
     }
     peers = [ddp_step(network, weights, batch, group) for group in (None, comm)]
     if peers[0] is not None and peers[1] is not None:
         calls |= {"one peer": peers[0], "peer": peers[1]}
     times = _timed(calls, comm, quick)
+    costs: dict[str, Any] = {}
+    if comm.has_shared_memory:
+        in_calls = comm.exchange(step.profile(*arrays, repeat=2 if quick else 50).communication)
+        seconds = 0 if quick else _SECONDS_OF_PAIRS[network.name]
+        costs["beyond"] = _cost_of_sums(calls["parallel"], comm, seconds)
+        costs["calls"] = 1e3 * sum(found.seconds for found in in_calls) / comm.size
+        sums = _only_sums(weights, comm)
+        costs["own sums"] = _cost_of_sums(sums, comm, 0 if quick else _SECONDS_OF_SUMS)[0]
     if comm.rank:
         return {}
-    found = {name: 1e3 * median(rounds) for name, rounds in times.items()}
-    found["beyond"] = 1e3 * median(map(sub, times["parallel"], times["apart"]))
+    found: dict[str, Any] = {name: 1e3 * median(rounds) for name, rounds in times.items()}
     found["efficiency"] = median(map(truediv, times["one"], times["parallel"]))
     if "peer" in times:
         found["peer efficiency"] = median(map(truediv, times["one peer"], times["peer"]))
-    return found
+    return found | costs
+
+
+def _cost_of_sums(
+    call: Callable[[], object], comm: Any, seconds: float
+) -> tuple[float, float, float]:
+    """Return ms that a call takes longer where ranks add up than where each is alone.
+
+    The median of differences in turns, and the interval in which it is with 95 % certainty.
+    """
+    differences: list[float] = []
+    start = time.perf_counter()
+    while comm.mpi.bcast(len(differences) < _LEAST_PAIRS or time.perf_counter() - start < seconds):
+        together, alone = 0.0, 0.0
+        for is_alone in (True, False) if len(differences) % 2 else (False, True):
+            if is_alone:
+                with node_sums().alone(comm.mpi):
+                    alone = _seconds_of_all(call, comm)
+            else:
+                together = _seconds_of_all(call, comm)
+        differences.append(1e3 * (together - alone))
+    return _median_between(differences)
+
+
+def _seconds_of_all(call: Callable[[], object], comm: Any) -> float:
+    """Return the seconds from a barrier in front of a call to one behind it."""
+    comm.mpi.Barrier()
+    start = time.perf_counter()
+    call()
+    comm.mpi.Barrier()
+    return time.perf_counter() - start
+
+
+def _median_between(found: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median of what was found, and between which two of them it is for all there are.
+
+    How many of a sample lie below the median of all there are is binomial, whatever they are.
+    """
+    ordered, count = sorted(found), len(found)
+    reach = _DEVIATIONS * math.sqrt(count) / 2
+    low, high = max(0, math.floor(count / 2 - reach)), math.ceil(count / 2 + reach)
+    return median(ordered), ordered[low], ordered[min(high, count - 1)]
+
+
+def _only_sums(weights: Arrays, comm: Any) -> Callable[[], object]:
+    """Return a step that averages arrays of the sizes of gradients, and does nothing meanwhile."""
+    made = [sg.variable(array, name=name) * 2.0 for name, array in weights.items()]
+    step = sg.compile([], [m for m in averaged("sums", made, comm) if m is not None])
+    return lambda: step()
 
 
 def _step(network: Network, weights: Arrays, batch: Arrays, comm: Any) -> Any:
+    step, arrays = _compiled(network, weights, batch, comm)
+    return lambda: step(*arrays)
+
+
+def _compiled(
+    network: Network, weights: Arrays, batch: Arrays, comm: Any
+) -> tuple[Any, Sequence[Any]]:
+    """Return a step that trains, and what to call it with."""
     w = {name: sg.variable(array, name=name) for name, array in weights.items()}
     given = {n: sg.placeholder(a.shape, str(a.dtype), name=n) for n, a in batch.items()}
     loss = network.symgrad(w, given)
     updates = sg.optim.Adam(0.001).minimize(loss, data_parallel=comm)
-    step, arrays = sg.compile(list(given.values()), loss, updates), list(batch.values())
-    return lambda: step(*arrays)
+    return sg.compile(list(given.values()), loss, updates), list(batch.values())
 
 
 def _sums(size: int, comm: Any, quick: bool) -> tuple[float, float]:
