@@ -107,7 +107,7 @@ class Communicator:
         >>> sg.distributed.world().settle() is None
         True
         """
-        if self._memory is not None:
+        if self.size > 1:
             node_sums().settle(self._mpi)
 
     def counting(self, call: Callable[..., Any]) -> Callable[..., Any]:

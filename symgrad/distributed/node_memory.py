@@ -26,6 +26,14 @@ from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 from symgrad.distributed.mpi_library import constant_value, load_mpi, mpi_function, word
+from symgrad.distributed.node_requests import (
+    MAX_OPEN,
+    OPEN,
+    OPEN_BYTES,
+    OPEN_HANDLE,
+    OPEN_REQUEST,
+    STARTS,
+)
 from symgrad.distributed.node_sums import (
     HANDLES,
     LIBRARY,
@@ -110,7 +118,7 @@ class NodeMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSums:
-    """The code that adds in shared memory, and what it knows of groups and of sums on their way.
+    """The code that adds in shared memory, and what it knows of groups and of what is on its way.
 
     It stays for good.
     """
@@ -119,6 +127,7 @@ class NodeSums:
     words: dict[str, ctypes.c_int64]
     groups: Array
     pending: Array
+    opened: Array
     tables: dict[int, Array] = field(default_factory=dict)
 
     def make_room(self, mpi: Any) -> bool:
@@ -131,7 +140,7 @@ class NodeSums:
         return bool((handles == 0).any())
 
     def settle(self, mpi: Any) -> None:
-        """End what a step that failed has left of sums of a communicator: others wait for it."""
+        """End what a step that failed has started on a communicator: others wait for it."""
         kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
         wait = kind(self.code.address(WAIT))
         status = ctypes.create_string_buffer(STATUS_BYTES)
@@ -142,6 +151,10 @@ class NodeSums:
             for request in rows[:, REQUEST.offset // 8]:
                 if request:
                     wait(int(request), status)
+        handles = self.opened[:, OPEN_HANDLE.offset // 8]
+        for request in self.opened[handles == _handle_of(mpi), OPEN_REQUEST.offset // 8]:
+            if request:
+                wait(int(request), status)
 
     def forget(self, start: int, size: int) -> None:
         """Forget what requests there stood for: they are of a step that is no more."""
@@ -183,22 +196,26 @@ def node_sums() -> NodeSums:
     words = {name: ctypes.c_int64(constant_value(name)) for name in HANDLES}
     groups = np.zeros((MAX_GROUPS, GROUP_BYTES // 8), np.int64)
     pending = np.zeros((MAX_PENDING, PENDING_BYTES // 8), np.int64)
+    opened = np.zeros((MAX_OPEN, OPEN_BYTES // 8), np.int64)
     imports = {name: ctypes.addressof(value) for name, value in words.items()}
-    imports |= {name: mpi_function(name).address or 0 for name in LIBRARY}
+    imports |= {name: mpi_function(name).address or 0 for name in (*LIBRARY, *STARTS.values())}
     imports |= {GROUPS: groups.ctypes.data, PENDING: pending.ctypes.data}
+    imports |= {OPEN: opened.ctypes.data}
     native = target_named("native")
     image = object_of(str(emit_node_sums(native)), native, 2)
-    return NodeSums(load_object(image, [START, WAIT], imports), words, groups, pending)
+    code = load_object(image, [START, WAIT, *STARTS], imports)
+    return NodeSums(code, words, groups, pending, opened)
 
 
 @cache
-def sum_function(name: str) -> ForeignFunction:
-    """Return `MPI_Iallreduce` or `MPI_Wait`, or what stands for it in this process."""
+def pending_function(name: str) -> ForeignFunction:
+    """Return a function of MPI that starts something, or `MPI_Wait`, or what stands for it here."""
     function = mpi_function(name)
-    if not _can_share():
+    if load_mpi("distributed").COMM_WORLD.size == 1:
         return function
     sums = node_sums()
-    address = sums.code.address({"MPI_Iallreduce": START, "MPI_Wait": WAIT}[name])
+    own = {"MPI_Iallreduce": START, "MPI_Wait": WAIT} | {mpi: own for own, mpi in STARTS.items()}
+    address = sums.code.address(own[name])
     return replace(function, address=address, owner=(function.owner, sums))
 
 

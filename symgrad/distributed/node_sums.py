@@ -29,6 +29,7 @@ from symgrad.codegen.contract.elements import prefetch
 from symgrad.codegen.target import Target
 from symgrad.codegen.team.clock import emit_clock, emit_pause
 from symgrad.codegen.team.state import I8, I32, I64, NULL, PTR, TeamBuilder, define
+from symgrad.distributed.node_requests import emit_open_requests, forget_open, note_open
 from symgrad.distributed.node_words import (
     ADDED,
     BASE,
@@ -94,7 +95,7 @@ _PROBED = ir.FunctionType(I32, [I32, I32, I64, PTR, PTR])
 
 
 def emit_node_sums(target: Target) -> ir.Module:
-    """Emit `sum_start` and `sum_wait`."""
+    """Emit `sum_start`, `sum_wait`, and what starts other calls of the library."""
     module = ir.Module("node_sums")
     module.triple = target.triple
     for name, count in ((ROWS, 8), (_STATUS, STATUS_BYTES)):
@@ -108,6 +109,7 @@ def emit_node_sums(target: Target) -> ir.Module:
         ir.LLVMFunction(module, takes, name)
     emit_clock(module, target)
     _emit_find(module)
+    emit_open_requests(module)
     _emit_free(module)
     for name in _ADD:
         _emit_add(module, name)
@@ -205,7 +207,9 @@ def _emit_start(module: ir.Module) -> None:
     builder.write(slot, STARTED, builder.add(number, I64(1)))
     builder.ret(I32(0))
     builder.position_at_end(elsewhere)
-    builder.ret(builder.run("MPI_Iallreduce", *given))
+    status = builder.run("MPI_Iallreduce", *given)
+    note_open(builder, request, comm)
+    builder.ret(status)
 
 
 def _emit_free(module: ir.Module) -> None:
@@ -327,6 +331,7 @@ def _emit_wait(module: ir.Module) -> None:
     builder, (request, status) = define(module, WAIT, [PTR, PTR], I32, is_public=True)
     row = pending_row(builder, request)
     with builder.if_then(builder.icmp_unsigned("==", row, NULL), likely=False):
+        forget_open(builder, request)
         builder.ret(builder.run("MPI_Wait", request, status))
     group = builder.get(row, GROUP)
     is_alone = builder.icmp_signed("==", builder.get(group, SIZE), I64(1))

@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.distributed.collectives import STATUS_BYTES, counted, group_symbol, reduction_symbol
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import in_place, mpi_function
-from symgrad.distributed.node_memory import sum_function
+from symgrad.distributed.node_memory import pending_function
 from symgrad.graph.dtypes import float32, int32, uint8
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
@@ -41,7 +41,7 @@ class Pending:
         """Return the result; to be built once."""
         kept = [self.received] if self.sent is None else [self.sent, self.received]
         node = extern_node(
-            sum_function("MPI_Wait"),
+            pending_function("MPI_Wait"),
             [self.request, *kept],
             [_STATUS],
             layout=[("in", 0), ("out", 0)],
@@ -58,7 +58,7 @@ def start_sum(subject: str, x: Tensor, comm: Communicator) -> Pending:
         *(reduction_symbol("SUM"), group_symbol(comm), ("out", 1)),
     ]
     node = extern_node(
-        sum_function("MPI_Iallreduce"),
+        pending_function("MPI_Iallreduce"),
         [terms],
         [terms.type, _REQUEST],
         layout=layout,
@@ -108,5 +108,5 @@ def _wide(x: Tensor) -> Tensor:
 
 def _started(name: str, sent: Tensor, received: TensorType, layout: Sequence[Any]) -> Pending:
     results = [received, _REQUEST]
-    node = extern_node(mpi_function(name), [sent], results, layout=layout, is_pure=False)
+    node = extern_node(pending_function(name), [sent], results, layout=layout, is_pure=False)
     return Pending(sent, *node.outputs)

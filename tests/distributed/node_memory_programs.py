@@ -15,9 +15,14 @@ import numpy as np
 import symgrad as sg
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import load_mpi, mpi_function
-from symgrad.distributed.node_memory import node_sums, share_memory, sum_function
+from symgrad.distributed.node_memory import node_sums, pending_function, share_memory
 from symgrad.distributed.node_words import MAX_GROUPS, MAX_PENDING
-from symgrad.distributed.pending import start_sum
+from symgrad.distributed.pending import (
+    start_exchange,
+    start_gather,
+    start_scatter,
+    start_sum,
+)
 from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.foreign_functions import ForeignFunction
 
@@ -122,6 +127,29 @@ def finish_what_a_step_left() -> None:
     for factor in (3, 5):
         total, _ = step(factor * ones, 1)
         np.testing.assert_array_equal(total, 2 * factor * SIZE * ones)
+
+
+def finish_what_the_library_has_begun() -> None:
+    """Let a step fail behind what it has started by the library, which has messages of its own."""
+    comm = Communicator(COMM.mpi.Dup(), "of_the_library")
+    x, place = sg.placeholder((300_000,), name="x"), sg.placeholder((), "int64", name="place")
+    rows = sg.reshape(x, (1, 300_000)) * np.arange(1, SIZE + 1, dtype="float32")[:, None]
+    pending = [start_sum("sum", x * 2, comm), start_gather("gather", x * 3, comm)]
+    pending += [start_scatter("scatter", rows, comm), start_exchange("exchange", rows, comm)]
+    step = sg.compile([x, place], [*(p.wait() * 1 for p in pending), sg.take(x, place)])
+    ones = np.ones(300_000, "float32")
+    for factor, index in ((1, 0 if RANK else 300_001), (3, 1), (5, 1)):
+        try:
+            total, gathered, part, moved, _ = step(factor * ones, index)
+        except IndexOutOfRangeError:
+            assert (RANK, factor) == (0, 1)
+            assert not node_sums().opened[:, 0].any(), "no request is open"
+            continue
+        assert (RANK, factor) != (0, 1)
+        np.testing.assert_array_equal(total, 2 * factor * SIZE * ones)
+        np.testing.assert_array_equal(gathered, 3 * factor * np.ones((SIZE, 300_000)))
+        np.testing.assert_array_equal(part, (RANK + 1) * factor * SIZE * ones)
+        np.testing.assert_array_equal(moved, (RANK + 1) * factor * np.ones((SIZE, 300_000)))
 
 
 def leave_sums_behind() -> None:
@@ -256,8 +284,8 @@ def share_nothing_between_machines() -> None:
 
 def stand_for_functions_of_mpi() -> None:
     """Programs name MPI's own functions, which exports call."""
-    for name in ("MPI_Iallreduce", "MPI_Wait"):
-        function = sum_function(name)
+    for name in ("MPI_Iallreduce", "MPI_Iallgather", "MPI_Wait"):
+        function = pending_function(name)
         assert isinstance(function, ForeignFunction)
         assert function.name == name
         assert function.address != mpi_function(name).address
@@ -271,6 +299,7 @@ if __name__ == "__main__":
     add_alone()
     add_what_is_elsewhere()
     finish_what_a_step_left()
+    finish_what_the_library_has_begun()
     leave_sums_behind()
     if sys.argv[1:] == ["all"]:
         start_more_than_there_is_room_for()
