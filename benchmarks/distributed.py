@@ -31,6 +31,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from operator import truediv
 from statistics import median
 from typing import Any
@@ -190,24 +191,20 @@ def _cost_of_sums(
     differences: list[float] = []
     start = time.perf_counter()
     while comm.mpi.bcast(len(differences) < _LEAST_PAIRS or time.perf_counter() - start < seconds):
-        together, alone = 0.0, 0.0
-        for is_alone in (True, False) if len(differences) % 2 else (False, True):
-            if is_alone:
-                with node_sums().alone(comm.mpi):
-                    alone = _seconds_of_all(call, comm)
-            else:
-                together = _seconds_of_all(call, comm)
-        differences.append(1e3 * (together - alone))
+        turns = (True, False) if len(differences) % 2 else (False, True)
+        found = {is_alone: _seconds_of_all(call, comm, is_alone) for is_alone in turns}
+        differences.append(1e3 * (found[False] - found[True]))
     return _median_between(differences)
 
 
-def _seconds_of_all(call: Callable[[], object], comm: Any) -> float:
+def _seconds_of_all(call: Callable[[], object], comm: Any, is_alone: bool) -> float:
     """Return the seconds from a barrier in front of a call to one behind it."""
     comm.mpi.Barrier()
-    start = time.perf_counter()
-    call()
-    comm.mpi.Barrier()
-    return time.perf_counter() - start
+    with node_sums().alone(comm.mpi) if is_alone else nullcontext():
+        start = time.perf_counter()
+        call()
+        comm.mpi.Barrier()
+        return time.perf_counter() - start
 
 
 def _median_between(found: Sequence[float]) -> tuple[float, float, float]:

@@ -42,13 +42,13 @@ from symgrad.distributed.node_words import (
     GROUP_BYTES,
     GROUPS,
     HANDLE,
+    MAX_COUNT,
     MAX_GROUPS,
     MAX_PENDING,
     NEXT,
     NUMBER,
     PENDING,
     PENDING_BYTES,
-    PIECES_BITS,
     RANK,
     REQUEST,
     ROWS,
@@ -83,7 +83,7 @@ _BYTES_AHEAD = 2048  # how far terms are asked for: other cores are further than
 _VECTOR_BYTES = 64
 _LOOKS = 64  # at a word, before the library may move messages and others have the core
 _PIECE_BYTES = 128 << 10  # that a rank takes at once
-assert (8 << 31) // _PIECE_BYTES < 1 << PIECES_BITS, "the pieces of the longest sum are counted"
+assert (8 << 31) // _PIECE_BYTES < MAX_COUNT, "the pieces of the longest sum are counted"
 _FREE, _UNTIL, _TAKE = "node.free", "node.until", "node.take"
 _SHARE, _PIECES = "node.share", "node.pieces"
 _ADD = {"float": "node.add.float", "double": "node.add.double"}
@@ -283,15 +283,16 @@ def _emit_pieces(module: ir.Module) -> None:
         first = builder.add(part.first, builder.mul(piece, part.length))
         stop = builder.least(builder.add(first, part.length), part.stop)
         with builder.if_else(part.is_float) as (narrow, wide):
-            for branch, name in ((narrow, "float"), (wide, "double")):
-                with branch:
-                    builder.run(_ADD[name], table, size, first, stop)
+            with narrow:
+                builder.run(_ADD["float"], table, size, first, stop)
+            with wide:
+                builder.run(_ADD["double"], table, size, first, stop)
         builder.atomic_rmw("add", builder.place(part.slot, ADDED), I64(1), "acq_rel")
     builder.ret_void()
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PartOfSum:
     """The elements from `first` to `stop` that a rank adds if no other does, `length` in a piece.
 
     `slot` is that of the rank, in which words count from `no_pieces` to `all_pieces`.
@@ -306,7 +307,7 @@ class _Part:
     is_float: ir.Value
 
 
-def _part_of(builder: TeamBuilder, row: ir.Value, rank: ir.Value) -> _Part:
+def _part_of(builder: TeamBuilder, row: ir.Value, rank: ir.Value) -> _PartOfSum:
     """Emit which part of a sum is that of a rank: an equal one, of whole lines of the cache."""
     group, number, count = (builder.get(row, field) for field in (GROUP, NUMBER, COUNT))
     size = builder.get(group, SIZE)
@@ -319,7 +320,7 @@ def _part_of(builder: TeamBuilder, row: ir.Value, rank: ir.Value) -> _Part:
     stop = builder.least(builder.add(first, share), count)
     none = no_pieces(builder, number)
     pieces = _parts(builder, builder.sub(stop, first), length)
-    return _Part(slot, first, stop, length, none, builder.add(none, pieces), is_float)
+    return _PartOfSum(slot, first, stop, length, none, builder.add(none, pieces), is_float)
 
 
 def _parts(builder: TeamBuilder, count: ir.Value, size: ir.Value) -> ir.Value:

@@ -32,7 +32,8 @@ PENDING_BYTES, MAX_PENDING = 64, 1024
 # the number of the sum, so that who comes late finds more than there were of an earlier one.
 STARTED, TERMS, TAKEN, ADDED = (Field(8 * i) for i in range(4))
 ELSEWHERE = -1
-PIECES_BITS = 20
+_COUNT_BITS = 20
+MAX_COUNT = 1 << _COUNT_BITS
 SLOT_BYTES, SLOTS = 64, 2048
 assert SLOTS > MAX_PENDING, "a slot is free when its turn comes again"
 
@@ -80,7 +81,7 @@ def pending_row(builder: TeamBuilder, request: ir.Value) -> ir.Value:
 
 def no_pieces(builder: TeamBuilder, number: ir.Value) -> ir.Value:
     """Return the word that says that no piece of a sum was taken, or added."""
-    return builder.shl(builder.add(number, I64(1)), I64(PIECES_BITS))
+    return builder.shl(builder.add(number, I64(1)), I64(_COUNT_BITS))
 
 
 def handle_word(builder: TeamBuilder, name: str) -> ir.Value:
