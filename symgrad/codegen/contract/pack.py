@@ -25,6 +25,7 @@ from symgrad.codegen.vectors import shuffled
 from symgrad.records import dataclass
 
 _SEARCHED = 8  # lanes: the shuffles of smaller squares are few
+_CHAINS = 4  # of additions of zeros, in turns: as many as the latency of one is cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ class PanelPacker:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """Where a panel is packed, and where 0 times its elements is added up, if it is."""
+    """Where a panel is packed, and the places where 0 times its elements is added up, if it is."""
 
     packed: ir.Value
-    zeros: ir.Value | None = None
+    zeros: tuple[ir.Value, ...] = ()
 
 
 def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
@@ -68,7 +69,7 @@ def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
     function = kernel_function(module, kind, "contract.pack")
     source, packed, k, *seen = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    panel = _Panel(packed, *seen)
+    panel = _Panel(packed, _begin_chains(builder, packer))
     match packer.how:
         case "lines":
             _emit_lines(builder, packer, source, panel, k)
@@ -76,8 +77,29 @@ def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
             _emit_transposes(builder, packer, source, panel, k)
         case _:
             _emit_steps(builder, packer, source, panel, k)
+    for total in seen:
+        _emit_total(builder, packer, panel, total)
     builder.ret_void()
     return function
+
+
+def _begin_chains(builder: ir.IRBuilder, packer: PanelPacker) -> tuple[ir.Value, ...]:
+    """Return places for sums of zeros, which LLVM keeps in registers: what memory has waits."""
+    if not packer.sees_zeros:
+        return ()
+    places = tuple(builder.alloca(_vector(packer)) for _ in range(_CHAINS))
+    for place in places:
+        builder.store(ir.Constant(_vector(packer), None), place)
+    return places
+
+
+def _emit_total(builder: ir.IRBuilder, packer: PanelPacker, panel: _Panel, place: ir.Value) -> None:
+    """Add the sums of zeros of a panel to the vector at `place`."""
+    align = packer.elements.target.vector_bytes
+    total = builder.load(place, typ=_vector(packer), align=align)
+    for chain in panel.zeros:
+        total = builder.fadd(total, builder.load(chain, typ=_vector(packer)))
+    builder.store(total, place, align=align)
 
 
 def _emit_steps(
@@ -97,7 +119,8 @@ def _emit_steps(
             else:
                 place = packer.elements.address(builder, base, index(start * packer.across))
                 value = packer.elements.gather(builder, place, packer.across, count, packer.lanes)
-            _store(builder, packer, panel, (step, index(start)), value)
+            turn = start // packer.lanes
+            _store(builder, packer, panel, (step, index(start)), value, turn)
 
 
 def _emit_transposes(
@@ -155,7 +178,7 @@ def _emit_square(
     turned = transpose(builder, lines, sector, packer.elements.target)
     for offset, value in enumerate(turned[:steps]):
         at = builder.add(step, index(offset))
-        _store(builder, packer, panel, (at, start), value)
+        _store(builder, packer, panel, (at, start), value, offset)
 
 
 def _emit_lines(
@@ -256,6 +279,7 @@ def _store(
     panel: _Panel,
     at: tuple[ir.Value, ir.Value],
     value: ir.Value,
+    turn: int,
 ) -> None:
     """Store a vector at its step of k and its place across the packed panel.
 
@@ -268,8 +292,9 @@ def _store(
     is_aligned = packer.padded % packer.lanes == 0
     align = packer.elements.target.vector_bytes if is_aligned else packer.elements.compute.itemsize
     builder.store(value, place, align=align)
-    if panel.zeros is not None:
-        compute = packer.elements.compute
-        seen = builder.load(panel.zeros, typ=_vector(packer), align=align)
+    if panel.zeros:
+        chain = panel.zeros[turn % _CHAINS]
+        seen = builder.load(chain, typ=_vector(packer))
         nothing = ir.Constant(_vector(packer), None)
-        builder.store(multiply_add(builder, compute, value, nothing, seen), panel.zeros, align)
+        seen = multiply_add(builder, packer.elements.compute, value, nothing, seen)
+        builder.store(seen, chain)
