@@ -192,6 +192,15 @@ SEVERAL_READS = 8
 FEW_READS = 4
 # Terms that are packed of all tiles of the left at a time, where each term is on another page.
 PACKED_TERMS = 16
+# Channels and filters from which on windows are packed for a gradient to a kernel, pixels that are
+# packed of all channels at a time, and how many there may be for each term, as strides leave out.
+LEAST_CHANNELS_PACKED = 64
+PACKED_PIXELS = 64
+MOST_PIXELS_A_TERM = 8
+# Terms of such a sum that are added up at once, if these are all; else a block has.
+SUM_AT_ONCE = 2048
+WINDOW_TERMS = 800
+LEAST_TERMS = 64
 # Blocks of k from which on a sum is long.
 LONG_SUM = 8
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.
@@ -205,6 +214,7 @@ SHORT_LOOP = 1024
 UNROLLED_CYCLES = 2**20
 # Steps of k of a piece that are written out rather than looped over, at the most.
 SHORT_PIECE = 8
+SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 # Steps of k in which a microkernel asks for a line of the next packed panel.
 STEPS_A_LINE = 4
 # And at most so many for a row of what the next epilogue meets, if that is not much.
@@ -224,7 +234,10 @@ LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {
     "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
+    "windows": 0.3,
 }  # fmt: skip
+# Copying an element for nothing but to see whether it is finite: others wait for it.
+_LOOKING = 1.0
 # A step of k of the left whose elements lie on another page than those of the step before.
 _OTHER_PAGE = 6.0
 # A vector of sums that is stored, and loaded again by the next block of k.
@@ -303,6 +316,11 @@ def matrix_cycles(squares: int, chunks: int, blocks: int) -> float:
 def packing_cycles(how: str, elements: int) -> float:
     """Return the cycles of packing `elements` of an operand."""
     return _PACKING[how] * elements
+
+
+def looking_cycles(elements: int) -> float:
+    """Return the cycles of packing `elements`, in vectors, to see whether they are finite."""
+    return _LOOKING * elements
 
 
 def page_cycles(steps: int) -> float:

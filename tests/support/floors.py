@@ -80,6 +80,7 @@ class Variant:
     rows: bool = False
     blocks: bool = False
     borders: bool = False
+    windows: bool = False
     apart: bool = False
     places: bool = False
     sweeps: bool = False

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from symgrad.codegen.contract import border, products, variants
+from symgrad.codegen.contract import border, planning, products, variants, window_planning
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.schedule import (
@@ -115,11 +115,32 @@ def batches_blocked() -> Iterator[None]:
 def padding_left_out() -> Iterator[None]:
     """Leave out terms with padding wherever there are some, however few, and pads from memory."""
     with (
-        mock.patch.multiple(border, packing_cycles=lambda *_: -1.0),
+        mock.patch.multiple(border, looking_cycles=lambda *_: -1.0),
         mock.patch.multiple(padding, LEAST_ROWS_BESIDE=2, LEAST_LEFT_OUT=0.0),
         mock.patch.multiple(windows, LEAST_ROWS_BESIDE=2, LEAST_CHANNELS_BESIDE=2),
     ):
         yield
+
+
+@contextmanager
+def windows_packed() -> Iterator[None]:
+    """Pack the windows of every gradient to a kernel, in short blocks, a few pixels at a time."""
+    numbers: dict[str, Any] = {
+        "FEW_READS": 2,
+        "LEAST_CHANNELS_PACKED": 2,
+        "LEAST_TERMS": 1,
+        "MOST_PIXELS_A_TERM": 1 << 20,
+        "SUM_AT_ONCE": 8,
+        "WINDOW_TERMS": 40,
+    }
+    planning.plan_contract.cache_clear()
+    with (
+        mock.patch.multiple(window_planning, **numbers),
+        mock.patch.multiple(planning, PACKED_PIXELS=3),
+        padding_left_out(),
+    ):
+        yield
+    planning.plan_contract.cache_clear()
 
 
 @contextmanager
@@ -165,6 +186,7 @@ SCHEDULES = {
     "rows": rows_written_out,
     "blocks": batches_blocked,
     "borders": padding_left_out,
+    "windows": windows_packed,
     "apart": rows_interchanged,
     "places": results_placed,
     "sweeps": sweeps_fused,

@@ -24,15 +24,12 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
-from symgrad.codegen.contract.plan import ContractPlan, Operand
+from symgrad.codegen.contract.places import Extent, TilePlaces
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace, at_most
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
-
-_NO = ir.Constant(ir.IntType(1), 0)
-# Where a block of panels, of tiles or of steps of k starts, and where it stops.
-_Block = tuple[ir.Value, ir.Value]
 
 
 def emit_contract(
@@ -78,29 +75,16 @@ class _LoopNest:
         self._builder = builder
         self._plan = plan
         self._stored = Elements(plan.dtype, plan.compute, target)
-        self._left = left
-        self._right = right
+        self._places = TilePlaces(builder, plan, left, right, scratch)
         self._variants = emit_variants(builder.module, plan, target)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
         results = replace(self._stored, stored=plan.compute)
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
-        if scratch is not None:
-            self._packed_left = scratch
-            bytes_ = ir.IntType(8)
-            offset = index(plan.packed_right_offset)
-            self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
-            offset = index(plan.partial_offset)
-            self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
         if plan.sees_zeros:
             with builder.goto_entry_block():
                 self._lanes = ir.VectorType(scalar_type(plan.compute), plan.lanes)
                 self._zeros = builder.alloca(self._lanes)
                 self._zeros.align = 64
-        if plan.k_blocks == 1:
-            with builder.goto_entry_block():
-                kind = ir.ArrayType(scalar_type(plan.compute), plan.tile_elements)
-                self._tiles = builder.alloca(kind)
-                self._tiles.align = 64
 
     def emit(self, region: TileRegion) -> None:
         plan = self._plan
@@ -114,12 +98,14 @@ class _LoopNest:
             if plan.pack_right != "none":
                 self._emit_right_packing(panels, steps)
             with self._blocks(band, plan.band_tiles, plan.block_tiles) as tiles:
-                if plan.pack_left != "none":
+                if plan.pack_left == "windows":
+                    self._emit_window_packing(tiles, steps)
+                elif plan.pack_left != "none":
                     self._emit_left_packing(tiles, steps)
                 self._emit_block(band, panels, tiles, steps)
 
     @contextmanager
-    def _blocks(self, whole: _Block, most: int, size: int) -> Iterator[_Block]:
+    def _blocks(self, whole: Extent, most: int, size: int) -> Iterator[Extent]:
         """Loop over `whole`, which has at most `most` parts, in blocks of `size` and yield each."""
         if most <= size:
             yield whole
@@ -130,17 +116,17 @@ class _LoopNest:
             is_inside = builder.icmp_signed("<", stop, whole[1])
             yield start, builder.select(is_inside, stop, whole[1])
 
-    def _emit_right_packing(self, panels: _Block, steps: _Block) -> None:
+    def _emit_right_packing(self, panels: Extent, steps: Extent) -> None:
         builder, plan = self._builder, self._plan
         seen = (self._zeros,) if plan.sees_zeros else ()
         if plan.sees_zeros:
             builder.store(ir.Constant(self._lanes, None), self._zeros, 64)
         with counted_loop(builder, *panels) as j:
-            column = self._column_of(j)
-            packed = self._packed_panel(builder.sub(j, panels[0]))
-            is_edge = self._is_edge(j)
+            column = self._places.column_of(j)
+            packed = self._places.packed_panel(builder.sub(j, panels[0]))
+            is_edge = self._places.is_edge(j)
             with self._pieces(steps, packed, self._across(is_edge)) as (step, count, target):
-                source = self._right_at(step, column)
+                source = self._places.right_at(step, column)
                 arguments = (source, target, count, *seen)
                 call_one(builder, self._variants.right_packers, is_edge, arguments)
         if plan.sees_zeros:
@@ -156,7 +142,7 @@ class _LoopNest:
             index(plan.whole_vectors(plan.tile_columns)),
         )
 
-    def _emit_left_packing(self, tiles: _Block, steps: _Block) -> None:
+    def _emit_left_packing(self, tiles: Extent, steps: Extent) -> None:
         """Pack tile by tile, or some steps of k of all tiles before the next steps."""
         builder, plan = self._builder, self._plan
         across = index(plan.packed_rows)
@@ -164,17 +150,38 @@ class _LoopNest:
             self._blocks(steps, plan.block_k, plan.packed_terms) as some,
             counted_loop(builder, *tiles) as i,
         ):
-            row, _, is_short = self._rows_of(i)
-            packed = self._packed_tile(builder.sub(i, tiles[0]))
+            row, _, is_short = self._places.rows_of(i)
+            packed = self._places.packed_tile(builder.sub(i, tiles[0]))
             offset = builder.mul(builder.sub(some[0], steps[0]), across)
             packed = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
             with self._pieces(some, packed, across) as (step, count, target):
-                source = self._left_at(row, step)
+                source = self._places.left_at(row, step)
                 call_one(builder, self._variants.left_packers, is_short, (source, target, count))
+
+    def _emit_window_packing(self, tiles: Extent, steps: Extent) -> None:
+        """Pack the pixels that a block of k reads, each once, though it is in many windows.
+
+        Those tiles of a run are packed that a block of tiles has, some pixels of all at a time.
+        """
+        builder, plan = self._builder, self._plan
+        first, last = self._places.packed_channels(tiles)
+        pixels = index(0), index(plan.window_pixels)
+        with (
+            self._blocks(pixels, plan.window_pixels, plan.packed_terms) as some,
+            counted_loop(builder, first, last) as i,
+        ):
+            row, _, is_short = self._places.rows_of(builder.mul(i, index(plan.runs)))
+            offset = builder.mul(some[0], index(plan.row_run))
+            source = self._stored.address(builder, self._places.left_at(row, steps[0]), offset)
+            packed = self._places.packed_tile(builder.sub(i, first))
+            offset = builder.mul(some[0], index(plan.packed_rows))
+            packed = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
+            arguments = source, packed, builder.sub(some[1], some[0])
+            call_one(builder, self._variants.left_packers, is_short, arguments)
 
     @contextmanager
     def _pieces(
-        self, steps: _Block, packed: ir.Value, across: ir.Value
+        self, steps: Extent, packed: ir.Value, across: ir.Value
     ) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
         """Loop over the pieces of a block of k that lie evenly.
 
@@ -189,41 +196,46 @@ class _LoopNest:
             place = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
             yield step, index(plan.k_piece), place
 
-    def _emit_block(self, band: _Block, panels: _Block, tiles: _Block, steps: _Block) -> None:
+    def _emit_block(self, band: Extent, panels: Extent, tiles: Extent, steps: Extent) -> None:
         builder, plan = self._builder, self._plan
         step, last_step = steps
         outer, inner = (tiles, panels) if plan.rows_first else (panels, tiles)
         with counted_loop(builder, *outer) as first, counted_loop(builder, *inner) as second:
             i, j = (first, second) if plan.rows_first else (second, first)
-            row, rows, is_short = self._rows_of(i)
-            column = self._column_of(j)
-            is_edge = self._is_edge(j)
+            row, rows, is_short = self._places.rows_of(i)
+            column = self._places.column_of(j)
+            is_edge = self._places.is_edge(j)
             panel = builder.sub(j, panels[0])
             # Where k is in pieces, the microkernel finds each of them itself.
             start = index(0) if plan.has_pieces else step
-            left = self._left_at(row, start)
-            if plan.pack_left != "none":
-                left = self._packed_tile(builder.sub(i, tiles[0]))
-            right = self._right_at(start, column)
+            left = self._places.left_at(row, start)
+            if plan.pack_left == "windows":
+                left = self._places.packed_window(i, tiles, steps)
+            elif plan.pack_left != "none":
+                left = self._places.packed_tile(builder.sub(i, tiles[0]))
+            right = self._places.right_at(start, column)
             if plan.pack_right != "none":
-                right = self._packed_panel(panel)
+                right = self._places.packed_panel(panel)
             terms, packed = Terms(steps, ()), right
             if plan.borders:
                 terms = emit_terms(builder, plan, row, steps, self._is_finite)
                 left_out = builder.mul(builder.sub(terms.span[0], step), self._across(is_edge))
                 right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
             first, last = terms.span
-            sums = self._tile_at(builder.sub(i, band[0]), panel)
+            sums = self._places.tile_at(builder.sub(i, band[0]), panel)
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
             if plan.asks_for_next:
                 arguments += (self._emit_asking(i, steps),)
+            if plan.asks_for_block:
+                number = builder.mul(panel, builder.sub(tiles[1], tiles[0]))
+                number = builder.add(number, builder.sub(i, tiles[0]))
+                arguments += (self._part_of_next_block(number, steps, left),)
             if plan.asks_for_panel:
                 arguments += (self._part_of_next_panel(builder.sub(i, tiles[0]), panel, panels),)
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))
-            if self._met is not None:
-                arguments += self._met.emit(TilePlace(row, column, rows), is_finished)
+            arguments += self._emit_met(i, (row, column, rows), is_finished)
             arguments += tuple(itertools.chain(*terms.within))
             self._variants.call_kernel(builder, is_short, is_edge, arguments)
             if plan.lacks_padding and plan.sees_zeros:
@@ -233,7 +245,19 @@ class _LoopNest:
             with builder.if_then(is_finished):
                 self._epilogue.emit(sums, row, column, rows, is_edge)
 
-    def _emit_asking(self, i: ir.Value, steps: _Block) -> ir.Value:
+    def _emit_met(
+        self, tile: ir.Value, place: tuple[ir.Value, ir.Value, ir.Value], is_finished: ir.Value
+    ) -> tuple[ir.Value, ...]:
+        """Ask for what the next epilogue meets, or return what the microkernel is to ask for."""
+        if self._met is None:
+            return ()
+        row, column, rows = place
+        below = self._builder.add(row, rows)
+        if self._plan.pack_left == "windows":
+            below = self._places.rows_of(self._builder.add(tile, index(1)))[0]
+        return self._met.emit(TilePlace(row, column, rows, below), is_finished)
+
+    def _emit_asking(self, i: ir.Value, steps: Extent) -> ir.Value:
         """Return where the rows of the left begin that the microkernel of tile `i` asks for.
 
         They are its own in the next block of k: over a whole block the lines come evenly, where
@@ -243,20 +267,20 @@ class _LoopNest:
         builder, plan = self._builder, self._plan
         start = index(0) if plan.has_pieces else steps[0]
         if plan.goes_on == "rows":
-            behind = self._left_at(self._rows_of(i)[0], start)
+            behind = self._places.left_at(self._places.rows_of(i)[0], start)
             return self._stored.address(builder, behind, index(plan.rows * plan.left.row_stride))
         following = at_most(builder, builder.add(i, index(1)), plan.row_tiles)
         if plan.k_blocks == 1:
-            return self._left_at(self._rows_of(following)[0], start)
+            return self._places.left_at(self._places.rows_of(following)[0], start)
         goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
-        row = self._rows_of(builder.select(goes_on, i, following))[0]
+        row = self._places.rows_of(builder.select(goes_on, i, following))[0]
         # Pieces that do not lie in the next block as in this one are asked for by guess.
         axis = CountedAxis(plan.left.column_stride, plan.left.column_digits, plan.k)
         now, then = (axis.offset(builder, step) for step in steps)
         further = builder.select(goes_on, builder.sub(then, now), index(0))
-        return self._stored.address(builder, self._left_at(row, start), further)
+        return self._stored.address(builder, self._places.left_at(row, start), further)
 
-    def _part_of_next_panel(self, tile: ir.Value, panel: ir.Value, panels: _Block) -> ir.Value:
+    def _part_of_next_panel(self, tile: ir.Value, panel: ir.Value, panels: Extent) -> ir.Value:
         """Return where the part of the next packed panel begins that a tile of a block asks for.
 
         Behind the last panel comes the first one, for the next tiles. When all of a panel has been
@@ -270,89 +294,27 @@ class _LoopNest:
         following = builder.add(panel, index(1))
         is_inside = builder.icmp_signed("<", following, builder.sub(panels[1], panels[0]))
         following = builder.select(is_inside, following, index(0))
-        begin = self._packed_panel(builder.select(is_left, following, panel))
+        begin = self._places.packed_panel(builder.select(is_left, following, panel))
         return right.address(builder, begin, builder.select(is_left, offset, index(0)))
 
-    def _rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """Return the first row of `tile`, how many it has, and whether it is one row short."""
+    def _part_of_next_block(self, number: ir.Value, steps: Extent, near: ir.Value) -> ir.Value:
+        """Return where what tile `number` of a block asks for begins, in the next block of k.
+
+        One part after the other they ask for its pixels, then for its steps of k of the right; the
+        tiles behind these for what is `near`.
+        """
         builder, plan = self._builder, self._plan
-        tile, start = self._in_run(tile, plan.tiles_of_run, plan.row_tiles, plan.row_run)
-        row = builder.mul(tile, index(plan.tile_rows))
-        if plan.tall_tiles == plan.tiles_of_run:
-            return self._behind(start, row), index(plan.tile_rows), _NO
-        is_short = builder.icmp_signed(">=", tile, index(plan.tall_tiles))
-        missing = builder.sub(tile, index(plan.tall_tiles))
-        row = builder.sub(row, builder.select(is_short, missing, index(0)))
-        rows = builder.select(is_short, index(plan.tile_rows - 1), index(plan.tile_rows))
-        return self._behind(start, row), rows, is_short
-
-    def _column_of(self, panel: ir.Value) -> ir.Value:
-        """Return the first column of `panel`."""
-        plan = self._plan
-        panel, start = self._in_run(panel, plan.panels_of_run, plan.panels, plan.column_run)
-        return self._behind(start, self._builder.mul(panel, index(plan.tile_columns)))
-
-    def _in_run(
-        self, part: ir.Value, of_run: int, most: int, extent: int
-    ) -> tuple[ir.Value, ir.Value | None]:
-        """Return which of its run a tile or panel is, and where the run starts; None if at 0."""
-        if of_run == most:
-            return part, None
-        builder = self._builder
-        run = builder.udiv(part, index(of_run))
-        return builder.urem(part, index(of_run)), builder.mul(run, index(extent))
-
-    def _behind(self, start: ir.Value | None, place: ir.Value) -> ir.Value:
-        return place if start is None else self._builder.add(start, place)
-
-    def _is_edge(self, panel: ir.Value) -> ir.Value:
-        plan = self._plan
-        if plan.edge_columns == 0:
-            return _NO
-        of_run = plan.panels_of_run
-        if of_run != plan.panels:
-            panel = self._builder.urem(panel, index(of_run))
-        return self._builder.icmp_signed("==", panel, index(of_run - 1))
-
-    def _left_at(self, row: ir.Value, step: ir.Value) -> ir.Value:
-        return self._element(
-            self._left, self._plan.left, (row, self._plan.rows), (step, self._plan.k)
-        )
-
-    def _right_at(self, step: ir.Value, column: ir.Value) -> ir.Value:
-        plan = self._plan
-        return self._element(self._right, plan.right, (step, plan.k), (column, plan.columns))
-
-    def _element(
-        self,
-        base: ir.Value,
-        operand: Operand,
-        row: tuple[ir.Value, int],
-        column: tuple[ir.Value, int],
-    ) -> ir.Value:
-        builder = self._builder
-        across = CountedAxis(operand.row_stride, operand.row_digits, row[1]).offset(builder, row[0])
-        along = CountedAxis(operand.column_stride, operand.column_digits, column[1])
-        offset = builder.add(across, along.offset(builder, column[0]))
-        return builder.gep(base, [offset], source_etype=ir.IntType(self._plan.dtype.bits))
-
-    def _packed_tile(self, tile: ir.Value) -> ir.Value:
-        plan = self._plan
-        return self._computed(self._packed_left, tile, plan.packed_tile_elements)
-
-    def _packed_panel(self, panel: ir.Value) -> ir.Value:
-        plan = self._plan
-        return self._computed(self._packed_right, panel, plan.packed_steps * plan.tile_columns)
-
-    def _tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
-        """Return where the sums of a tile of a band are kept until all blocks of k are added."""
-        builder, plan = self._builder, self._plan
-        if plan.k_blocks == 1:
-            return self._tiles
-        number = builder.add(builder.mul(tile, index(plan.block_panels)), panel)
-        return self._computed(self._tiles, number, plan.tile_elements)
-
-    def _computed(self, base: ir.Value, number: ir.Value, size: int) -> ir.Value:
-        """Return the address of part `number` of scratch memory, of parts of `size` elements."""
-        offset = self._builder.mul(number, index(size))
-        return self._builder.gep(base, [offset], source_etype=scalar_type(self._plan.compute))
+        part = plan.block_k * elements_asked(self._stored)
+        pixels = -(-plan.window_pixels * plan.row_run // part)
+        is_dense = 0 < plan.right.row_stride <= 2 * plan.columns
+        lines = -(-plan.block_k * plan.right.row_stride // part) if is_dense else 0
+        first = self._places.left_at(index(0), steps[1])
+        second = self._places.right_at(steps[1], index(0))
+        offset = builder.mul(number, index(part))
+        behind = builder.sub(offset, index(pixels * part))
+        is_first = builder.icmp_signed("<", number, index(pixels))
+        begin = builder.select(is_first, first, second)
+        begin = self._stored.address(builder, begin, builder.select(is_first, offset, behind))
+        is_left = builder.icmp_signed("<", number, index(pixels + lines))
+        goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
+        return builder.select(builder.and_(is_left, goes_on), begin, near)

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index, multiply_add, scalar_type
-from symgrad.codegen.contract.plan import ContractPlan, Packing
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import ZeroBorder
-from symgrad.cost_model import packing_cycles
+from symgrad.cost_model import looking_cycles
 from symgrad.records import dataclass
 
 # Where a block of steps of k starts, and where it stops.
@@ -38,7 +38,11 @@ def with_borders(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> Contrac
     Terms where the left has no elements are left out in any case.
     """
     plan = replace(plan, borders=())
-    if plan.vector_axis != "n" or plan.method != "tile" or plan.pack_left != "none":
+    if (
+        plan.vector_axis != "n"
+        or plan.method != "tile"
+        or plan.pack_left not in ("none", "windows")
+    ):
         assert not any(border.absent for border in borders), f"{plan} reads padding"
         return plan
     used = tuple(b for b in borders if b.row_place % plan.row_run == 0 and _cuts(plan, b))
@@ -47,11 +51,11 @@ def with_borders(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> Contrac
     assert all(b in used for b in borders if b.absent), f"{plan} reads padding"
     if not used or plan.pack_right != "none":
         return left_out
-    how: Packing = "copy"  # the right is read where it is, so its columns lie side by side
     taken = math.prod(1 - border.share_left_out for border in used)
     gained = (1 - taken) * plan.rows * plan.columns * plan.k / plan.lanes / 2
-    if left_out.lacks_padding or gained > packing_cycles(how, plan.k * plan.columns):
-        return replace(left_out, pack_right=how)
+    if left_out.lacks_padding or gained > looking_cycles(plan.k * plan.columns):
+        # The right is read where it is, so its columns lie side by side.
+        return replace(left_out, pack_right="copy")
     return plan
 
 

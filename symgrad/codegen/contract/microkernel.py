@@ -31,7 +31,6 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.vectors import splat
-from symgrad.cost_model import SHORT_PIECE
 
 
 class _Operands(NamedTuple):
@@ -145,7 +144,7 @@ def _emit_pieces(
         kernel.right.address(builder, operands.right, begins[1]),
         asked_further(builder, kernel, operands.following, (at, begins[0])),
     )
-    if kernel.piece <= SHORT_PIECE:
+    if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
         emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
         for number in range(kernel.piece):

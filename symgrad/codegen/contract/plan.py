@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from symgrad.codegen.loops.strided import Digit, ZeroBorder, run_of, tiles_along
+from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.loops.strided import Digit, ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model import STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
@@ -27,7 +28,8 @@ Method = Literal["tile", "dot", "pairs", "matrix"]
 # How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
 # element; or, for "dot", each line of it made contiguous along k; or in squares of pairs of terms.
-Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs"]
+# Of windows, which overlap, the pixels that a block of k reads are copied, each once.
+Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs", "windows"]
 # Along which axis the next product goes on where one ends.
 GoesOn = Literal["rows", "k"]
 
@@ -67,7 +69,8 @@ class ContractPlan:
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
     are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
     for its rows of the left in the next block of k, in the last one for those of the next tile;
-    with `asks_for_panel` it asks for a part of the next packed panel, and others for the rest. The
+    with `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block` for a
+    part of what both operands have in the next block of k, and others for the rest. The
     next product of a loop around may begin behind all rows of this one, or all steps of k, which
     `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for. An
     epilogue meets `met` elements for each one of the result that are in memory and no near cache:
@@ -101,6 +104,7 @@ class ContractPlan:
     cycles: float = 0.0
     asks_for_next: bool = False
     asks_for_panel: bool = False
+    asks_for_block: bool = False
     goes_on: GoesOn | None = None
     met: int = 0
     borders: tuple[ZeroBorder, ...] = ()
@@ -170,7 +174,51 @@ class ContractPlan:
     @property
     def walks_pieces(self) -> bool:
         """Whether a microkernel finds where terms go on: packed, they lie evenly."""
-        return self.has_pieces and "none" in (self.pack_left, self.pack_right)
+        return self.has_pieces and not {"none", "windows"}.isdisjoint(
+            (self.pack_left, self.pack_right)
+        )
+
+    @property
+    def runs(self) -> int:
+        """Runs of rows; of packed windows each is one place in a window, for all channels."""
+        return self.row_tiles // self.tiles_of_run
+
+    @property
+    def packed_elements(self) -> tuple[int, int]:
+        """Elements of the left and of the right that are packed, if they are."""
+        left = self.rows * self.k
+        return left // self.runs if self.pack_left == "windows" else left, self.k * self.columns
+
+    @property
+    def packed_windows(self) -> tuple[CountedAxis, CountedAxis]:
+        """How the runs of rows, and the terms of the sums, lie in a panel of packed windows.
+
+        Such a panel has the pixels of a block of k as they are in memory, `tile_rows` channels of
+        each: so all is as far apart as there, in pixels.
+        """
+        scale = self.packed_rows, self.row_run
+        rows, columns = self.left.row_digits, self.left.column_digits
+        (_, first), *further = rows or ((self.row_run, self.row_run),)
+        above = tuple((place // self.row_run, _scaled(by, scale)) for place, by in further)
+        along = tuple((place, _scaled(by, scale)) for place, by in columns)
+        return (
+            CountedAxis(_scaled(first, scale), above, self.runs),
+            CountedAxis(_scaled(self.left.column_stride, scale), along, self.k),
+        )
+
+    @property
+    def window_pixels(self) -> int:
+        """Pixels from the first to the last one that a block of k reads."""
+        left = self.left
+        across = walk(left.row_stride, left.row_digits, self.rows)[1:]
+        along = walk(left.column_stride, left.column_digits, self.k)
+        reach = sum((size - 1) * by for _, size, by in across)
+        reach += sum(
+            (min(size, self.block_k // place) - 1) * by
+            for place, size, by in along
+            if place < self.block_k
+        )
+        return reach // self.row_run + 1
 
     @property
     def lacks_padding(self) -> bool:
@@ -243,6 +291,8 @@ class ContractPlan:
 
         Where several are packed at a time, spare lanes behind one must not be on the next.
         """
+        if self.pack_left == "windows":
+            return self.window_pixels * self.packed_rows + self.lanes
         panel = self.packed_steps * self.packed_rows
         return panel if self.packed_terms >= self.block_k else panel + self.lanes
 
@@ -263,7 +313,10 @@ class ContractPlan:
     def _packed_left_bytes(self) -> int:
         if self.pack_left == "none":
             return 0
-        elements = self.block_tiles * self.packed_tile_elements
+        tiles = self.block_tiles
+        if self.pack_left == "windows":
+            tiles = min(-(-tiles // self.runs) + 1, self.tiles_of_run)
+        elements = tiles * self.packed_tile_elements
         return (elements + self.lanes) * self.compute.itemsize
 
     @property
@@ -290,6 +343,10 @@ class ContractPlan:
             f"{self.method}({self.tile_rows}x{self.tile_columns}) along {self.vector_axis}"
             f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({packed})"
         )
+
+
+def _scaled(stride: int, scale: tuple[int, int]) -> int:
+    return stride * scale[0] // scale[1]
 
 
 def _aligned(size: int) -> int:

@@ -15,7 +15,9 @@ from symgrad.codegen.contract.pair_planning import (
     multiplying_cycles,
     plan_pairs,
 )
-from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
+from symgrad.codegen.contract.panel_packing import is_far, is_jumped, pack_panels
+from symgrad.codegen.contract.plan import ContractPlan, Operand
+from symgrad.codegen.contract.window_planning import window_tiles, with_windows
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
@@ -23,9 +25,8 @@ from symgrad.cost_model import (
     FEW_READS,
     FEW_STREAMS,
     LONG_SUM,
-    MANY_READS,
+    PACKED_PIXELS,
     PACKED_TERMS,
-    SEVERAL_READS,
     SHORT_BLOCK,
     SHORT_OPERAND,
     SHORT_PIECE,
@@ -95,13 +96,25 @@ def plan_contract(
     chosen = _choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
-    asks = _is_met_late(chosen, target.memory)
-    asks_for_panel = not asks and _is_panel_met_late(chosen, target.memory)
-    return replace(chosen, asks_for_next=asks, asks_for_panel=asks_for_panel)
+    return _with_asking(chosen, target.memory)
+
+
+def _with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with what its tiles ask for: one thing at most."""
+    asks_for_next = _is_met_late(plan, memory)
+    return replace(
+        plan,
+        asks_for_next=asks_for_next,
+        asks_for_panel=not asks_for_next and _is_panel_met_late(plan, memory),
+        asks_for_block=plan.pack_left == "windows" and plan.k_blocks > 1,
+    )
 
 
 def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[float, ContractPlan]]:
     """Return all plans of a contraction, and their costs."""
+    windows = with_windows(plan, target.memory)
+    if windows is not None:
+        return _plan_tiles(windows, result.column_stride, target)
     turned = replace(plan, vector_axis="m")
     ways = _plan_tiles(plan, result.column_stride, target)
     if not plan.borders:
@@ -139,6 +152,7 @@ def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """
     packed_bytes = plan.block_panels * plan.block_k * plan.tile_columns * plan.compute.itemsize
     is_packed = plan.method == "tile" and plan.pack_right != "none" and not plan.rows_first
+    is_packed = is_packed and plan.pack_left != "windows"
     is_long = plan.k_piece > SHORT_PIECE
     return is_packed and is_long and plan.block_panels > 1 and packed_bytes > memory.l2_bytes
 
@@ -208,10 +222,10 @@ def _plan_tiles(
             tile_columns=across * plan.lanes,
             block_k=_choose_block_k(plan, memory),
         )
-        packed = _with_short_blocks(_pack_panels(shape, memory), memory)
+        packed = _with_short_blocks(pack_panels(shape, memory), memory)
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         cycles += _surrounding_cycles(packed, stride)
-        if _is_far(packed, memory) and packed.left.row_stride == 1:
+        if is_far(packed, memory) and packed.left.row_stride == 1:
             panels = packed.panels if packed.pack_left == "none" else 1
             cycles += page_cycles(packed.row_tiles * packed.k * panels)
         if packed.k_blocks > shape.k_blocks:
@@ -247,8 +261,8 @@ def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, 
 
 def _surrounding_cycles(plan: ContractPlan, stride: int) -> float:
     """Return the cycles spent around the microkernels: packing before, the epilogue after."""
-    left = packing_cycles(plan.pack_left, plan.rows * plan.k)
-    right = packing_cycles(plan.pack_right, plan.k * plan.columns)
+    ways_to_pack = zip((plan.pack_left, plan.pack_right), plan.packed_elements, strict=True)
+    left, right = (packing_cycles(how, elements) for how, elements in ways_to_pack)
     after = epilogue_cycles(plan.rows, plan.columns, plan.vector_width, stride)
     return left + right + after
 
@@ -261,8 +275,10 @@ def _choose_width(columns: int, lanes: int) -> int:
 
 def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it."""
+    if plan.pack_left == "windows":
+        return plan.block_k
     size_of = plan.compute.itemsize
-    whole, part = memory.far_terms if _is_far(plan, memory) else memory.near_terms
+    whole, part = memory.far_terms if is_far(plan, memory) else memory.near_terms
     if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
         # Few results of long sums: what is read for them stays in the cache, too, also of the left
         # where that is asked for a block ahead; windows read the same again.
@@ -299,7 +315,7 @@ def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractP
     there are terms, and the next panel all of them again. So panels beside each other are read for
     a few terms at a time: lines that follow one another, on pages that are still at hand.
     """
-    if plan.pack_right != "none" or plan.panels < FEW_READS or not _is_jumped(plan, memory):
+    if plan.pack_right != "none" or plan.panels < FEW_READS or not is_jumped(plan, memory):
         return plan
     if plan.right.row_digits or plan.left.column_digits:
         return plan
@@ -313,6 +329,8 @@ def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     tiles = max(1, memory.l2_bytes // (line * plan.tile_rows))
     panels = max(1, memory.shared_bytes // (line * plan.tile_columns))
     band = plan.row_tiles if plan.k_blocks == 1 else max(1, memory.band_rows // plan.tile_rows)
+    if plan.pack_left == "windows":
+        tiles, band = window_tiles(plan, memory), plan.row_tiles
     return replace(
         plan,
         band_tiles=min(plan.row_tiles, band),
@@ -328,57 +346,9 @@ def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     Where each step is on a page of its own, panels beside each other are parts of the same lines:
     packed one after the other they would bring each line near several times.
     """
+    if plan.pack_left == "windows":
+        return PACKED_PIXELS
     is_copied = plan.method == "tile" and plan.pack_left == "copy" and not plan.has_pieces
-    if not is_copied or not _is_far(plan, memory):
+    if not is_copied or not is_far(plan, memory):
         return plan.block_k
     return min(plan.block_k, PACKED_TERMS)
-
-
-def _pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
-    """Return `plan` with the ways its operands are packed.
-
-    The left is read element by element and the right in vectors that must lie along it. Where that
-    is possible, packing pays if elements have to be converted, or are read often and lie by
-    themselves: each step of k further on than a processor fetches ahead, for the left on another
-    page, and so on few lines of the first-level cache.
-    """
-    converts = plan.dtype != plan.compute
-    left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
-    is_dear = plan.panels >= MANY_READS and _is_far(plan, memory)
-    span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
-    is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
-    if plan.lacks_padding or not (converts or is_dear):
-        left = "none"
-    right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
-    # What leaves room in the shared cache is read where it is; more pays for being packed, unless
-    # short blocks of it are read.
-    is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
-    is_large = is_large and not _is_jumped(plan, memory)
-    is_dear = plan.row_tiles >= SEVERAL_READS and _is_jumped(plan, memory)
-    if plan.right.row_digits:
-        # Steps of k that span more than the second-level cache meet in a few of its sets.
-        span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
-        is_dear = is_dear or span > memory.l2_bytes
-    if right == "copy" and (plan.row_tiles < FEW_READS or not (converts or is_dear or is_large)):
-        right = "none"
-    if left == right == "none":
-        return plan
-    return replace(plan, pack_left=left, pack_right=right)
-
-
-def _is_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether each of many steps of k lies on another page in the left."""
-    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
-    return plan.k >= memory.near_pages and apart >= memory.page_bytes
-
-
-def _is_jumped(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether each of many steps of k in the right is further on than is fetched ahead."""
-    apart = abs(plan.right.row_stride) * plan.dtype.itemsize
-    return plan.k >= memory.near_pages and apart >= memory.followed_bytes
-
-
-def _panel_packing(across: int, along: int) -> Packing:
-    if across == 1:
-        return "copy"
-    return "transpose" if along == 1 else "gather"

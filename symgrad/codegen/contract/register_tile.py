@@ -6,6 +6,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
 from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 
@@ -22,9 +23,9 @@ class Microkernel:
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
     the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps; with `asks_for_panel` lines side by side, as those of the next packed panel, one in so
-    many steps. With `steps_a_row` rows that it is told of are asked for, one in so many steps. With
-    `inner` borders only pieces within the spans it is given are added up.
+    steps; with `asks_for_panel` lines side by side, as those of the next packed panel or of the
+    next block of k, one in so many steps; with `steps_a_row` rows that it is told of, one in so
+    many steps. With `inner` borders only pieces within the spans it is given are added up.
     """
 
     rows: int
@@ -51,6 +52,16 @@ class Microkernel:
     @property
     def asks(self) -> bool:
         return self.asks_for_next or self.asks_for_panel
+
+    @property
+    def is_written_out(self) -> bool:
+        """Whether the steps of a piece are no loop: they are few, and registers are left.
+
+        LLVM loads what several steps read before it adds up the first one.
+        """
+        left = self.left.target.vector_registers - self.rows * self.vectors
+        is_short = self.piece is not None and self.piece <= SHORT_PIECE
+        return is_short and left >= SPARE_REGISTERS
 
     @property
     def vectors(self) -> int:

@@ -18,11 +18,12 @@ Meets = Callable[[ir.IRBuilder, ir.Value, ir.Value], Sequence[ir.Value]]
 
 
 class TilePlace(NamedTuple):
-    """Where a tile is in the result: its first row and column, and how many rows it has."""
+    """Where a tile is in the result: its first row and column, how many rows, and what is below."""
 
     row: ir.Value
     column: ir.Value
     rows: ir.Value
+    below: ir.Value
 
 
 class RowsMet:
@@ -68,12 +69,12 @@ class RowsMet:
         """
         builder, plan = self._builder, self._plan
         across = index(plan.tile_columns) if plan.rows_first else index(0)
-        down = index(0) if plan.rows_first else tile.rows
+        start = tile.row if plan.rows_first else tile.below
         if plan.goes_on == "rows":
-            across, down = index(0), index(plan.rows)
+            across, start = index(0), builder.add(tile.row, index(plan.rows))
         column = at_most(builder, builder.add(tile.column, across), plan.columns)
         with counted_loop(builder, index(0), tile.rows) as i:
-            row = builder.add(builder.add(tile.row, down), i)
+            row = builder.add(start, i)
             row = row if plan.goes_on == "rows" else at_most(builder, row, plan.rows)
             m, n = (row, column) if plan.vector_axis == "n" else (column, row)
             first = builder.mul(i, index(plan.met))

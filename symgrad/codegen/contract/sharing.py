@@ -54,8 +54,8 @@ def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
     multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
     if plan.multiplies_pairs:
         multiply = multiplying_cycles(plan)
-    left = packing_cycles(plan.pack_left, plan.rows * plan.k)
-    right = packing_cycles(plan.pack_right, plan.k * plan.columns)
+    ways_to_pack = zip((plan.pack_left, plan.pack_right), plan.packed_elements, strict=True)
+    left, right = (packing_cycles(how, elements) for how, elements in ways_to_pack)
     serial = multiply + left + right
     ways: list[tuple[Axis, int, float]] = []
     for axis, tiles, own, whole in (

@@ -88,6 +88,8 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
     left, right = plan.left.transposed, plan.right
+    if plan.pack_left == "windows":
+        left = replace(left, row_stride=plan.row_run)
     if plan.multiplies_pairs:
         return Variants(
             kernels,
@@ -151,6 +153,8 @@ def _microkernel(
     right_k = _along_k(plan, plan.right.row_stride, plan.right.row_digits)
     if plan.pack_left != "none":
         left_row, left_k = 1, _along_k(plan, plan.packed_rows)
+    if plan.pack_left == "windows":
+        _, left_k = plan.packed_windows
     if plan.pack_right != "none":
         right_k, columns = _along_k(plan, whole), whole
     sums = rows * whole // plan.lanes
@@ -176,7 +180,7 @@ def _microkernel(
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
-        asks_for_panel=plan.asks_for_panel,
+        asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         inner=inner_borders(plan),
     )
@@ -222,10 +226,12 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     if not is_short or plan.cycles < UNROLLED_CYCLES:
         return 1
     left = target.vector_registers - registers
+    # What is left over of each piece is a loop, too.
+    several = 2 if plan.walks_pieces and steps % UNROLLED_STEPS == 2 else UNROLLED_STEPS
     if left >= (4 if is_folded else 5):
-        return UNROLLED_STEPS
+        return several
     # AVX2 has no multiply-add that broadcasts its operand: an element takes one register more.
-    return 2 if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
+    return min(several, 2) if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
 
 
 def _dot_kernel(

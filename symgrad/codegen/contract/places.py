@@ -1,0 +1,152 @@
+"""Address computation of a GEMM: where tiles, panels and steps of k lie in operands and scratch.
+
+TilePlaces are counted as the plan counts them. Nothing here reads or writes an element.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.elements import index, scalar_type
+from symgrad.codegen.contract.plan import ContractPlan, Operand
+
+_NO = ir.Constant(ir.IntType(1), 0)
+# Where a block of panels, of tiles or of steps of k starts, and where it stops.
+Extent = tuple[ir.Value, ir.Value]
+
+
+class TilePlaces:
+    """The addresses of one contraction; panels are counted across and tiles down the result."""
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        plan: ContractPlan,
+        left: ir.Value,
+        right: ir.Value,
+        scratch: ir.Value | None,
+    ) -> None:
+        self._builder = builder
+        self._plan = plan
+        self._left = left
+        self._right = right
+        if scratch is not None:
+            self._packed_left = scratch
+            bytes_ = ir.IntType(8)
+            offset = index(plan.packed_right_offset)
+            self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
+            offset = index(plan.partial_offset)
+            self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
+        if plan.k_blocks == 1:
+            with builder.goto_entry_block():
+                kind = ir.ArrayType(scalar_type(plan.compute), plan.tile_elements)
+                self._tiles = builder.alloca(kind)
+                self._tiles.align = 64
+
+    def rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+        """Return the first row of `tile`, how many it has, and whether it is one row short."""
+        builder, plan = self._builder, self._plan
+        start: ir.Value | None
+        if plan.pack_left == "windows":
+            # All tiles that read a panel come one after the other.
+            start = builder.mul(builder.urem(tile, index(plan.runs)), index(plan.row_run))
+            tile = builder.udiv(tile, index(plan.runs))
+        else:
+            tile, start = self._in_run(tile, plan.tiles_of_run, plan.row_tiles, plan.row_run)
+        row = builder.mul(tile, index(plan.tile_rows))
+        if plan.tall_tiles == plan.tiles_of_run:
+            return self._behind(start, row), index(plan.tile_rows), _NO
+        is_short = builder.icmp_signed(">=", tile, index(plan.tall_tiles))
+        missing = builder.sub(tile, index(plan.tall_tiles))
+        row = builder.sub(row, builder.select(is_short, missing, index(0)))
+        rows = builder.select(is_short, index(plan.tile_rows - 1), index(plan.tile_rows))
+        return self._behind(start, row), rows, is_short
+
+    def column_of(self, panel: ir.Value) -> ir.Value:
+        """Return the first column of `panel`."""
+        plan = self._plan
+        panel, start = self._in_run(panel, plan.panels_of_run, plan.panels, plan.column_run)
+        return self._behind(start, self._builder.mul(panel, index(plan.tile_columns)))
+
+    def _in_run(
+        self, part: ir.Value, of_run: int, most: int, extent: int
+    ) -> tuple[ir.Value, ir.Value | None]:
+        """Return which of its run a tile or panel is, and where the run starts; None if at 0."""
+        if of_run == most:
+            return part, None
+        builder = self._builder
+        run = builder.udiv(part, index(of_run))
+        return builder.urem(part, index(of_run)), builder.mul(run, index(extent))
+
+    def _behind(self, start: ir.Value | None, place: ir.Value) -> ir.Value:
+        return place if start is None else self._builder.add(start, place)
+
+    def is_edge(self, panel: ir.Value) -> ir.Value:
+        plan = self._plan
+        if plan.edge_columns == 0:
+            return _NO
+        of_run = plan.panels_of_run
+        if of_run != plan.panels:
+            panel = self._builder.urem(panel, index(of_run))
+        return self._builder.icmp_signed("==", panel, index(of_run - 1))
+
+    def left_at(self, row: ir.Value, step: ir.Value) -> ir.Value:
+        return self._element(
+            self._left, self._plan.left, (row, self._plan.rows), (step, self._plan.k)
+        )
+
+    def right_at(self, step: ir.Value, column: ir.Value) -> ir.Value:
+        plan = self._plan
+        return self._element(self._right, plan.right, (step, plan.k), (column, plan.columns))
+
+    def _element(
+        self,
+        base: ir.Value,
+        operand: Operand,
+        row: tuple[ir.Value, int],
+        column: tuple[ir.Value, int],
+    ) -> ir.Value:
+        builder = self._builder
+        across = CountedAxis(operand.row_stride, operand.row_digits, row[1]).offset(builder, row[0])
+        along = CountedAxis(operand.column_stride, operand.column_digits, column[1])
+        offset = builder.add(across, along.offset(builder, column[0]))
+        return builder.gep(base, [offset], source_etype=ir.IntType(self._plan.dtype.bits))
+
+    def packed_tile(self, tile: ir.Value) -> ir.Value:
+        plan = self._plan
+        return self._computed(self._packed_left, tile, plan.packed_tile_elements)
+
+    def packed_panel(self, panel: ir.Value) -> ir.Value:
+        plan = self._plan
+        return self._computed(self._packed_right, panel, plan.packed_steps * plan.tile_columns)
+
+    def tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
+        """Return where the sums of a tile of a band are kept until all blocks of k are added."""
+        builder, plan = self._builder, self._plan
+        if plan.k_blocks == 1:
+            return self._tiles
+        number = builder.add(builder.mul(tile, index(plan.block_panels)), panel)
+        return self._computed(self._tiles, number, plan.tile_elements)
+
+    def _computed(self, base: ir.Value, number: ir.Value, size: int) -> ir.Value:
+        """Return the address of part `number` of scratch memory, of parts of `size` elements."""
+        offset = self._builder.mul(number, index(size))
+        return self._builder.gep(base, [offset], source_etype=scalar_type(self._plan.compute))
+
+    def packed_channels(self, tiles: Extent) -> Extent:
+        """Return which tiles of each run of rows there are among `tiles`."""
+        builder, runs = self._builder, self._plan.runs
+        last = builder.add(tiles[1], index(runs - 1))
+        return builder.udiv(tiles[0], index(runs)), builder.udiv(last, index(runs))
+
+    def packed_window(self, tile: ir.Value, tiles: Extent, steps: Extent) -> ir.Value:
+        """Return where the terms of a tile would begin in packed windows, with the first of all."""
+        builder, plan = self._builder, self._plan
+        runs = index(plan.runs)
+        across, along = plan.packed_windows
+        panel = self.packed_tile(
+            builder.sub(builder.udiv(tile, runs), self.packed_channels(tiles)[0])
+        )
+        offset = across.offset(builder, builder.urem(tile, runs))
+        offset = builder.sub(offset, along.offset(builder, steps[0]))
+        return builder.gep(panel, [offset], source_etype=scalar_type(plan.compute))

@@ -1,0 +1,163 @@
+"""Packed windows: gradients to kernels read pixels that were copied once; the sums are the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.contract import Operand, plan_contract
+from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.loops.strided import walked
+from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.target import target_named
+from symgrad.graph import dtypes
+from symgrad.graph.graph import Graph
+from symgrad.graph.ops.convolution import conv_general
+from tests.support.floors import (
+    Memory,
+    Variant,
+    compile_for,
+    run_native,
+    run_reference,
+    run_variants,
+)
+from tests.support.schedules import windows_packed
+
+TARGETS = (
+    "native",
+    pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")),
+    pytest.param("x86-64", marks=pytest.mark.isa("sse2")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution, channels last; its graph is that of the gradient to the kernel."""
+
+    spatial: tuple[int, ...] = (6, 5)
+    images: int = 3
+    window: tuple[int, ...] = (3, 3)
+    side: int = 1
+    channels: int = 8
+    filters: int = 20
+    stride: int = 1
+    dilation: int = 1
+    dtype: str = "float32"
+
+    def graph(self) -> Graph:
+        rank = len(self.spatial)
+        x = sg.placeholder((self.images, *self.spatial, self.channels), self.dtype)
+        kernel = sg.placeholder((*self.window, self.channels, self.filters), self.dtype)
+        y = conv_general(
+            sg.pad(x, [(0, 0), *[(self.side, self.side)] * rank, (0, 0)]),
+            kernel,
+            strides=(self.stride,) * rank,
+            dilation=(self.dilation,) * rank,
+            groups=1,
+            layout="NHWC",
+        )
+        g = sg.placeholder(y.type.static_shape, self.dtype)
+        (found,) = sg.gradients(y, [kernel], grad_ys=g)
+        assert found is not None
+        return Graph([found], [x, g])
+
+
+LAYERS = {
+    "plain": Layer(),
+    "no border": Layer(side=0),
+    "many channels": Layer(channels=37, filters=33),
+    "strided": Layer(spatial=(9, 8), stride=2),
+    "dilated": Layer(spatial=(8, 7), dilation=2, side=2),
+    "strides that leave out": Layer(spatial=(12, 12), window=(2, 2), stride=3),
+    "one line": Layer(spatial=(40,), window=(5,), side=2),
+    "volumes": Layer(spatial=(4, 4, 5), window=(3, 2, 2)),
+    "pixels": Layer(spatial=(2, 1), window=(3, 1), images=9),
+    "double": Layer(dtype="float64"),
+    "half": Layer(dtype="bfloat16"),
+}
+
+
+def arrays_for(graph: Graph) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    # Small whole numbers: every order of the additions gives the same sum.
+    types = [t.type for t in graph.inputs]
+    return [random.integers(-3, 4, t.static_shape).astype(t.dtype.numpy) for t in types]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_results_are_those_of_windows_in_memory(target):
+    for name, layer in LAYERS.items():
+        graph = layer.graph()
+        arrays = arrays_for(graph)
+        wanted = run_reference(graph, arrays).outputs
+        with windows_packed():
+            step = compile_for(graph, target, opt_level=0)
+        found = run_native(step, arrays).outputs
+        np.testing.assert_array_equal(found[0], wanted[0], name)
+
+
+def test_what_is_not_finite_is_in_the_same_sums():
+    graph = LAYERS["plain"].graph()
+    with windows_packed():
+        step = compile_for(graph, opt_level=0)
+    for operand in (0, 1):
+        for where in ((0, 0, 0, 0), (1, 5, 4, 7), (2, 2, 0, 3)):
+            arrays = arrays_for(graph)
+            arrays[operand][where] = np.inf
+            wanted = run_reference(graph, arrays).outputs[0]
+            np.testing.assert_array_equal(run_native(step, arrays).outputs[0], wanted)
+
+
+def test_everywhere_and_by_threads_between_guard_pages():
+    for name in ("plain", "strided", "dilated", "volumes", "many channels"):
+        graph = replace(LAYERS[name], filters=70).graph()
+        variants = [
+            Variant(threads=Threads(count, 0.0), memory=Memory(side), windows=True)
+            for count in (1, 3)
+            for side in ("start", "end")
+        ]
+        assert run_variants(graph, arrays_for(graph), variants) is None
+
+
+def plan_of(
+    stride: int = 1, *, channels: int = 64, lines: int = 56, window: int = 3
+) -> ContractPlan:
+    """Return the plan of the gradient to a kernel of `channels` by 64, of 8 square images."""
+    wide, k = stride * lines + window - stride, 8 * lines * lines
+    line = channels * wide
+    left = Operand(
+        1,
+        channels * stride,
+        64,
+        ((window * channels, line),),
+        ((lines, stride * line), (lines * lines, wide * line)),
+    )
+    right = Operand(64, 1, 64, ((lines, 64 * lines), (lines * lines, 64 * lines * lines)))
+    rows = channels * window * window
+    result, target = Operand(64, 1, 64), target_named("x86-64-v4")
+    return plan_contract(rows, 64, k, dtypes.float32, left, right, result, target)
+
+
+def test_windows_of_many_channels_are_packed_in_even_blocks():
+    for plan in (plan_of(), plan_of(2, lines=28), plan_of(channels=128, lines=14)):
+        assert plan.pack_left == "windows"
+        assert plan.k % plan.block_k == 0
+        assert plan.asks_for_block == (plan.k_blocks > 1)
+    assert plan_of(channels=16).pack_left == "none"  # too few to be worth a copy
+    assert plan_of(window=1).pack_left == "none"  # each pixel is in one window
+
+
+def read_places(plan: ContractPlan) -> tuple[int, int]:
+    """Return the first and the last place of the left that the first block of k reads."""
+    rows = walked(plan.left.row_stride, plan.left.row_digits, plan.rows)
+    terms = walked(plan.left.column_stride, plan.left.column_digits, plan.k)[: plan.block_k]
+    return int(rows.min() + terms.min()), int(rows.max() + terms.max())
+
+
+def test_all_pixels_that_a_block_reads_are_packed_and_none_behind_them():
+    for plan in (plan_of(), plan_of(2, lines=28), plan_of(channels=128, lines=14)):
+        first, last = read_places(plan)
+        assert (first, last) == (0, plan.window_pixels * plan.row_run - 1)
