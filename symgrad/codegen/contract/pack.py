@@ -115,12 +115,19 @@ def _emit_steps(
             count = min(packer.lanes, packer.count - start)
             if packer.across == 1:
                 place = packer.elements.address(builder, base, index(start))
-                value = packer.elements.load(builder, place, count, packer.lanes)
+                value = packer.elements.load(builder, place, count, _width(packer, count))
             else:
                 place = packer.elements.address(builder, base, index(start * packer.across))
                 value = packer.elements.gather(builder, place, packer.across, count, packer.lanes)
             turn = start // packer.lanes
             _store(builder, packer, panel, (step, index(start)), value, turn)
+
+
+def _width(packer: PanelPacker, count: int) -> int:
+    """Return the width of the vector that copies `count` elements: a short one crosses no line."""
+    if packer.padded > packer.count or packer.sees_zeros:
+        return packer.lanes
+    return min(packer.lanes, 1 << (count - 1).bit_length())
 
 
 def _emit_transposes(

@@ -70,11 +70,13 @@ def _block_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
 def window_tiles(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return how many tiles are a block: all that read the same channels, of as many as stay near.
 
-    Those of whole lines of pixels, if they are more.
+    Those are whole lines of pixels; in blocks of k, which are chosen so, all of them.
     """
+    if plan.k_blocks > 1:
+        return plan.row_tiles
     line = memory.line_bytes // plan.dtype.itemsize
     tile_bytes = plan.packed_tile_elements * plan.compute.itemsize
-    channels = memory.l2_bytes // tile_bytes * plan.tile_rows
+    channels = memory.l2_bytes * 3 // 4 // tile_bytes * plan.tile_rows
     channels = max(channels // line * line, line)
     return min(plan.row_tiles, -(-channels // plan.tile_rows) * plan.runs)
 
