@@ -24,7 +24,13 @@ from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
-from symgrad.cost_model import LEAST_UNROLLED, SHORT_LOOP, UNROLLED_CYCLES, UNROLLED_STEPS
+from symgrad.cost_model import (
+    LEAST_UNROLLED,
+    SHORT_LOOP,
+    SPARE_REGISTERS,
+    UNROLLED_CYCLES,
+    UNROLLED_STEPS,
+)
 from symgrad.records import dataclass
 
 
@@ -206,9 +212,12 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
 
 
 def _chains(sums: int, k: int, target: Target) -> int:
-    """Return the power of two of chains that keeps the units busy, if k is worth it."""
-    chains = 1
-    while 2 * chains * sums <= target.adds_in_flight and 8 * chains <= k:
+    """Return the power of two of chains that keeps the units busy, if k is worth it.
+
+    They are to leave registers for what is loaded.
+    """
+    chains, held = 1, target.vector_registers - SPARE_REGISTERS
+    while chains * sums < min(target.adds_in_flight, held // 2 + 1) and 8 * chains <= k:
         chains *= 2
     return chains
 
