@@ -21,6 +21,7 @@ from symgrad.config import override
 from symgrad.graph.graph import Graph
 from tests.fuzz.test_three_oracles import ROOT, fuzz
 from tests.support.c_programs import needs
+from tests.support.control_strategies import copied
 from tests.support.fuzz_families import FAMILIES, Program
 from tests.support.memcheck_worker import run_all, write_program, wrong_results
 
@@ -29,7 +30,7 @@ _INPUTS = [np.linspace(0, 1, 48, dtype=np.float32).reshape(6, 8)]
 
 # The programs that memcheck runs. The second one ends the process, and those behind it run in
 # another: so memory that is lost, which is told at the end, is not lost by what is wrong.
-_REACHES_BEYOND, _CRASHES, _RIGHT, _CHOOSES, _CONTROL, _RECURRENCE = range(6)
+_REACHES_BEYOND, _CRASHES, _RIGHT, _CHOOSES, _CALLS, _CONTROL, _RECURRENCE = range(7)
 _FAMILIES = {_CONTROL: FAMILIES["control"], _RECURRENCE: FAMILIES["recurrences"]}
 
 
@@ -43,6 +44,11 @@ def _chosen() -> Program:
     m = sg.placeholder((3, 1), "float64", name="m")
     given = [np.arange(6.0).reshape(3, 2), np.ones((3, 2)), np.array([[1.0], [2.0], [5.0]])]
     return Graph(sg.sum(sg.where(x == m, y, 0.0), axis=1), [x, y, m]), given
+
+
+def _calling() -> Program:
+    """Return a program that calls a function of C, whose address it is given."""
+    return Graph([copied(ROWS, way=0, is_pure=True) + 1.0], [ROWS]), _INPUTS
 
 
 @contextmanager
@@ -67,6 +73,7 @@ def checked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("memcheck")
     programs = dict.fromkeys((_REACHES_BEYOND, _CRASHES, _RIGHT), (_scanned(), _INPUTS))
     programs[_CHOOSES] = _chosen()
+    programs[_CALLS] = _calling()
     programs |= {seed: family.program(2) for seed, family in _FAMILIES.items()}
     for seed, (graph, inputs) in programs.items():
         wide = {_REACHES_BEYOND: 16, _CRASHES: 1 << 40}.get(seed)
@@ -111,6 +118,13 @@ def test_a_choice_of_one_double_reads_no_second_one(checked):
     said, wrong = checked
     assert _CHOOSES not in said
     assert wrong(_CHOOSES) == ""
+
+
+@needs("valgrind")
+def test_a_program_that_calls_a_function_of_c_finds_it(checked):
+    said, wrong = checked
+    assert _CALLS not in said
+    assert wrong(_CALLS) == ""
 
 
 @needs("valgrind")

@@ -4,9 +4,11 @@
  *
  * FOLDER/programs.so has a function step_SEED for each seed, and FOLDER/SEED.in what it is given
  * (memcheck_worker.py writes both): every buffer is a block of the heap of just its size, and of
- * the arena only temporaries may be touched. What the program computed is written to SEED.out.
+ * the arena only temporaries may be touched; of functions it has the names. What the program
+ * computed is written to SEED.out.
  * "program SEED" among valgrind's messages says whose they are.
  */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include <string.h>
 #include <valgrind/memcheck.h>
 
-enum { UNDEFINED, GIVEN, TAPE };
+enum { UNDEFINED, GIVEN, TAPE, FUNCTION };
 
 static int64_t number(FILE *file)
 {
@@ -32,6 +34,15 @@ struct piece {
 static struct piece read_piece(FILE *file)
 {
     struct piece piece = {number(file), number(file), NULL};
+    if (piece.kind == FUNCTION) {
+        char name[256] = "";
+        if (piece.size >= (int64_t)sizeof name || fread(name, piece.size, 1, file) != 1)
+            abort();
+        piece.bytes = dlsym(RTLD_DEFAULT, name);
+        if (!piece.bytes)
+            abort();
+        return piece;
+    }
     void *block; /* at a cache line, as symgrad allocates, and of just this size */
     if (posix_memalign(&block, 64, piece.size ? piece.size : 1))
         abort();
@@ -63,13 +74,15 @@ static char **addresses(const struct piece *pieces, int64_t count)
 static void write_table(FILE *file, const struct piece *pieces, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        if (pieces[i].kind != TAPE)
+        if (pieces[i].kind != TAPE && pieces[i].kind != FUNCTION)
             fwrite(pieces[i].bytes, 1, pieces[i].size, file);
 }
 
 static void free_table(struct piece *pieces, char **table, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
+        if (pieces[i].kind == FUNCTION)
+            continue;
         if (pieces[i].kind == TAPE)
             free(*(char **)pieces[i].bytes);
         free(pieces[i].bytes);

@@ -44,7 +44,7 @@ PLAIN = replace(OPTIONS, target=target_named("x86-64"))
 _UNKNOWN = "Illegal opcode"
 VALGRIND = ("valgrind", "-q", "--leak-check=full", "--error-exitcode=9", "--max-threads=20")
 
-_UNDEFINED, _GIVEN, _TAPE = range(3)
+_UNDEFINED, _GIVEN, _TAPE, _FUNCTION = range(4)
 
 
 def write_program(
@@ -75,6 +75,10 @@ def _given(array: Array) -> bytes:
     return _numbers(len(content), _GIVEN) + content
 
 
+def _function(name: str) -> bytes:
+    return _numbers(len(name), _FUNCTION) + name.encode()
+
+
 def _undefined(size: int) -> bytes:
     return _numbers(size, _UNDEFINED)
 
@@ -91,6 +95,7 @@ def _tables(program: Program, inputs: Sequence[Array]) -> Iterator[bytes]:
     state = [_undefined(program.arena_bytes), _given(np.zeros(WATCH_WORDS, np.int64))]
     assert len(state) == FIRST_VARIABLE_SLOT, "what is in front of the variables has changed"
     state += [*variables, *constants, *tapes]
+    state += [_function(function.name) for function in program.functions]
     yield _numbers(len(state))
     yield from state
     scratch = {routine.scratch for routine in program.routines}
