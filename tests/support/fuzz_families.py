@@ -157,8 +157,8 @@ def variants(seed: int) -> list[Variant]:
     """Return how the machine code of a program is made: for each target, and in turns the rest.
 
     What is small is shared among threads too, and every other time interleaved, in tiles,
-    with unrolled products, sums in memory, short rows, terms of padding left out, results placed,
-    sweeps over the same rows fused or with the weights of its loops packed.
+    with unrolled products, sums in memory, short rows, terms of padding left out, windows packed,
+    results placed, sweeps over the same rows fused or with the weights of its loops packed.
     Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
     their own for the target whose turn it is.
     """
@@ -180,6 +180,7 @@ def variants(seed: int) -> list[Variant]:
             rows=(level + apart + number) % 2 == 1,
             blocks=(threads + level + apart + number) % 2 == 1,
             borders=(threads + apart + number) % 2 == 0,
+            windows=(threads + level + apart + number) % 2 == 0,
             apart=(threads + level + number) % 2 == 1,
             places=(level + apart + number) % 2 == 0,
             sweeps=(threads + apart + number) % 2 == 1,
