@@ -33,7 +33,7 @@ from benchmarks.timing import pin_to_one_core
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native import jit
 from symgrad.codegen.program.build import build_program
-from symgrad.codegen.program.passes import run_program_passes
+from symgrad.codegen.program.passes import Scheduled, run_program_passes
 from symgrad.codegen.schedule.parallelize import ONE_THREAD
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import target_named
@@ -142,7 +142,7 @@ def time_stages(build: Callable[[int], Built], ops: int) -> tuple[dict[str, floa
     watch.note("fuse")
     runner, machine = PassRunner(Options(), PASSES), Machine(target, ONE_THREAD)
     built = build_program(partition, machine, runner)
-    program = run_program_passes(built.program, target, runner)
+    program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
     watch.note("lower")
     text = str(emit_module(program, target))
     watch.note("emit LLVM")

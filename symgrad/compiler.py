@@ -25,7 +25,12 @@ from symgrad.codegen.native.machine_code import CodeName, code_name, machine_cod
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.parse import parse_program
-from symgrad.codegen.program.passes import PROGRAM_PASSES, ProgramPass, run_program_passes
+from symgrad.codegen.program.passes import (
+    PROGRAM_PASSES,
+    ProgramPass,
+    Scheduled,
+    run_program_passes,
+)
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
@@ -119,7 +124,7 @@ def lower_graph(
     optimized = run_graph_passes(sized, runner)
     partition = runner.apply(FUSE, optimized, Nesting())
     built = build_program(partition, machine, runner)
-    program = run_program_passes(built.program, options.target, runner)
+    program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
     return Lowered(sized, optimized, program, built.sources)
 
 
@@ -211,7 +216,7 @@ def _taken_by(row: AnyPass, machine: Machine, runner: PassRunner) -> tuple[type,
         case KernelPass():
             return Relocated, machine
         case ProgramPass():
-            return Program, machine.target
+            return Program, Scheduled(machine, {})
         case _:
             between = {SPECIALIZE.name: _NO_SIZES, FUSE.name: Nesting()}
             return Graph, between[row.name]

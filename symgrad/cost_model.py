@@ -133,6 +133,17 @@ BYTES_OF_BLOCKED_ROW = 4096
 # and those that are read again at a time are less than the next one does.
 BYTES_SWEPT = 256 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
+# Products and what is done with their rows are fused by blocks of rows: of so many bytes, where a
+# block then has enough rows for what it reads of other memory. Sums over rows are so many at least,
+# that threads can share them, who take so many parts each at the most. Launches that are fused may
+# be further apart than others, since each of the blocks of a causal attention is three or eight.
+MUCH_MADE = 2  # results for each element that a product reads, again for each row and column
+LONG_ROW = 4  # times as many results in a row as terms in each, where there is one matrix
+BYTES_OF_ROW_BLOCK = 1 << 19
+LEAST_ROW_BLOCK = 64
+LEAST_SUMS_APART = 4
+PARTS_A_THREAD = 4
+INSTRS_OF_PRODUCTS = 128
 # Rows that a product reaches a piece of are asked for if they are further apart: no processor
 # follows such a walk.
 BYTES_BETWEEN_PIECES = 512

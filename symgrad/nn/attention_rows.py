@@ -71,7 +71,7 @@ def attention_by_rows(
     cuts = causal_cuts(queries, keys) if causal and rate is None else []
     if len(cuts) < 3 or not isinstance(keys, int):
         if rows == queries:
-            return attend_at_once(q, k, v, mask, causal=causal, rate=rate)
+            return attend_at_once(q, k, v, mask, first=0 if causal else None, rate=rate)
         return _in_parts(q, k, v, mask, rows, first=0 if causal else None)
     # Blocks of keys that are joined again are one slice, and of such blocks each gradient is a sum
     # of its own: slices would have theirs padded.
@@ -133,7 +133,7 @@ def _in_parts(
     """Return attention of queries, `rows` at a time: behind the last part there is padding."""
     queries = static(q.shape[-2])
     if queries <= static(rows):
-        return _attend(q, k, v, mask, first=first)
+        return attend_at_once(q, k, v, mask, first=first, rate=None)
     count = -(-queries // static(rows))
     split = [q]
     if mask is not None and mask.ndim > 1 and mask.shape[-2] == queries:
@@ -190,9 +190,9 @@ def _attend(
     v: Tensor,
     mask: Tensor | None,
     *,
-    first: int | Tensor | None,
+    first: Tensor | None,
 ) -> Tensor:
-    """Return attention of a block of queries, whose first is number `first` if it is causal.
+    """Return attention of a part of the queries, whose first is number `first` if it is causal.
 
     Scores are a row for each key. So those of a key lie beside each other, as few as queries are,
     which the products of both gradients with keys and values read along.
@@ -201,8 +201,7 @@ def _attend(
     if mask is not None:
         mask = swapaxes(mask, -1, -2) if mask.ndim > 1 else mask[..., None] if mask.ndim else mask
     if first is not None:
-        number = iota(scores.shape[-2:], 1)
-        number = number if isinstance(first, int) and not first else add(number, first)
+        number = add(iota(scores.shape[-2:], 1), first)
         is_seen = greater_equal(number, iota(scores.shape[-2:], 0))
         scores = where(is_seen, masked_scores(scores, mask), -math.inf)
     else:
@@ -217,14 +216,18 @@ def attend_at_once(
     v: Tensor,
     mask: Tensor | None,
     *,
-    causal: bool,
+    first: int | None,
     rate: tuple[float, Draws] | None,
 ) -> Tensor:
-    """Return attention with all scores in memory, a row for each query."""
+    """Return attention of a block of queries, whose first is number `first` if it is causal.
+
+    Scores are a row for each query, so that all that is done with them may be one kernel.
+    """
     scores = masked_scores(matmul(q, k, transpose_b=True), mask)
-    if causal:
+    if first is not None:
         shape = scores.shape[-2:]
-        scores = where(greater_equal(iota(shape, 0), iota(shape, 1)), scores, -math.inf)
+        number = add(iota(shape, 0), first) if first else iota(shape, 0)
+        scores = where(greater_equal(number, iota(shape, 1)), scores, -math.inf)
     if v.shape[-2] == 0:
         return matmul(scores, v)
     weights, total = softmax_weights(scores, -1)

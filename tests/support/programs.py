@@ -13,7 +13,7 @@ from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.lower.groups import LoweredKernel, lower_group
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
-from symgrad.codegen.program.passes import run_program_passes
+from symgrad.codegen.program.passes import Scheduled, run_program_passes
 from symgrad.codegen.program.source_map import BuiltProgram
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
@@ -77,7 +77,8 @@ def built_of(partition: Partition, target: str = "native") -> BuiltProgram:
     """Return the program of scheduled kernels for a partition, and where it comes from."""
     runner, machine = PassRunner(Options(), PASSES), Machine(target_named(target), ONE_THREAD)
     built = build_program(partition, machine, runner)
-    return replace(built, program=run_program_passes(built.program, machine.target, runner))
+    given = Scheduled(machine, built.alone)
+    return replace(built, program=run_program_passes(built.program, given, runner))
 
 
 def pool_for(target: Target, threads: Threads) -> KernelPool:

@@ -10,12 +10,15 @@ from unittest import mock
 from symgrad.codegen.contract import border, planning, products, variants, window_planning
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
+from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
     block_batches,
+    fuse_products,
     fuse_rows,
     interleave,
     register_tiles,
     row_folds,
+    row_stages,
     tile_loops,
 )
 from symgrad.cost_model import VECTORS_IN_FLIGHT
@@ -175,6 +178,18 @@ def sweeps_fused() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def products_fused() -> Iterator[None]:
+    """Fuse products with what is done with their rows, a few rows at a time, of however few."""
+    with (
+        mock.patch.multiple(fuse_products, BYTES_OF_ROW_BLOCK=1, LEAST_ROW_BLOCK=3, PANEL_BYTES=8),
+        mock.patch.object(program_products, "BYTES_SWEPT", 0),
+        mock.patch.multiple(row_stages, MUCH_MADE=1 << 40, LONG_ROW=0),
+        mock.patch.object(program_products._RowGroup, "has_folds", True),
+    ):
+        yield
+
+
 # By the field of a `Variant` that asks for it.
 SCHEDULES = {
     "interleaves": interleaved,
@@ -190,4 +205,5 @@ SCHEDULES = {
     "apart": rows_interchanged,
     "places": results_placed,
     "sweeps": sweeps_fused,
+    "products": products_fused,
 }

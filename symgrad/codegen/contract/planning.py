@@ -225,7 +225,7 @@ def _plan_tiles(
         packed = _with_short_blocks(pack_panels(shape, memory), memory)
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         cycles += _surrounding_cycles(packed, stride)
-        if is_far(packed, memory) and packed.left.row_stride == 1:
+        if _meets_pages(packed, memory):
             panels = packed.panels if packed.pack_left == "none" else 1
             cycles += page_cycles(packed.row_tiles * packed.k * panels)
         if packed.k_blocks > shape.k_blocks:
@@ -352,3 +352,13 @@ def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     if not is_copied or not is_far(plan, memory):
         return plan.block_k
     return min(plan.block_k, PACKED_TERMS)
+
+
+def _meets_pages(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a tile waits at each step of k for another page of the left.
+
+    It does not for rows that leave room in the shared cache, and share no set of the first.
+    """
+    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
+    is_near = apart % memory.page_bytes != 0 and plan.k * apart <= memory.shared_bytes // 2
+    return plan.left.row_stride == 1 and is_far(plan, memory) and not is_near

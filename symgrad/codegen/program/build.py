@@ -72,7 +72,8 @@ def build_program(partition: Partition, machine: Machine, runner: PassRunner) ->
         arena_bytes=0,
     )
     nested = tuple(builder.partitions)
-    return BuiltProgram(program, SourceMap(partition, nested, builder.groups, builder.failures))
+    sources = SourceMap(partition, nested, builder.groups, builder.failures)
+    return BuiltProgram(program, sources, builder.pool.alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -136,7 +136,7 @@ def brought_together(
     needs nothing of the first is done before both.
     """
     first, second, between = instrs[position], instrs[later], list(instrs[position + 1 : later])
-    if _can_move(second, between):
+    if can_move(second, between):
         return [], between
     if not _conflict(first, between):
         return between, []
@@ -145,20 +145,20 @@ def brought_together(
     for instr in between:
         over = [first, *behind]
         # Which failure is met first stays as it was.
-        fails_apart = _can_fail(instr) and any(map(_can_fail, over))
-        has_to_wait = fails_apart or not _can_move(instr, over)
+        fails_apart = can_fail(instr) and any(map(can_fail, over))
+        has_to_wait = fails_apart or not can_move(instr, over)
         (behind if has_to_wait else before).append(instr)
-    return (before, behind) if _can_move(second, behind) else None
+    return (before, behind) if can_move(second, behind) else None
 
 
-def _can_move(moved: Instr, over: Sequence[Instr]) -> bool:
+def can_move(moved: Instr, over: Sequence[Instr]) -> bool:
     """Return whether an instruction may be done before others, which come before it."""
     # A step that fails, or is interrupted, leaves the state as it was.
     waits = any(b.place == "variable" for b in written_by([moved]))
-    return not _conflict(moved, over) and not (waits and any(map(_can_fail, over)))
+    return not _conflict(moved, over) and not (waits and any(map(can_fail, over)))
 
 
-def _can_fail(instr: Instr) -> bool:
+def can_fail(instr: Instr) -> bool:
     """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
     return not isinstance(instr, Launch) or instr.kernel.can_fail
 

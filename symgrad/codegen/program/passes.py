@@ -5,12 +5,14 @@ They change no result, but without a plan of memory nothing can run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, replace
 
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.fuse_elements import fuse_elements
+from symgrad.codegen.program.fuse_products import fuse_products
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.place_results import place_results
@@ -19,6 +21,7 @@ from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
 from symgrad.codegen.program.verify import verify_instrs, verify_program
+from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import Target
 from symgrad.graph.text.print import ELIDED
 from symgrad.passes.table import Pass, PassRunner
@@ -30,7 +33,19 @@ def _print(program: Program) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramPass(Pass[Program, Target, Program]):
+class Scheduled:
+    """What kernels were scheduled for, and those that threads share as they are for one thread."""
+
+    machine: Machine
+    alone: Mapping[str, Kernel]
+
+    @property
+    def target(self) -> Target:
+        return self.machine.target
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPass(Pass[Program, Scheduled, Program]):
     """From a program to one that gives the same results."""
 
     _: KW_ONLY
@@ -38,19 +53,28 @@ class ProgramPass(Pass[Program, Target, Program]):
     verify: Callable[[Program], None] = verify_instrs
 
 
-def _plan_memory(program: Program, _target: Target) -> Program:
+def _plan_memory(program: Program, _given: Scheduled) -> Program:
     return lay_out(program)
 
 
-def _polls(program: Program, _target: Target) -> Program:
+def _polls(program: Program, _given: Scheduled) -> Program:
     return replace(program, polled=polled_loops(program.instrs, program.routines))
 
 
 PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     ProgramPass(
-        "fuse-elements",
-        fuse_elements,
+        "fuse-products",
+        lambda program, given: fuse_products(program, given.machine, given.alone),
         after={
+            "tile-products": "blocks of rows are products of other sizes, tiled anew",
+            "parallelize": "they are shared anew, and which are fused does not depend on it",
+        },
+    ),
+    ProgramPass(
+        "fuse-elements",
+        lambda program, given: fuse_elements(program, given.target),
+        after={
+            "fuse-products": "whose stages are kernels as they were scheduled",
             "vectorize": "kernels are alike that have vectors along the same axis",
             "parallelize": "what is fused is shared as either of the two kernels is",
             "kernel-licm": "and what does not depend on its rows is in front of them",
@@ -65,6 +89,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         "fuse-sweeps",
         lambda program, _: fuse_sweeps(program),
         after={
+            "fuse-products": "blocks of rows that products are made of need no sweep of their own",
             "interchange-folds": "rows are put where some rows at a time are added up",
             "parallelize": "what is fused is shared as the second of the two kernels is",
             "kernel-licm": "and what does not depend on its rows is in front of them",
@@ -88,7 +113,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     ),
     ProgramPass(
         "registers",
-        schedule_registers,
+        lambda program, given: schedule_registers(program, given.target),
         after={
             "parallelize": "a kernel that threads share is called, on buffers that have addresses",
         },
@@ -112,8 +137,8 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
 )
 
 
-def run_program_passes(program: Program, target: Target, runner: PassRunner) -> Program:
+def run_program_passes(program: Program, given: Scheduled, runner: PassRunner) -> Program:
     """Return `program` as the passes leave it, which can be emitted."""
     for row in runner.chosen(PROGRAM_PASSES):
-        program = runner.apply(row, program, target)
+        program = runner.apply(row, program, given)
     return program

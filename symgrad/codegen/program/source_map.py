@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.language import Launch, NativeCall, Program
 from symgrad.graph.node import Node
 from symgrad.graph.structures import KernelSpec
@@ -49,7 +50,11 @@ class SourceMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BuiltProgram:
-    """A program, and where it comes from."""
+    """A program, and where it comes from.
+
+    `alone` are the kernels that threads share, by name, as they are where there is one thread.
+    """
 
     program: Program
     sources: SourceMap
+    alone: Mapping[str, Kernel]

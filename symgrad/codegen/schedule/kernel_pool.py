@@ -7,7 +7,7 @@ from dataclasses import replace
 from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
-from symgrad.codegen.schedule.passes import KERNEL_PASSES, RELOCATE, Machine
+from symgrad.codegen.schedule.passes import KERNEL_PASSES, PARALLELIZE, RELOCATE, Machine
 from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
 from symgrad.passes.table import PassRunner
 
@@ -21,11 +21,17 @@ class KernelPool:
         self._by_place = runner.chosen([RELOCATE])
         self._once = runner.chosen([row for row in KERNEL_PASSES if row is not RELOCATE])
         self._by_text: dict[str, Relocated] = {}
+        self._alone: dict[str, Kernel] = {}
         self._different: dict[str, Kernel] = {}  # by the text with canonical names
 
     @property
     def kernels(self) -> list[Kernel]:
         return list(self._different.values())
+
+    @property
+    def alone(self) -> dict[str, Kernel]:
+        """The kernels that threads share, by name, as they are where there is one thread."""
+        return dict(self._alone)
 
     def add(self, plain: Kernel) -> Relocated:
         """Return the scheduled kernel for `plain`, a new one or an equal one."""
@@ -48,7 +54,14 @@ class KernelPool:
             moved = replace(moved, kernel=replace(moved.kernel, name=name))
             for row in self._by_place:
                 self._runner.show(row, moved)
+            alone = None
             for row in self._once:
-                moved = self._runner.apply(row, moved, self._machine)
+                before, moved = moved, self._runner.apply(row, moved, self._machine)
+                if row.name == PARALLELIZE.name and moved.kernel != before.kernel:
+                    alone = before
+                elif alone is not None:
+                    alone = self._runner.apply(row, alone, self._machine, is_shown=False)
             self._different[text] = replace(canonical(moved.kernel), name=name)
+            if alone is not None:
+                self._alone[name] = replace(canonical(alone.kernel), name=name)
         return self._different[text]

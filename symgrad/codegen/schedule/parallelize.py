@@ -58,19 +58,19 @@ def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
         return kernel
     sharing = _WorkSharing(kernel, target, threads)
     body = [sharing.share(statement) for statement in kernel.body]
-    parts = dict(_scratch(body, 1))
+    parts = dict(scratch_of_parts(body, 1))
     params = (replace(p, count=p.count * parts.get(p.name, 1)) for p in kernel.params)
     return replace(kernel, params=tuple(params), body=tuple(body))
 
 
-def _scratch(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
+def scratch_of_parts(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
     """Return the scratch buffers of products and sorts, and for how many parts each is."""
     found: list[tuple[str, int]] = []
     for statement in body:
         if isinstance(statement, Generated) and statement.scratch is not None:
             found.append((statement.scratch, parts * statement.parts))
         elif isinstance(statement, For):
-            found += _scratch(statement.body, parts * statement.parts)
+            found += scratch_of_parts(statement.body, parts * statement.parts)
     return found
 
 

@@ -65,6 +65,16 @@ def _on_kernel(
 
 RELOCATE = KernelPass("relocate", lambda given, _: relocate(given.kernel))
 
+PARALLELIZE = KernelPass(
+    "parallelize",
+    _on_kernel(lambda kernel, machine: share_work(kernel, machine.target, machine.threads)),
+    after={
+        "vectorize": "a loop is cut at whole vectors",
+        "tile-products": "each part of a product has scratch memory of its own",
+        "plan-sorts": "and so has each part of a sort",
+    },
+)
+
 KERNEL_PASSES: tuple[KernelPass, ...] = (
     RELOCATE,
     KernelPass(
@@ -139,15 +149,7 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         after={"simplify-loops": "a sort in a loop that never runs takes no memory"},
         is_required=True,
     ),
-    KernelPass(
-        "parallelize",
-        _on_kernel(lambda kernel, machine: share_work(kernel, machine.target, machine.threads)),
-        after={
-            "vectorize": "a loop is cut at whole vectors",
-            "tile-products": "each part of a product has scratch memory of its own",
-            "plan-sorts": "and so has each part of a sort",
-        },
-    ),
+    PARALLELIZE,
     KernelPass(
         "kernel-licm",
         _on_kernel(lambda kernel, _: hoist_uniform(kernel)),

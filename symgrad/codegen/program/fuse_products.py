@@ -1,0 +1,245 @@
+"""Kernel fusion across launches: products and what is done with their rows, a block at a time.
+
+    launch @k0(input0, input1, temporary0)         // scores: rows of queries @ keys
+    launch @k1(temporary0, temporary1)             // softmax of each row
+    launch @k2(temporary1, input2, output0)        // @ values
+
+becomes
+
+    launch @k3(input0, input1, input2, output0, temporary0, temporary1)
+
+where `temporary0` and `temporary1` are a block of rows, since nothing else reads them: their memory
+grows with the length of a row and not with its square. Which kernels have the same rows
+`schedule/row_stages.py` says, and what is made of them `schedule/fuse_products.py`. Here are found
+launches that read what a product makes, or what is made of that; what is between them and needs
+nothing of them is done before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.canonical import renamed
+from symgrad.codegen.loops.language import Fold, Kernel, Mode, Param
+from symgrad.codegen.loops.rewrite import is_free_of
+from symgrad.codegen.program.fuse_sweeps import can_fail, can_move
+from symgrad.codegen.program.kernel_names import KernelNames
+from symgrad.codegen.program.language import (
+    Argument,
+    Instr,
+    Launch,
+    Program,
+    buffers_of,
+    root,
+)
+from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
+from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
+from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
+from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, product_rows, stages_of
+from symgrad.cost_model import BYTES_SWEPT, INSTRS_OF_PRODUCTS
+from symgrad.graph.types import TensorType
+from symgrad.passes.fusion.buffers import Buffer
+
+_LABELS = 4
+
+
+def fuse_products(program: Program, machine: Machine, alone: Mapping[str, Kernel]) -> Program:
+    """Fuse products with what reads their rows: return `program` with blocks of these in cache.
+
+    `alone` are kernels that threads share as they are for one thread: how many there are changes
+    nothing in what is fused, and so in the order of sums.
+    """
+    pool = _RowFusions(program, machine, alone)
+    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+
+
+class _RowGroup:
+    """Launches that come together, and their kernels as stages over the same rows."""
+
+    def __init__(self, rows: MatrixRows, alone: Mapping[str, Kernel]) -> None:
+        self.rows = rows
+        self._alone = alone
+        self.launches: list[Launch] = []
+        self.stages: list[Stage] = []
+        self.params: dict[str, Param] = {}
+        self.layouts: Layouts = {}
+        self._names: dict[tuple[Argument, int], str] = {}
+
+    @property
+    def places(self) -> dict[str, tuple[Argument, int]]:
+        """The argument of each parameter, and where the kernel begins in it."""
+        return {name: place for place, name in self._names.items()}
+
+    def _reads(self, launch: Launch) -> bool:
+        """Return whether a launch reads what those of the group write."""
+        read = _arguments(launch, "in")
+        return any(p.mode == "out" and self.places[n][0] in read for n, p in self.params.items())
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether there are several matrices: what a block reads beside rows is then small."""
+        return math.prod(self.rows.batch) > 1
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether something is folded along rows, as in a softmax."""
+        return any(not is_free_of(stage.statement.body, Fold) for stage in self.stages)
+
+    def joins(self, launch: Instr, later: Sequence[Instr]) -> bool:
+        """Add a launch with the same rows that belongs to the others; return whether it does.
+
+        It reads what they write, or is a product that one `later` reads together with that.
+        """
+        if not isinstance(launch, Launch):
+            return False
+        return (self._reads(launch) or self._is_met(launch, later)) and self.join(launch)
+
+    def _is_met(self, launch: Launch, later: Sequence[Instr]) -> bool:
+        if product_rows(self._alone.get(launch.name, launch.kernel)) != self.rows:
+            return False
+        made = _arguments(launch, "out")
+        readers = (i for i in later if isinstance(i, Launch) and self._reads(i))
+        return any(not made.isdisjoint(_arguments(reader, "in")) for reader in readers)
+
+    def join(self, launch: Launch) -> bool:
+        """Add a launch behind the others if its kernel goes through the same rows."""
+        names = dict(self._names)
+        kernel = self._renamed(launch, names)
+        is_one_way = len({root(argument) for argument, _ in names}) == len(names)
+        found = stages_of(kernel, self.rows, self.layouts) if is_one_way else None
+        params = {p.name: p for p in kernel.params if p.mode != "scratch"}
+        is_written_again = any(p.mode == "out" and n in self.params for n, p in params.items())
+        if found is None or launch.statuses or is_written_again:
+            return False
+        for name, param in params.items():
+            known = self.params.get(name, param)
+            self.params[name] = replace(known, count=max(known.count, param.count))
+        stages, self.layouts = found
+        self.stages += stages
+        self.launches.append(launch)
+        self._names = names
+        return True
+
+    def _renamed(self, launch: Launch, names: dict[tuple[Argument, int], str]) -> Kernel:
+        """Return the kernel of a launch with the names that all kernels have, adding to `names`."""
+        number = len(self.launches)
+        buffers = []
+        for i, param in enumerate(launch.kernel.params):
+            place = launch.arguments[i], launch.starts[i]
+            own = f"scratch{number}.{i}"
+            name = own if param.mode == "scratch" else names.setdefault(place, f"a{len(names)}")
+            buffers.append(name)
+        kernel = self._alone.get(launch.kernel.name, launch.kernel)
+        return renamed(kernel, buffers, f"s{number}")
+
+
+class _RowFusions:
+    """The kernels that are made, how often each buffer is named, and numbers of new ones."""
+
+    def __init__(self, program: Program, machine: Machine, alone: Mapping[str, Kernel]) -> None:
+        self._machine = machine
+        self._alone = alone
+        self._named = Counter(buffers_of(program.all_instrs))
+        numbers = (b.number for b in self._named if b.place == "temporary")
+        self._numbers = itertools.count(max(numbers, default=-1) + 1)
+        self.names = KernelNames(program.kernels)
+
+    def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
+        """Fuse the product at `position` with later launches, in place; return whether it was."""
+        first = instrs[position]
+        if not isinstance(first, Launch) or first.fused:
+            return False
+        rows = product_rows(self._alone.get(first.name, first.kernel))
+        if rows is None:
+            return False
+        group = _RowGroup(rows, self._alone)
+        block = self._block(group) if group.join(first) else 0
+        if not block:
+            return False
+        end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
+        before, behind = _gather(group, instrs[position + 1 : end])
+        own = self._own(group)
+        saved = (p.count * p.dtype.itemsize for n, p in group.params.items() if n in own)
+        is_gain = group.is_batch or group.has_folds
+        if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_SWEPT:
+            return False
+        instrs[position:end] = [*before, self._launch(group, own, block), *behind]
+        return True
+
+    def _block(self, group: _RowGroup) -> int:
+        """Return how many rows a block has, 0 if what a product makes is little, or no rows."""
+        made = [p for p in group.params.values() if p.mode == "out"]
+        rows = [layout for p in made if (layout := group.layouts.get(p.name)) is not None]
+        if len(rows) < len(made) or max(p.count * p.dtype.itemsize for p in made) < BYTES_SWEPT:
+            return 0
+        longest = max(r.length * p.dtype.itemsize for r, p in zip(rows, made, strict=True))
+        return rows_of_block(group.rows, longest)
+
+    def _own(self, group: _RowGroup) -> frozenset[str]:
+        """Return of which buffers nothing but the group needs more than the rows of a block."""
+        places = group.places
+        within = Counter(buffers_of(group.launches))
+        return frozenset(
+            name
+            for name, param in group.params.items()
+            if param.mode == "out" and group.layouts.get(name) is not None
+            if self._is_within(places[name], within)
+        )
+
+    def _launch(self, group: _RowGroup, own: frozenset[str], block: int) -> Launch:
+        """Return one launch for those of a group."""
+        places = group.places
+        params = tuple(group.params.values())
+        fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, block)
+        kernel = fuse_kernels(fusion, self._machine)
+        arguments, starts = [], []
+        for param in kernel.params:
+            argument, start = places.get(param.name, (None, 0))
+            if argument is None or param.mode == "scratch":
+                kind = TensorType(param.dtype, (param.count,))
+                argument, start = Buffer("temporary", next(self._numbers), kind), 0
+            arguments.append(argument)
+            starts.append(start)
+        labels = [launch.label for launch in group.launches]
+        more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
+        return Launch(
+            " with ".join(labels[:_LABELS]) + more,
+            self.names.shared(kernel),
+            tuple(arguments),
+            tuple(starts),
+            (),
+            tuple(group.launches),
+        )
+
+    def _is_within(self, place: tuple[Argument, int], within: Counter[Buffer]) -> bool:
+        """Return whether a temporary is named by the launches in `within` alone."""
+        argument, start = place
+        is_temporary = isinstance(argument, Buffer) and argument.place == "temporary"
+        return is_temporary and not start and within[root(argument)] == self._named[root(argument)]
+
+
+def _arguments(launch: Launch, mode: Mode) -> set[Argument]:
+    """Return the arguments that a launch has for parameters of a mode."""
+    pairs = zip(launch.arguments, launch.kernel.params, strict=True)
+    return {argument for argument, param in pairs if param.mode == mode}
+
+
+def _gather(group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:
+    """Let those of `instrs` join that can; return what is before and behind the group then."""
+    before: list[Instr] = []
+    behind: list[Instr] = []
+    for number, instr in enumerate(instrs):
+        if can_move(instr, behind) and group.joins(instr, instrs[number + 1 :]):
+            continue
+        # Which failure is met first stays as it was.
+        fails_apart = can_fail(instr) and any(map(can_fail, behind))
+        if fails_apart or not can_move(instr, [*group.launches, *behind]):
+            behind.append(instr)
+        else:
+            before.append(instr)
+    return before, behind

@@ -1,0 +1,295 @@
+"""Loop fusion of products with what is done with their rows: a block of rows stays in cache.
+
+    product s: f32 for (i in 0..1024) (j in 0..1024) (k in 0..64) ... { x[1024*i + j] = s }
+    for i in 0..1024 { ... x[1024*i + j] ... y[1024*i + j] = t }
+    product s: f32 for (i in 0..1024) (j in 0..64) (k in 0..1024) y[0] by (1024, 1) * ... { ... }
+
+becomes
+
+    for b in 0..8 ordered {
+      product s: f32 for (i in 0..128) (j in 0..1024) (k in 0..64) ... { x[1040*i + j] = s }
+      for i in 0..128 { ... x[1040*i + j] ... y[1040*i + j] = t }
+      product s: f32 for (i in 0..128) (j in 0..64) (k in 0..1024) y[0] by (1040, 1) * ... { ... }
+    }
+
+which is attention: no more than a block of the scores is in memory. A product that sums over rows
+adds what each block comes to, in order; where batches are few, pieces of the blocks have sums of
+their own, so that threads can share them. How rows are cut depends on shapes alone, and so does the
+order of sums. What each block reads across is brought into panels before the first one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.index_arithmetic import index_of
+from symgrad.codegen.loops.language import (
+    Accumulator,
+    Const,
+    Fold,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Param,
+    Product,
+    Ref,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
+from symgrad.codegen.schedule.parallelize import scratch_of_parts, share_work
+from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.register_tiles import transpose_in_registers
+from symgrad.codegen.schedule.row_blocks import RowBlock, in_block, keep_blocks
+from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage
+from symgrad.codegen.schedule.tile_products import tile_products
+from symgrad.codegen.schedule.vectorize import nested, vectorize
+from symgrad.cost_model import (
+    BLOCK_MULTIPLE,
+    BYTES_OF_ROW_BLOCK,
+    LEAST_ROW_BLOCK,
+    LEAST_SUMS_APART,
+    PANEL_BYTES,
+    PARTS_A_THREAD,
+)
+from symgrad.records import dataclass
+
+_PIECE, _BLOCK, _PART, _PANEL = "piece", "block", "part", "panel"
+
+
+def rows_of_block(rows: MatrixRows, row_bytes: int) -> int:
+    """Return how many rows a block has, 0 if none of a good size divides them.
+
+    >>> from symgrad.codegen.schedule.fuse_products import rows_of_block
+    >>> from symgrad.codegen.schedule.row_stages import MatrixRows
+    >>> rows_of_block(MatrixRows((8,), 1024), 4096), rows_of_block(MatrixRows((8,), 1021), 4096)
+    (128, 0)
+    """
+    most = max(LEAST_ROW_BLOCK, BYTES_OF_ROW_BLOCK // row_bytes)
+    # Threads share batches, or else blocks.
+    most = min(most, rows.count // -(-LEAST_SUMS_APART // max(1, math.prod(rows.batch))))
+    sizes = range(max(2, most // 4), most + 1)
+    fitting = [size for size in sizes if rows.count % size == 0]
+    # Tiles lie within a block, so even blocks come before large ones.
+    return max(fitting, key=lambda size: (size % BLOCK_MULTIPLE == 0, size), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFusion:
+    """Stages over the same rows, `block` of them at a time.
+
+    `params` are all that they touch, of which nothing else reads `own`, and `layouts` says how what
+    they write lies there.
+    """
+
+    rows: MatrixRows
+    stages: tuple[Stage, ...]
+    params: tuple[Param, ...]
+    layouts: Layouts
+    own: frozenset[str]
+    block: int
+
+    @property
+    def blocks(self) -> int:
+        return self.rows.count // self.block
+
+    @property
+    def pieces(self) -> int:
+        """Into how many pieces the blocks are cut, each with sums of its own."""
+        if not any(stage.is_sum for stage in self.stages):
+            return self.blocks
+        pieces, batches = 1, math.prod(self.rows.batch)
+        while pieces * batches < LEAST_SUMS_APART and self.blocks % (2 * pieces) == 0:
+            pieces *= 2
+        return pieces
+
+
+def fuse_products(fusion: RowFusion, machine: Machine) -> Kernel:
+    """Return the kernel that does all stages; what it works in are parameters of its own."""
+    return _Fusing(fusion, machine).kernel()
+
+
+class _Fusing:
+    def __init__(self, fusion: RowFusion, machine: Machine) -> None:
+        self._fusion = fusion
+        self._machine = machine
+        self._batch = list(zip(fusion.rows.names, fusion.rows.batch, strict=True))
+        self._loops = [*self._batch, (_PIECE, fusion.pieces)]
+        self._params = {p.name: p for p in fusion.params if p.name not in fusion.own}
+        self._before: list[Stmt] = []
+        self._clearing: list[Stmt] = []
+        self._behind: list[Stmt] = []
+
+    def kernel(self) -> Kernel:
+        """Return the kernel: panels, blocks, and what is done with sums."""
+        fusion, machine = self._fusion, self._machine
+        shared, parts = _shared(self._loops, machine.threads.count)
+        own = {p.name: p for p in fusion.params if p.name in fusion.own}
+        kept, scratch = keep_blocks(
+            fusion.stages, own, fusion.layouts, fusion.block, machine.target.memory
+        )
+        sizes = {p.name: p.count for p in scratch}
+        kept = {
+            name: replace(k, base=index_of((_PART, sizes[k.buffer]))) for name, k in kept.items()
+        }
+        self._params |= {p.name: replace(p, count=p.count * parts) for p in scratch}
+        each = fusion.blocks // fusion.pieces
+        start = index_of((_PIECE, each * fusion.block), (_BLOCK, fusion.block))
+        body = self._body(RowBlock(fusion.block, start, kept))
+        inside = (*self._clearing, For(_BLOCK, each, body, ordered=True))
+        nest = _in_parts(self._loops, shared, parts, inside)
+        params = tuple(self._params.values())
+        before, behind = (self._scheduled(part, params) for part in (self._before, self._behind))
+        kernel = Kernel("fused", params, (*before, nest, *behind))
+        tiled = tile_products(kernel, machine.target)
+        times = dict(scratch_of_parts(tiled.body, 1))
+        counted = (replace(p, count=p.count * times.get(p.name, 1)) for p in tiled.params)
+        return replace(tiled, params=tuple(counted))
+
+    def _body(self, block: RowBlock) -> tuple[Stmt, ...]:
+        """Return the statements of a block; loops over its rows that follow one another are one."""
+        body: list[Stmt] = []
+        for stage in self._fusion.stages:
+            panels = self._in_panels(stage)
+            statement = in_block(panels, self._fusion.rows, block)
+            both = _joined(body[-1] if body else None, statement)
+            if both is not None:
+                body[-1] = both
+            elif isinstance(statement, Product) and stage.is_sum and self._fusion.blocks > 1:
+                body.append(self._adding(statement))
+            else:
+                body.append(statement)
+        return tuple(body)
+
+    def _scheduled(self, body: Sequence[Stmt], params: tuple[Param, ...]) -> tuple[Stmt, ...]:
+        """Return statements before or behind the blocks as they are scheduled."""
+        kernel = vectorize(Kernel("part", params, tuple(body)), self._machine.target)
+        kernel = transpose_in_registers(kernel)
+        return share_work(kernel, self._machine.target, self._machine.threads).body
+
+    def _in_panels(self, stage: Stage) -> Stage:
+        """Return a stage whose right operand is in panels, if each block would transpose it."""
+        product, fusion = stage.statement, self._fusion
+        if not isinstance(product, Product) or stage.axis != "rows" or fusion.blocks == 1:
+            return stage
+        rhs, panel = product.rhs, PANEL_BYTES // product.element.itemsize
+        (column, n), (term, k) = product.columns, product.inner
+        is_across = rhs.rows == 1 and rhs.columns > 1
+        if not is_across or n % panel or rhs.buffer in fusion.layouts:
+            return stage
+        batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
+        name = self._new_scratch(product, [*batch, product.columns, product.inner])
+        own = index_of(*_steps([*batch, (_PANEL, n // panel), (term, k), (column, panel)]))
+        at = ((_PANEL, panel * rhs.columns), (term, 1), (column, rhs.columns))
+        value = Ref(f"{product.name}.packed", product.element)
+        load = Load(rhs.buffer, index_of(*rhs.index.terms, *at, const=rhs.index.const), value.dtype)
+        axes = [*batch, (_PANEL, n // panel), (term, k), (column, panel)]
+        loops = [For(variable, extent, ()) for variable, extent in axes]
+        self._before.append(nested(loops, (Let(value.name, load), Store(name, own, value))))
+        first = index_of(*((v, own.coefficient(v)) for v, _ in batch))
+        packed = StridedOperand(name, first, panel, 1, (), ((panel, panel * k),))
+        return replace(stage, statement=replace(product, rhs=packed))
+
+    def _new_scratch(self, product: Product, axes: Sequence[tuple[str, int]]) -> str:
+        name = f"scratch.{len(self._params)}"
+        count = math.prod(extent for _, extent in axes)
+        self._params[name] = Param(name, product.dtype, count, "scratch")
+        return name
+
+    def _adding(self, product: Product) -> Product:
+        """Return a product that adds to sums; note what clears them, and what hands them on."""
+        stores = (s.index for s in product.body if isinstance(s, Store))
+        # Sums lie as what becomes of them does.
+        is_turned = any(abs(index.coefficient(product.rows[0])) == 1 for index in stores)
+        result = [product.columns, product.rows] if is_turned else [product.rows, product.columns]
+        axes = [*self._loops, *result]
+        name = self._new_scratch(product, axes)
+        place, dtype = index_of(*_steps(axes)), product.dtype
+        flat, count = f"{name}.i", math.prod(extent for _, extent in result)
+        own = index_of(*((v, place.coefficient(v)) for v, _ in self._loops), (flat, 1))
+        clear = For(flat, count, (Store(name, own, Const(0.0, dtype)),))
+        alone = Kernel("clear", tuple(self._params.values()), (clear,))
+        self._clearing += vectorize(alone, self._machine.target).body
+        nest = [For(variable, extent, ()) for variable, extent in (*self._batch, *result)]
+        total = _total(product, name, place, self._fusion.pieces)
+        self._behind.append(nested(nest, (total, *product.body)))
+        old, new = (Ref(f"{product.name}.{word}", dtype) for word in ("old", "new"))
+        return replace(
+            product,
+            body=(
+                Let(old.name, Load(name, place, dtype)),
+                Let(new.name, Op("add", (old, Ref(product.name, dtype)), dtype)),
+                Store(name, place, new),
+            ),
+        )
+
+
+def _joined(first: Stmt | None, second: Stmt) -> For | None:
+    """Return one loop for two over the same rows, None if they are not such loops."""
+    if not isinstance(first, For) or not isinstance(second, For):
+        return None
+    is_one_way = first.vector == second.vector == 1
+    return replace(first, body=(*first.body, *second.body)) if is_one_way else None
+
+
+def _steps(axes: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return how far apart elements are along each axis of an array in row-major order."""
+    extents = [extent for _, extent in axes]
+    return [(variable, math.prod(extents[i + 1 :])) for i, (variable, _) in enumerate(axes)]
+
+
+def _shared(loops: Sequence[tuple[str, int]], threads: int) -> tuple[str, int]:
+    """Return the loop that threads share, and in how many equal parts."""
+    if threads == 1:
+        return loops[0][0], 1
+    ways = [
+        (-(-parts // threads) / parts, parts, number)
+        for number, (_, extent) in enumerate(loops)
+        for parts in range(1, min(extent, PARTS_A_THREAD * threads) + 1)
+        if extent % parts == 0
+    ]
+    _, parts, number = min(ways)
+    return loops[number][0], parts
+
+
+def _in_parts(
+    loops: Sequence[tuple[str, int]], shared: str, parts: int, body: Sequence[Stmt]
+) -> For:
+    """Return `body` in loops, of which one is cut into parts, which come first.
+
+    Iterations of a part use the same scratch memory, one after another.
+    """
+    size = dict(loops)[shared] // parts
+    whole = index_of((_PART, size), (shared, 1))
+    inside = map_indices(body, lambda index: substitute_variable(index, shared, whole))
+    extents = ((v, size if v == shared else extent) for v, extent in loops)
+    around = (For(variable, extent, (), ordered=True) for variable, extent in extents)
+    part = For(_PART, parts, (), parallel=1 if parts > 1 else None, ordered=parts == 1)
+    return nested([part, *around], inside)
+
+
+def _total(product: Product, sums: str, place: Index, pieces: int) -> Stmt:
+    """Return what binds the name of a product to the sum over all pieces."""
+    dtype = product.dtype
+    if pieces == 1:
+        at = substitute_variable(place, _PIECE, Index())
+        return Let(product.name, Load(sums, at, dtype))
+    item, left, right, both = (f"{product.name}.{w}" for w in ("item", "left", "right", "both"))
+    return Fold(
+        (Accumulator(product.name, Const(0.0, dtype)),),
+        _PIECE,
+        pieces,
+        1,
+        (Let(item, Load(sums, place, dtype)),),
+        (Ref(item, dtype),),
+        (left,),
+        (right,),
+        (Let(both, Op("add", (Ref(left, dtype), Ref(right, dtype)), dtype)),),
+        (Ref(both, dtype),),
+    )

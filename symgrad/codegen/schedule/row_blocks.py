@@ -1,0 +1,170 @@
+"""Loop tiling by blocks of rows, and array contraction to a block: what a stage is for some rows.
+
+    product s: f32 for (i in 0..1024) (j in 0..1024) (k in 0..64) q[0] by (64, 1) * ... {
+      x[1024*i + j] = s
+    }
+
+is for 128 rows from `start` on, where nothing else reads `x`,
+
+    product s: f32 for (i in 0..128) (j in 0..1024) (k in 0..64) q[64*start] by (64, 1) * ... {
+      x[1040*i + j] = s
+    }
+
+so that a block of `x` stays in cache, where the next stages find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from symgrad.codegen.loops.index_arithmetic import index_of, scaled_sum
+from symgrad.codegen.loops.language import (
+    Check,
+    Fold,
+    For,
+    Index,
+    IndexValue,
+    Let,
+    Load,
+    Param,
+    Prefix,
+    Product,
+    SortRows,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.rewrite import substitute_variable
+from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, row_accesses
+from symgrad.codegen.target import MemoryHierarchy
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The rows of a block, which a buffer has from `base` on, `pitch` elements apart."""
+
+    buffer: str
+    base: Index
+    pitch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """`size` rows from `start` on; of the buffers in `kept` no others are in memory."""
+
+    size: int
+    start: Index
+    kept: Mapping[str, Kept]
+
+
+def keep_blocks(
+    stages: Sequence[Stage],
+    params: Mapping[str, Param],
+    layouts: Layouts,
+    block: int,
+    memory: MemoryHierarchy,
+) -> tuple[dict[str, Kept], list[Param]]:
+    """Return where `block` rows of buffers are in scratch memory, from 0 on, and this memory.
+
+    `params` are those that nothing but the stages reads. What a stage writes takes the place of
+    what no stage reads any more. Rows a page apart would share a few sets of the first-level cache.
+    """
+    spans: dict[str, tuple[int, int]] = {}
+    for number, stage in enumerate(stages):
+        for buffer, _, _ in row_accesses(stage):
+            spans[buffer] = spans.get(buffer, (number, number))[0], number
+    kept: dict[str, Kept] = {}
+    scratch: list[Param] = []
+    ends: dict[str, int] = {}  # the last stage that uses scratch memory
+    for name in sorted(params, key=lambda name: spans[name]):
+        layout, dtype = layouts[name], params[name].dtype
+        assert layout is not None, "it has rows"
+        pitch = layout.length
+        if pitch * dtype.itemsize % memory.page_bytes == 0:
+            pitch += memory.line_bytes // dtype.itemsize
+        first, last = spans[name]
+        alike = (p for p in scratch if (p.dtype, p.count) == (dtype, block * pitch))
+        place = next((p for p in alike if ends[p.name] < first), None)
+        if place is None:
+            place = Param(name, dtype, block * pitch, "scratch")
+            scratch.append(place)
+        ends[place.name] = last
+        kept[name] = Kept(place.name, Index(), pitch)
+    return kept, scratch
+
+
+def in_block(stage: Stage, rows: MatrixRows, block: RowBlock) -> Stmt:
+    """Return a stage for the rows of a block."""
+    statement, row = stage.statement, stage.row
+    own = Index(0, ((row, 1),))
+    place = scaled_sum([(own, 1), (block.start, 1)])
+
+    def change(buffer: str, index: Index) -> tuple[str, Index]:
+        kept = block.kept.get(buffer)
+        if kept is None:
+            return buffer, substitute_variable(index, row, place)
+        within = _without(index, (*rows.names, row))
+        return kept.buffer, scaled_sum([(within, 1), (own, kept.pitch), (kept.base, 1)])
+
+    body = _changed(statement.body, change)
+    if isinstance(statement, For):
+        return replace(statement, extent=block.size, body=body)
+    lhs, rhs, size = statement.lhs, statement.rhs, (row, block.size)
+    match stage.axis:
+        case "rows":
+            lhs = _operand_in(lhs, "rows", rows, block)
+            return replace(statement, lhs=lhs, body=body, rows=size)
+        case "columns":
+            rhs = _operand_in(rhs, "columns", rows, block)
+            return replace(statement, rhs=rhs, body=body, columns=size)
+        case _:
+            lhs = _operand_in(lhs, "columns", rows, block)
+            rhs = _operand_in(rhs, "rows", rows, block)
+            return replace(statement, lhs=lhs, rhs=rhs, body=body, inner=size)
+
+
+def _operand_in(
+    operand: StridedOperand, along: Literal["rows", "columns"], rows: MatrixRows, block: RowBlock
+) -> StridedOperand:
+    """Return an operand that goes through the rows `along` one of its strides, for a block."""
+    kept = block.kept.get(operand.buffer)
+    if kept is None:
+        stride = operand.rows if along == "rows" else operand.columns
+        return replace(operand, index=scaled_sum([(operand.index, 1), (block.start, stride)]))
+    at = scaled_sum([(_without(operand.index, rows.names), 1), (kept.base, 1)])
+    moved = replace(operand, buffer=kept.buffer, index=at)
+    if along == "rows":
+        return replace(moved, rows=kept.pitch)
+    return replace(moved, columns=kept.pitch)
+
+
+def _without(index: Index, names: Sequence[str]) -> Index:
+    return index_of(*((a, c) for a, c in index.terms if a not in names), const=index.const)
+
+
+# What a place in a buffer becomes; of an index that is a value the buffer is "".
+_Change = Callable[[str, Index], tuple[str, Index]]
+
+
+def _changed(body: Sequence[Stmt], change: _Change) -> tuple[Stmt, ...]:
+    return tuple(_changed_statement(statement, change) for statement in body)
+
+
+def _changed_statement(statement: Stmt, change: _Change) -> Stmt:
+    match statement:
+        case Let(name, Load(buffer, index) as load):
+            buffer, index = change(buffer, index)
+            return Let(name, replace(load, buffer=buffer, index=index))
+        case Let(name, IndexValue(index) as value):
+            _, index = change("", index)
+            return Let(name, replace(value, index=index))
+        case Store(buffer, index):
+            buffer, index = change(buffer, index)
+            return replace(statement, buffer=buffer, index=index)
+        case For() | Fold():
+            return replace(statement, body=_changed(statement.body, change))
+        case Let() | Check() | Product() | Prefix() | SortRows():
+            return statement

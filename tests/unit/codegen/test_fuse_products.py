@@ -1,0 +1,214 @@
+"""Products and what is done with their rows, fused by blocks: which are, and what that changes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.loops.language import For, Kernel, Product
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.schedule.fuse_products import rows_of_block
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.row_stages import (
+    Layouts,
+    MatrixRows,
+    RowLayout,
+    product_rows,
+    stages_of,
+)
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
+from tests.support.fuzz_families import FAMILIES
+from tests.support.schedules import products_fused
+
+SCORES = """kernel @scores(in q: f32[1024], in k: f32[1024], out s: f32[4096]) {
+  product t: f32 for (i in 0..64) (j in 0..64) (l in 0..16) q[0] by (16, 1) * k[0] by (1, 16)
+      tile(1, 1) block(1, 1, 1) pack() along(n) {
+    s[64*i + j] = t
+  }
+}"""
+SOFTMAX = """kernel @rows(in s: f32[4096], out p: f32[4096]) {{
+  for i in 0..64 {{
+    for j in 0..64 {{
+      t: f32 = s[{place}]
+      u: f32 = exp(t)
+      p[64*i + j] = u
+    }}
+  }}
+}}"""
+VALUES = """kernel @values(in p: f32[4096], in v: f32[1024], out y: f32[1024]) {{
+  product t: f32 for (i in 0..64) (j in 0..16) (l in 0..64) p[0] by {strides} * v[0] by (16, 1)
+      tile(1, 1) block(1, 1, 1) pack() along(n) {{
+    y[16*i + j] = t
+  }}
+}}"""
+ROWS = MatrixRows((), 64)
+BY_ROWS = {"s": RowLayout((64,), 64)}
+
+
+def axes_of(kernel: Kernel, written: Layouts) -> list[str | None] | None:
+    found = stages_of(kernel, ROWS, written)
+    return None if found is None else [stage.axis for stage in found[0]]
+
+
+def attention(
+    shape: tuple[int, ...], causal: bool = False, is_written_out: bool = False
+) -> tuple[Graph, list[Any]]:
+    """Return attention with all gradients, and random operands."""
+    q, k, v, g = (sg.placeholder(shape, "float32") for _ in range(4))
+    if is_written_out:
+        y = sg.nn.softmax(q @ sg.swapaxes(k, -1, -2) * 0.125) @ v
+    else:
+        y = sg.nn.scaled_dot_product_attention(q, k, v, causal=causal)
+    found = sg.gradients(y, [q, k, v], grad_ys=g, unconnected_gradients="zero")
+    graph = Graph([y, *found], [q, k, v, g])
+    random = np.random.default_rng(0)
+    return graph, [random.standard_normal(shape).astype(np.float32) for _ in range(4)]
+
+
+def step_of(graph: Graph, threads: Threads = ONE_THREAD, skip: tuple[str, ...] = ()) -> Executable:
+    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    return Executable(graph, options, passes=Options(skip=skip))
+
+
+def products_of(program: Program) -> list[int]:
+    """Return how many products each kernel has."""
+    bodies = (kernel.body for kernel in program.kernels)
+    return [sum(isinstance(s, Product) for s in statements(body)) for body in bodies]
+
+
+def test_the_product_of_queries_and_keys_has_rows():
+    assert product_rows(parse_kernel(SCORES)) == ROWS
+
+
+def test_a_product_that_makes_little_is_not_the_first_of_a_fusion():
+    assert product_rows(parse_kernel(VALUES.format(strides="(64, 1)"))) is None
+
+
+def test_a_loop_that_reads_its_own_row_is_a_stage():
+    assert axes_of(parse_kernel(SOFTMAX.format(place="64*i + j")), BY_ROWS) == [None]
+
+
+@pytest.mark.parametrize("place", ["i + 64*j", "64*i - j + 63 - 1", "-64*i + j + 4032"])
+def test_a_loop_that_reads_other_rows_is_no_stage(place):
+    assert axes_of(parse_kernel(SOFTMAX.format(place=place)), BY_ROWS) is None
+
+
+def test_what_must_not_be_read_is_read_by_no_stage():
+    assert axes_of(parse_kernel(SOFTMAX.format(place="64*i + j")), {"s": None}) is None
+
+
+@pytest.mark.parametrize(("strides", "axis"), [("(64, 1)", "rows"), ("(1, 64)", "inner")])
+def test_rows_of_an_operand_are_rows_of_the_result_or_are_summed_over(strides, axis):
+    known = {"p": RowLayout((64,), 64)}
+    assert axes_of(parse_kernel(VALUES.format(strides=strides)), known) == [axis]
+
+
+@pytest.mark.parametrize(
+    ("batch", "count", "row_bytes", "size"),
+    [
+        ((8,), 1024, 4096, 128),
+        ((8,), 128, 512, 128),
+        ((1,), 128, 512, 32),  # four blocks at the least, for threads
+        ((8,), 1000, 4000, 125),
+        ((8,), 1021, 4084, 0),  # a prime
+        ((8,), 4096, 16384, 64),  # rows enough for the products, though they are larger
+    ],
+)
+def test_blocks_have_rows_enough_and_divide_all_of_them(batch, count, row_bytes, size):
+    assert rows_of_block(MatrixRows(batch, count), row_bytes) == size
+
+
+@pytest.mark.parametrize("is_written_out", [False, True])
+def test_attention_with_its_gradient_is_one_kernel_and_keeps_no_scores(is_written_out):
+    graph, _ = attention((16, 256, 64), is_written_out=is_written_out)
+    step, apart = (step_of(graph, skip=skip) for skip in ((), ("fuse-products",)))
+    assert max(products_of(step.program)) == sum(products_of(step.program)) == 6
+    assert max(products_of(apart.program)) == 1
+    scores = 16 * 256 * 256 * 4
+    assert step.program.arena_bytes < scores < apart.program.arena_bytes
+
+
+def test_memory_of_attention_grows_with_the_length():
+    short, long = (step_of(attention((1, n, 64))[0]).program.arena_bytes for n in (1024, 2048))
+    assert long < 2.2 * short
+
+
+def test_rows_of_several_stages_are_one_loop():
+    program = step_of(attention((4, 256, 64))[0]).program
+    nests = [s for kernel in program.kernels for s in statements(kernel.body) if isinstance(s, For)]
+    (blocks,) = (nest for nest in nests if any(isinstance(s, Product) for s in nest.body))
+    assert (For, For) not in pairwise(map(type, blocks.body))
+
+
+@pytest.mark.parametrize("shape", [(6, 256, 64), (1, 512, 64), (2, 3, 320, 32), (3, 500, 16)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_results_have_the_same_bits_for_any_number_of_threads(shape, causal):
+    graph, inputs = attention(shape, causal)
+    steps = [step_of(graph, Threads(count)) for count in (1, 2, 3, 4)]
+    alone, *others = [[a.tobytes() for a in run_native(s, inputs).outputs] for s in steps]
+    assert all(other == alone for other in others)
+    apart = run_native(step_of(graph, skip=("fuse-products",)), inputs).outputs
+    for found, wanted in zip(run_native(steps[0], inputs).outputs, apart, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5 * float(abs(wanted).max()))
+
+
+def test_threads_share_the_blocks_of_one_head():
+    graph, _ = attention((1, 1024, 64))
+    program = step_of(graph, Threads(2)).program
+    kernel = max(program.kernels, key=lambda kernel: len(kernel.params))
+    loops = [s for s in kernel.body if isinstance(s, For)]
+    assert max(loop.parts for loop in loops) == 2
+
+
+def test_dense_layers_stay_apart():
+    x, w, u = (sg.placeholder(shape, "float32") for shape in ((1024, 64), (64, 512), (512, 64)))
+    y = sg.tanh(x @ w) @ u
+    assert max(products_of(step_of(Graph([y], [x, w, u])).program)) == 1
+
+
+def fused_and_apart(seed: int, family: str) -> tuple[list[list[Any]], list[Any]] | None:
+    """Return what a random program gives for one thread and more, and unfused; None if it is so."""
+    graph, inputs = FAMILIES[family].program(seed)
+
+    def run(step: Executable) -> list[Any]:
+        found = run_native(step, inputs)
+        return [*found.outputs, *found.state.values()]
+
+    with products_fused():
+        steps = [step_of(graph, Threads(count, least_cycles=0)) for count in (1, 2, 3)]
+        if max(products_of(steps[0].program), default=0) < 2:
+            return None
+        results = [run(step) for step in steps]
+    return results, run(step_of(graph, Threads(1, least_cycles=0), skip=("fuse-products",)))
+
+
+@pytest.mark.parametrize(
+    ("family", "seed"),
+    [*(("layers", s) for s in (15, 24, 32, 35)), *(("training", s) for s in (4, 6, 10, 20))],
+)
+def test_random_programs_give_the_same_by_blocks_of_rows(family, seed):
+    found = fused_and_apart(seed, family)
+    assert found is not None, "nothing was fused"
+    (alone, *others), apart = found
+    for other in others:
+        assert [a.tobytes() for a in other] == [a.tobytes() for a in alone]
+    for mine, wanted in zip(alone, apart, strict=True):
+        scale = float(np.nanmax(np.abs(wanted.astype(np.float64)), initial=1e-10))
+        tolerance = 2e-2 if wanted.dtype.itemsize == 2 else 1e-4
+        np.testing.assert_allclose(
+            mine.astype(np.float64),
+            wanted.astype(np.float64),
+            rtol=tolerance,
+            atol=tolerance * scale,
+        )
