@@ -36,12 +36,17 @@ def _indices(node: Node, spec: KernelSpec | None) -> tuple[Tensor, ...]:
 
 
 def _is_known(node: Node, spec: AtIndices, ranges: Mapping[Tensor, Range]) -> bool:
-    """Return whether every index of `node` is known to lie where its axis begins and ends."""
+    """Return whether every index of `node` is known to lie where its axis begins and ends.
+
+    In an axis without elements lies none, also where there are no indices.
+    """
     shape = node.inputs[0].type.static_shape
     for number, index in enumerate(_indices(node, spec)):
         size = 1 if spec.window is None else spec.window[number]
         range_ = ranges.get(index)
         last = shape[spec.axis + number] - size
-        if range_ is None or not (is_empty(range_) or 0 <= range_[0] <= range_[1] <= last):
+        if range_ is None or last < 0:
+            return False
+        if not (is_empty(range_) or 0 <= range_[0] <= range_[1] <= last):
             return False
     return True

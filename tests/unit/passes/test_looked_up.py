@@ -53,6 +53,12 @@ def test_what_is_not_known_to_be_in_range_is_checked():
         assert "check" in sg.compile([x, i], sg.take(x, index), opt_level=0).ir("loops")
 
 
+def test_no_index_is_known_to_lie_in_an_axis_without_elements():
+    x, places = sg.placeholder((0, 3)), sg.constant(np.zeros(0, np.int64))
+    (found,) = sg.compile([x], [sg.take(x, places, axis=0)], cache=False)(np.ones((0, 3), "f"))
+    assert found.shape == (0, 3)
+
+
 def test_the_first_lane_that_is_out_of_range_is_reported():
     x, i = _looked_up()
     step = sg.compile([x, i], sg.take(x, i))
