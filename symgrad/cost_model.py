@@ -137,6 +137,7 @@ BYTES_OF_ROWS_AGAIN = 512 << 10
 # block then has enough rows for what it reads of other memory. Sums over rows are so many at least,
 # that threads can share them, who take so many parts each at the most. Launches that are fused may
 # be further apart than others, since each of the blocks of a causal attention is three or eight.
+BYTES_OF_PRODUCTS = 1 << 20  # that one makes: fewer are in a cache as well
 MUCH_MADE = 2  # results for each element that a product reads, again for each row and column
 LONG_ROW = 4  # times as many results in a row as terms in each, where there is one matrix
 BYTES_OF_ROW_BLOCK = 1 << 19

@@ -183,7 +183,7 @@ def products_fused() -> Iterator[None]:
     """Fuse products with what is done with their rows, a few rows at a time, of however few."""
     with (
         mock.patch.multiple(fuse_products, BYTES_OF_ROW_BLOCK=1, LEAST_ROW_BLOCK=3, PANEL_BYTES=8),
-        mock.patch.object(program_products, "BYTES_SWEPT", 0),
+        mock.patch.object(program_products, "BYTES_OF_PRODUCTS", 0),
         mock.patch.multiple(row_stages, MUCH_MADE=1 << 40, LONG_ROW=0),
         mock.patch.object(program_products._RowGroup, "has_folds", True),
     ):

@@ -41,7 +41,7 @@ from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, product_rows, stages_of
-from symgrad.cost_model import BYTES_SWEPT, INSTRS_OF_PRODUCTS
+from symgrad.cost_model import BYTES_OF_PRODUCTS, INSTRS_OF_PRODUCTS
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -166,7 +166,7 @@ class _RowFusions:
         own = self._own(group)
         saved = (p.count * p.dtype.itemsize for n, p in group.params.items() if n in own)
         is_gain = group.is_batch or group.has_folds
-        if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_SWEPT:
+        if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
         instrs[position:end] = [*before, self._launch(group, own, block), *behind]
         return True
@@ -175,7 +175,10 @@ class _RowFusions:
         """Return how many rows a block has, 0 if what a product makes is little, or no rows."""
         made = [p for p in group.params.values() if p.mode == "out"]
         rows = [layout for p in made if (layout := group.layouts.get(p.name)) is not None]
-        if len(rows) < len(made) or max(p.count * p.dtype.itemsize for p in made) < BYTES_SWEPT:
+        if (
+            len(rows) < len(made)
+            or max(p.count * p.dtype.itemsize for p in made) < BYTES_OF_PRODUCTS
+        ):
             return 0
         longest = max(r.length * p.dtype.itemsize for r, p in zip(rows, made, strict=True))
         return rows_of_block(group.rows, longest)

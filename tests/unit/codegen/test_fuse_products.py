@@ -12,6 +12,7 @@ import symgrad as sg
 from symgrad.codegen.loops.language import For, Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.schedule.fuse_products import rows_of_block
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
@@ -54,6 +55,11 @@ VALUES = """kernel @values(in p: f32[4096], in v: f32[1024], out y: f32[1024]) {
 }}"""
 ROWS = MatrixRows((), 64)
 BY_ROWS = {"s": RowLayout((64,), 64)}
+
+
+@pytest.fixture(autouse=True)
+def _products_of_few_bytes_are_fused(monkeypatch):
+    monkeypatch.setattr(fuse_products, "BYTES_OF_PRODUCTS", 256 << 10)
 
 
 def axes_of(kernel: Kernel, written: Layouts) -> list[str | None] | None:
@@ -212,3 +218,10 @@ def test_random_programs_give_the_same_by_blocks_of_rows(family, seed):
             rtol=tolerance,
             atol=tolerance * scale,
         )
+
+
+def test_products_that_a_cache_holds_stay_as_they_are(monkeypatch):
+    graph, _ = attention((3, 256, 64))  # scores of 768 KiB
+    monkeypatch.undo()
+    kernels = step_of(graph).program.kernels
+    assert max(sum(isinstance(s, Product) for s in statements(k.body)) for k in kernels) == 1
