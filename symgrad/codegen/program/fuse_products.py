@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
@@ -40,7 +40,14 @@ from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
 from symgrad.codegen.schedule.passes import Machine
-from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, product_rows, stages_of
+from symgrad.codegen.schedule.row_stages import (
+    Layouts,
+    MatrixRows,
+    Stage,
+    product_rows,
+    row_accesses,
+    stages_of,
+)
 from symgrad.cost_model import BYTES_OF_PRODUCTS, INSTRS_OF_PRODUCTS
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
@@ -68,6 +75,7 @@ class _RowGroup:
         self.stages: list[Stage] = []
         self.params: dict[str, Param] = {}
         self.layouts: Layouts = {}
+        self.block = rows.count
         self._names: dict[tuple[Argument, int], str] = {}
 
     @property
@@ -116,6 +124,8 @@ class _RowGroup:
         is_written_again = any(p.mode == "out" and n in self.params for n, p in params.items())
         if found is None or launch.statuses or is_written_again:
             return False
+        if any(stage.is_sum and self._adds_much(stage, params) for stage in found[0]):
+            return False
         for name, param in params.items():
             known = self.params.get(name, param)
             self.params[name] = replace(known, count=max(known.count, param.count))
@@ -124,6 +134,20 @@ class _RowGroup:
         self.launches.append(launch)
         self._names = names
         return True
+
+    def _adds_much(self, stage: Stage, params: Mapping[str, Param]) -> bool:
+        """Return whether blocks read and write more of a sum than its operands would be apart.
+
+        As the gradients of weights do, which are large beside the rows of a block. What several
+        matrices of a batch add up to is each for itself, and as long as a row.
+        """
+        if self.is_batch:
+            return False
+        accesses = list(row_accesses(stage))
+        made = {buffer for buffer, _, _ in accesses if buffer in self.layouts}
+        sums = {buffer for buffer, _, is_written in accesses if is_written}
+        blocks = self.rows.count // self.block
+        return blocks * _bytes_of(params, sums) > _bytes_of(params, made)
 
     def _renamed(self, launch: Launch, names: dict[tuple[Argument, int], str]) -> Kernel:
         """Return the kernel of a launch with the names that all kernels have, adding to `names`."""
@@ -158,8 +182,8 @@ class _RowFusions:
         if rows is None:
             return False
         group = _RowGroup(rows, self._alone)
-        block = self._block(group) if group.join(first) else 0
-        if not block:
+        group.block = self._block(group) if group.join(first) else 0
+        if not group.block:
             return False
         end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
         before, behind = _gather(group, instrs[position + 1 : end])
@@ -168,7 +192,7 @@ class _RowFusions:
         is_gain = group.is_batch or group.has_folds
         if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
-        instrs[position:end] = [*before, self._launch(group, own, block), *behind]
+        instrs[position:end] = [*before, self._launch(group, own), *behind]
         return True
 
     def _block(self, group: _RowGroup) -> int:
@@ -194,11 +218,11 @@ class _RowFusions:
             if self._is_within(places[name], within)
         )
 
-    def _launch(self, group: _RowGroup, own: frozenset[str], block: int) -> Launch:
+    def _launch(self, group: _RowGroup, own: frozenset[str]) -> Launch:
         """Return one launch for those of a group."""
         places = group.places
         params = tuple(group.params.values())
-        fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, block)
+        fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, group.block)
         kernel = fuse_kernels(fusion, self._machine)
         arguments, starts = [], []
         for param in kernel.params:
@@ -230,6 +254,10 @@ def _arguments(launch: Launch, mode: Mode) -> set[Argument]:
     """Return the arguments that a launch has for parameters of a mode."""
     pairs = zip(launch.arguments, launch.kernel.params, strict=True)
     return {argument for argument, param in pairs if param.mode == mode}
+
+
+def _bytes_of(params: Mapping[str, Param], names: Set[str]) -> int:
+    return sum(p.count * p.dtype.itemsize for p in params.values() if p.name in names)
 
 
 def _gather(group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:
