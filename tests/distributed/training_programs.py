@@ -56,7 +56,7 @@ def train(path: Path) -> None:
 
 
 def start_early(path: Path) -> None:
-    """Start sums as soon as their bucket is there, and wait for them behind all products."""
+    """Start sums as soon as their bucket is there, wait behind all products, update in between."""
     x = sg.placeholder((16, 16), name="x")
     y = x
     for number in range(3):
@@ -71,6 +71,8 @@ def start_early(path: Path) -> None:
     # Two products for each layer before that of the bucket.
     assert [sum(place > start for place in products) for start in starts] == [4, 2, 0], calls
     assert max(products) < min(waits), calls
+    updates = [place for place, call in enumerate(calls) if "subtract" in call and "after" in call]
+    assert [sum(place > wait for place in updates) for wait in waits] == [3, 2, 1], calls
     show_messages(step, path)
 
 

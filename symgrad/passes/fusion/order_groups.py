@@ -120,6 +120,10 @@ class _Precedence:
         self._new_values = {update.value for update in drafts.graph.updates}
         for number, draft in enumerate(self._live):
             self._note_reads(number, draft)
+        # Of waits for other processes only the first is before all updates: what later ones wait
+        # for is on its way, and fails only with another process, which ends this one as well.
+        waits = [number for number, draft in enumerate(self._live) if self._when(draft) == "late"]
+        self._fallible -= {*waits[1:]}
 
     def _last_position(self, draft: Draft) -> int:
         return max(self._drafts.position[node] for node in draft.results)
@@ -284,8 +288,7 @@ class _Precedence:
         return ranks
 
     def _when(self, draft: Draft) -> str | None:
-        spec = None if draft.anchor is None else self._drafts.specs[draft.anchor]
-        return spec.function.when if isinstance(spec, Extern) else None
+        return when_called(draft.anchor, self._drafts.specs)
 
     @staticmethod
     def _reached(start: int, edges: Sequence[Collection[int]]) -> set[int]:
@@ -295,6 +298,12 @@ class _Precedence:
             seen |= new
             pending += new
         return seen
+
+
+def when_called(anchor: Node | None, specs: Specs) -> str | None:
+    """Return when a group with this anchor is best called, early or late, if that is known."""
+    spec = None if anchor is None else specs[anchor]
+    return spec.function.when if isinstance(spec, Extern) else None
 
 
 def _can_fail(nodes: Iterable[Node], before: Iterable[Node], specs: Specs) -> bool:

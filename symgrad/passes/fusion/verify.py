@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Place
 from symgrad.graph.types import State
-from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
+from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range, when_called
 from symgrad.passes.fusion.partition import FusionGroup, Partition, fresh_bases, written_over
 from symgrad.passes.fusion.windows import fills_around
 
@@ -238,7 +238,12 @@ def _fallible(partition: Partition) -> list[int]:
     """
     known: set[object] = set()
     found = []
+    is_first = True  # of the waits for other processes: updates may come between the others
     for number, group in enumerate(partition.groups):
+        if when_called(group.anchor, partition.specs) == "late":
+            found += [number] if is_first else []
+            is_first = False
+            continue
         traits = [(n, partition.traits(n)) for n in group.nodes]
         indexed = [(n, of) for n, of in traits if not is_surely_in_range(n, partition.specs[n])]
         gathers = [n for n, of in indexed if not of.writes_rows]
