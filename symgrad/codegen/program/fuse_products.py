@@ -95,8 +95,16 @@ class _RowGroup:
 
     @property
     def has_folds(self) -> bool:
-        """Whether something is folded along rows, as in a softmax."""
-        return any(not is_free_of(stage.statement.body, Fold) for stage in self.stages)
+        """Whether the first product's rows are folded, as by a softmax, before another has them."""
+        made = _written(self.stages[0])
+        for stage in self.stages[1:]:
+            if not any(buffer in made for buffer, _, _ in row_accesses(stage)):
+                continue
+            if not is_free_of(stage.statement.body, Fold):
+                return True
+            if stage.axis is None:
+                made |= _written(stage)
+        return False
 
     def joins(self, launch: Instr, later: Sequence[Instr]) -> bool:
         """Add a launch with the same rows that belongs to the others; return whether it does.
@@ -145,7 +153,7 @@ class _RowGroup:
             return False
         accesses = list(row_accesses(stage))
         made = {buffer for buffer, _, _ in accesses if buffer in self.layouts}
-        sums = {buffer for buffer, _, is_written in accesses if is_written}
+        sums = _written(stage)
         blocks = self.rows.count // self.block
         return blocks * _bytes_of(params, sums) > _bytes_of(params, made)
 
@@ -254,6 +262,10 @@ def _arguments(launch: Launch, mode: Mode) -> set[Argument]:
     """Return the arguments that a launch has for parameters of a mode."""
     pairs = zip(launch.arguments, launch.kernel.params, strict=True)
     return {argument for argument, param in pairs if param.mode == mode}
+
+
+def _written(stage: Stage) -> set[str]:
+    return {buffer for buffer, _, is_written in row_accesses(stage) if is_written}
 
 
 def _bytes_of(params: Mapping[str, Param], names: Set[str]) -> int:
