@@ -51,7 +51,10 @@ STAGES = {
     ),
     "emit": ("symgrad.codegen.llvm.module.emit_module",),
     "LLVM": ("symgrad.codegen.native.jit.optimize",),
-    "object": ("symgrad.codegen.native.jit.emit_object",),
+    "object": (
+        "symgrad.codegen.native.jit.emit_object",
+        "symgrad.codegen.native.jit.emit_calls",
+    ),
     "link": ("symgrad.codegen.native.jit.load_objects",),
 }
 REST = "rest"

@@ -153,14 +153,17 @@ class Target:
         """Return how many elements of `itemsize` bytes one vector register holds."""
         return max(1, self.vector_bytes // itemsize)
 
-    def machine(self, opt_level: int = 3) -> llvm.TargetMachine:
-        """Create the LLVM target machine (a new one: they are not safe to share by threads)."""
-        # Never with 0: LLVM then selects instructions quickly, and may make the load of one double
-        # part of a blend of two, which reads eight bytes behind the end of a buffer.
+    def machine(self, opt_level: int = 3, *, only_calls: bool = False) -> llvm.TargetMachine:
+        """Create the LLVM target machine (a new one: they are not safe to share by threads).
+
+        One for functions that do `only_calls` selects instructions and registers quickly.
+        """
+        # Else never with 0: LLVM may make the load of one double part of a blend of two then, which
+        # reads eight bytes behind the end of a buffer.
         return llvm.Target.from_triple(self.triple).create_target_machine(
             cpu=self.cpu,
             features=self.features,
-            opt=max(opt_level, 1),
+            opt=0 if only_calls else max(opt_level, 1),
             reloc="pic",
             codemodel="small",
         )

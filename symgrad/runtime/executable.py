@@ -16,8 +16,9 @@ from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
-from symgrad.codegen.native.jit import emit_assembly, optimize
+from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.native.machine_code import CodeName, code_name
+from symgrad.codegen.native.objects import assembly_of
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.compiler import (
@@ -214,7 +215,8 @@ class Executable:
     @cached_property
     def assembly(self) -> str:
         options = self.options
-        text = emit_assembly(self._optimized_module(), options.target, options.opt_level)
+        module = emit_linkable(self.program, options.target)
+        text = assembly_of(module, options.target, options.opt_level)
         return LinkableModule.without_aliases(text)
 
     def _optimized_module(self) -> ModuleRef:

@@ -29,6 +29,11 @@ def _digest_of(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
 
+def _only_calls(text: str) -> bool:
+    """Return whether a function is one that is not optimized, since it does nothing but call."""
+    return " optnone " in text.partition("\n")[0]
+
+
 def leaf_symbols(image: bytes) -> list[str]:
     """Return the names of the leaf functions that an object file defines or calls."""
     return sorted({found.decode() for found in _LEAF.findall(image)})
@@ -48,10 +53,16 @@ class LinkableModule:
         head = [f'target triple = "{module.triple}"'] if module.triple else []
         self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])
         self._entry = entry
-        self._kernels = [name for name in kernels if name in module.globals]
+        there = (name for name in kernels if name in module.globals)
+        self._kernels = list(dict.fromkeys(map(self._computing, there)))
         self._leaves = [function.name for function in module.included.values()]
         self._digests: dict[str, str] = {}
         self._nodes: dict[str, str] = {}
+
+    def _computing(self, kernel: str) -> str:
+        """Return what computes a kernel: where it only calls, the function that does the work."""
+        text = self._texts[kernel]
+        return _REFERENCE.findall(text)[1] if _only_calls(text) else kernel
 
     @cached_property
     def symbols(self) -> Mapping[str, str]:
@@ -64,6 +75,24 @@ class LinkableModule:
     def whole(self) -> str:
         """The module with all its kernels and leaf functions."""
         return self._text([self._entry, *self._kernels, *self._leaves])
+
+    @cached_property
+    def calls(self) -> str | None:
+        """The module without kernels and leaf functions, if that does nothing but call these.
+
+        None if it does anything else, or is one short function: then it is compiled with them.
+        """
+        others = {name: symbol for name, symbol in self.symbols.items() if name != self._entry}
+        called = self._reached([self._entry], others)
+        defined = [self._texts[name] for name in called if self._texts[name].startswith("define")]
+        if len(defined) == 1 or not all(map(_only_calls, defined)):
+            return None
+        return self._text([self._entry])
+
+    @property
+    def computing(self) -> str:
+        """The module with all its kernels and leaf functions, and nothing that calls them."""
+        return self._text([*self._kernels, *self._leaves])
 
     @property
     def entry(self) -> str:
@@ -83,10 +112,11 @@ class LinkableModule:
     def text(self, defined: Collection[str]) -> str:
         """Return the module with the kernels that have the symbols `defined`, and declared others.
 
-        What is defined can be linked to under its name by content. Leaf functions are declared.
+        What is defined can be linked to under its name by content. Leaf functions are declared. The
+        entry is there unless it is among `calls`.
         """
         there = [name for name in self._kernels if self.symbols[name] in defined]
-        return self._text([self._entry, *there])
+        return self._text(there if self.calls is not None else [self._entry, *there])
 
     def text_of_leaves(self, defined: Collection[str]) -> str:
         """Return a module of the leaf functions that have the symbols `defined`."""
@@ -110,7 +140,7 @@ class LinkableModule:
                 header = text.partition(" {\n")[0]
                 lines.append(header.replace("define internal", "declare", 1))
         # Leaf functions refer to no metadata.
-        metadata = self._module.metadata if self._entry in needed else ()
+        metadata = () if set(named) <= set(self._leaves) else self._module.metadata
         whole = "\n".join([*lines, *metadata, ""])
         if declared:
             whole = _REFERENCE.sub(lambda found: f'@"{elsewhere.get(found[1], found[1])}"', whole)

@@ -113,6 +113,7 @@ def _emit_instrs(
 
 def _emit_sequence(function: ir.LLVMFunction, parts: Sequence[ir.LLVMFunction]) -> None:
     """Make `function` call `parts` one after another, up to one that fails."""
+    function.attributes |= {"noinline", "optnone"}
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     for part in parts:
         return_failure(builder, builder.call(part, function.args))

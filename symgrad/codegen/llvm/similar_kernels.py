@@ -87,10 +87,11 @@ def _fill(merged: ir.LLVMFunction, like: ir.LLVMFunction, sizes: list[str | None
 
 
 def _forward(function: ir.LLVMFunction, merged: ir.LLVMFunction, sizes: list[int]) -> None:
-    """Make `function` a call of `merged`."""
+    """Make `function` a call of `merged`, and nothing that is worth optimizing."""
     function.blocks.clear()
+    function.attributes.add("optnone")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    result = builder.call(merged, [*function.args, *map(_I64, sizes)], tail=True)
+    result = builder.call(merged, [*function.args, *map(_I64, sizes)])
     if isinstance(function.function_type.return_type, ir.VoidType):
         builder.ret_void()
     else:

@@ -19,6 +19,7 @@ from symgrad.records import dataclass
 
 # How many libraries one linker takes; see Note [Memory of compiling].
 _LIBRARIES_OF_A_LINKER = 16
+_ONLY_CALLS = -1  # in the place of an optimization level
 
 _library_numbers = itertools.count()
 
@@ -32,9 +33,7 @@ def optimize(
     Raises `AssertionError` with LLVM's message for a module that is not well formed.
     """
     machine = _machine(target, opt_level)
-    module = _parse(module_text, context)
-    module.triple = target.triple
-    module.data_layout = str(machine.target_data)
+    module = _parse(module_text, target, machine, context)
     tuning = llvm.create_pipeline_tuning_options(opt_level)
     _run_pipeline(module, llvm.create_pass_builder(machine, tuning), opt_level)
     return module
@@ -43,6 +42,21 @@ def optimize(
 def emit_object(module: llvm.ModuleRef, target: Target, opt_level: int) -> bytes:
     """Return the relocatable object file of `module` (position independent)."""
     return bytes(_machine(target, opt_level).emit_object(module))
+
+
+def emit_calls(module_text: str, target: Target) -> bytes:
+    """Return the object file of a module of functions that do nothing but call, such as steps.
+
+    LLVM's time for those grows faster than they do, but for what it spends without optimizing.
+    """
+    machine = _machine(target, _ONLY_CALLS)
+    return bytes(machine.emit_object(_parse(module_text, target, machine)))
+
+
+def assembly_of_calls(module_text: str, target: Target) -> str:
+    """Return the assembly of a module, as `emit_calls` would encode it."""
+    machine = _machine(target, _ONLY_CALLS)
+    return str(machine.emit_assembly(_parse(module_text, target, machine)))
 
 
 def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str:
@@ -119,7 +133,8 @@ _machines = _Machines()
 def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
     made = _machines.made
     if (target, opt_level) not in made:
-        made[target, opt_level] = target.machine(opt_level)
+        only_calls = opt_level == _ONLY_CALLS
+        made[target, opt_level] = target.machine(opt_level, only_calls=only_calls)
     return made[target, opt_level]
 
 
@@ -135,7 +150,12 @@ class _Module(llvm.ModuleRef):  # type: ignore[misc]  # llvmlite is not typed
             super()._dispose()
 
 
-def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
+def _parse(
+    module_text: str,
+    target: Target,
+    machine: llvm.TargetMachine,
+    context: llvm.ContextRef | None = None,
+) -> llvm.ModuleRef:
     # Never in the global context: there the types and constants of every program that was ever
     # compiled would stay for good.
     try:
@@ -145,6 +165,8 @@ def _parse(module_text: str, context: llvm.ContextRef | None) -> llvm.ModuleRef:
         module.verify()
     except RuntimeError as error:
         raise AssertionError(f"LLVM refuses the module: {error}") from error
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
     return module
 
 

@@ -12,7 +12,7 @@ from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import LoadedCode, load_objects
 from symgrad.codegen.native.object_store import ObjectStore, object_store
-from symgrad.codegen.native.objects import ObjectsOfKernels, compile_object
+from symgrad.codegen.native.objects import ObjectsOfKernels, compile_module
 from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.target import Target
 from symgrad.records import dataclass
@@ -85,7 +85,7 @@ def _shared(name: CodeName, code: LoadedCode) -> LoadedCode:
 
 def _compiled(module: LinkableModule, name: CodeName, store: ObjectStore | None) -> LoadedCode:
     if store is None:
-        return _load([compile_object(module.whole, name.target, name.opt_level)], name)
+        return _load(compile_module(module, name.target, name.opt_level), name)
     objects = ObjectsOfKernels(store, name.target, name.opt_level)
     find = partial(objects.images_of_leaves, module=module)
     try:

@@ -25,7 +25,13 @@ import llvmlite
 from symgrad.codegen import target as description
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native import jit
-from symgrad.codegen.native.jit import emit_object, optimize
+from symgrad.codegen.native.jit import (
+    assembly_of_calls,
+    emit_assembly,
+    emit_calls,
+    emit_object,
+    optimize,
+)
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
 from symgrad.codegen.target import Target, llvm_version
 
@@ -33,6 +39,22 @@ from symgrad.codegen.target import Target, llvm_version
 def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
     """Compile a module to an object file."""
     return emit_object(optimize(module_text, target, opt_level), target, opt_level)
+
+
+def compile_module(module: LinkableModule, target: Target, opt_level: int) -> list[bytes]:
+    """Compile a module with all that it needs to object files, of which none is kept."""
+    if module.calls is None:
+        return [compile_object(module.whole, target, opt_level)]
+    computing = compile_object(module.computing, target, opt_level)
+    return [emit_calls(module.calls, target), computing]
+
+
+def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
+    """Return the assembly of what `compile_module` makes."""
+    calls = module.calls
+    optimized = optimize(module.whole if calls is None else module.computing, target, opt_level)
+    text = emit_assembly(optimized, target, opt_level)
+    return text if calls is None else assembly_of_calls(calls, target) + text
 
 
 def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
@@ -115,8 +137,14 @@ class ObjectsOfKernels:
         self, module: LinkableModule, missing: list[str], others: dict[str, bytes]
     ) -> list[bytes]:
         """Compile the kernels that are `missing`, and note where all of them are."""
-        made, image = self._compiled(module.text(missing), "kernel", missing)
-        images = {**others, made: image}
+        images = dict(others)
+        if missing or module.calls is None:
+            made, image = self._compiled(module.text(missing), "kernel", missing)
+            images[made] = image
+        if module.calls is not None:
+            made, image = digest_of(module.calls), emit_calls(module.calls, self._target)
+            self._store.write(self._key("object", made), image)
+            images[made] = image
         self._list(self._key("program", module.entry), list(images))
         return [*images.values()]
 

@@ -113,6 +113,33 @@ def test_leaf_functions_are_declared_and_have_a_module_of_their_own():
     assert "declare void" not in whole
 
 
+def chain(ops: int) -> Step:
+    """Return a step of so many launches of two kernels, in turns."""
+    h = x = sg.placeholder((8,))
+    for number in range(ops // 2):
+        h = sg.cumsum(sg.cumprod(h)) if number else sg.cumsum(h)
+    return sg.compile([x], h, opt_level=1)
+
+
+def test_what_only_calls_is_a_module_of_its_own_where_it_is_long():
+    long, short = linkable(chain(80)), linkable(chain(8))
+    assert short.calls is None
+    assert re.search(rf'@"{STEP}\.\w+" = weak_odr alias', short.text(short.kernels))
+    assert long.calls is not None
+    defined = re.findall(r'^define .*@"([^"]+)"\(', long.calls, re.MULTILINE)
+    assert defined == ["step", "step.0", "step.32", "step.64"]
+    assert all(f'declare void @"{kernel}"(' in long.calls for kernel in long.kernels)
+    for text in (long.text(long.kernels), long.computing):
+        assert '@"step' not in text
+        assert all(f'@"{kernel}" = weak_odr alias' in text for kernel in long.kernels)
+
+
+def test_assembly_is_of_both_objects():
+    text = chain(80).ir("asm")
+    for function in ("step:", "step.32:", "k0:", "k1:"):
+        assert f"\n{function}" in text
+
+
 def test_kernels_of_the_same_code_have_one_name():
     """The loops say of which type an element is; code that only moves it does not."""
     x, y = sg.placeholder((8,), "float32"), sg.placeholder((8,), "int32")

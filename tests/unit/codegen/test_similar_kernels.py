@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.compiler import emit_linkable
 from symgrad.cost_model import MIN_SIMILAR_KERNELS
 from symgrad.runtime.step import Step
 
@@ -59,6 +60,17 @@ def test_kernels_that_differ_in_more_than_sizes_are_not_merged():
     x = sg.placeholder((100,))
     step = sg.compile([x], [x * float(n + 2) + sg.sin(x) for n in range(MANY)], opt_level=0)
     assert not similar(step)
+
+
+def test_what_calls_a_merged_kernel_is_linked_and_not_optimized():
+    step, _ = updates([16 * n + 3 for n in range(5, 5 + MANY)])
+    executable = step.executable
+    module = emit_linkable(executable.program, executable.options.target)
+    (kernel,) = module.kernels
+    assert module.calls is not None
+    assert len(re.findall(rf'call void @"{kernel}"', module.calls)) == MANY
+    assert '@"k0"' in module.calls
+    assert '@"k0"' not in module.computing
 
 
 def test_a_merged_kernel_is_shown_with_the_function_that_does_its_work():
