@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from reprlib import recursive_repr
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 _MADE_ANEW = object()  # the default of an argument whose default is made for each record
@@ -99,7 +99,14 @@ def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
             value = f"_make{number}()" if default is _MADE_ANEW else f"_default{number}"
         else:
             continue  # `__post_init__` sets it
-        does.append(f"_set(self, {number!r}, {value})" if frozen else f"self.{number} = {value}")
+        slot = vars(cls).get(field.name) if frozen else None
+        if isinstance(slot, MemberDescriptorType):
+            # What sets a slot is found once, and not by its name for each record.
+            names[f"_set{number}"] = slot.__set__
+            does.append(f"_set{number}(self, {value})")
+        else:
+            text = f"_set(self, {number!r}, {value})" if frozen else f"self.{number} = {value}"
+            does.append(text)
     does += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     code = _with_names(_code_of(_text_of("__init__", takes, does or ["pass"])), numbered)
     init: Any = _of_class(cls, FunctionType(code, names, "__init__", tuple(defaults)))

@@ -41,9 +41,11 @@ class TensorType:
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as ints; only for a static type."""
-        for dim in self.shape:
-            static(dim)
-        return cast(tuple[int, ...], self.shape)
+        shape: Any = self.shape
+        for dim in shape:
+            if not isinstance(dim, int):
+                static(dim)
+        return shape  # type: ignore[no-any-return]  # each is an int; a cast would be a call
 
     @property
     def count(self) -> int:

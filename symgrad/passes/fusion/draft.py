@@ -52,6 +52,25 @@ class Draft:
         return draft
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Facts:
+    """What is known of the nodes of a graph, however they are grouped; flops when asked for."""
+
+    position: dict[Node, int]
+    traits: dict[Node, Traits]
+    looked_up: frozenset[Node]
+    flops: dict[Node, int]
+
+
+def _facts_of(graph: Graph, specs: Specs) -> _Facts:
+    return _Facts(
+        position={node: i for i, node in enumerate(graph.nodes)},
+        traits={node: traits_of(spec) for node, spec in specs.items()},
+        looked_up=frozenset(n for n, spec in specs.items() if _is_looked_up(n, spec)),
+        flops={},
+    )
+
+
 class Drafts:
     """The state of the fuse pass over one graph.
 
@@ -66,16 +85,16 @@ class Drafts:
         first_status: int,
         carried: Sequence[tuple[int, int]],
         again: frozenset[Tensor] = frozenset(),
+        facts: _Facts | None = None,
     ) -> None:
         self.graph = graph
         self.specs = specs
         self.first_status = first_status
         self.carried = carried
         self.again = again  # computed by each group that wants it
-        self.position = {node: i for i, node in enumerate(graph.nodes)}
-        self._looked_up = frozenset(n for n, spec in specs.items() if _is_looked_up(n, spec))
-        self._traits = {node: traits_of(spec) for node, spec in specs.items()}
-        self._flops: dict[Node, int] = {}
+        self._facts = facts = facts or _facts_of(graph, specs)
+        self.position = facts.position
+        self.has_lookups = bool(facts.looked_up)
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []
         self.home: dict[Node, Draft] = {}
@@ -89,7 +108,7 @@ class Drafts:
 
     def traits(self, node: Node) -> Traits:
         """Return the traits of the structure of `node`."""
-        return self._traits[node]
+        return self._facts.traits[node]
 
     def anchor_spec(self, draft: Draft) -> KernelSpec | None:
         """Return the structure of what a group is around, None if it is around nothing."""
@@ -102,7 +121,7 @@ class Drafts:
         product, whose epilogue is then run for each, and in a prefix scan. An index that may be out
         of range is checked early: what a step leaves in place has to wait for it.
         """
-        if node not in self._looked_up:
+        if node not in self._facts.looked_up:
             return False
         spec = self.specs[node]
         is_vector = not isinstance(spec, Scatter) and not isinstance(anchor, OneByOne)
@@ -110,15 +129,15 @@ class Drafts:
 
     def flops(self, node: Node) -> int:
         """Return the flops of one element of `node`."""
-        if node not in self._flops:
-            self._flops[node] = flops_per_element(node, self.specs[node])
-        return self._flops[node]
+        found = self._facts.flops
+        if node not in found:
+            found[node] = flops_per_element(node, self.specs[node])
+        return found[node]
 
     def anew(self, again: frozenset[Tensor]) -> Drafts:
         """Return the state before anything was drafted, `again` being computed where it is used."""
-        drafts = Drafts(self.graph, self.specs, self.first_status, self.carried, again)
-        drafts._flops = self._flops
-        return drafts
+        given = self.graph, self.specs, self.first_status, self.carried
+        return Drafts(*given, again, self._facts)
 
     def open(self, node: Node, anchor: Node | None) -> Draft:
         """Open a group whose result is `node`."""
@@ -152,8 +171,11 @@ class Drafts:
         if into.anchor is None and only_splits(into.domain, draft.domain):
             into.domain = draft.domain
         read = [*self.read_from_memory(into), *self.read_from_memory(draft)]
+        is_plain = not self.moved(into) and not self.moved(draft)
         into.nodes |= draft.nodes
         into.nodes.update(between)
+        if is_plain:  # and nothing is moved by the reshapes between the two
+            into.moves = len(into.nodes), set()
         into.results += draft.results
         into.reads = _not_computed(read, into)
         draft.merged_into = into
@@ -170,9 +192,10 @@ class Drafts:
         nodes = draft.nodes
         if draft.moves is None or draft.moves[0] != len(nodes):
             found: set[Tensor] = set()
-            is_plain = all(self._traits[node].is_elementwise for node in nodes)
+            traits = self._facts.traits
+            is_plain = all(traits[node].is_elementwise for node in nodes)
             for node in () if is_plain else reversed(self.in_order(nodes)):
-                if not self._traits[node].is_elementwise or node.outputs[0] in found:
+                if not traits[node].is_elementwise or node.outputs[0] in found:
                     found.update(node.inputs)
             draft.moves = len(nodes), found
         return draft.moves[1]

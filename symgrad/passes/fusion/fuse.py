@@ -66,7 +66,7 @@ def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     wanted, in_memory = drafts.wanted, drafts.in_memory
     for node in reversed(drafts.graph.nodes):
-        if not any(output in wanted or output in in_memory for output in node.outputs):
+        if wanted.keys().isdisjoint(node.outputs) and in_memory.keys().isdisjoint(node.outputs):
             continue
         match drafts.traits(node).home:
             case "memory":
@@ -132,12 +132,12 @@ def _is_leaf_in_another_shape(drafts: Drafts, tensor: Tensor) -> bool:
 
 
 def _assign_inline(drafts: Drafts, node: Node) -> None:
-    reason = _reason_for_memory(drafts, node)
+    reason, output = _reason_for_memory(drafts, node), node.output
     if reason is not None:
-        drafts.reasons[node.output] = reason
+        drafts.reasons[output] = reason
         _join(drafts, node, drafts.open(node, anchor=None))
         return
-    for draft in drafts.wanted[node.output].values():
+    for draft in drafts.wanted[output].values():
         _join(drafts, node, draft)
 
 
@@ -148,6 +148,7 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         return drafts.in_memory[output]
     spec = drafts.specs[node]
     wanted = drafts.wanted[output]
+    users = wanted.values()
     is_repeated = output in drafts.repeated
     flops = drafts.flops(node) if is_repeated or len(wanted) > 1 else 0
     if is_repeated and flops > CHEAP_FLOPS:
@@ -160,15 +161,15 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         if not is_gather:
             drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
-    if any(is_long_written_out(drafts, node, draft) for draft in wanted.values()):
+    anchored = [draft for draft in users if draft.anchor is not None]
+    if any(is_long_written_out(drafts, node, draft) for draft in anchored):
         return "it is written out for each element of a column, which is much code"
-    if any(len(draft.nodes) >= MAX_NODES for draft in wanted.values()):
+    if max([len(draft.nodes) for draft in users], default=0) >= MAX_NODES:
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
-    anchors = [drafts.anchor_spec(draft) for draft in wanted.values()]
-    if any(drafts.is_apart(node, anchor) for anchor in anchors):
-        return LOOKED_UP
-    if _is_written_apart(drafts, node, wanted.values()):
-        return LOOKED_UP
+    if drafts.has_lookups:
+        is_apart = any(drafts.is_apart(node, drafts.anchor_spec(draft)) for draft in users)
+        if is_apart or _is_written_apart(drafts, node, anchored):
+            return LOOKED_UP
     return None
 
 
@@ -182,14 +183,19 @@ def _is_written_apart(drafts: Drafts, node: Node, users: Iterable[Draft]) -> boo
 def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
     """Make `draft` compute `node`, and so want its operands."""
     draft.nodes.add(node)
+    wanted = drafts.wanted
     for operand in node.inputs:
-        drafts.wanted.setdefault(operand, {})[id(draft)] = draft
-    _require_operands(drafts, node)
+        if operand in wanted:
+            wanted[operand][id(draft)] = draft
+        else:
+            wanted[operand] = {id(draft): draft}
     traits = drafts.traits(node)
+    if traits.operands != "values":
+        _require_operands(drafts, node)
     if traits.writes_rows and _may_be_in_place(drafts, node):
         _compute_before_rows(drafts, node)
     is_repeat = traits.reads == "one" and node.inputs[0].type.count < node.output.type.count
-    if is_repeat or (traits.is_one_to_one and node.outputs[0] in drafts.repeated):
+    if is_repeat or (node.outputs[0] in drafts.repeated and traits.is_one_to_one):
         drafts.repeated.update(node.inputs)
 
 

@@ -10,13 +10,13 @@ body of a loop, groups of Maps are merged as well if they only read the same ten
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 
 from symgrad.cost_model import CHEAP_FLOPS, MAX_GROUPS, MAX_STREAMS
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import KernelSpec
 from symgrad.graph.traits import Traits
 from symgrad.passes.fusion.draft import LOOKED_UP, Draft, Drafts, only_splits
+from symgrad.records import dataclass
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
@@ -26,21 +26,23 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
     obstacles: dict[Tensor, str] = {}
     for opened in ordered:
         draft = opened
-        producers = ancestry.producers(draft)
-        ancestry.add(draft, producers)
-        for candidate in sorted(producers, key=lambda d: (d.anchor is None, -d.order)):
+        reads = _reads_of(drafts, draft)
+        ancestry.add(draft, [read.producer for read in reads.values()])
+        candidates = [read.producer for read in reads.values()]
+        for candidate in sorted(candidates, key=lambda d: (d.anchor is None, -d.order)):
             producer = candidate.final()
             if producer is draft:
                 continue
-            obstacle = _obstacle(drafts, draft, producer, max_nodes)
-            between = ancestry.between(draft, producer) if obstacle is None else None
+            tensors = reads[id(producer)].tensors
+            obstacle = _obstacle(drafts, draft, producer, tensors, max_nodes)
+            between = ancestry.between(producer, reads) if obstacle is None else None
             if between is not None:
                 obstacle = f"the {_main_op(between)} between the two needs all of it"
             if obstacle is not None:
-                _note(obstacles, drafts, draft, producer, obstacle)
+                _note(obstacles, drafts, draft, tensors, obstacle)
                 continue
-            ancestry.merge(draft, producer)
-            draft = producer
+            ancestry.merge(draft, producer, tensors)
+            draft, reads = producer, _reads_of(drafts, producer)
     drafts.reasons = obstacles | drafts.reasons
 
 
@@ -48,17 +50,44 @@ def _main_op(draft: Draft) -> str:
     return (draft.anchor or draft.results[0]).op
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """What a group reads of another one."""
+
+    producer: Draft
+    tensors: list[Tensor]
+
+
+def _reads_of(drafts: Drafts, draft: Draft) -> dict[int, _Read]:
+    """Return what `draft` reads of the groups that compute it, by the id of each."""
+    found: dict[int, _Read] = {}
+    homes, storage = drafts.home, drafts.storage
+    for tensor in drafts.read_from_memory(draft):
+        home = homes.get((drafts.stored(tensor) if tensor in storage else tensor).node)
+        if home is None:
+            continue
+        producer = home if home.merged_into is None else home.final()
+        if producer is draft:
+            continue
+        if id(producer) in found:
+            found[id(producer)].tensors.append(tensor)
+        else:
+            found[id(producer)] = _Read(producer, [tensor])
+    return found
+
+
 def _note(
-    obstacles: dict[Tensor, str], drafts: Drafts, draft: Draft, producer: Draft, obstacle: str
+    obstacles: dict[Tensor, str],
+    drafts: Drafts,
+    draft: Draft,
+    tensors: Iterable[Tensor],
+    obstacle: str,
 ) -> None:
-    """Note why what `draft` reads of `producer` goes through memory.
+    """Note why `tensors`, which `draft` reads of another group, go through memory.
 
     A group of Maps could have been an epilogue: its obstacle says more than that of another one.
     """
-    for tensor in map(drafts.stored, drafts.read_from_memory(draft)):
-        home = drafts.home.get(tensor.node)
-        if home is None or home.final() is not producer:
-            continue
+    for tensor in map(drafts.stored, tensors):
         if draft.anchor is None and tensor not in drafts.roots:
             obstacles[tensor] = obstacle
         obstacles.setdefault(tensor, drafts.in_memory.get(tensor, obstacle))
@@ -96,7 +125,7 @@ def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
     """Return whether `other` must run before `draft`."""
     pending, seen = [draft], {id(draft)}
     while pending:
-        for producer in _producers(drafts, pending.pop()):
+        for producer in (read.producer for read in _reads_of(drafts, pending.pop()).values()):
             if producer is other:
                 return True
             if id(producer) not in seen:
@@ -105,15 +134,10 @@ def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
     return False
 
 
-def _producers(drafts: Drafts, draft: Draft) -> list[Draft]:
-    """Return the groups that compute what `draft` reads."""
-    homes = (drafts.home.get(drafts.stored(t).node) for t in drafts.read_from_memory(draft))
-    found = (home.final() for home in homes if home is not None)
-    return list({id(d): d for d in found if d is not draft}.values())
-
-
-def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> str | None:
-    """Return why `producer` cannot compute what `draft` does, None if it can."""
+def _obstacle(
+    drafts: Drafts, draft: Draft, producer: Draft, tensors: Iterable[Tensor], max_nodes: int
+) -> str | None:
+    """Return why `producer`, of which `draft` reads `tensors`, cannot do the same, None if it can."""
     if draft.anchor is not None:
         return f"the {draft.anchor.op} that uses it is a kernel of its own"
     anchor = producer.anchor
@@ -121,9 +145,10 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
         return f"the {anchor.op} writes its result piece by piece"
     if anchor is not None and drafts.traits(anchor).is_instruction:
         return f"it is complete when the {anchor.op} is"
-    if math.prod(draft.domain) != math.prod(producer.domain):
+    is_alike = draft.domain == producer.domain
+    if not is_alike and math.prod(draft.domain) != math.prod(producer.domain):
         return "the kernel that uses it computes another number of elements"
-    if not _reads_own_position(drafts, draft, producer):
+    if not drafts.moved(draft).isdisjoint(tensors):
         return "it is used at other elements than it is computed at"
     if not _walks_alike(drafts, draft, producer):
         return "it is used in another shape"
@@ -131,12 +156,14 @@ def _obstacle(drafts: Drafts, draft: Draft, producer: Draft, max_nodes: int) -> 
         return f"the two kernels compute more than {max_nodes} nodes"
     if _has_many_streams(drafts, draft, producer):
         return f"the two kernels use more than {MAX_STREAMS} buffers"
-    anchor_spec = drafts.anchor_spec(producer)
-    return LOOKED_UP if _loses_vectors(drafts, draft.nodes | producer.nodes, anchor_spec) else None
+    return LOOKED_UP if _loses_vectors(drafts, draft, producer) else None
 
 
-def _loses_vectors(drafts: Drafts, nodes: Collection[Node], anchor: KernelSpec | None) -> bool:
-    """Return whether one loop for all these would do by elements what is worth doing by vectors."""
+def _loses_vectors(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
+    """Return whether one loop for both would do by elements what is worth doing by vectors."""
+    if not drafts.has_lookups:
+        return False
+    nodes, anchor = draft.nodes | producer.nodes, drafts.anchor_spec(producer)
     if not any(drafts.is_apart(node, anchor) for node in nodes):
         return False
     return sum(drafts.flops(node) for node in nodes) > CHEAP_FLOPS
@@ -169,17 +196,6 @@ def _without_ones(shape: tuple[int, ...]) -> list[int]:
     return [n for n in shape if n != 1]
 
 
-def _reads_own_position(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
-    moved = drafts.moved(draft)
-    if not moved:
-        return True
-    for tensor in drafts.read_from_memory(draft):
-        home = drafts.home.get(drafts.stored(tensor).node) if tensor in moved else None
-        if home is not None and home.final() is producer:
-            return False
-    return True
-
-
 def _has_many_streams(drafts: Drafts, a: Draft, b: Draft) -> bool:
     """Return whether the two would read and write more than `MAX_STREAMS` tensors together."""
     by_a, by_b = drafts.read_from_memory(a), drafts.read_from_memory(b)
@@ -205,10 +221,6 @@ class _Ancestry:
         self._before = [0] * len(ordered)
         self._users: list[list[Draft]] = [[] for _ in ordered]
 
-    def producers(self, draft: Draft) -> list[Draft]:
-        """Return the groups that compute what `draft` reads."""
-        return _producers(self._drafts, draft)
-
     def add(self, draft: Draft, producers: list[Draft]) -> None:
         before = 0
         for producer in producers:
@@ -217,23 +229,21 @@ class _Ancestry:
             self._users[number].append(draft)
         self._before[self._number[id(draft)]] = before
 
-    def between(self, draft: Draft, producer: Draft) -> Draft | None:
-        """Return a third group that needs `producer` and that `draft` needs, if there is one."""
+    def between(self, producer: Draft, reads: Mapping[int, _Read]) -> Draft | None:
+        """Return a group that needs `producer`, of those that a third one `reads`, if any does."""
         number = self._number[id(producer)]
-        others = (d for d in self.producers(draft) if d is not producer)
-        return next((d for d in others if self._before[self._number[id(d)]] >> number & 1), None)
+        for read in reads.values():
+            if self._before[self._number[id(read.producer)]] >> number & 1:
+                return read.producer  # no group needs itself
+        return None
 
-    def merge(self, draft: Draft, producer: Draft) -> None:
+    def merge(self, draft: Draft, producer: Draft, tensors: Iterable[Tensor]) -> None:
         """Merge `draft`, the last group added or what it became, into `producer`.
 
-        There must be no group between them.
+        There must be no group between them; `tensors` are what the one reads of the other.
         """
         own, number = self._number[id(draft)], self._number[id(producer)]
-        between: list[Node] = []
-        for tensor in self._drafts.read_from_memory(draft):
-            home = self._drafts.home.get(self._drafts.stored(tensor).node)
-            if home is not None and home.final() is producer:
-                between += self._drafts.reshapes(tensor)
+        between = [node for tensor in tensors for node in self._drafts.reshapes(tensor)]
         self._drafts.merge(draft, producer, between)
         self._users[number] += self._users[own]
         gained = self._before[own] & ~(1 << number) & ~self._before[number]
