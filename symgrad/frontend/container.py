@@ -234,6 +234,9 @@ register(
 )
 
 
+_HOLDERS = (Container, list, tuple)  # what has containers in it
+
+
 def leafwise(function: LeafFunction) -> LeafFunction:
     """Return `function` such that, given containers, it maps over their leaves.
 
@@ -244,7 +247,7 @@ def leafwise(function: LeafFunction) -> LeafFunction:
     @functools.wraps(function)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         for argument in args:
-            if _containers_in(argument):
+            if isinstance(argument, _HOLDERS) and _containers_in(argument):
                 return _map(function, *args, **kwargs)
         if kwargs and any(map(_containers_in, kwargs.values())):
             return _map(function, *args, **kwargs)

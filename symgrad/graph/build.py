@@ -53,14 +53,19 @@ def name_scope(name: str) -> Iterator[str]:
         _name_scope.reset(token)
 
 
-@contextmanager
-def derived_from(node: Node) -> Iterator[None]:
+class derived_from:  # noqa: N801  # called as a function: a gradient enters it for each node
     """Give the nodes built inside `node` as their origin, and its line as theirs."""
-    token = _origin.set(node)
-    try:
-        yield
-    finally:
-        _origin.reset(token)
+
+    __slots__ = ("_node", "_token")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __enter__(self) -> None:
+        self._token = _origin.set(self._node)
+
+    def __exit__(self, *_: object) -> None:
+        _origin.reset(self._token)
 
 
 @contextmanager

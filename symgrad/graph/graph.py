@@ -259,8 +259,10 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
         new = replace(node, inputs)
         if new is None:
             new = node if are_same(inputs, node.inputs) else rebuild(node, inputs)
-        is_same &= new is node
-        mapping.update(zip(node.outputs, new.outputs, strict=True))
+        if new is not node:
+            is_same = False
+        for old, output in zip(node.outputs, new.outputs, strict=True):
+            mapping[old] = output
     return graph if is_same else graph.with_roots(mapping)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, Union
 
@@ -41,6 +42,7 @@ from symgrad.graph.types import (
 from symgrad.records import dataclass
 
 Attrs = Mapping[str, Attr]
+_NO_ATTRS: Attrs = MappingProxyType({})
 Range = tuple[int, int]  # the least and the greatest value
 EMPTY: Range = (0, -1)  # there is no value
 Grads = tuple[Union["Tensor", None], ...]
@@ -219,12 +221,21 @@ def infer_types(
     Whatever builds, specialises, reads or verifies an op comes by here.
     """
     inferred = definition.infer(*inputs, **attrs)
+    if isinstance(inferred, TensorType) and inputs and all([t is inferred for t in inputs]):
+        if not inferred.dtype.is_complex:
+            return (inferred,)  # which was checked where it was inferred
     types = inferred if isinstance(inferred, tuple) else (inferred,)
     if definition.of_pairs == "none" and not definition.is_leaf:
         _refuse_complex(definition, inputs, types)
     for type_ in types:
         require_int64_count(definition.name, type_, type_.shape, type_.dtype.itemsize)
-    return types
+    return tuple([_interned(type_) for type_ in types])
+
+
+@lru_cache(maxsize=1024)
+def _interned(type_: TensorType) -> TensorType:
+    """Return one of equal types for all: most ops then find out at once that theirs agree."""
+    return type_
 
 
 def _refuse_complex(
@@ -261,7 +272,8 @@ def make_node(
 ) -> Node:
     """Make a node and its output tensors; the types have been inferred by the caller."""
     # Those of another node are frozen already, and are shared.
-    frozen = attrs if isinstance(attrs, MappingProxyType) else MappingProxyType(dict(attrs))
+    is_frozen = isinstance(attrs, MappingProxyType)
+    frozen = attrs if is_frozen else MappingProxyType(dict(attrs)) if attrs else _NO_ATTRS
     node = Node(definition, inputs, frozen, name, source, origin, region, gradient_key)
     make = tensor_class or Tensor
     outputs = tuple([make(node, index, type_) for index, type_ in enumerate(types)])

@@ -61,6 +61,9 @@ def infer_same(op: str, allowed: Allowed) -> Infer:
     """Return the type rule of an op whose operands and result have one type."""
 
     def infer(*operands: TensorType) -> TensorType:
+        first, *rest = operands
+        if allowed(first.dtype) and all([t is first for t in rest]):
+            return first
         named = dict(zip(_NAMES, operands, strict=False))
         for name, operand in named.items():
             require_dtype(op, name, operand, allowed)
@@ -143,6 +146,11 @@ def in_float32(body: Body) -> Body:
 
 def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
     """Convert `values` to tensors of the dtype they promote to and of one shape."""
+    first, *rest = values
+    if isinstance(first, Tensor) and all(
+        [isinstance(v, Tensor) and v.type is first.type for v in rest]
+    ):
+        return list(values)
     return broadcast_together(op, **dict(zip(_NAMES, promote_operands(op, *values), strict=True)))
 
 

@@ -308,7 +308,7 @@ def _carry_through(
 ) -> None:
     """Call the rule of `node` on the gradients of its outputs, if there are any."""
     gs = [None if t in stops else arrived.total(t) for t in node.outputs]
-    if all(g is None for g in gs):
+    if all([g is None for g in gs]):
         return
     with building_gradient_of(node):
         filled = [
@@ -358,6 +358,8 @@ def _as_tuple(node: Node, returned: Any) -> tuple[Any, ...]:
 def _check_fit(node: Node, position: int, g: Any) -> None:
     """Raise unless `g` can be the gradient of input `position` of `node`."""
     wanted = node.inputs[position].type
+    if isinstance(g, Tensor) and g.type is wanted:
+        return
     subject = f"gradient of {node.op}"
     if not isinstance(g, Tensor):
         raise DTypeError(

@@ -51,14 +51,16 @@ def fold_constants(graph: Graph, rewrites: Rewrites) -> Graph:
 
 def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
     """Return what `node` computes, None if that is not known or not to be known."""
+    if not all([t in values for t in node.inputs]):
+        return None
     literal = node.attrs.get("value")
     if node.definition is constant_op and isinstance(literal, ArrayLiteral):
         return literal.array
     reference = node.definition.reference
     if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
         return None
-    operands = [values[t] for t in node.inputs if t in values]
-    if len(operands) < len(node.inputs) or not node.output.type.is_static:
+    operands = [values[t] for t in node.inputs]
+    if not node.output.type.is_static:
         return None
     if graphs_of(node) or node.definition.calls_outside:
         return None  # what may run for long, or for ever, or do more than compute

@@ -125,26 +125,20 @@ class _Driver:
 
     def settle(self, root: Node) -> None:
         """Find what stands for the outputs of `root`."""
+        settled = self.settled
         pending = [root]
         while pending:
             node = pending[-1]
-            if not self._is_settled(node):
-                waiting = self._waiting(node)
+            if node.outputs[0] not in settled:
+                replacement = self._replaced.get(node)
+                needed = node.inputs if replacement is None else (replacement,)
+                waiting = [t.node for t in needed if t not in settled]
                 if waiting:
                     pending.extend(reversed(waiting))
                     continue
                 self._advance(node)
-            if self._is_settled(node):
+            if node.outputs[0] in settled:
                 pending.pop()
-
-    def _is_settled(self, node: Node) -> bool:
-        return node.outputs[0] in self.settled
-
-    def _waiting(self, node: Node) -> list[Node]:
-        """Return the nodes that must be settled before `node` can be."""
-        replacement = self._replaced.get(node)
-        needed = node.inputs if replacement is None else (replacement,)
-        return [t.node for t in needed if t not in self.settled]
 
     def _advance(self, node: Node) -> None:
         """Settle `node`, whose operands are settled, or find its replacement."""
@@ -163,7 +157,7 @@ class _Driver:
             self._replaced[node] = replacement
             return
         if current is not node:
-            self.settled.update(zip(current.outputs, current.outputs, strict=True))
+            self.settled |= {output: output for output in current.outputs}
         self._settle_as(node, current.outputs)
         if key is not None:
             self._constants[key] = current

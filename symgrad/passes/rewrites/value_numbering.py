@@ -23,15 +23,17 @@ def value_key(node: Node, operands: list[int]) -> Hashable:
     """
     if is_commutative(node):
         operands.sort()
-    attrs = tuple([(name, attr_key(node.attrs[name])) for name in sorted(node.attrs)])
-    return node.op, tuple(operands), attrs
+    attrs = node.attrs
+    named = tuple([(name, attr_key(attrs[name])) for name in sorted(attrs)]) if attrs else ()
+    return node.definition.name, tuple(operands), named
 
 
 def is_commutative(node: Node) -> bool:
     """Return whether the operands of `node` may be exchanged without changing a bit."""
     commutes = node.definition.commutes
-    has_two_zeros = any(t.dtype.is_float for t in node.inputs)
-    return commutes == "yes" or (commutes == "but zeros" and not has_two_zeros)
+    if commutes != "but zeros":
+        return commutes == "yes"
+    return not any([t.type.dtype.is_float for t in node.inputs])  # else there are two zeros
 
 
 def find_twins(order: Sequence[Node], distinct: Collection[Tensor]) -> Mapping[Tensor, Tensor]:
