@@ -43,6 +43,8 @@ class _Digests:
         self._states: dict[State, int] = {}
         self._types: dict[TensorType, str] = {}
         self._ops: dict[OpDef, str] = {}
+        # By identity, which is asked faster: the nodes of a graph keep their types.
+        self._plain: dict[tuple[OpDef, int], tuple[str, str]] = {}
 
     def graph(self, graph: Graph) -> str:
         known = self._graphs.get(graph)
@@ -61,6 +63,14 @@ class _Digests:
     def _line(self, node: Node, numbers: dict[Tensor, str]) -> str:
         """Return what `node` is, and number its results."""
         operands = " ".join([numbers[t] for t in node.inputs])
+        if not node.attrs and len(node.outputs) == 1:
+            (output,) = node.outputs
+            numbers[output] = f"{len(numbers)}"
+            key = node.definition, id(output.type)
+            if key not in self._plain:
+                self._plain[key] = self._op(node.definition), self._type(output.type)
+            op, type_ = self._plain[key]
+            return f"{op} {operands} {{}} {type_}"
         for tensor in node.outputs:
             numbers[tensor] = f"{len(numbers)}"
         attrs = self._attrs(node.attrs) if node.attrs else ""

@@ -32,7 +32,10 @@ def order_of(node: Node) -> int | None:
     if node.definition.structure is Extern:
         order = node.attrs["order"]
         return order if isinstance(order, int) else None
-    found = [order for _, graph in graphs_of(node) if (order := _last_order(graph)) is not None]
+    nested = graphs_of(node)
+    if not nested:
+        return None
+    found = [order for _, graph in nested if (order := _last_order(graph)) is not None]
     return max(found, default=None)
 
 

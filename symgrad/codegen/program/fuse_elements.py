@@ -77,6 +77,7 @@ class _Launches:
         self._target = target
         self._uses = Counter(buffers_of(program.all_instrs))
         self._elements: dict[str, _Elements | None] = {}
+        self._touched: dict[Launch, frozenset[Argument]] = {}
         self.names = KernelNames(program.kernels)
 
     def _elements_of(self, launch: Launch) -> _Elements | None:
@@ -110,6 +111,10 @@ class _Launches:
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
+        if second not in self._touched:
+            self._touched[second] = frozenset(second.arguments)
+        if written.isdisjoint(self._touched[second]):
+            return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False

@@ -180,10 +180,12 @@ def functions_in(graph: Graph) -> Iterator[tuple[Node, ForeignFunction]]:
     pending = [graph]
     while pending:
         for node in pending.pop().nodes:
-            nested = [inner for _, inner in graphs_of(node) if inner not in seen]
-            seen.update(nested)
-            pending += nested
-            yield from ((node, function) for function in functions_of(node))
+            for _, inner in graphs_of(node):
+                if inner not in seen:
+                    seen.add(inner)
+                    pending.append(inner)
+            if node.definition is extern_op:
+                yield from ((node, function) for function in functions_of(node))
 
 
 def functions_of(node: Node) -> Iterator[ForeignFunction]:

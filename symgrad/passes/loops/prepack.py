@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from symgrad.cost_model import LEAST_PACKED_TRIPS, PACKED_ROWS, PACKED_STEP_BYTES, PANEL_BYTES
 from symgrad.graph.build import derived_from, inside, with_attrs
+from symgrad.graph.compare import has_nested_graphs
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.loop_view import LOOPS, LoopView
 from symgrad.graph.node import Node, Tensor
@@ -50,6 +51,8 @@ RULE = "prepack"
 
 def prepack(graph: Graph, rewrites: Rewrites) -> Graph:
     """Pack before loops: return `graph` with factors that do not change in panels."""
+    if not has_nested_graphs(graph):
+        return graph
     extensions: dict[Node, Extension] = {}
 
     def packed(loop: Node, inputs: tuple[Tensor, ...]) -> Node | None:
