@@ -9,7 +9,7 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 
-from symgrad.runtime.collector import importing as _importing
+from symgrad.collector import importing as _importing
 
 with _importing():  # nearly all that there is: what is imported below has been loaded by these
     from symgrad import distributed as distributed

@@ -261,8 +261,7 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
             new = node if are_same(inputs, node.inputs) else rebuild(node, inputs)
         if new is not node:
             is_same = False
-        for old, output in zip(node.outputs, new.outputs, strict=True):
-            mapping[old] = output
+        mapping |= zip(node.outputs, new.outputs, strict=True)
     return graph if is_same else graph.with_roots(mapping)
 
 

@@ -221,9 +221,9 @@ def infer_types(
     Whatever builds, specialises, reads or verifies an op comes by here.
     """
     inferred = definition.infer(*inputs, **attrs)
-    if isinstance(inferred, TensorType) and inputs and all([t is inferred for t in inputs]):
-        if not inferred.dtype.is_complex:
-            return (inferred,)  # which was checked where it was inferred
+    is_known = isinstance(inferred, TensorType) and inputs and all([t is inferred for t in inputs])
+    if is_known and not inputs[0].dtype.is_complex:
+        return (inputs[0],)  # which was checked where it was inferred
     types = inferred if isinstance(inferred, tuple) else (inferred,)
     if definition.of_pairs == "none" and not definition.is_leaf:
         _refuse_complex(definition, inputs, types)

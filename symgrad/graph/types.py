@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, Self, SupportsIndex, cast
+from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from symgrad.collector import paused_collector
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
 from symgrad.distributed.communicator import Communicator
@@ -29,7 +30,6 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, OwnsVariables, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
-from symgrad.runtime.collector import paused_collector
 from symgrad.suggestions import methods_refuse_arguments
 
 Pair = tuple[Tensor, Variable]

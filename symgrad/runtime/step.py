@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.collector import paused_collector
 from symgrad.compiler import CompileOptions, prepare
 from symgrad.errors import CompileError, GraphError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
@@ -27,7 +28,6 @@ from symgrad.runtime.arguments import (
     input_labels,
     resolve_sizes,
 )
-from symgrad.runtime.collector import paused_collector
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.decisions import Decisions, describe_decisions

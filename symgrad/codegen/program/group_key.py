@@ -44,7 +44,8 @@ class _KeyMaker:
         return (nodes, results, anchor, group.domain), list(self._numbers)
 
     def _of_node(self, node: Node) -> Hashable:
-        attrs = tuple((name, attr_key(node.attrs[name])) for name in sorted(node.attrs))
+        own = node.attrs
+        attrs = tuple([(name, attr_key(own[name])) for name in sorted(own)]) if own else ()
         return node.op, attrs, tuple(map(self._of_operand, node.inputs))
 
     def _of_operand(self, tensor: Tensor) -> Hashable:

@@ -180,10 +180,9 @@ def functions_in(graph: Graph) -> Iterator[tuple[Node, ForeignFunction]]:
     pending = [graph]
     while pending:
         for node in pending.pop().nodes:
-            for _, inner in graphs_of(node):
-                if inner not in seen:
-                    seen.add(inner)
-                    pending.append(inner)
+            nested = [inner for _, inner in graphs_of(node) if inner not in seen]
+            seen.update(nested)
+            pending += nested
             if node.definition is extern_op:
                 yield from ((node, function) for function in functions_of(node))
 

@@ -58,14 +58,17 @@ class _Facts:
 
     position: dict[Node, int]
     traits: dict[Node, Traits]
+    elementwise: frozenset[Node]
     looked_up: frozenset[Node]
     flops: dict[Node, int]
 
 
 def _facts_of(graph: Graph, specs: Specs) -> _Facts:
+    traits = {node: traits_of(spec) for node, spec in specs.items()}
     return _Facts(
         position={node: i for i, node in enumerate(graph.nodes)},
-        traits={node: traits_of(spec) for node, spec in specs.items()},
+        traits=traits,
+        elementwise=frozenset(node for node, found in traits.items() if found.is_elementwise),
         looked_up=frozenset(n for n, spec in specs.items() if _is_looked_up(n, spec)),
         flops={},
     )
@@ -192,10 +195,9 @@ class Drafts:
         nodes = draft.nodes
         if draft.moves is None or draft.moves[0] != len(nodes):
             found: set[Tensor] = set()
-            traits = self._facts.traits
-            is_plain = all(traits[node].is_elementwise for node in nodes)
-            for node in () if is_plain else reversed(self.in_order(nodes)):
-                if not traits[node].is_elementwise or node.outputs[0] in found:
+            plain = self._facts.elementwise
+            for node in () if nodes <= plain else reversed(self.in_order(nodes)):
+                if node not in plain or node.outputs[0] in found:
                     found.update(node.inputs)
             draft.moves = len(nodes), found
         return draft.moves[1]

@@ -137,7 +137,10 @@ def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
 def _obstacle(
     drafts: Drafts, draft: Draft, producer: Draft, tensors: Iterable[Tensor], max_nodes: int
 ) -> str | None:
-    """Return why `producer`, of which `draft` reads `tensors`, cannot do the same, None if it can."""
+    """Return why `producer` cannot compute what `draft`, which reads `tensors` of it, does as well.
+
+    None if it can.
+    """
     if draft.anchor is not None:
         return f"the {draft.anchor.op} that uses it is a kernel of its own"
     anchor = producer.anchor

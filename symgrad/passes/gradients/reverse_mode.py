@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, overload
 
+from symgrad.collector import paused_collector
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.nests import unflatten
 from symgrad.graph.build import derived_from, initial_values, name_scope, outer_tensors
@@ -137,7 +138,8 @@ def gradients(
     call = read_arguments(
         ys, sources, grad_ys, stop_gradients, aggregation_method, unconnected_gradients
     )
-    return unflatten(nest, _gradients(call, name))
+    with paused_collector():
+        return unflatten(nest, _gradients(call, name))
 
 
 def _gradients(call: GradientArguments, name: str) -> list[Tensor | None]:

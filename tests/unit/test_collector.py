@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.collector import paused_collector
 from symgrad.errors import SymgradError
-from symgrad.runtime.collector import paused_collector
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.function import compile
 

@@ -1,4 +1,4 @@
-"""Garbage collection is paused during a compilation, while updates are built, and at the import.
+"""Garbage collection is paused while programs, gradients and updates are made, and at the import.
 
 A graph is many objects that refer to each other and all live until the program is made: each time
 the collector walks them it finds nothing to free, and it walks them again and again as they grow.
