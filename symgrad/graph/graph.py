@@ -261,7 +261,10 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
             new = node if are_same(inputs, node.inputs) else rebuild(node, inputs)
         if new is not node:
             is_same = False
-        mapping |= zip(node.outputs, new.outputs, strict=True)
+        if len(node.outputs) == len(new.outputs) == 1:
+            mapping[node.outputs[0]] = new.outputs[0]
+        else:
+            mapping |= zip(node.outputs, new.outputs, strict=True)
     return graph if is_same else graph.with_roots(mapping)
 
 

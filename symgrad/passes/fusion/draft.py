@@ -185,7 +185,10 @@ class Drafts:
 
     def in_order(self, nodes: Iterable[Node]) -> list[Node]:
         """Return `nodes` with operands before users."""
-        return sorted(nodes, key=self.position.__getitem__)
+        found = list(nodes)
+        if len(found) > 1:
+            found.sort(key=self.position.__getitem__)
+        return found
 
     def moved(self, draft: Draft) -> set[Tensor]:
         """Return the operands that `draft` reads at another position than the one it computes.

@@ -176,9 +176,11 @@ class _Driver:
         return (source.node.attrs["value"], node.output.type) if is_constant else None
 
     def _settle_as(self, node: Node, outputs: tuple[Tensor, ...]) -> None:
+        given = self._given
         for old, new in zip(node.outputs, outputs, strict=True):
             self.settled[old] = new
-            self._uses[new] += self._given.get(old, 0)
+            if old in given:
+                self._uses[new] += given[old]
 
     def _replacement(self, node: Node) -> Tensor | None:
         rules = self._rules_for(node)
