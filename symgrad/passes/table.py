@@ -8,8 +8,7 @@ order of any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, Generic, TypeVar
 
@@ -115,13 +114,16 @@ class PassRunner:
         self, row: Pass[Before, Given, After], value: Before, given: Given, *, is_shown: bool = True
     ) -> After:
         """Return what a pass makes of `value`, verified; tell who wants to see it."""
-        with _named_in_errors(row):
+        try:
             result = row.run(value, given)
             if self._is_watched and not (row.counts_itself or row.is_required):
                 result = self._if_allowed(row, value, result)
             if self._verifies and result != self._verified:
                 row.verify(result)
                 self._verified = result  # often the next pass has nothing to do
+        except Exception as error:
+            error.add_note(f"in pass {row.name}")
+            raise
         if is_shown:
             self.show(row, result)
         return result
@@ -153,12 +155,3 @@ def _chosen(options: Options, rows: Sequence[AnyPass]) -> frozenset[str]:
             raise GraphError("passes", f"{name!r} cannot be skipped: no program is right without")
     end = len(names) if options.stop_after is None else names.index(options.stop_after) + 1
     return frozenset({*names[:end]} - {*options.skip} | required)
-
-
-@contextmanager
-def _named_in_errors(row: AnyPass) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"in pass {row.name}")
-        raise

@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
-from symgrad.codegen.native.jit import emit_object, optimize
+from symgrad.codegen.native.jit import emit_calls, emit_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.compiler import emit_linkable
 from symgrad.graph.node import Tensor
@@ -132,6 +132,15 @@ def test_what_only_calls_is_a_module_of_its_own_where_it_is_long():
     for text in (long.text(long.kernels), long.computing):
         assert '@"step' not in text
         assert all(f'@"{kernel}" = weak_odr alias' in text for kernel in long.kernels)
+
+
+@pytest.mark.parametrize("name", ["native", "x86-64", "x86-64-v3", "aarch64"])
+def test_what_only_calls_is_compiled_for_every_target(name):
+    step, target = chain(80), target_named(name)
+    module = emit_linkable(step.executable.program, target)
+    assert module.calls is not None
+    image = emit_calls(module.calls, target)
+    assert all(symbol.encode() in image for symbol in (module.entry, *module.kernels))
 
 
 def test_assembly_is_of_both_objects():
