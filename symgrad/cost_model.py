@@ -233,6 +233,9 @@ STEPS_A_LINE = 4
 STEPS_A_ROW = 16
 # So many panels at most read a block of the left: for the first of many it is brought near.
 FEW_PANELS = 4
+# Of ways that cost hardly more than the cheapest one, panels of one width are taken, if so many.
+NEARLY_CHEAPEST = 1.05
+MANY_PANELS = 8
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.

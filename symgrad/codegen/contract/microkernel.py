@@ -144,14 +144,17 @@ def _emit_pieces(
         kernel.right.address(builder, operands.right, begins[1]),
         asked_further(builder, kernel, operands.following, (at, begins[0])),
     )
+    length: ir.Value = index(kernel.piece)
+    if kernel.joins_pieces:
+        length = _joined(builder, kernel, (step, builder.sub(count, at)), within[-1])
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
         emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, index(number), added)
     else:
-        added = _emit_steps(builder, kernel, piece, index(kernel.piece), list(sums))
-    following = builder.add(at, index(kernel.piece), flags=("nuw", "nsw"))
+        added = _emit_steps(builder, kernel, piece, length, list(sums))
+    following = builder.add(at, length, flags=("nuw", "nsw"))
     if within:
         further = builder.add(first, following)
         following = builder.sub(emit_next(builder, kernel.inner, further, within), first)
@@ -167,6 +170,20 @@ def _emit_pieces(
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
+
+
+def _joined(
+    builder: ir.IRBuilder, kernel: Microkernel, steps: tuple[ir.Value, ir.Value], span: TermSpan
+) -> ir.Value:
+    """Return how many of the steps from the first of `steps` on follow one another: the second are.
+
+    They do to the end of the `span` of the lowest digit that has a border.
+    """
+    (step, left), border = steps, kernel.inner[-1]
+    place = builder.urem(step, index(border.term_place * border.term_count))
+    length = builder.sub(span[1], place)
+    is_inside = builder.icmp_signed("<", length, left)
+    return builder.select(is_inside, length, left)
 
 
 def _either(builder: ir.IRBuilder, *ways: tuple[ir.Value, ir.Block]) -> ir.Value:

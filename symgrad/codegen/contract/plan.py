@@ -166,6 +166,11 @@ class ContractPlan:
         """Columns of the last panel of a run if it is not full, else 0."""
         return self.column_run % self.tile_columns
 
+    def columns_of(self, panels: int) -> int:
+        """Return how many columns the first `panels` have."""
+        runs, rest = divmod(panels, self.panels_of_run)
+        return runs * self.column_run + min(rest * self.tile_columns, self.column_run)
+
     @property
     def has_pieces(self) -> bool:
         """Whether the terms of the sums are counted in digits."""

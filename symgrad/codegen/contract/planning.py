@@ -7,6 +7,7 @@ strides. Nothing depends on values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -25,6 +26,8 @@ from symgrad.cost_model import (
     FEW_READS,
     FEW_STREAMS,
     LONG_SUM,
+    MANY_PANELS,
+    NEARLY_CHEAPEST,
     PACKED_PIXELS,
     PACKED_TERMS,
     SHORT_BLOCK,
@@ -90,13 +93,36 @@ def plan_contract(
     )
     if m == 0 or n == 0:
         return start
-    # Of equals the first: lanes along n.
-    ways = _ways(start, _canonical(result, m, n), target)
-    cycles, cheapest = min(ways, key=lambda way: way[0])
+    cycles, cheapest = _cheapest(_ways(start, _canonical(result, m, n), target))
     chosen = _choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
     return _with_asking(chosen, target.memory)
+
+
+def _cheapest(ways: Sequence[tuple[float, ContractPlan]]) -> tuple[float, ContractPlan]:
+    """Return the cheapest way, of equals the first: lanes along n.
+
+    Where a tile is a whole run of rows, registers are left and widths hardly differ: then one is
+    taken whose panels are all as wide, if there are many, since threads share these evenly.
+    """
+    cycles, cheapest = min(ways, key=lambda way: way[0])
+    if not cheapest.edge_columns or not _is_of_runs(cheapest):
+        return cycles, cheapest
+    even = [
+        (cost, plan)
+        for cost, plan in ways
+        if cost <= NEARLY_CHEAPEST * cycles
+        and _is_of_runs(plan)
+        and plan.edge_columns == 0
+        and plan.panels >= MANY_PANELS
+    ]
+    return min(even, key=lambda way: way[0], default=(cycles, cheapest))
+
+
+def _is_of_runs(plan: ContractPlan) -> bool:
+    """Return whether each tile is a run of rows, of which there are several."""
+    return plan.method == "tile" and plan.tile_rows == plan.row_run < plan.rows
 
 
 def _with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:

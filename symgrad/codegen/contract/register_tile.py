@@ -64,6 +64,17 @@ class Microkernel:
         return is_short and left >= SPARE_REGISTERS
 
     @property
+    def joins_pieces(self) -> bool:
+        """Whether pieces follow one another in both operands as long as an inner border lets them.
+
+        So it is with the pixels of a line that a window takes.
+        """
+        if self.piece is None or not self.inner or self.is_written_out:
+            return False
+        lines_up = self.left_k.digits[:1] == ((self.piece, self.piece * self.left_k.stride),)
+        return lines_up and not self.right_k.digits and self.inner[-1].term_place == self.piece
+
+    @property
     def vectors(self) -> int:
         return -(-self.columns // self.lanes)
 

@@ -63,7 +63,10 @@ def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
         (other, plan.row_tiles, left, right),
     ):
         size = -(-tiles // threads)
-        longest = (multiply + own) * size / tiles + whole
+        # The last panel of a run may be narrow, and tiles are evenly high.
+        is_across = axis == plan.vector_axis
+        share = plan.columns_of(size) / plan.columns if is_across else size / tiles
+        longest = (multiply + own) * share + whole
         ways.append((axis, size, serial / longest))
     # Of equals the first: panels, whose packed block is the larger one.
     return max(ways, key=lambda way: way[2])

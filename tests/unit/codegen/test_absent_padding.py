@@ -36,6 +36,7 @@ LAYERS = {
     "volumes": replace(PLAIN, spatial=(4, 3, 5), window=(3, 2, 3)),
     "double": replace(PLAIN, dtype="float64", channels=37),
     "integers": replace(PLAIN, dtype="int32"),
+    "two blocks of terms": replace(PLAIN, spatial=(3, 4), channels=128),
 }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
@@ -114,6 +116,27 @@ def test_the_axis_is_the_one_that_divides_better():
 def test_packing_that_each_thread_repeats_counts():
     # Both axes divide evenly: 56 tiles and 42 panels. It is the panels that are packed.
     assert share(504, 2016, 512, rhs="columns") == ("n", 21, 2.0)
+
+
+def test_a_narrow_last_panel_is_less_than_an_even_part():
+    plan = replace(Case(1568, 336, 512).plan("x86-64-v4"), n=256)
+    assert (plan.panels, plan.edge_columns) == (6, 16)
+    # Three panels of 48 columns are more than half of 256.
+    assert choose_share(plan, 2)[:2] == ("m", -(-plan.row_tiles // 2))
+
+
+def plan_of_images(filters: int) -> ContractPlan:
+    """Return the plan of a convolution of 8 images of 14 x 14 pixels, one pixel of all at a time."""
+    left = Operand(50176, 1, 64, ((8, 256), (112, 3584)), ((256, 256), (768, 3584)))
+    right, result = Operand(filters, 1, 64), Operand(filters, 1, 64)
+    target = target_named("x86-64-v4")
+    return plan_contract(1568, filters, 2304, dtypes.float32, left, right, result, target)
+
+
+def test_many_panels_of_short_runs_of_rows_are_all_as_wide():
+    assert plan_of_images(256).tile_rows == plan_of_images(256).row_run == 8
+    assert [plan_of_images(filters).edge_columns for filters in (256, 512)] == [0, 0]
+    assert plan_of_images(128).edge_columns  # few panels: the widest are the cheapest
 
 
 def test_one_tile_cannot_be_shared():
