@@ -209,6 +209,7 @@ PACKED_TERMS = 16
 LEAST_CHANNELS_PACKED = 64
 PACKED_PIXELS = 64
 MOST_PIXELS_A_TERM = 8
+MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memory
 # Terms of such a sum that are added up at once, if these are all; else a block has.
 SUM_AT_ONCE = 2048
 WINDOW_TERMS = 800

@@ -10,7 +10,8 @@ from unittest import mock
 import pytest
 
 from symgrad.codegen.contract import planning
-from symgrad.codegen.contract.plan import ContractPlan, Operand
+from symgrad.codegen.contract.operand import Operand
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.matrix_unit import may_use_tiles
 from symgrad.codegen.target import Target, target_named
 

@@ -24,6 +24,7 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
 from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
+from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace, at_most
@@ -77,6 +78,7 @@ class _LoopNest:
         self._stored = Elements(plan.dtype, plan.compute, target)
         self._places = TilePlaces(builder, plan, left, right, scratch)
         self._variants = emit_variants(builder.module, plan, target)
+        self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
         results = replace(self._stored, stored=plan.compute)
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
@@ -99,7 +101,7 @@ class _LoopNest:
                 self._emit_right_packing(panels, steps)
             with self._blocks(band, plan.band_tiles, plan.block_tiles) as tiles:
                 if plan.pack_left == "windows":
-                    self._emit_window_packing(tiles, steps)
+                    self._pixels.emit(self._places.packed_channels(tiles), steps[0])
                 elif plan.pack_left != "none":
                     self._emit_left_packing(tiles, steps)
                 self._emit_block(band, panels, tiles, steps)
@@ -157,27 +159,6 @@ class _LoopNest:
             with self._pieces(some, packed, across) as (step, count, target):
                 source = self._places.left_at(row, step)
                 call_one(builder, self._variants.left_packers, is_short, (source, target, count))
-
-    def _emit_window_packing(self, tiles: Extent, steps: Extent) -> None:
-        """Pack the pixels that a block of k reads, each once, though it is in many windows.
-
-        Those tiles of a run are packed that a block of tiles has, some pixels of all at a time.
-        """
-        builder, plan = self._builder, self._plan
-        first, last = self._places.packed_channels(tiles)
-        pixels = index(0), index(plan.window_pixels)
-        with (
-            self._blocks(pixels, plan.window_pixels, plan.packed_terms) as some,
-            counted_loop(builder, first, last) as i,
-        ):
-            row, _, is_short = self._places.rows_of(builder.mul(i, index(plan.runs)))
-            offset = builder.mul(some[0], index(plan.row_run))
-            source = self._stored.address(builder, self._places.left_at(row, steps[0]), offset)
-            packed = self._places.packed_tile(builder.sub(i, first))
-            offset = builder.mul(some[0], index(plan.packed_rows))
-            packed = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
-            arguments = source, packed, builder.sub(some[1], some[0])
-            call_one(builder, self._variants.left_packers, is_short, arguments)
 
     @contextmanager
     def _pieces(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import index, scalar_type
-from symgrad.codegen.contract.plan import ContractPlan, Operand
+from symgrad.codegen.contract.operand import Operand
+from symgrad.codegen.contract.plan import ContractPlan
 
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.

@@ -15,7 +15,8 @@ import math
 from typing import Literal
 
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.loops.strided import Digit, ZeroBorder, run_of, tiles_along, walk
+from symgrad.codegen.contract.operand import Operand, PaddedPixels
+from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model import STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
@@ -35,28 +36,6 @@ GoesOn = Literal["rows", "k"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """Where the elements of an operand lie: strides in elements, any integer, 0 included.
-
-    Rows run along m and columns along k for the lhs; along k and n for the rhs. Either may be
-    counted in digits, as in `StridedOperand`. The base pointer is known to be aligned to `align`
-    bytes.
-    """
-
-    row_stride: int
-    column_stride: int
-    align: int
-    row_digits: tuple[Digit, ...] = ()
-    column_digits: tuple[Digit, ...] = ()
-
-    @property
-    def transposed(self) -> Operand:
-        return Operand(
-            self.column_stride, self.row_stride, self.align, self.column_digits, self.row_digits
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class ContractPlan:
     """All decisions about one contraction; `str(plan)` is one line.
 
@@ -67,7 +46,8 @@ class ContractPlan:
     left `packed_terms` terms of all tiles of a block are packed before the next ones. With
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
-    are left out, as long as what is packed of the right is finite. With `asks_for_next` a tile asks
+    are left out, as long as what is packed of the right is finite; what is packed of windows has
+    the zeros of `padding`, which are in no memory. With `asks_for_next` a tile asks
     for its rows of the left in the next block of k, in the last one for those of the next tile;
     with `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block` for a
     part of what both operands have in the next block of k, and others for the rest. The
@@ -108,6 +88,7 @@ class ContractPlan:
     goes_on: GoesOn | None = None
     met: int = 0
     borders: tuple[ZeroBorder, ...] = ()
+    padding: PaddedPixels | None = None
 
     @property
     def rows(self) -> int:
@@ -124,6 +105,11 @@ class ContractPlan:
     @property
     def right(self) -> Operand:
         return self.rhs if self.vector_axis == "n" else self.lhs.transposed
+
+    @property
+    def pixels(self) -> Operand:
+        """Where the elements of packed windows would lie if their padding were in memory."""
+        return self.left if self.padding is None else self.padding.operand
 
     @property
     def row_run(self) -> int:
@@ -202,19 +188,20 @@ class ContractPlan:
         each: so all is as far apart as there, in pixels.
         """
         scale = self.packed_rows, self.row_run
-        rows, columns = self.left.row_digits, self.left.column_digits
+        pixels = self.pixels
+        rows, columns = pixels.row_digits, pixels.column_digits
         (_, first), *further = rows or ((self.row_run, self.row_run),)
         above = tuple((place // self.row_run, _scaled(by, scale)) for place, by in further)
         along = tuple((place, _scaled(by, scale)) for place, by in columns)
         return (
             CountedAxis(_scaled(first, scale), above, self.runs),
-            CountedAxis(_scaled(self.left.column_stride, scale), along, self.k),
+            CountedAxis(_scaled(pixels.column_stride, scale), along, self.k),
         )
 
     @property
     def window_pixels(self) -> int:
         """Pixels from the first to the last one that a block of k reads."""
-        left = self.left
+        left = self.pixels
         across = walk(left.row_stride, left.row_digits, self.rows)[1:]
         along = walk(left.column_stride, left.column_digits, self.k)
         reach = sum((size - 1) * by for _, size, by in across)

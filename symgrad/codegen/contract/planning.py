@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_planning import (
     can_multiply_pairs,
     multiplying_cycles,
     plan_pairs,
 )
 from symgrad.codegen.contract.panel_packing import is_far, is_jumped, pack_panels
-from symgrad.codegen.contract.plan import ContractPlan, Operand
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.window_planning import window_tiles, with_windows
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target

@@ -47,7 +47,10 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         streams=_streams(product),
         absent=tuple(border for border in product.borders if border.absent),
     )
-    plan = with_borders(plan, product.borders)
+    borders = product.borders
+    if plan.padding is not None:
+        borders = tuple(replace(border, absent=False) for border in borders)  # it is packed
+    plan = with_borders(plan, borders)
     goes_on = _goes_on(product, plan)
     if goes_on is not None:
         # A microkernel asks for one thing: here it is the next product, not the next panel.

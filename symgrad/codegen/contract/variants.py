@@ -17,10 +17,11 @@ from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.leaf_functions import leaf_function
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel
+from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pack import PanelPacker
 from symgrad.codegen.contract.pair_kernel import PairKernel
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
-from symgrad.codegen.contract.plan import ContractPlan, Operand, Packing
+from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from symgrad.codegen.contract.operand import LineAxis, Operand, PaddedPixels
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import walk
 from symgrad.codegen.target import MemoryHierarchy
@@ -27,13 +28,15 @@ def with_windows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | 
     """Return `plan` with windows of the left to be packed, if it has some and they are read often.
 
     Their rows are channels, side by side, and all else is a multiple of how many these are: runs of
-    rows are cut to that.
+    rows are cut to that. What has its padding in no memory can be read in no other way.
     """
+    if plan.lacks_padding:
+        return _with_padding(plan, memory)
     left = plan.left
     above = [by for _, by in (*left.row_digits, *left.column_digits)]
     strides = [left.column_stride, *above]
     is_across = left.row_stride == 1 and bool(left.column_digits)
-    if not is_across or plan.lacks_padding or min(strides) <= 0 or plan.k == 0:
+    if not is_across or min(strides) <= 0 or plan.k == 0:
         return None
     channels = math.gcd(plan.row_run, *strides)
     is_wide = min(channels, plan.columns) >= LEAST_CHANNELS_PACKED
@@ -43,16 +46,63 @@ def with_windows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | 
     if channels < plan.row_run:
         digits = ((channels, channels), *digits)
     windows = replace(plan, lhs=replace(left, row_digits=digits), pack_left="windows")
-    terms = _block_terms(windows, memory)
+    terms = _block_terms(windows, memory, WINDOW_TERMS)
     windows = replace(windows, block_k=terms)
     is_dense = windows.window_pixels <= MOST_PIXELS_A_TERM * terms
     return windows if terms >= LEAST_TERMS and is_dense else None
 
 
-def _block_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
+def _with_padding(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | None:
+    """Return a plan whose left has no elements in its padding with windows to be packed.
+
+    None if rows are pixels, not their channels: then tiles leave out the terms.
+    """
+    if plan.left.row_stride != 1 or not plan.left.column_digits:
+        return None
+    padding = _padding(plan)
+    windows = replace(plan, pack_left="windows", padding=padding, borders=())
+    terms = _block_terms(windows, memory, WINDOW_TERMS) or _block_terms(windows, memory, plan.k)
+    return replace(windows, block_k=terms)
+
+
+def _padding(plan: ContractPlan) -> PaddedPixels:
+    """Return how the pixels of the left lie with their padding, from its absent borders.
+
+    Each axis of an image has one, and whatever else there is are higher digits of the terms; so an
+    axis is as long as its border says, and a step of the next one is all of it.
+    """
+    left = plan.left
+    borders = {border.term_place: border for border in plan.borders}
+    of_rows: dict[int, int] = {}
+    of_terms: dict[int, int] = {}
+    axes: list[LineAxis] = []
+    pitch = plan.row_run
+    walked = walk(left.column_stride, left.column_digits, plan.k)
+    for place, size, by in sorted(walked, key=lambda digit: digit[2]):
+        step, count, first, stop = 1, size, 0, size
+        if (border := borders.get(place)) is not None:
+            step = border.term_step
+            count = border.row_step * (border.row_count - 1) + step * (border.term_count - 1) + 1
+            first, stop = min(border.first, count), min(border.stop, count)
+            of_rows[border.row_place] = border.row_step * pitch
+        of_terms[place] = step * pitch
+        # Lines are counted in, and so what is above the lowest axis.
+        lines = axes[0].count * plan.row_run if axes else plan.row_run
+        axes.append(LineAxis(pitch // lines, count, by // step, first, stop))
+        pitch *= count
+    line, *above = axes
+    assert line.stride == plan.row_run, f"pixels of {left} do not lie side by side"
+    rows = tuple((place, of_rows[place]) for place, _ in left.row_digits)
+    terms = tuple((place, of_terms[place]) for place, _ in left.column_digits)
+    operand = Operand(left.row_stride, of_terms[1], left.align, rows, terms)
+    return PaddedPixels(operand, line.count, line.first, line.stop, tuple(above))
+
+
+def _block_terms(plan: ContractPlan, memory: MemoryHierarchy, most: int) -> int:
     """Return how many terms are a block of k: all, or whole digits below and an even part of one.
 
-    Of many those are taken whose pixels stay in the second-level cache.
+    Of many, `most` at most, those are taken whose pixels stay in the second-level cache; 0 if there
+    are none.
     """
     if plan.k <= SUM_AT_ONCE:
         return plan.k
@@ -61,7 +111,7 @@ def _block_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
         place * count
         for place, size, _ in walked
         for count in range(1, size + 1)
-        if size % count == 0 and LEAST_TERMS <= place * count <= WINDOW_TERMS
+        if size % count == 0 and LEAST_TERMS <= place * count <= most
     ]
     near = [size for size in sizes if _bytes_of(replace(plan, block_k=size)) <= memory.l2_bytes]
     return max(near, default=min(sizes, default=0))

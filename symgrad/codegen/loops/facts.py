@@ -117,7 +117,7 @@ def _verify_border(product: Product, border: ZeroBorder) -> None:
         (product.inner, product.lhs.column_digits, border.term_place, border.term_count),
     )
     for (variable, extent), above, place, count in digits:
-        places = [*(place for place, _ in above), extent]
+        places = [1, *(place for place, _ in above), extent]
         assert place in places[:-1], f"{text}: {variable} has no such digit"
         following = places[places.index(place) + 1]
         assert following == place * count, f"{text}: {count} of {variable} are no digit"

@@ -95,11 +95,16 @@ def _taken(rows: Sequence[Axis], inner: Sequence[Axis], lines: Sequence[Lines]) 
 def counted_borders(
     rows: CountedAxes, inner: CountedAxes, lines: Sequence[Lines], loops: Collection[Axis]
 ) -> tuple[ZeroBorder, ...]:
-    """Return the borders of digits other than the lowest; axes that are no `loops` were merged."""
+    """Return the borders of digits other than the lowest; axes that are no `loops` were merged.
+
+    What is absent may be so along the lowest digit of the terms, where these are pixels.
+    """
     digits = (
         [(variable if (variable, n) in loops else "merged", n) for variable, n in axis.digits]
         for axis in (rows, inner)
     )
     row, term = digits
     found = (line.border(row, term) for line in lines)
-    return tuple(b for b in found if b is not None and b.row_place > 1 and b.term_place > 1)
+    return tuple(
+        b for b in found if b is not None and b.row_place > 1 and (b.absent or b.term_place > 1)
+    )

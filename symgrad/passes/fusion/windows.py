@@ -14,13 +14,17 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.cost_model import (
     BYTES_IN_REGISTERS,
+    FEW_READS,
     LEAST_BITS_IN_PLACE,
     LEAST_CHANNELS_BESIDE,
+    LEAST_CHANNELS_PACKED,
     LEAST_ROWS_BESIDE,
     LEAST_SUMS_IN_MEMORY,
+    LEAST_TERMS,
     MAX_TAPS,
     MAX_TAPS_OF_PIECES,
     MIN_PRODUCTS,
+    MOST_STRIDES,
 )
 from symgrad.graph.node import Node
 from symgrad.graph.structures import AxisMap, Contract, KernelSpec, Place
@@ -133,6 +137,8 @@ def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
     moved = {spec.lhs[axis] for index in others for axis, _ in index.terms}
     if len(set(walking)) < len(walking) or not moved.isdisjoint(walking):
         return False
+    if _packs_pixels(pad, place, user, spec, padded):
+        return True
     images = math.prod(sizes[k] for k in spec.lhs if k not in spec.rhs and k not in walking)
     (channel, _), *more = spec.windows.index[-1].terms
     beside, filters = spec.lhs[channel], spec.out[-1]
@@ -144,6 +150,49 @@ def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
         and filters not in spec.lhs
         and sizes[filters] >= LEAST_CHANNELS_BESIDE
     )
+
+
+def _packs_pixels(
+    pad: Node, place: Place, user: Node, spec: Contract, padded: Sequence[AxisMap]
+) -> bool:
+    """Return whether `user` is the gradient to a kernel, whose packed pixels have zeros of their own.
+
+    Its rows are places in a window and channels, which lie side by side; the terms of its sums are
+    pixels. All axes between the batch and the channels are padded, and padding is read along each.
+    """
+    assert spec.windows is not None, "the left operand has windows"
+    maps, sizes = spec.windows.index, sizes_of(user, spec)
+    axes = [axis for axis, m in enumerate(maps) if m in padded]
+    if not axes or axes != list(range(axes[0], len(maps) - 1)):
+        return False
+    others = (*maps[: axes[0]], maps[-1])
+    if any(len(m.terms) != 1 or m.offset for m in others) or maps[-1].terms[0][1] != 1:
+        return False
+    *images, channel = (spec.lhs[m.terms[0][0]] for m in others)
+    rows = [k for k in spec.out if k in spec.lhs]
+    terms = [k for k in spec.lhs if k not in spec.out]
+    is_gradient = rows[-1:] == [channel] and spec.rhs[-1:] == spec.out[-1:]
+    is_gradient = is_gradient and not set(rows) & set(spec.rhs) and {*images} <= {*terms}
+    if not is_gradient or not all(
+        _is_read(spec, sizes, maps[axis], place.operands[0][axis].offset, inside)
+        for axis, inside in zip(axes, pad.inputs[0].type.static_shape[axes[0] :], strict=False)
+    ):
+        return False
+    strides = math.prod(step for m in padded for axis, step in m.terms if spec.lhs[axis] in terms)
+    return (
+        min(sizes[channel], sizes[spec.out[-1]]) >= LEAST_CHANNELS_PACKED
+        and math.prod(sizes[k] for k in rows[:-1]) >= FEW_READS
+        and math.prod(sizes[k] for k in terms) >= LEAST_TERMS
+        and strides <= MOST_STRIDES
+    )
+
+
+def _is_read(
+    spec: Contract, sizes: Mapping[str, int], index: AxisMap, low: int, inside: int
+) -> bool:
+    """Return whether windows reach what is padded of an axis: before `low`, or behind `inside`."""
+    last = index.offset + sum(step * (sizes[spec.lhs[axis]] - 1) for axis, step in index.terms)
+    return index.offset < low or last >= low + inside
 
 
 def _crosses(index: AxisMap, spec: Contract, sizes: Mapping[str, int]) -> bool:

@@ -126,7 +126,7 @@ def test_a_narrow_last_panel_is_less_than_an_even_part():
 
 
 def plan_of_images(filters: int) -> ContractPlan:
-    """Return the plan of a convolution of 8 images of 14 x 14 pixels, one pixel of all at a time."""
+    """Return the plan of a convolution of 8 images of 14 x 14 pixels, a pixel of all at a time."""
     left = Operand(50176, 1, 64, ((8, 256), (112, 3584)), ((256, 256), (768, 3584)))
     right, result = Operand(filters, 1, 64), Operand(filters, 1, 64)
     target = target_named("x86-64-v4")

@@ -1,0 +1,60 @@
+"""Strided operand of a GEMM, as data: where its elements are, and its padding that is in no memory.
+
+Nothing here says how an operand is packed or read.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.loops.strided import Digit
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Where the elements of an operand lie: strides in elements, any integer, 0 included.
+
+    Rows run along m and columns along k for the lhs; along k and n for the rhs. Either may be
+    counted in digits, as in `StridedOperand`. The base pointer is known to be aligned to `align`
+    bytes.
+    """
+
+    row_stride: int
+    column_stride: int
+    align: int
+    row_digits: tuple[Digit, ...] = ()
+    column_digits: tuple[Digit, ...] = ()
+
+    @property
+    def transposed(self) -> Operand:
+        return Operand(
+            self.column_stride, self.row_stride, self.align, self.column_digits, self.row_digits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LineAxis:
+    """An axis of lines of pixels: of how many lines one step is, how many steps, and their stride.
+
+    Steps from `first` to `stop` are in memory, `stride` elements apart.
+    """
+
+    place: int
+    count: int
+    stride: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedPixels:
+    """Pixels of which the padding is in no memory, as they would lie with it: `operand`.
+
+    A line of it has `length` pixels, of which those from `first` to `stop` are in memory, side by
+    side; `above` are the axes that lines are counted in, the lowest first.
+    """
+
+    operand: Operand
+    length: int
+    first: int
+    stop: int
+    above: tuple[LineAxis, ...]
