@@ -33,7 +33,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class LineAxis:
-    """An axis of lines of pixels: of how many lines one step is, how many steps, and their stride.
+    """An axis of pixels or of lines: how many one step is, how many steps, and their stride.
 
     Steps from `first` to `stop` are in memory, `stride` elements apart.
     """
@@ -49,12 +49,9 @@ class LineAxis:
 class PaddedPixels:
     """Pixels of which the padding is in no memory, as they would lie with it: `operand`.
 
-    A line of it has `length` pixels, of which those from `first` to `stop` are in memory, side by
-    side; `above` are the axes that lines are counted in, the lowest first.
+    The lowest axis is a `line`, and lines are counted in those `above`, the lowest first.
     """
 
     operand: Operand
-    length: int
-    first: int
-    stop: int
+    line: LineAxis
     above: tuple[LineAxis, ...]

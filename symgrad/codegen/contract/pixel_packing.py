@@ -67,12 +67,12 @@ class PixelPacking:
     ) -> None:
         """Pack line by line: zeros, what of it is in memory, and zeros."""
         builder, plan = self._builder, self._plan
-        length, pixels = index(padding.length), padding.operand
+        length, pixels = index(padding.line.count), padding.operand
         along = CountedAxis(pixels.column_stride, pixels.column_digits, plan.k)
         begin = builder.udiv(along.offset(builder, first_step), index(plan.row_run))
         end = builder.add(begin, index(plan.window_pixels))
         first_line = builder.udiv(begin, length)
-        behind = builder.udiv(builder.add(end, index(padding.length - 1)), length)
+        behind = builder.udiv(builder.add(end, index(padding.line.count - 1)), length)
         with counted_loop(builder, first_line, behind) as line:
             at = builder.mul(line, length)
             offset, is_inside = self._line(padding, line)
@@ -81,7 +81,7 @@ class PixelPacking:
                 some = start, self._least(builder.add(start, index(plan.packed_terms)), stop)
                 read = self._read(padding, at, is_inside, some)
                 offset_of = builder.add(
-                    offset, builder.mul(builder.sub(read[0], at), index(plan.row_run))
+                    offset, builder.mul(builder.sub(read[0], at), index(plan.pixel_stride))
                 )
                 with counted_loop(builder, *channels) as i:
                     panel = self._places.packed_tile(builder.sub(i, channels[0]))
@@ -113,7 +113,7 @@ class PixelPacking:
         builder = self._builder
         first, stop = (
             self._least(self._most(builder.add(line, index(end)), some[0]), some[1])
-            for end in (padding.first, padding.stop)
+            for end in (padding.line.first, padding.line.stop)
         )
         return (
             builder.select(is_inside, first, some[1]),

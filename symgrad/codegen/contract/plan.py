@@ -213,6 +213,11 @@ class ContractPlan:
         return reach // self.row_run + 1
 
     @property
+    def pixel_stride(self) -> int:
+        """Elements from a pixel of windows that are packed to the next one in memory."""
+        return self.row_run if self.padding is None else self.padding.line.stride
+
+    @property
     def lacks_padding(self) -> bool:
         """Whether the left has no elements at its borders."""
         return any(border.absent for border in self.borders)

@@ -61,7 +61,7 @@ class Microkernel:
         """
         left = self.left.target.vector_registers - self.rows * self.vectors
         is_short = self.piece is not None and self.piece <= SHORT_PIECE
-        return is_short and left >= SPARE_REGISTERS
+        return is_short and not self.joins_pieces and left >= SPARE_REGISTERS
 
     @property
     def joins_pieces(self) -> bool:
@@ -69,7 +69,7 @@ class Microkernel:
 
         So it is with the pixels of a line that a window takes.
         """
-        if self.piece is None or not self.inner or self.is_written_out:
+        if self.piece is None or not self.inner:
             return False
         lines_up = self.left_k.digits[:1] == ((self.piece, self.piece * self.left_k.stride),)
         return lines_up and not self.right_k.digits and self.inner[-1].term_place == self.piece

@@ -96,7 +96,7 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
     )
     left, right = plan.left.transposed, plan.right
     if plan.pack_left == "windows":
-        left = replace(left, row_stride=plan.row_run)
+        left = replace(left, row_stride=plan.pixel_stride)
     if plan.multiplies_pairs:
         return Variants(
             kernels,

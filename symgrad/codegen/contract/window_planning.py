@@ -68,8 +68,8 @@ def _with_padding(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan |
 def _padding(plan: ContractPlan) -> PaddedPixels:
     """Return how the pixels of the left lie with their padding, from its absent borders.
 
-    Each axis of an image has one, and whatever else there is are higher digits of the terms; so an
-    axis is as long as its border says, and a step of the next one is all of it.
+    Each axis of an image has one, and whatever else there is are digits of the terms. The order is
+    that of the terms: an axis is as long as its border says, and a step of the next is all of it.
     """
     left = plan.left
     borders = {border.term_place: border for border in plan.borders}
@@ -78,7 +78,7 @@ def _padding(plan: ContractPlan) -> PaddedPixels:
     axes: list[LineAxis] = []
     pitch = plan.row_run
     walked = walk(left.column_stride, left.column_digits, plan.k)
-    for place, size, by in sorted(walked, key=lambda digit: digit[2]):
+    for place, size, by in walked:
         step, count, first, stop = 1, size, 0, size
         if (border := borders.get(place)) is not None:
             step = border.term_step
@@ -91,11 +91,10 @@ def _padding(plan: ContractPlan) -> PaddedPixels:
         axes.append(LineAxis(pitch // lines, count, by // step, first, stop))
         pitch *= count
     line, *above = axes
-    assert line.stride == plan.row_run, f"pixels of {left} do not lie side by side"
     rows = tuple((place, of_rows[place]) for place, _ in left.row_digits)
     terms = tuple((place, of_terms[place]) for place, _ in left.column_digits)
     operand = Operand(left.row_stride, of_terms[1], left.align, rows, terms)
-    return PaddedPixels(operand, line.count, line.first, line.stop, tuple(above))
+    return PaddedPixels(operand, line, tuple(above))
 
 
 def _block_terms(plan: ContractPlan, memory: MemoryHierarchy, most: int) -> int:
