@@ -62,9 +62,7 @@ class PixelPacking:
         arguments = source, target, count
         call_one(self._builder, self._variants.left_packers, is_short, arguments)
 
-    def _emit_lines(
-        self, padding: PaddedPixels, channels: Extent, first_step: ir.Value
-    ) -> None:
+    def _emit_lines(self, padding: PaddedPixels, channels: Extent, first_step: ir.Value) -> None:
         """Pack line by line: zeros, what of it is in memory, and zeros."""
         builder, plan = self._builder, self._plan
         length, pixels = index(padding.line.count), padding.operand

@@ -164,11 +164,22 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     line at each step of k: too short for a processor to follow. Where many panels read a block of
     them, most find it near; and a panel of one vector has no time to ask at each step.
     """
-    is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
-    is_in_lines = is_across or plan.left.column_stride == 1
+    left = plan.left
+    if _is_followed(plan, memory):
+        return False
+    is_across = left.row_stride == 1 and plan.tile_columns > plan.lanes
+    is_in_lines = is_across or left.column_stride == 1
     left_bytes = plan.rows * plan.k * plan.dtype.itemsize
     is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
     return plan.method == "tile" and plan.pack_left == "none" and is_in_lines and is_far
+
+
+def _is_followed(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a processor follows the rows of tiles: few, long, one behind the other."""
+    left = plan.left
+    is_long = plan.k * plan.dtype.itemsize >= memory.followed_bytes
+    is_one_walk = left.column_stride == 1 and left.row_stride == plan.k and plan.panels == 1
+    return is_one_walk and is_long and plan.tile_rows <= memory.l1_ways
 
 
 def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
@@ -247,7 +258,7 @@ def _plan_tiles(
             vector_width=width,
             tile_rows=-(-plan.row_run // tiles),
             tile_columns=across * plan.lanes,
-            block_k=_choose_block_k(plan, memory),
+            block_k=_choose_block_k(plan, memory, across * plan.lanes),
         )
         packed = _with_short_blocks(pack_panels(shape, memory), memory)
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
@@ -300,8 +311,11 @@ def _choose_width(columns: int, lanes: int) -> int:
     return min(reversed(widths), key=lambda width: columns // width + columns % width)
 
 
-def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
-    """Return all of k if its panels stay in the second-level cache, else an even part of it."""
+def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:
+    """Return all of k if its panels stay in the second-level cache, else an even part of it.
+
+    A panel is `across` columns.
+    """
     if plan.pack_left == "windows":
         return plan.block_k
     size_of = plan.compute.itemsize
@@ -311,6 +325,9 @@ def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy) -> int:
         # where that is asked for a block ahead; windows read the same again.
         read = plan.columns + (0 if plan.left.column_digits else plan.rows)
         part = min(part, max(plan.lanes, memory.l2_bytes // (2 * read * size_of)))
+        if plan.left.row_stride == 1 and not plan.left.column_digits:
+            # Rows that lie across come from that cache, so a panel is to come from the first one.
+            part = min(part, max(plan.lanes, memory.l1_bytes // (across * size_of)))
     apart = abs(plan.left.column_stride) * size_of
     if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
         # Tiles beside each other read parts of the same lines: a block of them stays in the cache.

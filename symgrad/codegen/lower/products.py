@@ -17,7 +17,13 @@ from symgrad.codegen.loops.index_arithmetic import modulus, quotient
 from symgrad.codegen.loops.language import For, Index, Product, Stmt, Store, StridedOperand
 from symgrad.codegen.loops.rewrite import indices, map_indices, statements, substitute_variable
 from symgrad.codegen.lower.axes import Axis, CountedAxes
-from symgrad.codegen.lower.padding import Lines, counted_borders, lines_of, rows_beside, terms_beside
+from symgrad.codegen.lower.padding import (
+    Lines,
+    counted_borders,
+    lines_of,
+    rows_beside,
+    terms_beside,
+)
 from symgrad.codegen.lower.values import GroupValues
 from symgrad.cost_model import DENSE_COLUMNS, WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor

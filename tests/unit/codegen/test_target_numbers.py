@@ -36,10 +36,13 @@ def test_all_targets_are_taken_to_have_the_same_memory():
 def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_second_cache():
     m, n, k = 64, 256, 25600
     turned = Operand(1, m, 4), Operand(n, 1, 4), Operand(n, 1, 4)
-    for target in (TARGET, with_memory(l2_bytes=1 << 20)):
+    for target in (with_memory(l1_bytes=1 << 18), with_memory(l1_bytes=1 << 18, l2_bytes=1 << 20)):
         found = plan_contract(m, n, k, dtypes.float32, *turned, target)
         assert found.block_k * (m + n) * 4 <= target.memory.l2_bytes
         assert 4 * found.block_k * (m + n) * 4 > target.memory.l2_bytes
+    # The panel that all tiles read comes from the first cache.
+    near = plan_contract(m, n, k, dtypes.float32, *turned, TARGET)
+    assert near.block_k * near.tile_columns * 4 == TARGET.memory.l1_bytes
 
 
 def test_a_left_whose_terms_lie_on_pages_is_packed_some_terms_at_a_time():
