@@ -93,7 +93,8 @@ class PixelPacking:
     def _line(self, padding: PaddedPixels, line: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Return how far the first pixel of a line is from that of all, and whether it is read."""
         builder = self._builder
-        offset, is_inside = index(0), ir.Constant(ir.IntType(1), 1)
+        offset = index(0)
+        is_inside: ir.Value = ir.Constant(ir.IntType(1), 1)
         for axis in padding.above:
             at = builder.udiv(line, index(axis.place))
             if axis is not padding.above[-1]:

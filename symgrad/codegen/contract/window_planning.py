@@ -57,8 +57,9 @@ def _with_padding(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan |
 
     None if rows are pixels, not their channels: then tiles leave out the terms.
     """
-    if plan.left.row_stride != 1 or not plan.left.column_digits:
+    if plan.left.row_stride != 1:
         return None
+    assert plan.left.column_digits, f"the pixels of {plan.left} are one line of one image"
     padding = _padding(plan)
     windows = replace(plan, pack_left="windows", padding=padding, borders=())
     terms = _block_terms(windows, memory, WINDOW_TERMS) or _block_terms(windows, memory, plan.k)

@@ -155,10 +155,11 @@ def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
 def _packs_pixels(
     pad: Node, place: Place, user: Node, spec: Contract, padded: Sequence[AxisMap]
 ) -> bool:
-    """Return whether `user` is the gradient to a kernel, whose packed pixels have zeros of their own.
+    """Return whether `user` is the gradient to a kernel, which packs pixels, and zeros around them.
 
     Its rows are places in a window and channels, which lie side by side; the terms of its sums are
     pixels. All axes between the batch and the channels are padded, and padding is read along each.
+    There are several lines of pixels.
     """
     assert spec.windows is not None, "the left operand has windows"
     maps, sizes = spec.windows.index, sizes_of(user, spec)
@@ -183,6 +184,7 @@ def _packs_pixels(
         min(sizes[channel], sizes[spec.out[-1]]) >= LEAST_CHANNELS_PACKED
         and math.prod(sizes[k] for k in rows[:-1]) >= FEW_READS
         and math.prod(sizes[k] for k in terms) >= LEAST_TERMS
+        and sum(sizes[k] > 1 for k in terms) > 1
         and strides <= MOST_STRIDES
     )
 

@@ -73,6 +73,7 @@ LAYERS = {
     "dilated": Layer(spatial=(8, 7), dilation=2, side=2),
     "strides that leave out": Layer(spatial=(12, 12), window=(2, 2), stride=3),
     "one line": Layer(spatial=(40,), window=(5,), side=2),
+    "one image of one line": Layer(spatial=(40,), window=(5,), side=2, images=1),
     "volumes": Layer(spatial=(4, 4, 5), window=(3, 2, 2)),
     "pixels": Layer(spatial=(2, 1), window=(3, 1), images=9),
     "double": Layer(dtype="float64"),
