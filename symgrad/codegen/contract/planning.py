@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from symgrad.codegen.contract.asking_planning import with_asking
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_planning import (
     can_multiply_pairs,
@@ -23,7 +24,6 @@ from symgrad.codegen.contract.window_planning import window_tiles, with_windows
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
-    FEW_PANELS,
     FEW_READS,
     FEW_STREAMS,
     LONG_SUM,
@@ -33,7 +33,6 @@ from symgrad.cost_model import (
     PACKED_TERMS,
     SHORT_BLOCK,
     SHORT_OPERAND,
-    SHORT_PIECE,
     dotting_cycles,
     epilogue_cycles,
     packing_cycles,
@@ -98,7 +97,7 @@ def plan_contract(
     chosen = _choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
-    return _with_asking(chosen, target.memory)
+    return with_asking(chosen, target.memory)
 
 
 def _cheapest(ways: Sequence[tuple[float, ContractPlan]]) -> tuple[float, ContractPlan]:
@@ -126,17 +125,6 @@ def _is_of_runs(plan: ContractPlan) -> bool:
     return plan.method == "tile" and plan.tile_rows == plan.row_run < plan.rows
 
 
-def _with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
-    """Return `plan` with what its tiles ask for: one thing at most."""
-    asks_for_next = _is_met_late(plan, memory)
-    return replace(
-        plan,
-        asks_for_next=asks_for_next,
-        asks_for_panel=not asks_for_next and _is_panel_met_late(plan, memory),
-        asks_for_block=plan.pack_left == "windows" and plan.k_blocks > 1,
-    )
-
-
 def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[float, ContractPlan]]:
     """Return all plans of a contraction, and their costs."""
     windows = with_windows(plan, target.memory)
@@ -155,44 +143,6 @@ def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[flo
             cycles = multiplying_cycles(shape) + _surrounding_cycles(shape, stride)
             ways.append((cycles, shape))
     return ways
-
-
-def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether a tile waits for rows of the left that no near cache has.
-
-    They are read along k, one beside the other and each for a few lines at a time, or across, a
-    line at each step of k: too short for a processor to follow. Where many panels read a block of
-    them, most find it near; and a panel of one vector has no time to ask at each step.
-    """
-    left = plan.left
-    if _is_followed(plan, memory):
-        return False
-    is_across = left.row_stride == 1 and plan.tile_columns > plan.lanes
-    is_in_lines = is_across or left.column_stride == 1
-    left_bytes = plan.rows * plan.k * plan.dtype.itemsize
-    is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
-    return plan.method == "tile" and plan.pack_left == "none" and is_in_lines and is_far
-
-
-def _is_followed(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether a processor follows the rows of tiles: few, long, one behind the other."""
-    left = plan.left
-    is_long = plan.k * plan.dtype.itemsize >= memory.followed_bytes
-    is_one_walk = left.column_stride == 1 and left.row_stride == plan.k and plan.panels == 1
-    return is_one_walk and is_long and plan.tile_rows <= memory.l1_ways
-
-
-def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether the first tile of a packed panel waits for it, since no near cache holds all.
-
-    A block of tiles asks for the next panel while it reads one, as many lines as it has steps of k
-    in its tiles, so that a few tiles are enough.
-    """
-    packed_bytes = plan.block_panels * plan.block_k * plan.tile_columns * plan.compute.itemsize
-    is_packed = plan.method == "tile" and plan.pack_right != "none" and not plan.rows_first
-    is_packed = is_packed and plan.pack_left != "windows"
-    is_long = plan.k_piece > SHORT_PIECE
-    return is_packed and is_long and plan.block_panels > 1 and packed_bytes > memory.l2_bytes
 
 
 def _serves_result(plan: ContractPlan, streams: int, memory: MemoryHierarchy) -> bool:

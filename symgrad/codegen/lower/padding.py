@@ -100,8 +100,9 @@ def terms_beside(
     window has of a line are then terms side by side. Of many terms a block has many lines of few
     images instead, which overlap less than few lines of all images do; with strides even more.
     """
-    padded = [line for line in lines if line.absent]
-    borders = [b for line in padded if (b := line.border(rows, inner)) is not None]
+    found = [(line, line.border(rows, inner)) for line in lines if line.absent]
+    borders = [border for _, border in found if border is not None]
+    padded = [line for line, border in found if border is not None]
     of_lines = {atom for line in padded for atom, _ in line.index.terms}
     images = math.prod(extent for variable, extent in inner if variable not in of_lines)
     are_channels = bool(rows) and lhs.coefficient(rows[-1][0]) == 1

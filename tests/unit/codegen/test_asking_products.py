@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import ContractPlan, planning, products
+from symgrad.codegen.contract import ContractPlan, asking_planning, planning, products
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
@@ -88,9 +88,9 @@ def test_results_are_the_same_between_guard_pages(dtype):
             Variant(threads=Threads(1, 0.0), memory=Memory("end")),
             Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
         ]
-        with mock.patch.object(planning, "_is_met_late", lambda plan, _: can_ask(plan)):
+        with mock.patch.object(asking_planning, "_is_met_late", lambda plan, _: can_ask(plan)):
             assert run_variants(graph, arrays, variants) is None
-        with mock.patch.object(planning, "_is_panel_met_late", lambda plan, _: packs(plan)):
+        with mock.patch.object(asking_planning, "_is_panel_met_late", lambda plan, _: packs(plan)):
             planning.plan_contract.cache_clear()
             assert run_variants(graph, arrays, variants) is None
         planning.plan_contract.cache_clear()

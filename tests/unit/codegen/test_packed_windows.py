@@ -25,6 +25,7 @@ from tests.support.floors import (
     run_variants,
 )
 from tests.support.schedules import windows_packed
+from tests.unit.codegen.test_product_borders import borders
 
 TARGETS = (
     "native",
@@ -110,6 +111,39 @@ def test_what_is_not_finite_is_in_the_same_sums():
             arrays[operand][where] = np.inf
             wanted = run_reference(graph, arrays).outputs[0]
             np.testing.assert_array_equal(run_native(step, arrays).outputs[0], wanted)
+
+
+def absent(graph: Graph) -> list[bool]:
+    return [border.absent for product in borders(graph) for border in product]
+
+
+def test_padding_that_is_packed_is_in_no_memory():
+    """Of all axes, and in the forward product that reads the same image as well."""
+    layer = Layer(images=8, channels=64, filters=64)
+    assert absent(layer.graph()) == [True, True]
+    assert absent(replace(layer, side=0).graph()) == []
+    for other in (replace(layer, channels=32), replace(layer, filters=32)):
+        assert absent(other.graph()) == [False]
+    x, kernel = sg.placeholder((8, 6, 5, 64)), sg.placeholder((3, 3, 64, 64))
+    y = sg.nn.conv2d(x, kernel, padding="SAME")
+    (found,) = sg.gradients(sg.sum(y * y), [kernel])
+    assert found is not None
+    graph = Graph([found, y], [x, kernel])
+    assert absent(graph) == [True] * 4
+    assert not any(b.type.shape == (8, 8, 7, 64) for b in compile_for(graph).program.offsets)
+    arrays = arrays_for(graph)
+    assert run_variants(graph, arrays, [Variant(), Variant(threads=Threads(3, 0.0))]) is None
+
+
+def test_pixels_of_all_images_come_beside_each_other_where_terms_are_few():
+    def terms(layer: Layer) -> set[int]:
+        return {b.term_place for product in borders(layer.graph()) for b in product}
+
+    layer = Layer(images=8, channels=64, filters=64)
+    assert terms(layer) == {8, 8 * 5}
+    assert terms(replace(layer, images=3)) == {1, 5}
+    assert terms(replace(layer, spatial=(40, 40))) == {1, 40}
+    assert terms(replace(layer, spatial=(33, 35), stride=2)) == {1, 18}
 
 
 def test_everywhere_and_by_threads_between_guard_pages():
