@@ -30,22 +30,11 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     line at each step of k: too short for a processor to follow. Where many panels read a block of
     them, most find it near; and a panel of one vector has no time to ask at each step.
     """
-    left = plan.left
-    if _is_followed(plan, memory):
-        return False
-    is_across = left.row_stride == 1 and plan.tile_columns > plan.lanes
-    is_in_lines = is_across or left.column_stride == 1
+    is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
+    is_in_lines = is_across or plan.left.column_stride == 1
     left_bytes = plan.rows * plan.k * plan.dtype.itemsize
     is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
     return plan.method == "tile" and plan.pack_left == "none" and is_in_lines and is_far
-
-
-def _is_followed(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether a processor follows the rows of tiles: few, long, one behind the other."""
-    left = plan.left
-    is_long = plan.k * plan.dtype.itemsize >= memory.followed_bytes
-    is_one_walk = left.column_stride == 1 and left.row_stride == plan.k and plan.panels == 1
-    return is_one_walk and is_long and plan.tile_rows <= memory.l1_ways
 
 
 def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
