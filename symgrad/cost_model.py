@@ -64,6 +64,7 @@ LONGEST_ROW = 4  # elements side by side that one iteration reaches: vectors of 
 ROW_SHUFFLE = 1.0  # two vectors to one
 LEAST_ROWS = 16  # of so few elements that they are written out: fewer fill no vector
 LONGEST_STACKED = 16  # a row of pieces that are written beside each other in one loop
+LONGEST_JOINED = 64  # a row of pieces that have loops in one loop over rows: they share cache lines
 MOST_WRITTEN_OUT = 384  # statements of a kernel whose rows are written out
 LANE_ACCESS = 1.25  # one element of a vector, loaded and inserted on its own
 DIVIDED_ACCESS = 2.0  # the same, with an index that takes a division
@@ -91,6 +92,9 @@ LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs l
 # Channels and filters from which a convolution transposes operands whose channels come first; with
 # fewer filters than that, positions are side by side, half of that or more of them.
 LEAST_CHANNELS_LAST = 16
+# Sums of so many terms, as of coordinates, are no products of matrices: what counts is how their
+# operands lie in memory.
+MAX_SHORT_SUM = 4
 # A transpose is done in tiles: so many elements across the rows of a buffer, a vector, since rows
 # of a power of two share few sets of the L1 cache, and so many of the other axis.
 TILE_OF_TRANSPOSE = 16
@@ -140,6 +144,7 @@ BYTES_OF_ROWS_AGAIN = 512 << 10
 BYTES_OF_PRODUCTS = 1 << 20  # that one makes: fewer are in a cache as well
 MUCH_MADE = 2  # results for each element that a product reads, again for each row and column
 LONG_ROW = 4  # times as many results in a row as terms in each, where there is one matrix
+FOLDED_OF_ROW = 4  # times as long as what a loop makes of it, a row is folded
 BYTES_OF_ROW_BLOCK = 1 << 19
 LEAST_ROW_BLOCK = 64
 LEAST_SUMS_APART = 4
@@ -195,6 +200,9 @@ COPIED_BYTES = 1 << 16  # of a loop variable: what is larger stays where it has 
 
 # Columns side by side in memory from which on they are those of a product, though others are more.
 WIDE_COLUMNS = 32
+# Results that no near cache holds, from which on fewer columns are one axis with those beside them:
+# with a product for each of these, lines of the result are written several times.
+LEAST_RESULTS_COUNTED = 1 << 19
 DENSE_COLUMNS = 8  # of a product, side by side in its result: stores are vectors then
 # Reads of an element, each from another panel or tile, from which on packing it may pay: of one of
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.

@@ -25,7 +25,7 @@ from symgrad.codegen.lower.padding import (
     terms_beside,
 )
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import DENSE_COLUMNS, WIDE_COLUMNS
+from symgrad.cost_model import DENSE_COLUMNS, LEAST_RESULTS_COUNTED, WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Place
 from symgrad.passes.costs import kernel_spec
@@ -117,7 +117,11 @@ def build_product(
     else:
         axes.rows, (lhs,), body = _merge(axes.rows, (lhs,), body)
         row, around_rows, body = _chosen(axes.rows, "row", body, spec, Index())
-    column, around_columns, body = _chosen(axes.columns, "column", body, spec, rhs)
+    results = math.prod(loops[label][1] for label in spec.out)
+    is_counted = results >= LEAST_RESULTS_COUNTED
+    column, around_columns, body = _chosen(
+        axes.columns, "column", body, spec, rhs, is_counted=is_counted
+    )
     inner = CountedAxes(axes.inner or [("inner", 1)])
     product = make(
         _operand(left.buffer, lhs, row, inner),
@@ -136,13 +140,20 @@ def build_product(
 
 
 def _chosen(
-    axes: list[Axis], name: str, body: tuple[Stmt, ...], spec: Contract, operand: Index
+    axes: list[Axis],
+    name: str,
+    body: tuple[Stmt, ...],
+    spec: Contract,
+    operand: Index,
+    *,
+    is_counted: bool = False,
 ) -> tuple[CountedAxes, list[Axis], tuple[Stmt, ...]]:
     """Return the axis of the product among `axes`, those that are loops around it, and the body.
 
     That is a wide one whose elements lie side by side in `operand`, as those of a panel do, else
     one of a vector or more that lie so in the result, else the longest. The body walks evenly
-    through all digits of one axis, which only an operand tells apart.
+    through all digits of one axis, which only an operand tells apart: so it does with windows, and
+    with `is_counted` where columns are few.
     """
     if not axes:
         return CountedAxes([(name, 1)]), [], body
@@ -156,7 +167,14 @@ def _chosen(
             return is_panel, extent >= DENSE_COLUMNS and is_dense, extent
 
         chosen = max(axes, key=preference)
-        return CountedAxes([chosen]), [axis for axis in axes if axis is not chosen], body
+        is_narrow = chosen is axes[-1] and chosen[1] < WIDE_COLUMNS
+        run = _runs(axes, body)[-1] if is_counted and is_narrow else CountedAxes([chosen])
+        return _counted(axes, run, body)
+    return _counted(axes, max(_runs(axes, body), key=lambda axis: axis.whole[1]), body)
+
+
+def _runs(axes: list[Axis], body: tuple[Stmt, ...]) -> list[CountedAxes]:
+    """Return neighbours among `axes` that the body walks through in even steps."""
     groups = [[axes[-1]]]
     for outer in reversed(axes[:-1]):
         variable, extent = CountedAxes(groups[-1]).whole
@@ -164,7 +182,13 @@ def _chosen(
             groups[-1].insert(0, outer)
         else:
             groups.append([outer])
-    counted = max(map(CountedAxes, reversed(groups)), key=lambda axis: axis.whole[1])
+    return [*map(CountedAxes, reversed(groups))]
+
+
+def _counted(
+    axes: list[Axis], counted: CountedAxes, body: tuple[Stmt, ...]
+) -> tuple[CountedAxes, list[Axis], tuple[Stmt, ...]]:
+    """Return the axis of a product, the loops around it, and the body in its whole variable."""
     for variable, _ in counted.digits[:-1]:
         _, body = _at_zero((), body, variable)
     return counted, [axis for axis in axes if axis not in counted.digits], body

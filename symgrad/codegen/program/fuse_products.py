@@ -48,7 +48,7 @@ from symgrad.codegen.schedule.row_stages import (
     row_accesses,
     stages_of,
 )
-from symgrad.cost_model import BYTES_OF_PRODUCTS, INSTRS_OF_PRODUCTS
+from symgrad.cost_model import BYTES_OF_PRODUCTS, FOLDED_OF_ROW, INSTRS_OF_PRODUCTS
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
@@ -95,16 +95,29 @@ class _RowGroup:
 
     @property
     def has_folds(self) -> bool:
-        """Whether the first product's rows are folded, as by a softmax, before another has them."""
+        """Whether the first product's rows are folded, as by a softmax, before another has them.
+
+        Be it written out or not.
+        """
         made = _written(self.stages[0])
         for stage in self.stages[1:]:
             if not any(buffer in made for buffer, _, _ in row_accesses(stage)):
                 continue
-            if not is_free_of(stage.statement.body, Fold):
+            if not is_free_of(stage.statement.body, Fold) or self._shortens(stage):
                 return True
             if stage.axis is None:
                 made |= _written(stage)
         return False
+
+    def _shortens(self, stage: Stage) -> bool:
+        """Return whether a stage that is no product writes much shorter rows than it reads."""
+        lengths: dict[bool, list[int]] = {False: [0], True: []}
+        for name, _, is_written in row_accesses(stage):
+            layout = self.layouts.get(name)
+            if layout is not None:
+                lengths[is_written].append(layout.length)
+        written = max(lengths[True], default=0)
+        return stage.axis is None and 0 < FOLDED_OF_ROW * written <= max(lengths[False])
 
     def joins(self, launch: Instr, later: Sequence[Instr]) -> bool:
         """Add a launch with the same rows that belongs to the others; return whether it does.

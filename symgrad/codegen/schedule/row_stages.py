@@ -177,11 +177,12 @@ def _candidates(statement: Stmt, rows: MatrixRows) -> Iterator[Stage]:
     loops, product = _around_product(statement)
     if product is not None:
         places = _places(loops, batch)
-        if places is None or _has_digits(product):
+        if places is None:
             return
         (moved,) = _substituted((replace(product, parallel=None, scratch=None),), places)
         assert isinstance(moved, Product), "a product stays one"
-        yield from (Stage(moved, axis) for axis in _AXES if getattr(moved, axis)[1] == rows.count)
+        along = (axis for axis in _AXES if getattr(moved, axis)[1] == rows.count)
+        yield from (Stage(moved, axis) for axis in along if not _has_digits(product, axis))
     elif isinstance(statement, For) and is_free_of(statement.body, Product):
         loops, _ = perfect_nest(statement)
         ways = (loops[: number + 1] for number in range(len(loops)))
@@ -196,10 +197,15 @@ def _candidates(statement: Stmt, rows: MatrixRows) -> Iterator[Stage]:
             yield Stage(loop, None)
 
 
-def _has_digits(product: Product) -> bool:
-    sides = (product.lhs, product.rhs)
-    has_any = any(side.row_digits or side.column_digits for side in sides)
-    return has_any or bool(product.borders)
+def _has_digits(product: Product, axis: Axis) -> bool:
+    """Return whether rows along an axis are not even steps, of which a block is some."""
+    lhs, rhs = product.lhs, product.rhs
+    digits = {
+        "rows": lhs.row_digits,
+        "inner": lhs.column_digits or rhs.row_digits,
+        "columns": rhs.column_digits,
+    }
+    return bool(digits[axis] or product.borders)
 
 
 def _places(loops: Sequence[For], axes: Sequence[tuple[str, int]]) -> dict[str, Index] | None:

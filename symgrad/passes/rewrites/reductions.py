@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from symgrad.cost_model import MAX_SHORT_SUM
 from symgrad.graph.build import apply
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
@@ -28,6 +29,7 @@ from symgrad.graph.ops.structure import (
     reshape_op,
     sum_op,
 )
+from symgrad.graph.sizes import Dim
 from symgrad.graph.types import static
 from symgrad.passes.rewrites.rules import Holds
 from symgrad.passes.rewrites.structure import axes_of, structural
@@ -140,7 +142,7 @@ def _labels(node: Node) -> _Labels:
     return lhs, rhs, out
 
 
-def _sizes(node: Node) -> dict[str, object]:
+def _sizes(node: Node) -> dict[str, Dim]:
     lhs, rhs, _out = _labels(node)
     shapes = (*node.inputs[0].shape, *node.inputs[1].shape)
     return dict(zip(lhs + rhs, shapes, strict=True))
@@ -280,6 +282,61 @@ def _unrepeated(x: Tensor, labels: str, elsewhere: set[str]) -> tuple[Tensor, st
     return narrowed, "".join(labels[a] for a in kept)
 
 
+@structural(
+    "einsum(einsum(x, y), z) -> einsum(einsum(x, y), z), the last axis of the result last in both",
+    einsum_op,
+    holds=Holds.CLOSE,
+    needs_sole_use=True,
+    examples=(
+        lambda x, y: contract(contract(x, y, "bij", "bkj", "jik"), x[0, :, 0], "jik", "k", "ij"),
+    ),
+)
+def _layout_of_left_product(node: Node) -> Tensor | None:
+    return _laid_out(node, 0)
+
+
+@structural(
+    "einsum(z, einsum(x, y)) -> einsum(z, einsum(x, y)), the last axis of the result last in both",
+    einsum_op,
+    holds=Holds.CLOSE,
+    needs_sole_use=True,
+    sole=1,
+    examples=(
+        lambda x, y: contract(x[0, :, 0], contract(x, y, "bij", "bkj", "jik"), "k", "jik", "ij"),
+    ),
+)
+def _layout_of_right_product(node: Node) -> Tensor | None:
+    return _laid_out(node, 1)
+
+
+def _laid_out(node: Node, number: int) -> Tensor | None:
+    """Return a short product whose operand `number`, a product, has the last axis of `node` last.
+
+    A sum of a few terms is no product of matrices: its operand is read once, and what counts is
+    whether the elements that are read and written lie side by side.
+    """
+    inner, labels = node.inputs[number].node, [*_labels(node)]
+    is_known = all(isinstance(size, int) for size in _sizes(node).values())
+    if inner.definition is not einsum_op or not labels[2] or not labels[number] or not is_known:
+        return None
+    sizes, last = _sizes(node), labels[2][-1]
+    counts = [size for label, size in sizes.items() if label not in labels[2]]
+    is_short = math.prod(map(static, counts)) <= MAX_SHORT_SUM
+    before = labels[number][-1]
+    if last not in labels[number] or last in labels[1 - number] or before == last or not is_short:
+        return None
+    if static(sizes[last]) <= static(sizes[before]):
+        return None
+    order = [a for a, label in enumerate(labels[number]) if label != last]
+    order.append(labels[number].index(last))
+    lhs, rhs, out = _labels(inner)
+    x, y = inner.inputs
+    moved = contract(x, y, lhs, rhs, "".join(out[a] for a in order))
+    labels[number] = "".join(labels[number][a] for a in order)
+    left, right = (moved if i == number else t for i, t in enumerate(node.inputs))
+    return contract(left, right, *labels)
+
+
 REDUCTION = (
     _reduce_unit_axes,
     _reduce_of_permute,
@@ -290,4 +347,6 @@ REDUCTION = (
     _einsum_over_unit_axes,
     _squeeze_of_einsum,
     _einsum_of_broadcast,
+    _layout_of_left_product,
+    _layout_of_right_product,
 )

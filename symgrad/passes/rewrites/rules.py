@@ -53,9 +53,9 @@ class RewriteRule:
 
     `roots` are the ops the rule is tried on, every op for None. `rewrite` returns the tensor that
     stands for the output of a node, None where the rule does not apply. `examples` gives tensors
-    of a dtype to which it does apply, for the tests. With `needs_sole_use` the first operand must
-    have no other use, since it would be computed twice. `may_match` tells from the ops of the
-    operands alone whether the rule may apply.
+    of a dtype to which it does apply, for the tests. With `needs_sole_use` the operand `sole`, the
+    first one, must have no other use, since it would be computed twice. `may_match` tells from the
+    ops of the operands alone whether the rule may apply.
     """
 
     equation: str
@@ -65,6 +65,7 @@ class RewriteRule:
     examples: Examples
     needs_sole_use: bool = False
     may_match: Callable[[tuple[OpDef, ...]], bool] = lambda _ops: True
+    sole: int = 0
 
     def __str__(self) -> str:
         return f"{self.equation}  [{self.holds.value}]"
@@ -210,7 +211,7 @@ class _Driver:
         return self._permitted[key]
 
     def _try(self, rule: RewriteRule, node: Node) -> Tensor | None:
-        if rule.needs_sole_use and self._uses[node.inputs[0]] > 1:
+        if rule.needs_sole_use and self._uses[node.inputs[rule.sole]] > 1:
             return None
         found = rule.rewrite(node)
         # Where sizes are unknown the sides may have other shapes: the check that they are equal

@@ -55,6 +55,7 @@ def structural(
     holds: Holds = Holds.BITWISE,
     examples: tuple[Callable[..., Tensor], ...],
     needs_sole_use: bool = False,
+    sole: int = 0,
     operands: OpDef | None = None,
 ) -> Callable[[NodeFunction], RewriteRule]:
     """Make a function of a node a rule for the ops `roots`, for every op if there are none.
@@ -75,9 +76,8 @@ def structural(
             made = (_build(example, dtype) for example in examples)
             return [t for t in made if t is not None and applies_to(t.node)]
 
-        return RewriteRule(
-            equation, roots or None, holds, function, over, needs_sole_use, may_match
-        )
+        ops = roots or None
+        return RewriteRule(equation, ops, holds, function, over, needs_sole_use, may_match, sole)
 
     return make
 

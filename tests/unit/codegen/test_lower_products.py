@@ -110,3 +110,22 @@ def test_a_product_of_16_bit_floats_is_summed_in_float32():
     h = sg.placeholder((16, 16), "float16")
     product = product_of(h @ h)
     assert (product.element, product.dtype) == (dtypes.float16, dtypes.float32)
+
+
+def test_few_columns_of_a_large_result_are_digits_of_one_axis():
+    x = sg.placeholder((8192, 22))
+    product = product_of(sg.einsum("bk,pkn->bnp", x, sg.placeholder((26, 22, 12))))
+    assert product.columns[1] == 12 * 26
+    assert (product.rhs.columns, product.rhs.column_digits) == (22 * 12, ((26, 1),))
+    # Those of a small result are columns of a product each, as is a panel however large it is.
+    assert (
+        product_of(sg.einsum("bk,pkn->bnp", x[:64], sg.placeholder((26, 22, 12)))).columns[1] == 26
+    )
+    assert product_of(sg.einsum("bk,nkp->bnp", x, sg.placeholder((12, 22, 32)))).columns[1] == 32
+
+
+def test_columns_that_an_epilogue_does_not_walk_on_through_are_loops():
+    x, w, b = sg.placeholder((8192, 22)), sg.placeholder((26, 22, 12)), sg.placeholder((12, 26))
+    y = sg.einsum("bk,pkn->bnp", x, w)
+    assert product_of(y + b).columns[1] == 12 * 26
+    assert product_of(y + b[:, :1]).columns[1] == 26
