@@ -12,34 +12,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from symgrad.codegen.loops.index_arithmetic import scaled_sum
 from symgrad.codegen.loops.language import Atom, For, Index, Let, Load, Ref, Stmt, Store, has_check
-from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.rewrite import mentions, statements
 from symgrad.codegen.lower.borders import around
 from symgrad.codegen.lower.scope import Names, Scope
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import LEAST_ROWS, LONGEST_STACKED, MOST_WRITTEN_OUT
+from symgrad.cost_model import LEAST_ROWS, LONGEST_JOINED, LONGEST_STACKED, MOST_WRITTEN_OUT
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import AxisMap, Number, Place
 from symgrad.records import dataclass
 
 Write = Callable[[Scope, tuple[Index, ...]], None]
-Nest = Callable[[Sequence[int], Write], tuple[Stmt, ...]]
+
+
+class LoopNest(Protocol):
+    """Makes loops over a shape around what is written, in a scope of its own or within another."""
+
+    def __call__(
+        self, shape: Sequence[int], write: Write, *, outer: Scope | None = None
+    ) -> tuple[Stmt, ...]: ...
+
+
 _WRITTEN_OUT = 16  # places in a window, each of which has loops of its own
 
 
 def lower_place(
-    values: GroupValues, names: Names, nest: Nest, anchor: Node, spec: Place
+    values: GroupValues, names: Names, nest: LoopNest, anchor: Node, spec: Place
 ) -> tuple[Stmt, ...]:
     """Return the loops of a Place; `nest` makes loops over a shape around what is written."""
     is_whole = not any(map(values.is_placed, anchor.inputs))
-    if is_whole and _has_short_rows(anchor, spec):
-        rows = _lower_rows(values, nest, anchor, spec)
-        # An index that is data would take all of it out of vectors.
-        if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
-            return rows
+    rows = _lower_by_rows(values, nest, anchor, spec) if is_whole else None
+    if rows is not None:
+        return rows
     body: list[Stmt] = []
     output = anchor.output
     if spec.fill is not None:
@@ -65,14 +73,27 @@ def lower_place(
     return tuple(body)
 
 
-def _has_short_rows(anchor: Node, spec: Place) -> bool:
-    """Return whether short rows are put beside each other, as those of stacked coordinates are."""
+def _lower_by_rows(
+    values: GroupValues, nest: LoopNest, anchor: Node, spec: Place
+) -> tuple[Stmt, ...] | None:
+    """Return loops over rows that write all operands, None where each has loops of its own."""
+    if _has_joined_rows(anchor, spec, LONGEST_STACKED):
+        rows = _lower_short_rows(values, nest, anchor, spec)
+        # An index that is data would take all of it out of vectors.
+        if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
+            return rows
+    is_joined = _has_joined_rows(anchor, spec, LONGEST_JOINED)
+    return _lower_joined_rows(values, nest, anchor, spec) if is_joined else None
+
+
+def _has_joined_rows(anchor: Node, spec: Place, longest: int) -> bool:
+    """Return whether pieces of short rows are put beside each other, as stacked coordinates are."""
     *outside, row = anchor.output.type.static_shape or (0,)
     axes = range(len(outside))
     return (
         not spec.adds
         and spec.fill is None
-        and 2 <= row <= LONGEST_STACKED
+        and 2 <= row <= longest
         and math.prod(outside) >= LEAST_ROWS
         and all(
             m.terms == ((axis, 1),) and not m.offset
@@ -84,7 +105,9 @@ def _has_short_rows(anchor: Node, spec: Place) -> bool:
     )
 
 
-def _lower_rows(values: GroupValues, nest: Nest, anchor: Node, spec: Place) -> tuple[Stmt, ...]:
+def _lower_short_rows(
+    values: GroupValues, nest: LoopNest, anchor: Node, spec: Place
+) -> tuple[Stmt, ...]:
     """Return loops over rows in which each element is written out: what they share is once there.
 
     for i in 0..4096 { y[2*i] = cos(x[i]) }  for i in 0..4096 { y[2*i + 1] = sin(x[i]) }
@@ -105,9 +128,61 @@ def _lower_rows(values: GroupValues, nest: Nest, anchor: Node, spec: Place) -> t
     return nest(outside, write)
 
 
+def _lower_joined_rows(
+    values: GroupValues, nest: LoopNest, anchor: Node, spec: Place
+) -> tuple[Stmt, ...] | None:
+    """Return loops over rows in which each operand has a loop: a line of the result is met once.
+
+    for i in 0..900 { for j in 0..2 { y[28*i + j] = a[2*i + j] } }
+    for i in 0..900 { for j in 0..26 { y[28*i + j + 2] = b[26*i + j] } }
+        ->  for i in 0..900 { for j in 0..2 { ... }  for j in 0..26 { ... } }
+
+    None where vectors would not lie along the rows.
+    """
+    *outside, _ = anchor.output.type.static_shape
+    pieces: list[Stmt] = []
+
+    def write(scope: Scope, index: tuple[Index, ...]) -> None:
+        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+
+            def write_element(
+                inner: Scope,
+                within: tuple[Index, ...],
+                operand: Tensor = operand,
+                maps: tuple[AxisMap, ...] = maps,
+            ) -> None:
+                element = (*index, *within)
+                value = values.value(inner, operand, element)
+                values.store(inner, anchor.output, values.mapped(maps, element), value)
+
+            piece = nest(operand.type.static_shape[-1:], write_element, outer=scope)
+            pieces.extend(piece)
+            scope.statements.extend(piece)
+
+    rows = nest(outside, write)
+    return rows if all(map(_goes_along, pieces)) else None
+
+
+def _goes_along(piece: Stmt) -> bool:
+    """Return whether a loop over some elements of a row reads such as lie side by side."""
+    if not isinstance(piece, For) or piece.extent < 2:
+        return False
+    values = (s.value for s in statements((piece,)) if isinstance(s, Let))
+    places = [value.index for value in values if isinstance(value, Load)]
+    steps = [(place.coefficient(piece.var), place) for place in places]
+    return all(
+        step in (0, 1) and not mentions(scaled_sum([(place, 1), (_along(piece), -step)]), piece.var)
+        for step, place in steps
+    )
+
+
+def _along(loop: For) -> Index:
+    return Index(0, ((loop.var, 1),))
+
+
 def _fill(
     values: GroupValues,
-    nest: Nest,
+    nest: LoopNest,
     output: Tensor,
     value: Number,
     start: Sequence[int],

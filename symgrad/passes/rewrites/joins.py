@@ -11,8 +11,11 @@ The parts of complex numbers are such slices, of what an op gives and of what is
 
 from __future__ import annotations
 
+import math
+
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.slicing import concat, concat_op, slice_axes, slice_op
+from symgrad.graph.ops.structure import reshape, reshape_op
 from symgrad.passes.rewrites.structure import ints, structural
 
 
@@ -45,4 +48,40 @@ def _concat_of_slices(node: Node) -> Tensor | None:
     return slice_axes(x, start, node.output.shape, step)
 
 
-JOINS = (_concat_of_slices,)
+@structural(
+    "concat(reshape(x), reshape(y)) -> reshape(concat(x, y)), if both join the axes before it",
+    concat_op,
+    operands=reshape_op,
+    examples=(
+        lambda x: concat([reshape(x, (6, 4)), reshape(x + x, (6, 4))], axis=1),
+        lambda x, y: concat([reshape(x, (6, 4, 1)), reshape(y, (6, 2, 2))[:, :, :1]], axis=2),
+    ),
+)
+def _concat_of_joined_axes(node: Node) -> Tensor | None:
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int), "concat joins one axis"
+    if not node.output.type.is_static:
+        return None
+    before = math.prod(node.output.type.static_shape[:axis])
+    lead = _lead(node.inputs[0].node.inputs[0], before)
+    if lead is None or len(lead) <= axis:
+        return None
+    sources = [part.node.inputs[0] for part in node.inputs]
+    if any(_lead(x, before) != lead for x in sources):
+        return None
+    parts = [
+        reshape(x, (*lead, *part.shape[axis:]))
+        for x, part in zip(sources, node.inputs, strict=True)
+    ]
+    return reshape(concat(parts, axis=len(lead)), node.output.shape)
+
+
+def _lead(x: Tensor, count: int) -> tuple[int, ...] | None:
+    """Return the sizes of the first axes of `x`, which have `count` elements in all."""
+    sizes = x.type.static_shape
+    ends = (end for end in range(x.ndim + 1) if math.prod(sizes[:end]) == count)
+    end = next(ends, None)
+    return None if end is None else sizes[:end]
+
+
+JOINS = (_concat_of_slices, _concat_of_joined_axes)
