@@ -38,6 +38,7 @@ from symgrad.passes.placement.place_shards import place_shards
 from symgrad.passes.rewrites.cse import cse
 from symgrad.passes.rewrites.dce import dce
 from symgrad.passes.rewrites.fold_constants import fold_constants
+from symgrad.passes.rewrites.gathered_layouts import lay_out_gathers
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.row_updates import row_updates
 from symgrad.passes.rewrites.simplify import simplify
@@ -207,6 +208,11 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         "row-updates",
         row_updates,
         after={"cse": "a gradient that was built twice has one use only then"},
+    ),
+    GraphPass(
+        "lay-out-gathers",
+        lay_out_gathers,
+        after={"cse": "what is gathered twice is read elsewhere, too"},
     ),
     GraphPass("dce", dce, after={"cse": "a new value may be seen to be the old one only then"}),
     GraphPass("licm", licm, after={"cse": "what is computed twice would leave a loop twice"}),
