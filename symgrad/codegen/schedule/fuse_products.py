@@ -180,7 +180,7 @@ class _Fusing:
             return stage
         rhs, panel = product.rhs, PANEL_BYTES // product.element.itemsize
         (column, n), (term, k) = product.columns, product.inner
-        is_across = rhs.rows == 1 and rhs.columns > 1
+        is_across = rhs.rows == 1 and rhs.columns > 1 and not rhs.column_digits
         if not is_across or n % panel or rhs.buffer in fusion.layouts:
             return stage
         batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]

@@ -198,14 +198,11 @@ def _candidates(statement: Stmt, rows: MatrixRows) -> Iterator[Stage]:
 
 
 def _has_digits(product: Product, axis: Axis) -> bool:
-    """Return whether rows along an axis are not even steps, of which a block is some."""
+    """Return whether a stage meets digits but those of columns that each of its rows has."""
     lhs, rhs = product.lhs, product.rhs
-    digits = {
-        "rows": lhs.row_digits,
-        "inner": lhs.column_digits or rhs.row_digits,
-        "columns": rhs.column_digits,
-    }
-    return bool(digits[axis] or product.borders)
+    are_columns_cut = bool(rhs.column_digits) and axis != "rows"
+    has_any = bool(lhs.row_digits or lhs.column_digits or rhs.row_digits)
+    return has_any or are_columns_cut or bool(product.borders)
 
 
 def _places(loops: Sequence[For], axes: Sequence[tuple[str, int]]) -> dict[str, Index] | None:
