@@ -162,6 +162,7 @@ MOST_INSIDE = 32
 MOST_FUSED = 768  # statements: what is spilled is in the first cache, where else it is in none
 STATEMENTS_AN_ACCESS = 24  # of the smaller kernel, for each load of what the first one stores
 MOST_FUSED_STREAMS = 32  # buffers of a fused kernel, of which some may be read by rows
+MOST_STREAMS_BETWEEN = 64  # on the way to one of few buffers
 
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache

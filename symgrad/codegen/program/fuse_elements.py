@@ -50,7 +50,12 @@ from symgrad.codegen.schedule.fuse_elements import fuse_elements as fuse_kernels
 from symgrad.codegen.schedule.fuse_elements import long_loop_of
 from symgrad.codegen.schedule.interleave import interleave
 from symgrad.codegen.target import Target
-from symgrad.cost_model import INSTRS_BETWEEN, MOST_FUSED_STREAMS, STATEMENTS_AN_ACCESS
+from symgrad.cost_model import (
+    INSTRS_BETWEEN,
+    MOST_FUSED_STREAMS,
+    MOST_STREAMS_BETWEEN,
+    STATEMENTS_AN_ACCESS,
+)
 from symgrad.records import dataclass
 
 _OPS_NAMED = 6
@@ -70,6 +75,15 @@ class _Elements:
     loads: Counter[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Fusion:
+    """Instructions of which two launches have become one, and where that is among them."""
+
+    launch: Launch
+    position: int
+    instrs: list[Instr]
+
+
 class _Launches:
     """The kernels that are made, and how often each buffer is used."""
 
@@ -78,6 +92,7 @@ class _Launches:
         self._uses = Counter(buffers_of(program.all_instrs))
         self._elements: dict[str, _Elements | None] = {}
         self._touched: dict[Launch, frozenset[Argument]] = {}
+        self._made = 0
         self.names = KernelNames(program.kernels)
 
     def _elements_of(self, launch: Launch) -> _Elements | None:
@@ -90,10 +105,30 @@ class _Launches:
         return self._elements[name]
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
-        """Fuse the launch at `position` with a later one, in place; return whether there is one."""
+        """Fuse the launch at `position` with later ones, in place; return whether there are any.
+
+        A kernel on the way may have many buffers: what it hands on to the next one is in memory
+        until that is fused with it as well.
+        """
+        tried: list[_Fusion] = []
+        found = self._fused_at(position, instrs)
+        while found is not None:
+            tried.append(found)
+            if len(found.launch.arguments) <= MOST_FUSED_STREAMS:
+                instrs[:] = found.instrs
+                instrs[found.position] = self._named(found.launch)
+                return True
+            found = self._fused_at(found.position, found.instrs)
+        for fusion in reversed(tried):
+            self._uses.subtract(buffers_of([fusion.launch]))
+            self._uses.update(buffers_of(fusion.launch.fused))
+        return False
+
+    def _fused_at(self, position: int, instrs: Sequence[Instr]) -> _Fusion | None:
+        """Return `instrs` with the launch at `position` fused with a later one."""
         first = instrs[position]
         if not isinstance(first, Launch) or self._elements_of(first) is None:
-            return False
+            return None
         written = _buffers(first, {"out", "inout"})
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
@@ -105,9 +140,13 @@ class _Launches:
             fused = None if around is None else self._both(first, second)
             if around is not None and fused is not None:
                 before, behind = around
-                instrs[position : later + 1] = [*before, fused, *behind]
-                return True
-        return False
+                left = [*instrs[:position], *before, fused, *behind, *instrs[later + 1 :]]
+                return _Fusion(fused, position + len(before), left)
+        return None
+
+    def _named(self, launch: Launch) -> Launch:
+        """Return a launch that is kept, of a kernel that is shared and has vectors in flight."""
+        return replace(launch, kernel=self.names.shared(interleave(launch.kernel, self._target)))
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
@@ -124,7 +163,7 @@ class _Launches:
         if min(one.statements, two.statements) > accesses * STATEMENTS_AN_ACCESS:
             return False
         arguments = {*first.arguments, *second.arguments}
-        return len(arguments - self._unread(first, second)) <= MOST_FUSED_STREAMS
+        return len(arguments - self._unread(first, second)) <= MOST_STREAMS_BETWEEN
 
     def _unread(self, first: Launch, second: Launch) -> set[Argument]:
         """Return the temporaries that only two launches use."""
@@ -147,7 +186,8 @@ class _Launches:
         self._uses.subtract(buffers_of([first, second]))
         self._uses.update(map(root, left))
         starts = (0,) * len(left)
-        kernel = self.names.shared(interleave(kernel, self._target))
+        self._made += 1
+        kernel = replace(kernel, name=f"fused.{self._made}")  # a name of its own until it is kept
         return Launch(_label(first, second), kernel, left, starts, (), (first, second))
 
 
