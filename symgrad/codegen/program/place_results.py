@@ -42,6 +42,7 @@ from symgrad.codegen.program.language import (
     Program,
     buffers_of,
     launches_of,
+    root,
 )
 from symgrad.cost_model import INSTRS_BETWEEN
 from symgrad.passes.fusion.buffers import Buffer
@@ -121,19 +122,26 @@ def _maker(
 ) -> int | None:
     """Return which launch writes `source` for a copy into `target` alone, None if none does.
 
-    Nothing that runs between the two touches either.
+    Nothing that runs between the two touches either. The launch may write other pieces of the
+    target, which are elsewhere in it.
     """
     if not isinstance(source, Buffer) or source.place != "temporary" or uses[source] != 2:
         return None
     if not isinstance(target, Buffer) or target.place not in ("output", "temporary"):
         return None
     for before in range(number - 1, max(number - INSTRS_BETWEEN, 0) - 1, -1):
-        touched = set(buffers_of([instrs[before]]))
+        instr = instrs[before]
+        touched = set(buffers_of([instr]))
+        if source in touched:
+            return before if isinstance(instr, Launch) and not _reads(instr, target) else None
         if target in touched:
             return None
-        if source in touched:
-            return before if isinstance(instrs[before], Launch) else None
     return None
+
+
+def _reads(launch: Launch, buffer: Buffer) -> bool:
+    pairs = zip(launch.kernel.params, launch.arguments, strict=True)
+    return any(root(argument) == buffer and param.mode != "out" for param, argument in pairs)
 
 
 def _copies(kernel: Kernel) -> list[_Copy]:

@@ -74,7 +74,7 @@ class LongLoop:
 
 def long_loop_of(kernel: Kernel) -> LongLoop | None:
     """Return a kernel as a loop of straight code over a long axis, None if it is none."""
-    loops = [s for s in kernel.body if isinstance(s, For)]
+    loops = [s for s in kernel.body if isinstance(s, For) and not _is_of_elements(s)]
     before = _elements(kernel)
     if before is None or len(loops) != 1 or loops[0].ordered:
         return None
@@ -95,11 +95,17 @@ def long_loop_of(kernel: Kernel) -> LongLoop | None:
 
 def _elements(kernel: Kernel) -> _Straight | None:
     """Return what of a kernel is in no loop, None if it needs anything that the kernel stores."""
-    alone = _straight([s for s in kernel.body if not isinstance(s, For)])
+    apart = [s for s in kernel.body if not isinstance(s, For) or _is_of_elements(s)]
+    alone = _all_written_out(apart, MOST_ROWS_AROUND)
     if alone is None or any(isinstance(s, Check) for s in alone):
         return None
     needs_stored = not buffers_used(alone)[0].isdisjoint(buffers_used(kernel.body)[1])
     return None if needs_stored else alone
+
+
+def _is_of_elements(loop: For) -> bool:
+    """Return whether a loop is a few elements, such as the ends of rows that a pad fills."""
+    return loop.extent <= MOST_ROWS_AROUND and _straight(loop.body) is not None
 
 
 def _with_rows_inside(before: _Straight, loop: For) -> LongLoop | None:
@@ -191,14 +197,21 @@ def _alike(a: LongLoop, b: LongLoop) -> tuple[LongLoop | None, LongLoop | None]:
 
 
 def _shift(a: LongLoop, b: LongLoop) -> int | None:
-    """Return how many iterations later `b` reads what `a` stores, None if in other steps."""
-    places = {s.buffer: s.index for s in a.body if isinstance(s, Store)}
-    for load in (s.value for s in b.body if isinstance(s, Let)):
-        if isinstance(load, Load) and load.buffer in places:
-            stored, read = places[load.buffer], load.index
-            if stored.terms == ((a.var, 1),) and read.terms == ((b.var, 1),):
-                return stored.const - read.const
-    return None
+    """Return how many iterations later `b` reads what `a` stores, None if in other steps.
+
+    Each iteration may store and read several elements, which are rows apart.
+    """
+    stores: dict[str, set[int]] = {}
+    for s in a.body:
+        if isinstance(s, Store) and s.index.terms == ((a.var, 1),):
+            stores.setdefault(s.buffer, set()).add(s.index.const)
+    shifts = [
+        {const - read.index.const for const in stores[read.buffer]}
+        for read in (s.value for s in b.body if isinstance(s, Let))
+        if isinstance(read, Load) and read.buffer in stores and read.index.terms == ((b.var, 1),)
+    ]
+    common = set[int]().union(*shifts[:1]).intersection(*shifts)
+    return min(sorted(common), key=abs, default=None)
 
 
 def _cut(lanes: LongLoop, start: int, extent: int) -> LongLoop | None:

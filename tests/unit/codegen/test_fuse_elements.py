@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from benchmarks.sparse import PROBLEMS
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.parse import parse_kernel
@@ -18,6 +19,7 @@ from symgrad.codegen.schedule.fuse_elements import fuse_elements, long_loop_of
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
+from symgrad.cost_model import MOST_FUSED_STREAMS
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
 from symgrad.passes.table import Options
@@ -141,6 +143,55 @@ def test_loops_of_few_rows_and_such_with_long_ones_inside_are_left():
     assert long_loop_of(parse_kernel(wide)) is None
 
 
+def test_ends_of_rows_that_are_filled_in_a_loop_of_their_own_are_written_in_front():
+    padded = """kernel @padded(in y: f64[300], out z: f64[602]) {
+  for r in 0..2 {
+    z[301*r + 300] = 0.0
+  }
+  for r in 0..2 {
+    for i in 0..300 vector(4) {
+      a: f64 = y[i]
+      b: f64 = neg(a)
+      z[301*r + i] = b
+    }
+  }
+}"""
+    kernel = fused(SQUARES, padded, ["y"])
+    assert kernel is not None
+    verify_kernel(kernel)
+    x, z = np.random.default_rng(0).normal(size=900), np.ones(602)
+    run_kernel(kernel, {"x": x, "z": z})
+    rows = x.reshape(300, 3)
+    squares = rows[:, 0] ** 2 + rows[:, 2] ** 2
+    np.testing.assert_array_equal(z.reshape(2, 301), np.stack([np.append(-squares, 0)] * 2))
+
+
+def test_rows_of_which_an_iteration_stores_one_element_each_are_read_as_they_were_stored():
+    first = """kernel @first(in x: f64[300], out y: f64[600]) {
+  for i in 0..300 vector(4) {
+    a: f64 = x[i]
+    y[i] = a
+    b: f64 = neg(a)
+    y[i + 300] = b
+  }
+}"""
+    second = """kernel @second(in y: f64[600], out z: f64[600]) {
+  for r in 0..2 {
+    for i in 0..300 vector(4) {
+      a: f64 = y[300*r + i]
+      b: f64 = exp(a)
+      z[300*r + i] = b
+    }
+  }
+}"""
+    kernel = fused(first, second, ["y"])
+    assert kernel is not None
+    verify_kernel(kernel)
+    x, z = np.random.default_rng(0).normal(size=300), np.zeros(600)
+    run_kernel(kernel, {"x": x, "z": z})
+    np.testing.assert_array_equal(z, np.exp(np.concatenate([x, -x])))
+
+
 def turned(rows: int = ROWS) -> tuple[Graph, list[Array]]:
     """Return the graph of vectors turned about axes, with its gradient, and arrays for it."""
     axes, x = sg.placeholder((rows, 3), "float64"), sg.placeholder((rows, 3), "float64")
@@ -166,6 +217,29 @@ def test_fewer_kernels_change_no_bit(threads):
     wanted, got = run_native(apart, arrays), run_native(together, arrays)
     for a, b in zip(got.outputs, wanted.outputs, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def residuals(size: int) -> tuple[Graph, list[Array]]:
+    """Return the graph of a bundle adjustment's residuals with their Jacobian, and parameters."""
+    start = PROBLEMS[0].start(size)
+    x = sg.placeholder(start.shape, "float64")
+    parts = PROBLEMS[0].build(sg, x, sg.take, size)
+    found = sg.jacobian(sg.concat(parts), x, sparsity="auto")
+    return Graph([found.values], [x]), [start]
+
+
+def test_kernels_are_fused_past_one_of_many_buffers_where_few_are_left(monkeypatch):
+    graph, arrays = residuals(ROWS)
+    together = Executable(graph, options())
+    assert len(together.program.launches) == 1
+    apart = Executable(graph, options(), passes=APART)
+    np.testing.assert_array_equal(
+        run_native(together, arrays).outputs[0], run_native(apart, arrays).outputs[0]
+    )
+    monkeypatch.setattr("symgrad.codegen.program.fuse_elements.MOST_STREAMS_BETWEEN", 48)
+    launches = Executable(graph, options()).program.launches
+    assert 1 < len(launches) < len(apart.program.launches)
+    assert max(len(launch.arguments) for launch in launches) <= MOST_FUSED_STREAMS
 
 
 def test_what_is_handed_on_takes_no_memory():
