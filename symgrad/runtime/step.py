@@ -79,16 +79,18 @@ class Step(Immutable):
         self._input_nest = input_nest
         self._output_nest = output_nest
         self._is_single = is_leaf(output_nest)
-        nothing, as_tuple = flatten(None)[1], flatten((0,) * len(graph.outputs))[1]
-        self._is_nothing = output_nest == nothing
-        self._is_direct = self._is_single or output_nest in (nothing, as_tuple)
+        flat = [0] * len(graph.outputs)
+        as_list, as_tuple = flatten(flat)[1], flatten(tuple(flat))[1]
+        self._is_nothing = output_nest == flatten(None)[1]
+        self._is_direct = self._is_single or self._is_nothing or output_nest == as_tuple
+        self._sequence = {as_list: list, as_tuple: tuple}.get(output_nest)
         self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
         self._labels = input_labels(input_nest, graph.inputs)
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
         self._unknowns = _unknowns(graph)
         self._latest: Executable | None = None
         self._run: Callable[..., Any] = self._run_any
-        self._run_single_into: Callable[..., None] | None = None
+        self._run_flat_into: Callable[..., None] | None = None
         if not self._unknowns:
             self._specialized({})
 
@@ -101,10 +103,15 @@ class Step(Immutable):
             arrays = in_order(self.name, self._labels, arrays, by_name)
         if out is None:
             return self._run(*arrays)
-        if self._run_single_into is not None:
-            self._run_single_into(*arrays, out)
-            return out
-        return self._run_into(arrays, out)
+        if self._run_flat_into is None:
+            return self._run_into(arrays, out)
+        if self._is_single:
+            self._run_flat_into(*arrays, out)
+        elif type(out) is self._sequence and len(out) == len(self.graph.outputs):
+            self._run_flat_into(*arrays, *out)
+        else:
+            return self._run_into(arrays, out)
+        return out
 
     def __repr__(self) -> str:
         inputs = ", ".join(str(t.type) for t in self.graph.inputs)
@@ -161,8 +168,8 @@ class Step(Immutable):
         entry = self._entry_for(arrays)
         outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
         entry.into(*arrays, *outputs)
-        if self._is_single and self._takes_flat and self._is_agreed:
-            self._run_single_into = entry.into  # the short way for what fits, as `_run` is
+        if self._takes_flat and self._is_agreed and (self._is_single or self._sequence):
+            self._run_flat_into = entry.into  # the short way for what fits, as `_run` is
         return out
 
     def _slow_into(self, *arguments: Any) -> None:
@@ -210,7 +217,7 @@ class Step(Immutable):
         if self._takes_flat and self._is_agreed:
             # What fits these sizes takes the short way from now on; the entry sends others here.
             self._run = entry.call if self._is_direct else self._nested(entry)
-            self._run_single_into = None
+            self._run_flat_into = None
         return self._compiled[key]
 
     def _log(self, sizes: Mapping[str, int], seconds: float) -> None:
