@@ -24,7 +24,7 @@ from symgrad.errors import (
     TapeError,
     user_source,
 )
-from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, flatten_as
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
@@ -38,6 +38,7 @@ from symgrad.runtime.arguments import (
 )
 from symgrad.runtime.entry import ArraySpec, build_entry
 from symgrad.runtime.interrupts import raise_interrupt
+from symgrad.runtime.output_nest import output_nest_of
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
 
@@ -84,29 +85,29 @@ class LoadedStep:
         self._inputs = [tensor_from_json(r) for r in record["inputs"]]
         self._outputs = [tensor_from_json(r) for r in record["outputs"]]
         self._input_nest = nest_from_json(record["input_nest"])
-        self._output_nest = nest_from_json(record["output_nest"], read_symbol)
+        output_nest = nest_from_json(record["output_nest"], read_symbol)
+        self._output_nest = output_nest_of(output_nest, len(self._outputs))
         self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
         self._failed_index = failed_index
         self._makes_calls = makes_calls
-        self._is_single = is_leaf(self._output_nest)
-        as_tuple = flatten((0,) * len(self._outputs) or None)[1]
-        self._is_direct = self._is_single or self._output_nest == as_tuple
         self._labels = input_labels(self._input_nest, self._inputs)
-        takes_flat = self._input_nest == flatten((0,) * len(self._inputs))[1]
+        self._takes_flat = self._input_nest == flatten((0,) * len(self._inputs))[1]
         self._entry = build_entry(
             name=self.name,
             step_address=step_address,
             state_address=instance_address,
             inputs=_specs(self._inputs),
             outputs=_specs(self._outputs),
-            single=self._is_single,
+            single=self._output_nest.is_single,
             slow_path=self._slow_call,
             on_failure=self._raise_failure,
             target=target_named("native"),
             into_slow_path=self._slow_into,
             owner=owner,
+            none_for_nothing=self._output_nest.is_nothing,
         )
-        self._run = self._entry.call if takes_flat and self._is_direct else self._run_nests
+        is_direct = self._takes_flat and self._output_nest.is_direct
+        self._run = self._entry.call if is_direct else self._run_nests
 
     def __repr__(self) -> str:
         inputs = ", ".join(str(t.type) for t in self._inputs)
@@ -122,15 +123,19 @@ class LoadedStep:
             arrays = in_order(self.name, self._labels, arrays, by_name)
         if out is None:
             return self._run(*arrays)
-        outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
-        self._entry.into(*self._leaves("the inputs are", arrays, self._input_nest), *outputs)
+        outputs = self._output_nest.flat(out)
+        if outputs is None:
+            outputs = self._leaves("out is", out, self._output_nest.nest)
+        self._entry.into(*self._flat_inputs(arrays), *outputs)
         return out
 
     def _run_nests(self, *arrays: Any) -> Any:
-        result = self._entry.call(*self._leaves("the inputs are", arrays, self._input_nest))
-        if self._is_direct:
-            return result
-        return unflatten(self._output_nest, () if result is None else result)
+        return self._output_nest.of(self._entry.call(*self._flat_inputs(arrays)))
+
+    def _flat_inputs(self, arrays: tuple[Any, ...]) -> Sequence[Any]:
+        if self._takes_flat:
+            return arrays
+        return self._leaves("the inputs are", arrays, self._input_nest)
 
     def _slow_call(self, *arguments: Any) -> Any:
         """Take a call whose arguments do not fit as they are: convert, or say what is wrong."""
@@ -143,7 +148,9 @@ class LoadedStep:
         arrays = self._converted(arguments[:count])
         check_outputs(self.name, self._outputs, outputs)
         results = self._entry.call(*arrays)
-        for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
+        if self._output_nest.is_single:
+            results = (results,)
+        for target, result in zip(outputs, results, strict=True):
             np.copyto(target, result)
 
     def _converted(self, arguments: Sequence[Any]) -> list[Array]:

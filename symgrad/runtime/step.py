@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.collector import paused_collector
 from symgrad.compiler import CompileOptions, prepare
 from symgrad.errors import CompileError, GraphError, user_source
-from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, is_leaf, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, flatten_as
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array, Immutable
@@ -37,6 +37,7 @@ from symgrad.runtime.inspection.profile import Profile, profile
 from symgrad.runtime.inspection.step_panel import step_panel
 from symgrad.runtime.inspection.step_time import measure_step
 from symgrad.runtime.inspection.trace import write_trace
+from symgrad.runtime.output_nest import output_nest_of
 from symgrad.runtime.provenance import Provenance
 from symgrad.runtime.report.page import Measured, write_report
 from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
@@ -77,13 +78,7 @@ class Step(Immutable):
         self.name = graph.name
         self._options = options
         self._input_nest = input_nest
-        self._output_nest = output_nest
-        self._is_single = is_leaf(output_nest)
-        flat = [0] * len(graph.outputs)
-        as_list, as_tuple = flatten(flat)[1], flatten(tuple(flat))[1]
-        self._is_nothing = output_nest == flatten(None)[1]
-        self._is_direct = self._is_single or self._is_nothing or output_nest == as_tuple
-        self._sequence = {as_list: list, as_tuple: tuple}.get(output_nest)
+        self._outputs = output_nest_of(output_nest, len(graph.outputs))
         self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
         self._labels = input_labels(input_nest, graph.inputs)
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
@@ -103,14 +98,9 @@ class Step(Immutable):
             arrays = in_order(self.name, self._labels, arrays, by_name)
         if out is None:
             return self._run(*arrays)
-        if self._run_flat_into is None:
+        if self._run_flat_into is None or (outputs := self._outputs.flat(out)) is None:
             return self._run_into(arrays, out)
-        if self._is_single:
-            self._run_flat_into(*arrays, out)
-        elif type(out) is self._sequence and len(out) == len(self.graph.outputs):
-            self._run_flat_into(*arrays, *out)
-        else:
-            return self._run_into(arrays, out)
+        self._run_flat_into(*arrays, *outputs)
         return out
 
     def __repr__(self) -> str:
@@ -128,7 +118,7 @@ class Step(Immutable):
         """Run with nests, other dtypes, or sizes that may be new."""
         arrays = self._flat_arguments(arguments)
         entry = self._entry_for(arrays)
-        return self._as_nest(entry.call(*arrays))
+        return self._outputs.of(entry.call(*arrays))
 
     def _flat_arguments(self, arguments: tuple[Any, ...]) -> list[Array]:
         flat: Sequence[Any] = arguments
@@ -151,12 +141,7 @@ class Step(Immutable):
 
     def _nested(self, entry: NativeEntry) -> Callable[..., Any]:
         """Return a way to run `entry` that puts what it returns into the nest of the outputs."""
-        return lambda *arrays: self._as_nest(entry.call(*arrays))
-
-    def _as_nest(self, result: Any) -> Any:
-        if self._is_direct:
-            return result
-        return unflatten(self._output_nest, () if result is None else result)
+        return lambda *arrays: self._outputs.of(entry.call(*arrays))
 
     def _slow_call(self, *arguments: Any) -> Any:
         """Take a call whose arguments do not fit as they are: convert, or say what is wrong."""
@@ -166,9 +151,10 @@ class Step(Immutable):
     def _run_into(self, arguments: tuple[Any, ...], out: Any) -> Any:
         arrays = self._flat_arguments(arguments)
         entry = self._entry_for(arrays)
-        outputs = [out] if self._is_single else self._leaves("out is", out, self._output_nest)
+        flat = self._outputs.flat(out)
+        outputs = self._leaves("out is", out, self._outputs.nest) if flat is None else flat
         entry.into(*arrays, *outputs)
-        if self._takes_flat and self._is_agreed and (self._is_single or self._sequence):
+        if flat is not None and self._takes_flat and self._is_agreed:
             self._run_flat_into = entry.into  # the short way for what fits, as `_run` is
         return out
 
@@ -183,7 +169,9 @@ class Step(Immutable):
         executable, entry = self._specialized(resolve_sizes(self.name, self.graph.inputs, arrays))
         check_outputs(self.name, executable.graph.outputs, outputs)
         results = entry.call(*arrays)
-        for target, result in zip(outputs, (results,) if self._is_single else results, strict=True):
+        for target, result in zip(
+            outputs, (results,) if self._outputs.is_single else results, strict=True
+        ):
             np.copyto(target, result)
 
     def _agreed(self, sizes: Mapping[str, int]) -> tuple[Executable, NativeEntry]:
@@ -204,10 +192,10 @@ class Step(Immutable):
                 executable = Executable(self._prepared, self._options, sizes)
             entry = executable.entry(
                 name=self.name,
-                single=self._is_single,
+                single=self._outputs.is_single,
                 slow_path=self._slow_call,
                 into_slow_path=self._slow_into,
-                none_for_nothing=self._is_nothing,
+                none_for_nothing=self._outputs.is_nothing,
             )
             if self._agreement is not None:
                 entry = self._agreement.counting(entry)
@@ -216,7 +204,7 @@ class Step(Immutable):
         self._latest, entry = self._compiled[key]
         if self._takes_flat and self._is_agreed:
             # What fits these sizes takes the short way from now on; the entry sends others here.
-            self._run = entry.call if self._is_direct else self._nested(entry)
+            self._run = entry.call if self._outputs.is_direct else self._nested(entry)
             self._run_flat_into = None
         return self._compiled[key]
 
@@ -341,7 +329,7 @@ class Step(Immutable):
         """
         given = check_sizes(self.name, self._unknowns, sizes or {})
         graph = specialize(self._prepared.graph, given)
-        nests = self._input_nest, self._output_nest
+        nests = self._input_nest, self._outputs.nest
         return ExportedStep(name or self.name, graph, self._options, *nests)
 
     def export(

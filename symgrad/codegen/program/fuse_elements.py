@@ -76,7 +76,7 @@ class _Elements:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fusion:
+class _Fused:
     """Instructions of which two launches have become one, and where that is among them."""
 
     launch: Launch
@@ -110,7 +110,7 @@ class _Launches:
         A kernel on the way may have many buffers: what it hands on to the next one is in memory
         until that is fused with it as well.
         """
-        tried: list[_Fusion] = []
+        tried: list[_Fused] = []
         found = self._fused_at(position, instrs)
         while found is not None:
             tried.append(found)
@@ -124,7 +124,7 @@ class _Launches:
             self._uses.update(buffers_of(fusion.launch.fused))
         return False
 
-    def _fused_at(self, position: int, instrs: Sequence[Instr]) -> _Fusion | None:
+    def _fused_at(self, position: int, instrs: Sequence[Instr]) -> _Fused | None:
         """Return `instrs` with the launch at `position` fused with a later one."""
         first = instrs[position]
         if not isinstance(first, Launch) or self._elements_of(first) is None:
@@ -141,7 +141,7 @@ class _Launches:
             if around is not None and fused is not None:
                 before, behind = around
                 left = [*instrs[:position], *before, fused, *behind, *instrs[later + 1 :]]
-                return _Fusion(fused, position + len(before), left)
+                return _Fused(fused, position + len(before), left)
         return None
 
     def _named(self, launch: Launch) -> Launch:

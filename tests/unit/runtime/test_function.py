@@ -132,22 +132,6 @@ def test_out_has_the_nest_of_the_outputs():
     np.testing.assert_array_equal(out["rest"][0], A * 2)
 
 
-@pytest.mark.parametrize("sequence", [list, tuple])
-def test_several_outs_that_fit_are_not_looked_at_in_python(sequence, monkeypatch):
-    x, y = make()
-    step = sg.compile([x, y], sequence([x + y, x * y]))
-    out = sequence(np.empty((2, 3), F32) for _ in range(2))
-    step(A, B, out=out)
-    with monkeypatch.context() as patch:
-        patch.setattr(type(step), "_run_into", None)
-        assert step(-A, B, out=out) is out
-    np.testing.assert_array_equal(out, [B - A, -A * B])
-    with pytest.raises(sg.GraphError, match="out is "):
-        step(A, B, out=out[:1])
-    with pytest.raises(sg.GraphError, match="out is "):
-        step(A, B, out={"sum": out[0]})
-
-
 def test_out_may_be_an_input():
     x, y = make()
     step = sg.compile([x, y], sg.flip(x) + y)
