@@ -262,6 +262,16 @@ def is_free_of(body: Sequence[Stmt], of: Any) -> bool:
     )
 
 
+def index_extents(body: Sequence[Stmt]) -> dict[str, int]:
+    """Return how many values each index takes that a loop or a check in `body` binds."""
+    bound = (s for s in statements(body) if not isinstance(s, Product))
+    return {
+        s.name if isinstance(s, Check) else s.var: s.extent
+        for s in bound
+        if isinstance(s, Check | Loop)
+    }
+
+
 def accesses(body: Sequence[Stmt]) -> list[tuple[str, Index]]:
     """Return the places in buffers that statements load from and store to, one by one."""
     found = []

@@ -32,7 +32,6 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
-    Loop,
     Prefix,
     Product,
     SortRows,
@@ -42,6 +41,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import (
     accesses,
     buffers_used,
+    index_extents,
     is_free_of,
     map_indices,
     statements,
@@ -57,7 +57,7 @@ def contract_rows(kernel: Kernel, name: str) -> Kernel | None:
     searches = any(
         isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in statements(kernel.body)
     )
-    if searches or not is_free_of(kernel.body, Check | Generated):
+    if searches or kernel.can_fail or not is_free_of(kernel.body, Generated):
         return None
     body = [_parts_apart(s) if _uses(s, name) else s for s in kernel.body]
     loops = _row_loops(body, name)
@@ -112,8 +112,7 @@ def _row_loops(body: Sequence[Stmt], name: str) -> list[For]:
 
 def _pitch(loop: For, around: Sequence[For], name: str) -> int | None:
     """Return how far rows of a buffer are apart from iteration to iteration, None if none are."""
-    inner = (s for s in statements(loop.body) if isinstance(s, Loop) and not isinstance(s, Product))
-    extents = {s.var: s.extent for s in inner}
+    extents = index_extents(loop.body)
     used = [index for buffer, index in accesses(loop.body) if buffer == name]
     pitches = {index.coefficient(loop.var) for index in used}
     if loop.vector > 1 or len(pitches) != 1 or min(pitches) <= 0:

@@ -31,21 +31,20 @@ from dataclasses import replace
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import (
     BinarySearch,
-    Check,
     For,
     Generated,
     Index,
     Kernel,
     Let,
-    Loop,
     Param,
-    Product,
     Reduction,
     Stmt,
+    has_check,
 )
 from symgrad.codegen.loops.rewrite import (
     accesses,
     buffers_used,
+    index_extents,
     is_free_of,
     map_indices,
     statements,
@@ -61,10 +60,13 @@ def fuse_rows(first: Kernel, second: Kernel) -> Kernel | None:
     A parameter of both has one name in both, and nothing else has.
     """
     rows = _rows_of(first)
-    is_plain = is_free_of(second.body, Check | Generated) and not _searches(second.body)
-    if rows is None or not is_plain or is_free_of((rows.loop, *second.body), Reduction):
+    if (
+        rows is None
+        or not _is_plain(second.body)
+        or is_free_of((rows.loop, *second.body), Reduction)
+    ):
         return None
-    fusion = _Fusion(rows, [*first.params, *second.params])
+    fusion = _Fusion(rows, second.body, [*first.params, *second.params])
     body = fusion.fused(second.body)
     if body is None:
         return None
@@ -101,19 +103,17 @@ def rows_loop(kernel: Kernel) -> For | None:
     *before, loop = kernel.body
     if not isinstance(loop, For) or not all(isinstance(s, Let) for s in before):
         return None
-    is_plain = not loop.ordered and loop.vector == 1 and loop.extent > 0
-    return loop if is_plain and is_free_of(loop.body, Check | Generated) else None
+    has_rows = not loop.ordered and loop.vector == 1 and loop.extent > 0
+    return loop if has_rows and _is_plain(loop.body) else None
 
 
 def _rows_of(kernel: Kernel) -> _RowKernel | None:
     """Return how a kernel computes rows one by one, None if it does not."""
     loop = rows_loop(kernel)
-    if loop is None or _searches(loop.body):
-        return None
-    if any(isinstance(s, For) and s.parallel for s in statements(loop.body)):
+    if loop is None or any(isinstance(s, For) and s.parallel for s in statements(loop.body)):
         return None
     pitches: dict[str, int] = {}
-    extents = _extents(loop.body)
+    extents = index_extents(loop.body)
     loaded, stored = buffers_used(kernel.body)
     for buffer, index in accesses(loop.body):
         if buffer not in stored:
@@ -140,8 +140,9 @@ class _Site:
 class _Fusion:
     """Puts the rows of a kernel in front of what reads them; counts how many are there so far."""
 
-    def __init__(self, rows: _RowKernel, params: Sequence[Param]) -> None:
+    def __init__(self, rows: _RowKernel, body: Sequence[Stmt], params: Sequence[Param]) -> None:
         self._rows = rows
+        self._extents = index_extents(body)
         self._bytes = {p.name: p.count * p.dtype.itemsize for p in params}
         self._computed = 0
         self._is_fitting = True
@@ -203,7 +204,6 @@ class _Fusion:
         self, statement: Stmt, loops: tuple[For, ...], read: Sequence[tuple[str, Index]]
     ) -> _Site | None:
         """Return which rows `statement` reads, None if they do not follow from `loops` alone."""
-        extents = _extents((statement,))
         steps: set[tuple[int, ...]] = set()
         lows, highs = [], []
         for buffer, index in read:
@@ -213,7 +213,7 @@ class _Fusion:
             around = [(loop.var, index.coefficient(loop.var)) for loop in loops]
             self._is_fitting &= _is_sum(index, within, around)
             steps.add(tuple(coefficient // pitch for _, coefficient in around))
-            low, high = bounds(within, extents)
+            low, high = bounds(within, self._extents)
             lows.append(low // pitch)
             highs.append(high // pitch)
         self._is_fitting &= len(steps) == 1
@@ -253,11 +253,7 @@ def _is_sum(index: Index, within: Index, around: Sequence[tuple[str, int]]) -> b
     return whole == index_of(*within.terms, *around, const=within.const)
 
 
-def _extents(body: Sequence[Stmt]) -> dict[str, int]:
-    """Return the extents of the loops in `body`."""
-    loops = (s for s in statements(body) if isinstance(s, Loop) and not isinstance(s, Product))
-    return {loop.var: loop.extent for loop in loops}
-
-
-def _searches(body: Sequence[Stmt]) -> bool:
-    return any(isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in statements(body))
+def _is_plain(body: Sequence[Stmt]) -> bool:
+    """Return whether a body can fail nowhere, calls nothing and searches nothing."""
+    searches = (isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in statements(body))
+    return is_free_of(body, Generated) and not has_check(tuple(body)) and not any(searches)
