@@ -136,6 +136,9 @@ BYTES_OF_BLOCKED_ROW = 4096
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
 # and those that are read again at a time are less than the next one does.
 BYTES_SWEPT = 256 << 10
+# Bytes of a row from which on the next one is asked for while this one is swept several times:
+# meanwhile nothing would be read ahead. What a processor follows by itself is as long.
+LEAST_ROW_ASKED = 1 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
 # Products and what is done with their rows are fused by blocks of rows: of so many bytes, where a
 # block then has enough rows for what it reads of other memory. Sums over rows are so many at least,

@@ -156,6 +156,8 @@ def _loops(statement: Stmt) -> str:
             vector = f" vector({statement.vector})" if statement.vector > 1 else ""
             if statement.interleave > 1:
                 vector += f" interleave({statement.interleave})"
+            if statement.asks:
+                vector += " asks"
             cut = f" parallel({statement.parallel})" if statement.parts > 1 else ""
             return f"for {statement.extent}{vector}{cut} {inner}".rstrip()
         case Fold():

@@ -128,11 +128,14 @@ def _is_looked_up(scope: KernelScope, index: Index) -> bool:
     return any(isinstance(scope.indices[n].type, ir.VectorType) for n in index_names(index))
 
 
-def emit_pointer(scope: KernelScope, buffer: str, index: Index, lane: int = 0) -> ir.Value:
-    """Return the address of an element."""
+def emit_pointer(
+    scope: KernelScope, buffer: str, index: Index, lane: int = 0, *, is_inside: bool = True
+) -> ir.Value:
+    """Return the address of an element, or of where one would be if it is not `is_inside`."""
     element = memory_type(scope.params[buffer].dtype)
     place = _emit_index(scope, index, lane)
-    return scope.builder.gep(scope.buffers[buffer], [place], inbounds=True, source_etype=element)
+    base = scope.buffers[buffer]
+    return scope.builder.gep(base, [place], inbounds=is_inside, source_etype=element)
 
 
 def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:

@@ -17,6 +17,7 @@ from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
+from symgrad.codegen.llvm.asking import emit_asking
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
@@ -117,7 +118,9 @@ def _emit_for(scope: KernelScope, loop: For) -> None:
 
 
 def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
-    return scope if width == 1 else replace(scope, vector=Vector(loop.var, width))
+    if width == 1:
+        return replace(scope, around=loop)
+    return replace(scope, vector=Vector(loop.var, width))
 
 
 def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
@@ -205,6 +208,8 @@ def _count(scope: KernelScope, loop: For, bounds: tuple[int, int, int]) -> None:
     """Emit a loop of (start, stop, step); nothing if it never runs, no loop if it runs once."""
 
     def carry(inside: KernelScope, _: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        if inside.vector.width > 1:
+            emit_asking(inside, loop)
         emit_body(inside, loop.body)
         return ()
 

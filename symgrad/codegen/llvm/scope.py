@@ -12,7 +12,7 @@ from dataclasses import replace
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.register_file import RegisterFile
-from symgrad.codegen.loops.language import Kernel, Let, Loop, Op, Param, Prefix, Stmt, inside
+from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Param, Prefix, Stmt, inside
 from symgrad.codegen.target import Target
 from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
 from symgrad.graph.scalars import SCALAR_OPS
@@ -61,7 +61,7 @@ class KernelScope:
     as int64, and `values` what is bound, with its width: 1, or that of the loop. Statements of a
     body add to both, in the scope that is the body's own. `part` says which parts of a parallel
     statement are run: the first, and the one behind the last. `numbers` says what the loop
-    variables are of a kernel written out.
+    variables are of a kernel written out. `around` is the loop around statements one by one.
     """
 
     builder: ir.IRBuilder
@@ -75,6 +75,7 @@ class KernelScope:
     vector: Vector = SCALAR
     part: tuple[ir.Value, ir.Value] | None = None
     written_out: WrittenOut | None = None
+    around: For | None = None
 
     @property
     def function(self) -> ir.LLVMFunction:

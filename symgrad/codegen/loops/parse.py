@@ -202,9 +202,10 @@ class _Parser(TokenReader):
         var, extent = self.range()
         vector = self.marked_number("vector")
         interleave = self.marked_number("interleave")
+        asks = self.accept("asks")
         ordered = self.accept("ordered")
         parallel = self.integers(1)[0] if self.accept("parallel") else None
-        return For(var, extent, self._block(), vector, ordered, parallel, interleave)
+        return For(var, extent, self._block(), vector, ordered, parallel, interleave, asks)
 
     def _accumulator(self) -> Accumulator:
         name = self.name()

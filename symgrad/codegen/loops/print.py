@@ -182,6 +182,8 @@ class _Printer:
         vector = f" vector({loop.vector})" if loop.vector != 1 else ""
         if loop.interleave != 1:
             vector += f" interleave({loop.interleave})"
+        if loop.asks:
+            vector += " asks"
         ordered = " ordered" if loop.ordered else ""
         parallel = f" parallel({loop.parallel})" if loop.parallel is not None else ""
         self.line(f"for {loop.var} in 0..{loop.extent}{vector}{ordered}{parallel} {{")

@@ -247,6 +247,7 @@ class _Verifier:
         verify_power("interleave", loop.interleave)
         in_lanes = loop.vector > 1
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
+        assert in_lanes or not loop.asks, f"{loop.var} asks for no vectors"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         # In a square the lanes are those of the inner loop.

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, replace
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
+from symgrad.codegen.program.ask_for_rows import ask_for_rows
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_products import fuse_products
@@ -109,6 +110,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         after={
             "fuse-sweeps": "a temporary between kernels that are one is in no memory",
             "contract-temporaries": "or it is a row",
+        },
+    ),
+    ProgramPass(
+        "ask-for-rows",
+        lambda program, _: ask_for_rows(program),
+        after={
+            "fuse-sweeps": "a kernel that goes over a row several times was made of some",
+            "contract-temporaries": "what is kept of one row alone is in the cache anyway",
         },
     ),
     ProgramPass(

@@ -26,6 +26,7 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
+from symgrad.codegen.loops.next_rows import sweeps
 from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
@@ -47,6 +48,7 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 has_nests = any(isinstance(s, For) for s in inner)
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
+                yield from _asking_reasons(loops[-1])
                 yield from _reasons(inner, target)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
@@ -60,6 +62,16 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 yield sort_plan(statement, target).reason
             case Let() | Store() | Check():
                 pass
+
+
+def _asking_reasons(around: For) -> Iterator[str]:
+    for loop in around.body:
+        if isinstance(loop, For) and loop.asks:
+            count = len(sweeps(around, loop.extent))
+            yield (
+                f"{loop.var} asks for the next row of {loop.extent} elements: {count} loops sweep "
+                "over each, of which the first alone would read from memory"
+            )
 
 
 def _nest(loop: For) -> tuple[list[For], tuple[Stmt, ...]]:

@@ -1,0 +1,101 @@
+"""Rows that are swept several times: the loop that computes most asks for the next row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.loops.language import Index
+from symgrad.codegen.loops.next_rows import next_rows
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.ask_for_rows import ask_for_rows
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
+
+SOFTMAX = """kernel @softmax(in x: f32[262144], scratch e: f32[1024], out y: f32[262144]) {
+  for i in 0..256 ordered {
+    fold m: f32 = -inf for j in 0..1024 lanes(32) {
+      a: f32 = x[1024*i + j]
+      yield a
+    } combine (b) (c) {
+      d: f32 = max(b, c)
+      yield d
+    }
+    for k in 0..1024 vector(16) {
+      f: f32 = x[1024*i + k]
+      g: f32 = sub(f, m)
+      h: f32 = exp(g)
+      e[k] = h
+    }
+    for l in 0..1024 vector(16) {
+      o: f32 = e[l]
+      y[1024*i + l] = o
+    }
+  }
+}"""
+
+
+def test_the_loop_that_computes_most_asks_for_rows_that_are_read():
+    kernel = ask_for_rows(parse_kernel(SOFTMAX))
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert "for k in 0..1024 vector(16) asks {" in text
+    assert text.count("asks") == 1
+    assert print_kernel(parse_kernel(text)) == text
+    (rows,) = kernel.body
+    (asking,) = (loop for loop in rows.body if getattr(loop, "asks", False))
+    assert next_rows(rows, asking) == [("x", Index(1024, (("i", 1024), ("k", 1))))]
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("[1024*i + j]", "[j]"),  # the same for all rows
+        ("in x: f32[262144]", "inout x: f32[262144]"),  # and written below
+        ("1024", "128"),  # a row that a processor reads ahead of itself
+        ("262144", "2048"),  # in a cache as a whole
+    ],
+)
+def test_other_rows_are_not_asked_for(what, by):
+    text = SOFTMAX.replace(what, by)
+    if "[j]" in by:
+        text = text.replace("x[1024*i + k]", "x[k]")
+    if "inout" in by:
+        text = text.replace("e[k] = h", "x[1024*i + k] = h")
+    if by == "2048":
+        text = text.replace("0..256", "0..2")
+    assert ask_for_rows(parse_kernel(text)) == parse_kernel(text)
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+@pytest.mark.parametrize("shape", [(80, 1024), (67, 1003)])
+def test_what_is_asked_for_changes_no_bit(shape, threads):
+    x, g = (sg.placeholder(shape, name=name) for name in "xg")
+    y = sg.nn.softmax(x)
+    graph = Graph([y, *sg.gradients(y, [x], grad_ys=g)], [x, g])
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=shape).astype(np.float32) for _ in range(2)]
+    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    asking = Executable(graph, options)
+    assert any("asks" in print_kernel(kernel) for kernel in asking.program.kernels)
+    plain = Executable(graph, options, passes=Options(skip=["ask-for-rows"]))
+    assert not any("asks" in print_kernel(kernel) for kernel in plain.program.kernels)
+    wanted = run_native(plain, arrays).outputs
+    for found, other in zip(run_native(asking, arrays).outputs, wanted, strict=True):
+        np.testing.assert_array_equal(found, other)
+
+
+def test_a_kernel_says_why_it_asks():
+    x = sg.placeholder((256, 1024))
+    y = sg.nn.softmax(x)
+    step = sg.compile([x], [y, *sg.gradients(y, [x], grad_ys=x)])
+    (kernel,) = (k for k in step.kernels if "asks" in k.schedule)
+    assert any("asks for the next row of 1024 elements" in reason for reason in kernel.reasons)
