@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.rewrite import is_free_of
+from symgrad.codegen.program.language import buffers_of, launches_of
+from symgrad.cost_model import BYTES_OF_PRODUCTS
 from symgrad.display.panels import long_table, panel
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.records import dataclass
@@ -39,7 +45,28 @@ class Decisions(tuple[DecisionRecord, ...]):
 
 def describe_decisions(executable: Executable) -> Decisions:
     """Return a record for each decision of passes that weigh costs."""
-    return Decisions(dict.fromkeys(map(_record, executable.decisions)))
+    found = [*executable.decisions, *_fused_products(executable)]
+    return Decisions(dict.fromkeys(map(_record, found)))
+
+
+def _fused_products(executable: Executable) -> Iterator[Decision]:
+    """Yield a decision for each launch that came of products and of what reads their rows."""
+    pending = list(launches_of(executable.program.all_instrs))
+    for launch in pending:
+        pending += launch.fused
+        products = [p for p in launch.fused if not is_free_of(p.kernel.body, Product)]
+        nodes = executable.sources.nodes_of(products[0]) if products else ()
+        if len(launch.fused) < 2 or not nodes:
+            continue
+        parts, own = set(buffers_of(launch.fused)), set(buffers_of([launch]))
+        saved = sum(b.type.nbytes for b in parts - own)
+        kept = sum(b.type.nbytes for b in own - parts)
+        reason = (
+            f"{len(launch.fused)} launches are one by blocks of rows: of {saved:,} bytes between "
+            f"them {kept:,} are kept at a time, packed operands among them; a product makes "
+            f"{BYTES_OF_PRODUCTS:,} at least"
+        )
+        yield Decision("fuse-products", nodes[0], reason)
 
 
 def _record(decision: Decision) -> DecisionRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -283,3 +284,19 @@ def test_rows_that_are_folded_have_the_same_bits_for_any_number_of_threads(dtype
     assert all(other.tobytes() == alone.tobytes() for other in others)
     apart = run_native(step_of(graph, skip=("fuse-products",)), inputs).outputs[0]
     np.testing.assert_allclose(alone, apart, rtol=1e-4 if dtype == "float32" else 1e-12, atol=1e-5)
+
+
+def test_a_decision_says_what_is_kept_of_products_that_are_fused():
+    _, arrays = attention((2, 512, 64))
+    q, k, v = (sg.placeholder(a.shape) for a in arrays[:3])
+    scores = sg.matmul(q, sg.swapaxes(k, 1, 2))
+    (decision,) = (
+        d
+        for d in sg.compile([q, k, v], sg.matmul(sg.nn.softmax(scores), v)).decisions
+        if d.rule == "fuse-products"
+    )
+    assert decision.type == str(scores.type)
+    found = re.search(r"of ([\d,]+) bytes between them ([\d,]+) are kept", decision.reason)
+    assert found is not None, decision.reason
+    saved, kept = (int(number.replace(",", "")) for number in found.groups())
+    assert saved >= scores.type.nbytes > kept
