@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from symgrad.codegen.loops.language import Fold, For, Index
+from symgrad.codegen.loops.language import For, Index, Reduction
 from symgrad.codegen.loops.rewrite import (
     accesses,
     buffers_used,
@@ -22,9 +22,9 @@ from symgrad.codegen.loops.rewrite import (
 )
 
 
-def sweeps(around: For, extent: int) -> list[For | Fold]:
+def sweeps(around: For, extent: int) -> list[For | Reduction]:
     """Return the loops over so many elements that each iteration of `around` runs."""
-    return [s for s in around.body if isinstance(s, For | Fold) and s.extent == extent]
+    return [s for s in around.body if isinstance(s, For | Reduction) and s.extent == extent]
 
 
 def next_rows(around: For, loop: For) -> list[tuple[str, Index]]:
@@ -42,7 +42,7 @@ def next_rows(around: For, loop: For) -> list[tuple[str, Index]]:
     return list(found)
 
 
-def _is_row(index: Index, around: For, sweep: For | Fold) -> bool:
+def _is_row(index: Index, around: For, sweep: For | Reduction) -> bool:
     """Return whether `sweep` reads a row of `around`, at a place that no other loop in it knows."""
     is_even = index.coefficient(sweep.var) == 1 and index.coefficient(around.var) == sweep.extent
     bound = index_extents(around.body).keys() - {sweep.var}
