@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import Index
+from symgrad.codegen.loops.language import For, Index
 from symgrad.codegen.loops.next_rows import next_rows
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -50,8 +50,8 @@ def test_the_loop_that_computes_most_asks_for_rows_that_are_read():
     assert "for k in 0..1024 vector(16) asks {" in text
     assert text.count("asks") == 1
     assert print_kernel(parse_kernel(text)) == text
-    (rows,) = kernel.body
-    (asking,) = (loop for loop in rows.body if getattr(loop, "asks", False))
+    (rows,) = (loop for loop in kernel.body if isinstance(loop, For))
+    (asking,) = (loop for loop in rows.body if isinstance(loop, For) and loop.asks)
     assert next_rows(rows, asking) == [("x", Index(1024, (("i", 1024), ("k", 1))))]
 
 
