@@ -8,35 +8,13 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from symgrad.collector import importing as _importing
 
-with _importing():  # nearly all that there is: what is imported below has been loaded by these
-    from symgrad import distributed as distributed
-    from symgrad import fft as fft
-    from symgrad import linalg as linalg
-    from symgrad import nn as nn
+with _importing():  # nearly all that is loaded: what is imported below has been by these
     from symgrad import optim as optim
-    from symgrad import random as random
-    from symgrad import special as special
-    from symgrad import testing as testing
 
-from symgrad.arrays import adam_step as adam_step
-from symgrad.arrays import adam_update as adam_update
-from symgrad.arrays import execute_with_gradients as execute_with_gradients
-from symgrad.arrays import grad as grad
-from symgrad.arrays import gradient_descent_update as gradient_descent_update
-from symgrad.arrays import hessian as hessian
-from symgrad.arrays import jac as jac
-from symgrad.arrays import jvp as jvp
-from symgrad.arrays import lamb_update as lamb_update
-from symgrad.arrays import lars_update as lars_update
-from symgrad.arrays import linearize as linearize
-from symgrad.arrays import optimizer_update as optimizer_update
-from symgrad.arrays import stop_gradient as stop_gradient
-from symgrad.arrays import value_and_grad as value_and_grad
-from symgrad.arrays import vjp as vjp
-from symgrad.arrays import vmap as vmap
 from symgrad.errors import ArgumentError as ArgumentError
 from symgrad.errors import AxisError as AxisError
 from symgrad.errors import CheckpointError as CheckpointError
@@ -53,7 +31,6 @@ from symgrad.errors import SymgradError as SymgradError
 from symgrad.errors import TapeError as TapeError
 from symgrad.errors import UnknownNameError as UnknownNameError
 from symgrad.foreign import extern as extern
-from symgrad.frontend import protocols as protocols  # binds the methods of tensors and graphs
 from symgrad.frontend.associative_scan import associative_scan as associative_scan
 from symgrad.frontend.container import Container as Container
 from symgrad.frontend.control import cond as cond
@@ -76,6 +53,7 @@ from symgrad.frontend.data_types import finfo as finfo
 from symgrad.frontend.data_types import iinfo as iinfo
 from symgrad.frontend.data_types import isdtype as isdtype
 from symgrad.frontend.data_types import result_type as result_type
+from symgrad.frontend.inspection import __array_api_version__ as __array_api_version__
 from symgrad.frontend.inspection import __array_namespace_info__ as __array_namespace_info__
 from symgrad.frontend.iteration import fori_loop as fori_loop
 from symgrad.frontend.iteration import map as map
@@ -84,7 +62,6 @@ from symgrad.frontend.iteration import while_loop as while_loop
 from symgrad.frontend.matrices import eye as eye
 from symgrad.frontend.matrices import tril as tril
 from symgrad.frontend.matrices import triu as triu
-from symgrad.frontend.namespace import __array_api_version__ as __array_api_version__
 from symgrad.frontend.publication import publish as _publish
 from symgrad.frontend.recompute import recompute_grad as recompute_grad
 from symgrad.frontend.shapes import broadcast_shapes as broadcast_shapes
@@ -333,22 +310,52 @@ from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_g
 from symgrad.passes.gradients.custom_gradient import grad_pass_through as grad_pass_through
 from symgrad.passes.gradients.explanation import explain_none as explain_none
 from symgrad.passes.gradients.forward_mode import hvp as hvp
-from symgrad.passes.gradients.jacobian import hessians as hessians
-from symgrad.passes.gradients.jacobian import jacobian as jacobian
 from symgrad.passes.gradients.reverse_mode import gradients as gradients
-from symgrad.runtime.checkpoint import restore as restore
-from symgrad.runtime.checkpoint import save as save
-from symgrad.runtime.export import export as export
 from symgrad.runtime.function import compile as compile
 from symgrad.runtime.function import run as run
-from symgrad.runtime.library import Library as Library
-from symgrad.runtime.library import load as load
 from symgrad.runtime.step import Step as Step
-from symgrad.special.distributions import erfc as erfc
-from symgrad.special.distributions import erfinv as erfinv
-from symgrad.special.gamma import digamma as digamma
-from symgrad.special.gamma import lgamma as lgamma
 from symgrad.tracebacks import shorten_tracebacks as _shorten_tracebacks
+
+# isort: split
+# It binds the methods of tensors and graphs to what is declared above.
+from symgrad.frontend import protocols as protocols
+
+# Imported when they are first asked for (`late` below, and submodules); type checkers see them now.
+if _TYPE_CHECKING:
+    from symgrad import distributed as distributed
+    from symgrad import fft as fft
+    from symgrad import linalg as linalg
+    from symgrad import nn as nn
+    from symgrad import random as random
+    from symgrad import special as special
+    from symgrad import testing as testing
+    from symgrad.arrays import adam_step as adam_step
+    from symgrad.arrays import adam_update as adam_update
+    from symgrad.arrays import execute_with_gradients as execute_with_gradients
+    from symgrad.arrays import grad as grad
+    from symgrad.arrays import gradient_descent_update as gradient_descent_update
+    from symgrad.arrays import hessian as hessian
+    from symgrad.arrays import jac as jac
+    from symgrad.arrays import jvp as jvp
+    from symgrad.arrays import lamb_update as lamb_update
+    from symgrad.arrays import lars_update as lars_update
+    from symgrad.arrays import linearize as linearize
+    from symgrad.arrays import optimizer_update as optimizer_update
+    from symgrad.arrays import stop_gradient as stop_gradient
+    from symgrad.arrays import value_and_grad as value_and_grad
+    from symgrad.arrays import vjp as vjp
+    from symgrad.arrays import vmap as vmap
+    from symgrad.passes.gradients.jacobian import hessians as hessians
+    from symgrad.passes.gradients.jacobian import jacobian as jacobian
+    from symgrad.runtime.checkpoint import restore as restore
+    from symgrad.runtime.checkpoint import save as save
+    from symgrad.runtime.export import export as export
+    from symgrad.runtime.library import Library as Library
+    from symgrad.runtime.library import load as load
+    from symgrad.special.distributions import erfc as erfc
+    from symgrad.special.distributions import erfinv as erfinv
+    from symgrad.special.gamma import digamma as digamma
+    from symgrad.special.gamma import lgamma as lgamma
 
 bool = bool_
 _shorten_tracebacks()
@@ -361,5 +368,31 @@ __all__ = [
     *_publish(
         globals(),
         ["distributed", "fft", "linalg", "nn", "optim", "random", "special", "testing"],
+        late={
+            "symgrad.arrays": [
+                "adam_step",
+                "adam_update",
+                "execute_with_gradients",
+                "grad",
+                "gradient_descent_update",
+                "hessian",
+                "jac",
+                "jvp",
+                "lamb_update",
+                "lars_update",
+                "linearize",
+                "optimizer_update",
+                "stop_gradient",
+                "value_and_grad",
+                "vjp",
+                "vmap",
+            ],
+            "symgrad.passes.gradients.jacobian": ["hessians", "jacobian"],
+            "symgrad.runtime.checkpoint": ["restore", "save"],
+            "symgrad.runtime.export": ["export"],
+            "symgrad.runtime.library": ["Library", "load"],
+            "symgrad.special.distributions": ["erfc", "erfinv"],
+            "symgrad.special.gamma": ["digamma", "lgamma"],
+        },
     ),
 ]

@@ -28,9 +28,8 @@ from symgrad.commands.op_index import ops_text
 from symgrad.commands.planning import plan_text
 from symgrad.commands.starting import new_text
 from symgrad.errors import SymgradError
-from symgrad.runtime.aot import FORMATS
+from symgrad.runtime.choices import FORMATS, STAGES
 from symgrad.runtime.inspection.plan import Network
-from symgrad.runtime.stages import STAGES
 
 DESCRIPTION = """\
 Show, measure and export what symgrad makes of a program.

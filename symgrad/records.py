@@ -20,32 +20,36 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 _MADE_ANEW = object()  # the default of an argument whose default is made for each record
 
 
 def _record(
-    *, frozen: bool = False, slots: bool = False, eq: bool = True, **options: bool
+    *,
+    slots: Literal[True],
+    frozen: bool = False,
+    eq: bool = True,
+    repr: bool = True,
+    kw_only: bool = False,
+    weakref_slot: bool = False,
 ) -> Callable[[type], type]:
     """Return a decorator that does as `dataclasses.dataclass` with these arguments."""
-    shared = _shared_methods(frozen, slots, eq) | ({} if "repr" in options else {"__repr__": _repr})
-    written = {"init": True, "repr": "repr" not in options, "eq": eq, "frozen": frozen}
+    shared = _shared_methods(frozen, eq) | ({"__repr__": _repr} if repr else {})
+    parameters = _parameters(frozen, eq, repr, kw_only, weakref_slot)
 
     def decorate(cls: type) -> type:
         own = vars(cls)
         # To a class that says what is equal Python gives None as its hash.
         is_own = {n for n in shared if n in own and not (n == "__hash__" and own[n] is None)}
-        # A record of which a base is frozen has to be frozen as well, says the standard library.
-        inherits = any(map(dataclasses.is_dataclass, cls.__bases__))
-        given = {**options, "init": False, "repr": False, "eq": False}
-        made: Any = dataclasses.dataclass(frozen=frozen and inherits, slots=slots, **given)(cls)
-        if "__init__" not in own:
+        has_init = "__init__" in own
+        of_class = _fields_of(cls, kw_only)
+        made: Any = _with_slots(cls, of_class, ("__weakref__",) if weakref_slot else ())
+        made.__dataclass_fields__, made.__dataclass_params__ = of_class, parameters
+        if not has_init:
             made.__init__ = _written_init(made, frozen)
         for name in shared.keys() - is_own:
             setattr(made, name, shared[name])
-        for name, value in written.items():
-            setattr(made.__dataclass_params__, name, value)
         return made  # type: ignore[no-any-return]
 
     return decorate
@@ -57,16 +61,74 @@ else:
     dataclass = _record
 
 
-def _shared_methods(frozen: bool, slots: bool, eq: bool) -> dict[str, object]:
+def _shared_methods(frozen: bool, eq: bool) -> dict[str, object]:
     """Return the methods of records that are no others for another class, by their names."""
     methods: dict[str, object] = {}
     if eq:
         methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
     if frozen:
         methods |= {"__setattr__": _refuse_assignment, "__delattr__": _refuse_deletion}
-    if frozen and slots:
         methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
     return methods
+
+
+# ------------------------------------------------------------------------------ fields, slots
+
+
+@dataclasses.dataclass
+class _Sample:
+    """What the standard library makes, to be like it."""
+
+    field: int
+
+
+_IS_FIELD = cast(Any, dataclasses.fields(_Sample)[0])._field_type
+
+
+@lru_cache(maxsize=32)
+def _parameters(frozen: bool, eq: bool, repr: bool, kw_only: bool, weakref_slot: bool) -> object:
+    """Return what the standard library notes of these arguments, the same for many classes."""
+    given = {"slots": True, "kw_only": kw_only, "weakref_slot": weakref_slot}
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **given)(
+        type("_Sample", (), {"__doc__": ""})
+    )
+    parameters: Any = made.__dataclass_params__
+    parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, repr, eq, frozen
+    noted: object = parameters
+    return noted
+
+
+def _fields_of(cls: type, kw_only: bool) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of a class by their names, those of its bases first."""
+    found: dict[str, dataclasses.Field[Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        found |= vars(base).get("__dataclass_fields__", {})
+    own = vars(cls)
+    for name, stated in cls.__annotations__.items():
+        if stated in ("KW_ONLY", dataclasses.KW_ONLY):  # text, where annotations are that
+            kw_only = True
+        elif not str(stated).startswith(("ClassVar", "typing.ClassVar")):
+            default = own.get(name, dataclasses.MISSING)
+            is_field = isinstance(default, dataclasses.Field)
+            field: Any = default if is_field else dataclasses.field(default=default)
+            field.name, field.type, field._field_type = name, stated, _IS_FIELD
+            field.kw_only = kw_only if field.kw_only is dataclasses.MISSING else field.kw_only
+            found[name] = field
+    return found
+
+
+def _with_slots(
+    cls: type, fields: Mapping[str, dataclasses.Field[Any]], more: tuple[str, ...]
+) -> type:
+    """Return a class as `cls` whose instances have slots for its fields, and no other names."""
+    inherited = {slot for base in cls.__mro__[1:] for slot in vars(base).get("__slots__", ())}
+    gone = {*fields, "__dict__", "__weakref__"}
+    namespace = {name: value for name, value in vars(cls).items() if name not in gone}
+    slots = tuple(name for name in (*fields, *more) if name not in inherited)
+    by_place = [name for name, field in fields.items() if field.init and not field.kw_only]
+    namespace |= {"__slots__": slots, "__match_args__": tuple(by_place)}
+    namespace["__qualname__"] = cls.__qualname__
+    return type(cls)(cls.__name__, cls.__bases__, namespace)
 
 
 # ------------------------------------------------------------------------- methods that are written

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 from symgrad.errors import ArgumentError, UnknownNameError, user_source
+from symgrad.late_modules import load_awaited
 
 Known = TypeVar("Known", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -206,10 +207,11 @@ def methods_refuse_arguments(owner: Class) -> Class:
     A decorator of the class: an `ArgumentError` with a hint, as that of a public function is.
     Methods it inherits are meant as well.
     """
-    for name, method in inspect.getmembers(owner, inspect.isfunction):
+    # From the base up, so that of each name the nearest counts; static methods are no functions.
+    found = {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
+    for name, method in found.items():
         is_public = name == "__init__" or not name.startswith("_")
-        is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-        if is_public and not is_static and method not in _REFUSING:
+        if is_public and inspect.isfunction(method) and method not in _REFUSING:
             setattr(owner, name, _refusing(owner.__name__ if name == "__init__" else name, method))
     return owner
 
@@ -230,6 +232,7 @@ def _refusing(subject: str, method: Known) -> Known:
 
 def _similar(module: str, name: str) -> list[str]:
     """Return the one public name that `name` probably means, in `module` or another one."""
+    load_awaited()
     known = _KNOWN_AS.get(_plain(name))
     if known is not None:
         return [_path(module, known)]

@@ -101,7 +101,7 @@ class GoldenItem(pytest.Item):
         from symgrad.codegen.schedule.parallelize import Threads
         from symgrad.codegen.schedule.passes import Machine
         from symgrad.codegen.target import target_named
-        from symgrad.compiler import parse_level, print_level, run_passes
+        from symgrad.single_passes import parse_level, print_level, run_passes
         from tests.support.shared_bodies import with_shared_bodies
 
         machine = Machine(target_named("x86-64-v3"), Threads(self.case.threads))

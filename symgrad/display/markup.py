@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 
 
@@ -17,7 +16,7 @@ class Html(str):
 
 def escaped(content: object) -> Html:
     """Return `content` as markup: as it is if it is some, with its characters escaped if not."""
-    return content if isinstance(content, Html) else Html(html.escape(str(content)))
+    return content if isinstance(content, Html) else Html(_escape(str(content)))
 
 
 def joined(parts: Iterable[object], between: str = "") -> Html:
@@ -28,7 +27,7 @@ def joined(parts: Iterable[object], between: str = "") -> Html:
 def tag(name: str, *inner: object, **attributes: object) -> Html:
     """Return an element. An attribute of None is left out, `class_` is `class`, `_` is a hyphen."""
     named = (
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -57,3 +56,9 @@ def html_table(
     head = tag("thead", tag("tr", cells("th", headers)))
     body = tag("tbody", joined(tag("tr", cells("td", row)) for row in rows))
     return tag("table", *title, head, body)
+
+
+def _escape(text: str) -> str:
+    import html  # it loads a table of two thousand characters, and most programs show nothing
+
+    return html.escape(text)

@@ -9,6 +9,8 @@ from symgrad.graph import dtypes
 from symgrad.graph.devices import DEVICE, require_device
 from symgrad.graph.dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INTEGER, DType
 
+__array_api_version__ = "2025.12"
+
 _MOST_AXES = 64  # of an array of NumPy's, which is what a program takes and returns
 
 

@@ -16,25 +16,24 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import GraphError, user_source
-from symgrad.frontend import namespace
 from symgrad.frontend import numpy_exact as numpy_exact  # which declares ufuncs
 from symgrad.frontend import numpy_formulas as numpy_formulas  # which declares adapters
 from symgrad.frontend import numpy_positions as numpy_positions  # likewise
 from symgrad.frontend import numpy_shapes as numpy_shapes  # likewise
 from symgrad.frontend import numpy_values as numpy_values  # likewise
 from symgrad.frontend.container import Container, leafwise
+from symgrad.frontend.inspection import __array_api_version__
 from symgrad.frontend.numpy_arguments import ADAPTERS, call_adapter, call_op, refuse
 from symgrad.frontend.numpy_refusals import instead_of
 from symgrad.frontend.numpy_ufuncs import call_ufunc
 from symgrad.frontend.publication import is_op, published
-from symgrad.graph.late_binding import provide, wrap_provided
-from symgrad.graph.networkx_view import to_networkx
+from symgrad.graph.late_binding import provide, provide_from, wrap_provided
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops import declare_all
-from symgrad.graph.panels import graph_panel, tensor_panel
+from symgrad.graph.ops import methods as methods  # which provides
+from symgrad.graph.ops import subscript as subscript  # likewise
 from symgrad.graph.public_ops import FUNCTIONS
-from symgrad.graph.text.parse import parse_graph
 from symgrad.graph.text.print import print_graph
+from symgrad.late_modules import load_awaited
 
 
 @provide
@@ -58,6 +57,8 @@ def array_function(
     # A container among the operands has been mapped over by now; NumPy asks others itself.
     if not all(issubclass(type_, Tensor | np.ndarray | Container) for type_ in types):
         return NotImplemented
+    if function not in FUNCTIONS and function not in ADAPTERS:
+        load_awaited()  # `numpy.linalg.norm`, for instance, is declared there
     if function in FUNCTIONS:
         return call_op(function, FUNCTIONS[function].function, args, options)
     if function in ADAPTERS:
@@ -69,21 +70,23 @@ def array_function(
 @provide
 def array_namespace(api_version: str | None) -> ModuleType:
     """Do what `x.__array_namespace__` is asked for."""
-    newest = namespace.__array_api_version__
+    newest = __array_api_version__
     if api_version is not None and api_version > newest:
         raise GraphError(
             "array namespace",
             f"version {api_version} was asked for, this is {newest}",
             source=user_source(),
         )
+    from symgrad.frontend import namespace  # made of all public ops: few programs ask for it
+
     return namespace
 
 
-declare_all()
 # `tensor + container` is a container.
 wrap_provided(lambda function: published(function) if is_op(function) else leafwise(function))
-provide(parse_graph)
 provide(print_graph)
-provide(to_networkx)
-provide(tensor_panel)
-provide(graph_panel)
+provide_from("symgrad.graph.ops.complex_arithmetic", "direction", "modulus")
+provide_from("symgrad.graph.ops.writing", "at")
+provide_from("symgrad.graph.text.parse", "parse_graph")
+provide_from("symgrad.graph.networkx_view", "to_networkx")
+provide_from("symgrad.graph.panels", "graph_panel", "tensor_panel")

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from symgrad.errors import SymgradError, is_raised_below, user_source
@@ -20,6 +22,7 @@ from symgrad.frontend.container import leafwise
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import OPS
 from symgrad.graph.public_ops import PUBLIC_OPS
+from symgrad.late_modules import await_modules
 from symgrad.suggestions import (
     is_public_name,
     methods_refuse_arguments,
@@ -29,6 +32,8 @@ from symgrad.suggestions import (
 )
 
 PublicFunction = TypeVar("PublicFunction", bound=Callable[..., Any])
+
+_NOTHING_LATE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def named_in_errors(function: PublicFunction, name: str) -> PublicFunction:
@@ -81,26 +86,39 @@ def is_op(function: Callable[..., Any]) -> bool:
 
 
 def publish(
-    namespace: dict[str, Any], submodules: Sequence[str] = (), prefix: str = ""
+    namespace: dict[str, Any],
+    submodules: Sequence[str] = (),
+    prefix: str = "",
+    late: Mapping[str, Sequence[str]] = _NOTHING_LATE,
 ) -> list[str]:
     """Make a module public: publish its functions, and return its names, which `dir` then shows.
 
-    These are those of `__all__` if it has that; else those of `submodules`, and all but modules and
-    what starts with an underscore. A name that it does not have is an `UnknownNameError` with a
-    hint. Errors of functions name them with `prefix`, where the bare name would say too little.
+    These are those of `__all__` if it has that; else those of `submodules`, those that `late`
+    lists, and all but modules and what starts with an underscore. A name that it does not have is
+    an `UnknownNameError` with a hint. Errors of functions name them with `prefix`, where the bare
+    name would say too little.
+
+    Submodules that are not there yet, and the modules that have the names in `late`, are imported
+    when these names are first asked for.
     """
-    names = sorted(namespace.get("__all__") or [*submodules, *_public_names(namespace)])
-    for name in names:
-        value = namespace[name]
-        if inspect.isfunction(inspect.unwrap(value)):  # whose results may be kept, as a world's is
-            namespace[name] = published(value, prefix) if prefix else published(value)
-        elif inspect.isclass(value) and _is_called_by_users(value):
-            methods_refuse_arguments(value)
     module = namespace["__name__"]
+    late_names = {name: path for path, listed in late.items() for name in listed}
+    listed = [*submodules, *late_names, *_public_names(namespace)]
+    names = sorted(namespace.get("__all__") or listed)
+    missing = [name for name in submodules if name not in namespace]
+    await_modules([*(f"{module}.{name}" for name in missing), *late])
+    for name in names:
+        if name in namespace:
+            namespace[name] = _as_users_see(namespace[name], prefix)
     path = "sg" + module.removeprefix("symgrad")
     register_names(path, names)
 
     def find(name: str) -> Any:
+        if name in late_names:
+            value = getattr(importlib.import_module(late_names[name]), name)
+            return namespace.setdefault(name, _as_users_see(value, prefix))
+        if name in missing:
+            return importlib.import_module(f"{module}.{name}")
         if name.startswith("_"):  # what Python and its tools look for, and mostly do not find
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         raise unknown_name(path, name)
@@ -108,6 +126,15 @@ def publish(
     namespace["__getattr__"] = find
     namespace["__dir__"] = lambda: list(names)
     return names
+
+
+def _as_users_see(value: Any, prefix: str) -> Any:
+    """Return what users have of a public value: of a function, one that errors name."""
+    if inspect.isfunction(inspect.unwrap(value)):  # whose results may be kept, as a world's is
+        return published(value, prefix) if prefix else published(value)
+    if inspect.isclass(value) and _is_called_by_users(value):
+        methods_refuse_arguments(value)
+    return value
 
 
 def _public_names(namespace: dict[str, Any]) -> list[str]:

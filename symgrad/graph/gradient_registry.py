@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from symgrad.errors import DTypeError, NoGradientError, SymgradError, user_source
 from symgrad.graph.build import gradient_keys
-from symgrad.graph.node import Node
+from symgrad.graph.late_binding import provided
+from symgrad.graph.node import Node, OpDef
 from symgrad.graph.opdef import OPS
 
 GradientRule = Callable[..., Any]
@@ -113,7 +114,7 @@ def has_gradient(node: Node) -> bool:
     key = node.gradient_key
     if key in _RULES:
         return _RULES[key] is not None
-    definition = node.definition if key is None else OPS.get(key)
+    definition = node.definition if key is None else _op_named(key)
     return definition is None or definition.grad != "none"
 
 
@@ -126,9 +127,8 @@ def gradient_rule(node: Node) -> GradientRule:
     key = node.gradient_key
     if key in _RULES:
         rule = _RULES[key]
-    elif key is None or key in OPS:
-        grad = (node.definition if key is None else OPS[key]).grad
-        rule = None if grad == "none" else grad
+    elif (definition := node.definition if key is None else _op_named(key)) is not None:
+        rule = None if definition.grad == "none" else definition.grad
     else:
         raise NoGradientError(
             node.op,
@@ -140,6 +140,13 @@ def gradient_rule(node: Node) -> GradientRule:
     return rule
 
 
+def _op_named(name: str) -> OpDef | None:
+    """Return the op of a name; those are declared now that no program has had yet."""
+    if name not in OPS:
+        provided("declare_all")()
+    return OPS.get(name)
+
+
 def _check_key(subject: str, key: object) -> None:
     if not isinstance(key, str):
         raise DTypeError(subject, f"{key!r} is not a string", source=user_source())
@@ -147,7 +154,7 @@ def _check_key(subject: str, key: object) -> None:
 
 def _check_op(subject: str, name: str) -> None:
     """Raise unless nodes may have the op `name`: a function of symgrad may build others."""
-    if name in OPS:
+    if _op_named(name) is not None:
         return
     near = difflib.get_close_matches(name, OPS, n=1)
     raise NoGradientError(
@@ -159,8 +166,9 @@ def _check_op(subject: str, name: str) -> None:
 
 
 def _enter(subject: str, key: str, rule: GradientRule | None) -> None:
-    if key in _RULES or key in OPS:
-        owner = "the op of this name" if key in OPS else "an earlier registration"
+    is_op = _op_named(key) is not None
+    if key in _RULES or is_op:
+        owner = "the op of this name" if is_op else "an earlier registration"
         raise DuplicateGradientError(
             subject,
             f"{key!r} has a gradient already, by {owner}",

@@ -7,12 +7,14 @@ nor that of the functions users know as ops (`public_ops.py`).
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 BoundFunction = TypeVar("BoundFunction", bound=Callable[..., Any])
 
 _PROVIDED: dict[str, Callable[..., Any]] = {}
+_MODULES: dict[str, str] = {}  # by the name of a function that is not provided yet, its module
 
 
 def provide(function: BoundFunction) -> BoundFunction:
@@ -21,6 +23,14 @@ def provide(function: BoundFunction) -> BoundFunction:
     assert name not in _PROVIDED, f"{name} is provided twice"
     _PROVIDED[name] = function
     return function
+
+
+def provide_from(module: str, *names: str) -> None:
+    """Make functions of a module what is called by their names; it is imported by the first call.
+
+    That is for what most programs never call.
+    """
+    _MODULES.update(dict.fromkeys(names, module))
 
 
 def wrap_provided(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -33,4 +43,7 @@ def wrap_provided(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> N
 
 def provided(name: str) -> Callable[..., Any]:
     """Return the function provided under `name`."""
+    if name not in _PROVIDED:
+        function = getattr(importlib.import_module(_MODULES[name]), name)
+        _PROVIDED.setdefault(name, function)  # its module may have done so
     return _PROVIDED[name]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from symgrad.distributed.collectives import all_reduce
-from symgrad.distributed.communicator import Communicator
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
@@ -32,6 +30,10 @@ def norm_over(owner: Variable, x: Tensor) -> Tensor:
         problem = f"the norm of {owner.state.name} is one of parts, whose bits depend on the ranks"
         hint = "reproducible=True goes with norms without shard_state"
         raise GraphError("minimize", problem, hint=hint, source=user_source())
+    # Only those who have ranks need it.
+    from symgrad.distributed.collectives import all_reduce
+    from symgrad.distributed.communicator import Communicator
+
     assert isinstance(sharding.group, Communicator), "parts lie on the ranks of a communicator"
     return sqrt(all_reduce(sum_of_squares(x), sharding.group))
 

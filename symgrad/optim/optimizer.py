@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.collector import paused_collector
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
-from symgrad.distributed.communicator import Communicator
-from symgrad.distributed.data_parallel import averaged, start_equal
-from symgrad.distributed.pieces import piece_count, piece_sums
-from symgrad.distributed.shards import ScatterRows, part_of, sharded_updates, summed_parts
 from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
@@ -31,6 +27,10 @@ from symgrad.graph.types import Array, OwnsVariables, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.suggestions import methods_refuse_arguments
+
+if TYPE_CHECKING:
+    from symgrad.distributed.communicator import Communicator
+    from symgrad.distributed.shards import ScatterRows
 
 Pair = tuple[Tensor, Variable]
 
@@ -143,7 +143,20 @@ class Optimizer(OwnsVariables, ABC):
         if data_parallel is None:
             with paused_collector():
                 return self.apply_gradients(zip(gradients(loss, chosen), chosen, strict=True))
-        comm = start_equal(subject, chosen, data_parallel)
+        return self._by_ranks(loss, chosen, data_parallel, shard_state, reproducible)
+
+    def _by_ranks(
+        self,
+        loss: Tensor,
+        chosen: Sequence[Variable],
+        data_parallel: Any,
+        shard_state: bool,
+        reproducible: bool | int,
+    ) -> list[Update]:
+        # What is imported here and below only those need who have ranks.
+        from symgrad.distributed.data_parallel import start_equal
+
+        comm = start_equal(f"{type(self).__name__}.minimize", chosen, data_parallel)
         with paused_collector():
             if reproducible is False:
                 return self._averaged(loss, chosen, comm, shard_state)
@@ -152,6 +165,9 @@ class Optimizer(OwnsVariables, ABC):
     def _averaged(
         self, loss: Tensor, chosen: Sequence[Variable], comm: Communicator, shard_state: bool
     ) -> list[Update]:
+        from symgrad.distributed.data_parallel import averaged
+        from symgrad.distributed.shards import summed_parts
+
         subject = f"{type(self).__name__}.minimize"
         grads = gradients(loss, chosen)
         if not shard_state:
@@ -168,6 +184,8 @@ class Optimizer(OwnsVariables, ABC):
         shard_state: bool,
         reproducible: bool | int,
     ) -> list[Update]:
+        from symgrad.distributed.pieces import piece_count, piece_sums
+
         subject = f"{type(self).__name__}.minimize"
         count = piece_count(subject, reproducible, comm)
         sums = piece_sums(subject, loss, chosen, count, comm)
@@ -187,6 +205,8 @@ class Optimizer(OwnsVariables, ABC):
         is_reproducible: bool,
     ) -> list[Update]:
         """Return updates of which each rank of `comm` computes its part."""
+        from symgrad.distributed.shards import part_of, sharded_updates
+
         pairs = _read_pairs(subject, grads_and_vars)
         parts = {}
         for _, w in pairs:

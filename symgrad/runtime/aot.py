@@ -48,9 +48,9 @@ from symgrad.runtime.aot_manifest import (
     make_manifest,
     print_manifest,
 )
+from symgrad.runtime.choices import FORMATS
 from symgrad.runtime.executable import failing_axis
 
-FORMATS = ("so", "o", "h")
 _BASES = {"x86_64": "x86-64", "aarch64": "aarch64"}
 _COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from symgrad.errors import CompileError, user_source
-from symgrad.runtime.aot import FORMATS, write_library
+from symgrad.runtime.aot import write_library
+from symgrad.runtime.choices import FORMATS
 from symgrad.runtime.step import Step
 
 

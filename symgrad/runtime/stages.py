@@ -27,8 +27,6 @@ from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.provenance import Provenance, lines_of, source_of
 
-STAGES = ("graph", "optimized", "loops", "llvm", "llvm-opt", "asm")
-
 _NAMED = 6  # ops, and lines, that the comment of a kernel names
 _FUNCTION = re.compile(r'^define .*?@"?([\w.$-]+)"?\(')
 _CALL = re.compile(r'^ +(?:launch @([\w.]+)|extern "([^"]*)")\(')
@@ -73,9 +71,15 @@ def _line_of_node(text: str, node: Node | None, provenance: Provenance | None) -
     return Part(text, provenance.kernels_of(node), place, provenance.calls_of(node))
 
 
-def stage_parts(stage: str, executable: Executable) -> list[Part]:
-    """Return the parts of a stage after the first."""
+def parts_of_step(stage: str, graph: Graph, executable: Executable) -> list[Part]:
+    """Return the parts of a stage of a step, which say what kernels they belong to.
+
+    `graph` is what the user built, of which `executable` was made.
+    """
     match stage:
+        case "graph":
+            provenance = Provenance(executable.program.native_calls, executable.sources, graph)
+            return graph_parts(graph, provenance)
         case "optimized":
             return _optimized_parts(executable)
         case "loops":
@@ -92,7 +96,7 @@ def stage_parts(stage: str, executable: Executable) -> list[Part]:
                 _assembly_functions(executable.assembly), _CALLEE, executable, mark
             )
         case _:
-            raise AssertionError(f"{stage} is no stage after the first")
+            raise AssertionError(f"{stage} is no stage")
 
 
 def kernel_comment(nodes: Iterable[Node], mark: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array, Immutable
 from symgrad.runtime.agreement import agreement_of
-from symgrad.runtime.aot import FORMATS, ExportedStep, write_library
 from symgrad.runtime.arguments import (
     check_outputs,
     check_sizes,
@@ -28,22 +26,18 @@ from symgrad.runtime.arguments import (
     input_labels,
     resolve_sizes,
 )
+from symgrad.runtime.choices import FORMATS, STAGES
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import Executable
-from symgrad.runtime.inspection.decisions import Decisions, describe_decisions
-from symgrad.runtime.inspection.kernels import Kernels, describe_kernels
-from symgrad.runtime.inspection.memory import Memory, describe_memory
-from symgrad.runtime.inspection.profile import Profile, profile
-from symgrad.runtime.inspection.step_panel import step_panel
-from symgrad.runtime.inspection.step_time import measure_step
-from symgrad.runtime.inspection.trace import write_trace
 from symgrad.runtime.output_nest import output_nest_of
-from symgrad.runtime.provenance import Provenance
-from symgrad.runtime.report.page import Measured, write_report
-from symgrad.runtime.stages import STAGES, Part, graph_parts, stage_parts
 from symgrad.suggestions import methods_refuse_arguments
 
-_LOGGER = logging.getLogger("symgrad")
+if TYPE_CHECKING:
+    from symgrad.runtime.aot import ExportedStep
+    from symgrad.runtime.inspection.decisions import Decisions
+    from symgrad.runtime.inspection.kernels import Kernels
+    from symgrad.runtime.inspection.memory import Memory
+    from symgrad.runtime.inspection.profile import Profile
 
 
 @methods_refuse_arguments
@@ -110,6 +104,8 @@ class Step(Immutable):
 
     def _repr_html_(self) -> str:
         """Return what notebooks show: inputs, outputs, kernels and memory."""
+        from symgrad.runtime.inspection.step_panel import step_panel  # late: see below
+
         return step_panel(self.name, self.graph, self._latest)
 
     # ---------------------------------------------------------------------------- running
@@ -210,9 +206,11 @@ class Step(Immutable):
 
     def _log(self, sizes: Mapping[str, int], seconds: float) -> None:
         """Log that the step was compiled: once is expected, and again is what a user may mend."""
+        import logging  # if somebody listens, it is there already
+
         level = logging.DEBUG if len(self._compiled) == 1 else logging.INFO
         chosen = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        _LOGGER.log(
+        logging.getLogger("symgrad").log(
             level,
             "%s: compiled%s in %.3f s (program %d of this step)",
             *(self.name, f" for {chosen}" if chosen else "", seconds, len(self._compiled)),
@@ -231,21 +229,26 @@ class Step(Immutable):
             )
         return self._latest
 
-    # -------------------------------------------------------------------------- inspecting
-
+    # ------------------- inspecting, by what is imported here: a first step does without
     @property
     def kernels(self) -> Kernels:
         """A record for each call of a kernel or of C: ops, lines, flops, bytes, loops, boundary."""
+        from symgrad.runtime.inspection.kernels import describe_kernels
+
         return describe_kernels(self.executable)
 
     @property
     def decisions(self) -> Decisions:
         """What passes have weighed, such as keeping a value or computing it again, and why."""
+        from symgrad.runtime.inspection.decisions import describe_decisions
+
         return describe_decisions(self.executable)
 
     @property
     def memory(self) -> Memory:
         """The memory plan: the arena and its buffers with their lifetimes, and the state."""
+        from symgrad.runtime.inspection.memory import describe_memory
+
         return describe_memory(self.executable)
 
     def profile(self, *arrays: Any, repeat: int = 20, **by_name: Any) -> Profile:
@@ -258,6 +261,8 @@ class Step(Immutable):
         >>> len(profile.rows)
         1
         """
+        from symgrad.runtime.inspection.profile import profile
+
         executable, _, flat = self._to_measure(arrays, by_name)
         return profile(executable, flat, repeat)
 
@@ -285,6 +290,8 @@ class Step(Immutable):
         >>> sorted(json.loads(path.read_text()))
         ['displayTimeUnit', 'otherData', 'traceEvents']
         """
+        from symgrad.runtime.inspection.trace import write_trace
+
         executable, _, flat = self._to_measure(arrays, by_name)
         write_trace(path, self.name, executable, flat)
 
@@ -305,18 +312,13 @@ class Step(Immutable):
         >>> path.exists()
         True
         """
-        is_run = bool(arrays or by_name) or not self.graph.inputs
-        measured = self._measured(arrays, by_name, repeat) if is_run else None
-        stages = {stage: self._parts(stage) for stage in STAGES}
-        write_report(path, self.name, self.graph, self.executable, stages, measured)
+        from symgrad.runtime.report.page import measure, write_report
 
-    def _measured(
-        self, arrays: tuple[Any, ...], by_name: Mapping[str, Any], repeat: int
-    ) -> Measured:
-        executable, entry, flat = self._to_measure(arrays, by_name)
-        fitting = [np.require(a, a.dtype, ["C", "A", "E"]) for a in flat]
-        whole = measure_step(executable, entry.call, fitting, repeat)
-        return Measured(profile(executable, flat, repeat), whole)
+        measured = None
+        if arrays or by_name or not self.graph.inputs:
+            executable, entry, flat = self._to_measure(arrays, by_name)
+            measured = measure(executable, entry.call, flat, repeat)
+        write_report(path, self.name, self.graph, self.executable, measured)
 
     def exported(
         self, name: str | None = None, sizes: Mapping[str, int] | None = None
@@ -327,6 +329,8 @@ class Step(Immutable):
         >>> sg.compile([x], 2 * x).exported(sizes={"n": 8}).name
         'step'
         """
+        from symgrad.runtime.aot import ExportedStep
+
         given = check_sizes(self.name, self._unknowns, sizes or {})
         graph = specialize(self._prepared.graph, given)
         nests = self._input_nest, self._outputs.nest
@@ -348,6 +352,8 @@ class Step(Immutable):
         >>> [file.name for file in files]
         ['twice.h']
         """
+        from symgrad.runtime.aot import write_library
+
         of_step = self.exported(sizes=sizes)
         chosen = self._options.target.name if target is None else target
         return write_library(path, [of_step], formats, chosen)
@@ -370,9 +376,11 @@ class Step(Immutable):
             raise CompileError(
                 self.name, f"stage {stage!r} is none of {', '.join(STAGES)}", source=user_source()
             )
+        from symgrad.runtime.stages import graph_parts, parts_of_step
+
         if stage == "graph" and kernel is None:
             return "".join(part.text for part in graph_parts(self.graph))
-        parts = self._parts(stage)
+        parts = parts_of_step(stage, self.graph, self.executable)
         if kernel is not None:
             parts = [part for part in parts if kernel in part.kernels]
         if not parts:
@@ -381,15 +389,6 @@ class Step(Immutable):
             )
         return "".join(part.text for part in parts)
 
-    def _parts(self, stage: str) -> list[Part]:
-        """Return the parts of a stage, which say what kernels they belong to."""
-        if stage == "graph":
-            executable = self.executable
-            provenance = Provenance(executable.program.native_calls, executable.sources, self.graph)
-            return graph_parts(self.graph, provenance)
-        return stage_parts(stage, self.executable)
-
 
 def _unknowns(graph: Graph) -> list[str]:
-    names = (name for t in graph.inputs for n in t.shape for name in unknowns_of(n))
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(u for t in graph.inputs for n in t.shape for u in unknowns_of(n)))

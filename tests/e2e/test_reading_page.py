@@ -9,7 +9,7 @@ import pytest
 
 from examples import digits_step
 from symgrad.__main__ import main
-from symgrad.runtime.stages import STAGES
+from symgrad.runtime.choices import STAGES
 from tools.update_reading import (
     PAGE,
     ROOT,

@@ -14,7 +14,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.__main__ import main
-from symgrad.runtime.stages import STAGES
+from symgrad.runtime.choices import STAGES
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = """

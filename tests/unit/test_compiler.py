@@ -25,10 +25,7 @@ from symgrad.compiler import (
     CompileOptions,
     Prepared,
     lower_graph,
-    parse_level,
     prepare,
-    print_level,
-    run_passes,
 )
 from symgrad.config import override
 from symgrad.errors import GraphError
@@ -41,6 +38,7 @@ from symgrad.passes.pipeline import FUSE, GRAPH_PASSES, rows_of
 from symgrad.passes.rewrites.rewrite import Rewrite
 from symgrad.passes.table import AnyPass, Options, check_order
 from symgrad.runtime.executable import Executable
+from symgrad.single_passes import parse_level, print_level, run_passes
 from tests.support.control_programs import gradient
 from tests.support.floors import run_native, run_reference
 

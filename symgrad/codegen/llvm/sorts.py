@@ -6,7 +6,6 @@ from symgrad.codegen import ir
 from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import KernelScope
 from symgrad.codegen.loops.language import SortRows
-from symgrad.codegen.sorting.emit import emit_sort
 
 _I64 = ir.IntType(64)
 
@@ -25,6 +24,9 @@ def scratch_of_part(scope: KernelScope, name: str | None, size: int) -> ir.Value
 
 def emit_sort_rows(scope: KernelScope, sort: SortRows) -> None:
     """Emit a sort of all rows, or of those of the part that is emitted."""
+    # A fifteenth of the compiler's files, which no program without a sort needs.
+    from symgrad.codegen.sorting.emit import emit_sort
+
     builder = scope.builder
     scratch = scratch_of_part(scope, sort.scratch, sort.scratch_bytes)
     assert scratch is not None, "a sort has scratch memory"

@@ -9,10 +9,10 @@ its dtype, also seen through a broadcast. Rules about attributes are no equation
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 
 from symgrad.errors import DTypeError
 from symgrad.graph import dtypes
@@ -96,7 +96,8 @@ class _Pattern:
     def __init__(self, equation: Equation, admits: Admits) -> None:
         self._equation = equation
         self._admits = admits
-        self._names = {_variable(name): name for name in inspect.signature(equation).parameters}
+        taken = equation.__code__.co_varnames[: equation.__code__.co_argcount]
+        self._names = {_variable(name): name for name in taken}
         self.left, self._right = equation(*self._names)
         self._values = {
             node.output: uniform_value(node.output)
@@ -207,6 +208,7 @@ class _Pattern:
         return " -> ".join(_print(side, self._names) for side in sides)
 
 
+@cache  # equations have names in common
 def _variable(name: str, dtype: DType = dtypes.float32) -> Tensor:
     return placeholder((_SIZE,), dtypes.bool_ if name[0] in "pq" else dtype, name)
 

@@ -9,10 +9,12 @@ it, and what is shown on demand is compressed (`packing.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from symgrad.display.units import (
     bytes_text,
@@ -25,19 +27,21 @@ from symgrad.errors import CompileError, user_source
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.outline import Outline, cut_to, outline_of
+from symgrad.graph.types import Array
 from symgrad.records import dataclass
+from symgrad.runtime.choices import STAGES
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.decisions import describe_decisions
 from symgrad.runtime.inspection.host import describe_host
 from symgrad.runtime.inspection.kernels import KernelRecord, Kernels, describe_kernels
 from symgrad.runtime.inspection.memory import describe_memory
-from symgrad.runtime.inspection.profile import KernelTime, Profile
-from symgrad.runtime.inspection.step_time import StepTime
+from symgrad.runtime.inspection.profile import KernelTime, Profile, profile
+from symgrad.runtime.inspection.step_time import StepTime, measure_step
 from symgrad.runtime.provenance import Provenance
 from symgrad.runtime.report.memory_chart import HEIGHT, chart_memory
 from symgrad.runtime.report.packing import packed, packed_parts, ranges
 from symgrad.runtime.report.source_lines import source_files
-from symgrad.runtime.stages import Part
+from symgrad.runtime.stages import parts_of_step
 
 _TEMPLATES = ("page.html", "macros.html", "style.css", "page.js", "graph.js", "stages.js")
 _MOST_BOXES = 20_000  # of the graph: what is deeper is left out of the page
@@ -67,19 +71,27 @@ class KernelEntry:
     time: KernelTime | None
 
 
+def measure(
+    executable: Executable, call: Callable[..., Any], arrays: Sequence[Array], runs: int
+) -> Measured:
+    """Call the step `runs` times on arrays that are converted for it, and time its kernels."""
+    fitting = [np.require(a, a.dtype, ["C", "A", "E"]) for a in arrays]
+    whole = measure_step(executable, call, fitting, runs)
+    return Measured(profile(executable, arrays, runs), whole)
+
+
 def write_report(
     path: str | os.PathLike[str],
     name: str,
     graph: Graph,
     executable: Executable,
-    stages: Mapping[str, Sequence[Part]],
     measured: Measured | None,
 ) -> None:
     """Write the page to `path`. Raises `CompileError` if the template library is not installed."""
     template = _template()
     kernels = describe_kernels(executable)
-    profile = measured.profile if measured else None
-    entries = _entries(kernels, profile)
+    times = measured.profile if measured else None
+    entries = _entries(kernels, times)
     provenance = Provenance(executable.program.native_calls, executable.sources, graph)
     outline = cut_to(outline_of(graph), _MOST_BOXES)
     page = template.render(
@@ -92,14 +104,14 @@ def write_report(
         host=describe_host(executable.options.target),
         options=executable.options,
         memory=describe_memory(executable),
-        chart=chart_memory(executable.program, profile),
+        chart=chart_memory(executable.program, times),
         chart_height=HEIGHT,
-        files=source_files(kernels, profile),
+        files=source_files(kernels, times),
         decisions=describe_decisions(executable),
-        stages={stage: packed_parts(parts) for stage, parts in stages.items()},
+        stages={s: packed_parts(parts_of_step(s, graph, executable)) for s in STAGES},
         shown=("graph", "loops", "asm"),
         outline=packed(_boxes(outline, provenance)),
-        told=packed(_told(kernels, profile)),
+        told=packed(_told(kernels, times)),
         ranges=ranges,
     )
     Path(path).write_text(page, encoding="utf-8")

@@ -36,7 +36,7 @@ def _rows(module: ModuleType) -> list[str]:
     imported = [
         alias.asname
         for block in tree.body
-        for statement in (block.body if isinstance(block, ast.With) else [block])
+        for statement in (block.body if isinstance(block, ast.With | ast.If) else [block])
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
         if alias.asname == alias.name

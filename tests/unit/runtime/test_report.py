@@ -16,9 +16,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.program.language import root
+from symgrad.runtime.choices import STAGES
 from symgrad.runtime.report.memory_chart import HEIGHT, chart_memory
 from symgrad.runtime.report.packing import ranges
-from symgrad.runtime.stages import STAGES
 from tests.support.refusals import assert_refused
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.cost_model import PER_BYTE_READ, PER_BYTE_WRITTEN
-from symgrad.runtime.stages import STAGES
+from symgrad.runtime.choices import STAGES
 
 F32 = np.float32
 

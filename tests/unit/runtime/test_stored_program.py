@@ -18,7 +18,7 @@ from symgrad.errors import IndexOutOfRangeError
 from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.runtime import executable as executable_module
 from symgrad.runtime import stored_program
-from symgrad.runtime.stages import STAGES
+from symgrad.runtime.choices import STAGES
 from symgrad.runtime.step import Step
 from symgrad.runtime.stored_program import program_key
 
