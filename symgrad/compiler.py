@@ -18,6 +18,7 @@ from types import MappingProxyType
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import LoadedCode
+from symgrad.codegen.native.known_kernels import KnownKernels
 from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
@@ -47,6 +48,7 @@ PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
 check_order(PASSES)
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
+_NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,13 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """A program as LLVM IR, and as native code in this process; `name` is that of the code."""
+    """A program as LLVM IR, and as native code in this process; `name` is that of the code.
+
+    Unless it `is_whole`, the IR lacks kernels whose code was found by their loops.
+    """
 
     llvm: str
+    is_whole: bool
     code: LoadedCode
     name: CodeName
 
@@ -120,13 +126,27 @@ def lower_graph(
 def compile_program(program: Program, options: CompileOptions) -> Compiled:
     """Take a program to a native function in this process."""
     target, opt_level = options.target, options.opt_level
-    emitted = emit_linkable(program, target)
+    kernels = KnownKernels(program.kernels if options.cache else (), target, opt_level)
+    emitted = emit_linkable(program, target, kernels.digests())
     name = code_name(emitted, target, opt_level)
-    code = machine_code(emitted, target, opt_level, is_shared=options.cache)
-    return Compiled(emitted.emitted, code, name)
+    code = machine_code(
+        emitted,
+        target,
+        opt_level,
+        is_shared=options.cache,
+        emit=lambda: emit_linkable(program, target),
+    )
+    if options.cache:
+        kernels.keep(emitted)
+    return Compiled(emitted.emitted, emitted.is_whole, code, name)
 
 
-def emit_linkable(program: Program, target: Target) -> LinkableModule:
-    """Emit the module of a program, with the names that its kernels are linked by."""
+def emit_linkable(
+    program: Program, target: Target, known: Mapping[str, str] = _NONE_KNOWN
+) -> LinkableModule:
+    """Emit the module of a program, with the names that its kernels are linked by.
+
+    Kernels of which `known` has the digests of their code are declared only.
+    """
     names = [kernel.name for kernel in program.kernels]
-    return LinkableModule(emit_module(program, target), STEP, names)
+    return LinkableModule(emit_module(program, target, known=known), STEP, names, known)

@@ -88,7 +88,8 @@ class Executable:
 
     def _compiled(self) -> tuple[LoadedProgram, CodeName]:
         compiled = compile_program(self.program, self.options)
-        self.llvm = compiled.llvm
+        if compiled.is_whole:
+            self.llvm = compiled.llvm
         return loaded_program(self.program, compiled), compiled.name
 
     def _install(self, program: LoadedProgram) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -206,8 +207,8 @@ class Step(Immutable):
 
     def _log(self, sizes: Mapping[str, int], seconds: float) -> None:
         """Log that the step was compiled: once is expected, and again is what a user may mend."""
-        import logging  # if somebody listens, it is there already
-
+        if (logging := sys.modules.get("logging")) is None:
+            return  # whoever listens has imported it
         level = logging.DEBUG if len(self._compiled) == 1 else logging.INFO
         chosen = ", ".join(f"{name}={size}" for name, size in sizes.items())
         logging.getLogger("symgrad").log(

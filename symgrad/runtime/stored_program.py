@@ -11,17 +11,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import platform
-import time
-from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from symgrad.codegen.llvm.poll import POLL
+from symgrad.codegen.native.compiler_version import compiler_version
 from symgrad.codegen.native.jit import LoadedCode
 from symgrad.codegen.native.machine_code import CodeName, known_code
 from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
@@ -40,9 +36,6 @@ from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.records import dataclass
 
 _MAX_CONSTANTS = 1 << 20  # bytes: to read more takes as long as to compute it
-_SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model.py")
-_SETTLED = 10.0  # seconds: a file changed as lately may not be the one that was imported
-_IMPORTED = time.time()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +77,7 @@ def program_key(graph: Graph, options: CompileOptions, passes: Options) -> Entry
     is_usual = options.cache and passes == ALL_PASSES and not settings().verify
     if not is_usual or object_store() is None:
         return None
-    compiler, structure = _compiler(), graph_digest(graph)
+    compiler, structure = compiler_version(), graph_digest(graph)
     if compiler is None or structure is None:
         return None
     how = f"{options.fast_math}, {options.threads}, {compiler}"
@@ -151,23 +144,3 @@ def _record_of(array: Array) -> Mapping[str, Any]:
 def _array_of(record: Mapping[str, Any]) -> Array:
     content = base64.b64decode(record["bytes"])
     return np.frombuffer(content, dtypes.BY_SHORT[record["dtype"]].numpy).reshape(record["shape"])
-
-
-@cache
-def _compiler() -> str | None:
-    """Return a digest of what turns a graph into a program; None if that is not known for sure."""
-    root = Path(__file__).parents[1]
-    states = [(path, path.stat()) for path in _source_files(root)]
-    lately = max((state.st_mtime for _, state in states), default=_IMPORTED)
-    if lately > _IMPORTED - _SETTLED:
-        return None
-    files = (f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states)
-    return digest_of(platform.python_version(), np.__version__, *files)
-
-
-def _source_files(root: Path) -> Iterator[Path]:
-    for name in _SOURCES:
-        if name.endswith(".py"):
-            yield root / name
-        for folder, _, files in sorted(os.walk(root / name)):
-            yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))

@@ -179,15 +179,20 @@ class LLVMFunction(LLVMValue):
         self.blocks.append(block)
         return block
 
+    @property
+    def header(self) -> str:
+        """What stands in front of the body, whether there is one or not."""
+        takes = ", ".join(argument.declared() for argument in self.args)
+        named = self.function_type.return_type.text, f"{self.ref}({takes})"
+        return _words("define", self.linkage, *named, *sorted(self.attributes))
+
     def lines(self) -> Iterator[str]:
-        result = self.function_type.return_type.text
         if not self.blocks:
             takes = ", ".join(t.text for t in self.function_type.takes)
+            result = self.function_type.return_type.text
             yield _words("declare", result, f"{self.ref}({takes})", *sorted(self.attributes))
             return
-        takes = ", ".join(argument.declared() for argument in self.args)
-        header = "define", self.linkage, result, f"{self.ref}({takes})", *sorted(self.attributes)
-        yield _words(*header, "{")
+        yield f"{self.header} {{"
         yield from self._lines_of_blocks() if self._body is None else (self._body,)
         yield "}"
 

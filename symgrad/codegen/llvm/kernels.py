@@ -48,15 +48,20 @@ from symgrad.codegen.vectors import part_of, shuffled
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 
 
-def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) -> ir.LLVMFunction:
-    """Emit `kernel` as an internal function of `module`.
+def declare_kernel(module: ir.Module, kernel: Kernel, name: str) -> ir.LLVMFunction:
+    """Add the internal function of `kernel` to `module`, without a body.
 
     Its parameters are the buffers of the kernel; one that can fail takes a last pointer to an
     int64, where it leaves the index that was out of range, and returns a status, 0 for success.
     """
     pointers = [_PTR] * (len(kernel.params) + kernel.can_fail)
     result = _I32 if kernel.can_fail else ir.VoidType()
-    function = kernel_function(module, ir.FunctionType(result, pointers), name)
+    return kernel_function(module, ir.FunctionType(result, pointers), name)
+
+
+def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) -> ir.LLVMFunction:
+    """Emit `kernel` as an internal function of `module`; see `declare_kernel`."""
+    function = declare_kernel(module, kernel, name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     names = [p.name for p in kernel.params]
     buffers = dict(zip(names, function.args, strict=False))

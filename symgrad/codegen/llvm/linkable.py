@@ -15,13 +15,18 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.similar_kernels import SIMILAR
 
 _REFERENCE = re.compile(r'@"([^"]*)"')
 _METADATA = re.compile(r"!(\d+)\b")
 _DIGITS = 32  # of a digest, in a name
 _BY_CONTENT = re.compile(rf"\b[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
+_NUMBER = re.compile(r'(?<![\w."])\d+')
+_MERGED = f'@"{SIMILAR}'
+_NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 _LEAF = re.compile(rb"leaf\.[0-9a-f]{%d}" % _DIGITS)
 
 
@@ -44,19 +49,29 @@ class LinkableModule:
 
     `kernels` are the names of the functions to be named by their content, `entry` that of the one
     function that is called from outside. What the module includes are leaf functions. `emitted` is
-    the module with the names it was made with.
+    the module with the names it was made with. Of kernels whose code is elsewhere the module has
+    declarations only: `known` has the digests that they are named by.
     """
 
-    def __init__(self, module: ir.Module, entry: str, kernels: Iterable[str]) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        entry: str,
+        kernels: Iterable[str],
+        known: Mapping[str, str] = _NONE_KNOWN,
+    ) -> None:
         self._module = module
+        self._known = {name: digest for name, digest in known.items() if name in module.globals}
         self._texts = {g.ref[2:-1]: "\n".join(g.lines()) for g in module.globals.values()}
+        for name in self._known:  # as one that is defined is declared where it is not
+            self._texts[name] = module.globals[name].header
         head = [f'target triple = "{module.triple}"'] if module.triple else []
         self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])
         self._entry = entry
         there = (name for name in kernels if name in module.globals)
         self._kernels = list(dict.fromkeys(map(self._computing, there)))
         self._leaves = [function.name for function in module.included.values()]
-        self._digests: dict[str, str] = {}
+        self._digests = dict(self._known)
         self._nodes: dict[str, str] = {}
 
     def _computing(self, kernel: str) -> str:
@@ -69,11 +84,32 @@ class LinkableModule:
         """The names by content of the entry, and of kernels and leaves, which may agree."""
         kinds = dict.fromkeys(self._kernels, "k") | dict.fromkeys(self._leaves, "leaf")
         kinds[self._entry] = self._entry
-        return {name: f"{kind}.{self._digest(name)[:_DIGITS]}" for name, kind in kinds.items()}
+        return {name: f"{kind}.{self.digest(name)[:_DIGITS]}" for name, kind in kinds.items()}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all kernels were emitted."""
+        return not self._known
+
+    @property
+    def known(self) -> set[str]:
+        """The names by content of the kernels that were not emitted."""
+        return {self.symbols[name] for name in self._known}
+
+    def emitted_kernels(self) -> list[str]:
+        """Return the names of the kernels that were emitted, and not merged with similar ones."""
+        there = (name for name in self._kernels if name not in self._known)
+        return [name for name in there if _MERGED not in self._texts[name]]
+
+    def shape(self, kernel: str) -> str:
+        """Return the digest of what a kernel has in common with all that differ in numbers only."""
+        text = self._canonical(kernel).replace(self.digest(kernel), "")
+        return _digest_of(_NUMBER.sub("#", text))
 
     @cached_property
     def whole(self) -> str:
         """The module with all its kernels and leaf functions."""
+        assert self.is_whole, "kernels that were not emitted are elsewhere"
         return self._text([self._entry, *self._kernels, *self._leaves])
 
     @cached_property
@@ -180,7 +216,7 @@ class LinkableModule:
             pending += new
         return reached
 
-    def _digest(self, start: str) -> str:
+    def digest(self, start: str) -> str:
         """Return the digest of the text of `start` and of what it needs, whatever that is named."""
         pending = [start]
         while pending:

@@ -13,7 +13,7 @@ function whose address it finds in memory, if any. Here it is decided which func
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.clock import declare_clock
@@ -52,8 +52,11 @@ def emit_module(
     timed: bool = False,
     whole_loops: bool = False,
     traced: bool = False,
+    known: Collection[str] = (),
 ) -> ir.Module:
     """Emit the function of `program`, and the kernels that it calls.
+
+    Those of the names `known` are declared only.
 
     With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
     which it adds the seconds the call took, and 1; it then needs the C library's clock. Loops then
@@ -69,12 +72,12 @@ def emit_module(
     clock = declare_trace(module) if traced else declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.native_calls)}
     functions = Functions(
-        module, program, target, _emit_loop, clock, numbers, whole_loops or traced, traced
+        module, program, target, _emit_loop, clock, numbers, whole_loops or traced, traced, known
     )
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_instrs(functions, step, program.instrs)
-    merge_similar_kernels(module, functions.kernels.values())
+    merge_similar_kernels(module, (f for n, f in functions.kernels.items() if n not in known))
     return module
 
 

@@ -18,6 +18,8 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.cost_model import MAX_SIZES_TAKEN, MIN_SIMILAR_KERNELS
 
+SIMILAR = "similar"  # what the name of a merged function begins with
+
 _I64 = ir.IntType(64)
 # Where a number is an operand that may be any value: not in a constant vector, an alloca, a switch
 # or a call, which may need to know it.
@@ -64,7 +66,7 @@ def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) ->
     first = group[0][0]
     takes = first.function_type.takes
     kind = ir.FunctionType(first.function_type.return_type, [*takes, *[_I64] * len(varying)])
-    merged = kernel_function(module, kind, module.get_unique_name("similar"))
+    merged = kernel_function(module, kind, module.get_unique_name(SIMILAR))
     sizes = {column: f"%size.{number}" for number, column in enumerate(varying)}
     for argument, ref in zip(merged.args[len(takes) :], sizes.values(), strict=True):
         argument.ref = ref

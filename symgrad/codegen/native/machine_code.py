@@ -30,6 +30,8 @@ class CodeName:
     opt_level: int
 
 
+Emit = Callable[[], LinkableModule]
+
 _NO_LEAVES: Mapping[str, LoadedCode] = MappingProxyType({})
 # Leaf functions by symbol and what they were compiled for: in memory once, while code calls them.
 _leaves: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
@@ -44,16 +46,23 @@ def code_name(module: LinkableModule, target: Target, opt_level: int) -> CodeNam
 
 
 def machine_code(
-    module: LinkableModule, target: Target, opt_level: int, *, is_shared: bool = True
+    module: LinkableModule,
+    target: Target,
+    opt_level: int,
+    *,
+    is_shared: bool = True,
+    emit: Emit | None = None,
 ) -> LoadedCode:
     """Compile a module and load it.
 
     If it `is_shared`, equal modules have the same code, and other processes find its object.
+    `emit` gives the module with all its kernels, where it leaves out some that are known.
     """
     name = code_name(module, target, opt_level)
+    whole = emit or (lambda: module)
     if not is_shared:
-        return _compiled(module, name, None)
-    code = _loaded.get(name) or _compiled(module, name, object_store())
+        return _compiled(module, whole, name, None)
+    code = _loaded.get(name) or _compiled(module, whole, name, object_store())
     return _shared(name, code)
 
 
@@ -83,7 +92,9 @@ def _shared(name: CodeName, code: LoadedCode) -> LoadedCode:
     return code
 
 
-def _compiled(module: LinkableModule, name: CodeName, store: ObjectStore | None) -> LoadedCode:
+def _compiled(
+    module: LinkableModule, emit: Emit, name: CodeName, store: ObjectStore | None
+) -> LoadedCode:
     if store is None:
         return _load(compile_module(module, name.target, name.opt_level), name)
     objects = ObjectsOfKernels(store, name.target, name.opt_level)
@@ -91,8 +102,10 @@ def _compiled(module: LinkableModule, name: CodeName, store: ObjectStore | None)
     try:
         return _link(objects.images(module), name, find)
     except AssertionError:
-        # What was found does not fit together, which takes more than damage to a file.
-        return _link(objects.made_anew(module), name, find)
+        # What was found does not fit together, or not all that was known is there any more.
+        whole = emit()
+        find = partial(objects.images_of_leaves, module=whole)
+        return _link(objects.made_anew(whole), name, find)
 
 
 def _link(

@@ -97,7 +97,8 @@ class ObjectsOfKernels:
         """Return object files that define the entry of `module` and all its kernels.
 
         Kernels that no object in the store has are compiled together, with the rest of the module.
-        The leaf functions that they call are in others.
+        The leaf functions that they call are in others. Raises `AssertionError` for a kernel that
+        is in no object and was not emitted.
         """
         whole = self.images_of(module.entry)
         if whole is not None:
@@ -105,6 +106,7 @@ class ObjectsOfKernels:
         places = {symbol: self._listed(self._key("kernel", symbol)) for symbol in module.kernels}
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         missing = [s for s, found in places.items() if not found or found[0] not in images]
+        assert not module.known.intersection(missing), "known kernels are in no object"
         return self._made(module, missing, images)
 
     def images_of(self, entry: str) -> list[bytes] | None:

@@ -29,7 +29,7 @@ pytestmark = needs("cc")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make a cache of this test alone, of a compiler whose files are known."""
     monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
-    monkeypatch.setattr(stored_program, "_compiler", lambda: "this compiler")
+    monkeypatch.setattr(stored_program, "compiler_version", lambda: "this compiler")
     with override(cache=True, cache_dir=str(tmp_path), verify=False):
         yield tmp_path
 

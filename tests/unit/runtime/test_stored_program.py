@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.native import compiler_version as version_module
+from symgrad.codegen.native import known_kernels
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native.object_store import ObjectStore, object_store
 from symgrad.compiler import lower_graph
@@ -29,7 +31,8 @@ X = np.linspace(0.1, 1, 24, dtype=np.float32).reshape(3, 8)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone, of a compiler whose files are known."""
     monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
-    monkeypatch.setattr(stored_program, "_compiler", lambda: "this compiler")
+    for module in (stored_program, known_kernels):
+        monkeypatch.setattr(module, "compiler_version", lambda: "this compiler")
     with override(cache=True, cache_dir=str(tmp_path), verify=False):
         found = object_store()
         assert found is not None
@@ -163,7 +166,7 @@ def test_options_and_compilers_are_of_the_key(store, monkeypatch):
             {"target": "x86-64-v2"},
         )
     ]
-    monkeypatch.setattr(stored_program, "_compiler", lambda: "another compiler")
+    monkeypatch.setattr(stored_program, "compiler_version", lambda: "another compiler")
     keys.append(program_key(graph, options, ALL_PASSES))
     assert None not in keys
     assert len(set(keys)) == len(keys)
@@ -180,18 +183,18 @@ def test_what_is_checked_or_watched_or_off_is_not_looked_for(store, monkeypatch)
     with override(cache=False):
         assert program_key(graph, options, usual) is None
     assert program_key(graph, trained(cache=False)[0].executable.options, usual) is None
-    monkeypatch.setattr(stored_program, "_compiler", lambda: None)
+    monkeypatch.setattr(stored_program, "compiler_version", lambda: None)
     assert program_key(graph, options, usual) is None
 
 
 def test_a_compiler_of_files_just_changed_is_not_known(monkeypatch):
-    stored_program._compiler.cache_clear()
-    monkeypatch.setattr(stored_program, "_IMPORTED", 0.0)
-    assert stored_program._compiler() is None
-    stored_program._compiler.cache_clear()
-    monkeypatch.setattr(stored_program, "_IMPORTED", 1e12)
-    assert stored_program._compiler() is not None
-    stored_program._compiler.cache_clear()
+    version_module.compiler_version.cache_clear()
+    monkeypatch.setattr(version_module, "_IMPORTED", 0.0)
+    assert version_module.compiler_version() is None
+    version_module.compiler_version.cache_clear()
+    monkeypatch.setattr(version_module, "_IMPORTED", 1e12)
+    assert version_module.compiler_version() is not None
+    version_module.compiler_version.cache_clear()
 
 
 def test_damaged_or_missing_entries_are_made_anew(store, lowered):

@@ -1,0 +1,73 @@
+"""Compilation cache of kernels: found by their loops, before any LLVM IR is made of them.
+
+    text of a scheduled kernel, target, compiler  ->  the digest that its code is linked by
+
+A kernel that a program before has had need not be emitted: its function is declared, and the object
+that defines it is found by the digest (`objects.py`). What is made of a kernel must not depend on
+that, so one that would be merged with similar ones (`llvm/similar_kernels.py`) is not known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.codegen.llvm.linkable import LinkableModule
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.native.compiler_version import compiler_version
+from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
+from symgrad.codegen.native.objects import made_for
+from symgrad.codegen.target import Target
+from symgrad.cost_model import MIN_SIMILAR_KERNELS
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is kept of a kernel; `shape` is what similar ones have in common, None if unknown."""
+
+    digest: str
+    shape: str | None
+
+
+class KnownKernels:
+    """The kernels of a program, and which of them another program has had, by their names."""
+
+    def __init__(self, kernels: Sequence[Kernel], target: Target, opt_level: int) -> None:
+        version, store = compiler_version(), object_store()
+        self._store = None if version is None else store
+        self._keys: dict[str, EntryKey] = {}
+        if self._store is not None and version is not None:
+            made = made_for(target, opt_level)
+            for kernel in kernels:
+                text = print_kernel(replace(kernel, name="kernel"))
+                self._keys[kernel.name] = EntryKey("loops", made, digest_of(version, text))
+        self._are_many = len(kernels) >= MIN_SIMILAR_KERNELS
+
+    def digests(self) -> dict[str, str]:
+        """Return the digests of the kernels that are known, by their names."""
+        found = {name: self._read(key) for name, key in self._keys.items()}
+        known = {name: kept for name, kept in found.items() if kept is not None}
+        if self._are_many:
+            # Of those that are not known, any may be similar to one that is.
+            like = Counter(kept.shape for kept in known.values())
+            most = MIN_SIMILAR_KERNELS - 1 - (len(found) - len(known))
+            is_apart = {shape for shape, count in like.items() if shape and count <= most}
+            known = {name: kept for name, kept in known.items() if kept.shape in is_apart}
+        return {name: kept.digest for name, kept in known.items()}
+
+    def keep(self, module: LinkableModule) -> None:
+        """Note the digests of the kernels that were emitted in a module."""
+        if self._store is None:
+            return
+        for name in module.emitted_kernels():
+            shape = module.shape(name) if self._are_many else None
+            kept = {"digest": module.digest(name), "shape": shape}
+            self._store.write(self._keys[name], json.dumps(kept).encode())
+
+    def _read(self, key: EntryKey) -> _Known | None:
+        kept = None if self._store is None else self._store.read(key)
+        return None if kept is None else _Known(**json.loads(kept))
