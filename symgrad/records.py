@@ -23,6 +23,8 @@ from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 _MADE_ANEW = object()  # the default of an argument whose default is made for each record
+_KEPT = object()  # the default of what is to be as it was
+_REPLACING: dict[type, Callable[..., Any]] = {}  # what makes a record of a class of another one
 
 
 def _record(
@@ -55,10 +57,22 @@ def _record(
     return decorate
 
 
+def _replaced(record: Any, /, **changes: Any) -> Any:
+    """Return a record as `record` with other values in some fields, as `dataclasses.replace` does.
+
+    That asks each field what it is, and a compilation makes thousands of records so.
+    """
+    cls = record.__class__
+    if cls not in _REPLACING:
+        _REPLACING[cls] = _written_replacing(cls)
+    return _REPLACING[cls](record, **changes)
+
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
-    dataclass = _record
+    dataclass, replace = _record, _replaced
 
 
 def _shared_methods(frozen: bool, eq: bool) -> dict[str, object]:
@@ -180,6 +194,21 @@ def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
 
 def _is_by_name(numbered: tuple[str, dataclasses.Field[Any]]) -> bool:
     return numbered[1].kw_only is True
+
+
+def _written_replacing(cls: type) -> Callable[..., Any]:
+    """Return the function that makes a record of a class of another one, given what differs."""
+    given = [field for field in dataclasses.fields(cls) if field.init]
+    takes = ["_record", "/", "*", *(field.name for field in given)]
+    kept = (
+        f"{f.name}={value}" if f.kw_only else value
+        for f in given
+        for value in [f"_record.{f.name} if {f.name} is _kept else {f.name}"]
+    )
+    code = _code_of(_text_of("replace", takes, [f"return _make({', '.join(kept)})"]))
+    written: Any = _of_class(cls, FunctionType(code, {"_make": cls, "_kept": _KEPT}))
+    written.__kwdefaults__ = dict.fromkeys((field.name for field in given), _KEPT)
+    return written  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.asking import elements_asked
@@ -31,6 +30,7 @@ from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace, at_most
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
+from symgrad.records import replace
 
 
 def emit_contract(

@@ -8,14 +8,13 @@ packing finds out: of inf and nan it is nan.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, index, multiply_add, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import looking_cycles
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 # Where a block of steps of k starts, and where it stops.
 TermSpan = tuple[ir.Value, ir.Value]

@@ -5,11 +5,10 @@ How large the packed blocks are is decided in `planning`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model import FEW_READS, MANY_READS, SEVERAL_READS
+from symgrad.records import replace
 
 
 def pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:

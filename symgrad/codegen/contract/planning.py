@@ -7,8 +7,8 @@ strides. Nothing depends on values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from symgrad.codegen.contract.asking_planning import with_asking
@@ -42,6 +42,7 @@ from symgrad.cost_model import (
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.records import replace
 
 
 @lru_cache(maxsize=4096)
@@ -133,7 +134,8 @@ def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[flo
     turned = replace(plan, vector_axis="m")
     ways = _plan_tiles(plan, result.column_stride, target)
     if not plan.borders:
-        ways += _plan_tiles(turned, result.row_stride, target)
+        least = min((cycles for cycles, _ in ways), default=math.inf)
+        ways += _plan_tiles(turned, result.row_stride, target, least)
     if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not _has_digits(plan):
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
@@ -178,11 +180,12 @@ def _computing_dtype(dtype: DType) -> DType:
 
 
 def _plan_tiles(
-    plan: ContractPlan, stride: int, target: Target
+    plan: ContractPlan, stride: int, target: Target, least: float = math.inf
 ) -> list[tuple[float, ContractPlan]]:
-    """Return plans with lanes along the columns, one for each width of the tile, and their costs.
+    """Return plans with lanes along the columns, for widths of the tile, and their costs.
 
-    `stride` is that of the result along its columns.
+    `stride` is that of the result along its columns. Branch and bound: a width whose tiles and
+    epilogue alone cost much more than `least`, or than another width, is left out.
     """
     vectors = -(-plan.column_run // plan.lanes)
     runs = plan.rows // plan.row_run * (plan.columns // plan.column_run)
@@ -195,6 +198,7 @@ def _plan_tiles(
     # Registers for an element of the left, and for a product where the multiplication and the
     # addition are two instructions.
     spare = 1 if target.has_fma and plan.compute.is_float else 2
+    after = epilogue_cycles(plan.rows, plan.columns, width, stride)
     ways = []
     for across in range(1, min(vectors, 8) + 1):
         highest = (target.vector_registers - across - spare) // across
@@ -202,6 +206,9 @@ def _plan_tiles(
             highest = min(highest, memory.l1_ways)
         if highest < 1:
             break
+        cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
+        if cycles + after > NEARLY_CHEAPEST * least:
+            continue
         tiles = -(-plan.row_run // highest)
         shape = replace(
             plan,
@@ -211,7 +218,6 @@ def _plan_tiles(
             block_k=_choose_block_k(plan, memory, across * plan.lanes),
         )
         packed = _with_short_blocks(pack_panels(shape, memory), memory)
-        cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         cycles += _surrounding_cycles(packed, stride)
         if _meets_pages(packed, memory):
             panels = packed.panels if packed.pack_left == "none" else 1
@@ -219,6 +225,7 @@ def _plan_tiles(
         if packed.k_blocks > shape.k_blocks:
             cycles += resuming_cycles(packed.k_blocks * packed.rows * vectors)
         ways.append((cycles, packed))
+        least = min(least, cycles)
     return ways
 
 

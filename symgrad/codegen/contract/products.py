@@ -5,8 +5,6 @@ Shapes and strides decide on the plan.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.plan import GoesOn
@@ -24,6 +22,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.target import Target
 from symgrad.cost_model import BYTES_BETWEEN_PIECES
+from symgrad.records import replace
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:

@@ -7,7 +7,6 @@ microkernels and two packers for each operand. The calls choose among them by fl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen import ir
@@ -32,7 +31,7 @@ from symgrad.cost_model import (
     UNROLLED_CYCLES,
     UNROLLED_STEPS,
 )
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ temporary lies in the arena has been decided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.program.language import Argument, Program
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 ARENA_SLOT, WATCH_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
 

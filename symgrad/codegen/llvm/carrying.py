@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.scope import KernelScope
+from symgrad.records import replace
 
 _I64 = ir.IntType(64)
 

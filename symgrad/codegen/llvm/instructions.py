@@ -8,7 +8,6 @@ Behind each call that can fail, a failure is returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen import ir
@@ -37,6 +36,7 @@ from symgrad.codegen.program.language import (
 from symgrad.codegen.program.registers import is_written_out, loops_around, timed_as_one
 from symgrad.codegen.program.strips import Strip, strip_of
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 

@@ -8,7 +8,6 @@ kernel says: nothing is decided here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen import ir
@@ -44,6 +43,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import part_of, shuffled
+from symgrad.records import replace
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
 

@@ -7,7 +7,7 @@ a module has is collected here too; what an instruction becomes is in `instructi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.addresses import Addresses
@@ -20,7 +20,7 @@ from symgrad.codegen.program.equal_loops import canonical_text
 from symgrad.codegen.program.language import Program, Routine, ScanInstr, WhileInstr
 from symgrad.codegen.program.polls import polls_inside
 from symgrad.codegen.target import Target
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ statement or a value becomes is in `kernels.py` and `expressions.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
@@ -17,7 +16,7 @@ from symgrad.codegen.target import Target
 from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ as columns, of which shuffles make rows, and stored as columns that shuffles mak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.carrying import emit_carrying
@@ -34,6 +33,7 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.vectors import transposed
+from symgrad.records import replace
 
 _I64 = ir.IntType(64)
 

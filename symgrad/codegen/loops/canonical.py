@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from symgrad.codegen.loops.index_arithmetic import index_of
@@ -36,6 +35,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
+from symgrad.records import replace
 
 
 def canonical(kernel: Kernel) -> Kernel:

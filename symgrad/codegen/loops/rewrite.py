@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from symgrad.codegen.loops.index_arithmetic import index_of
@@ -37,6 +36,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
     inside,
 )
+from symgrad.records import replace
 
 ReplaceIndex = Callable[[Index], Index]
 

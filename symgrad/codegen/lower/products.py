@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from symgrad.codegen.loops.access import walks_on
 from symgrad.codegen.loops.index_arithmetic import modulus, quotient
@@ -30,7 +29,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Place
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.windows import multiplies_matrices
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.program.language import (
     Argument,
@@ -31,6 +30,7 @@ from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import uint8
 from symgrad.graph.types import ALIGNMENT, INT64_MAX, TensorType
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 Lifetimes = dict[Buffer, tuple[int, int]]
 

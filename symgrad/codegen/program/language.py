@@ -10,14 +10,14 @@ source map (`program/source_map.py`). `program/print.py` shows the text of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal, assert_never
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.graph.foreign_functions import ForeignFunction, Layout, symbols_in
 from symgrad.graph.types import ArrayLiteral, State, TensorType
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

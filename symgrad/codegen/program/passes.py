@@ -6,7 +6,7 @@ They change no result, but without a plan of memory nothing can run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
@@ -26,7 +26,7 @@ from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import Target
 from symgrad.graph.text.print import ELIDED
 from symgrad.passes.table import Pass, PassRunner
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def _print(program: Program) -> str:

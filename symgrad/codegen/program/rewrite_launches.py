@@ -7,7 +7,6 @@ Which launches are fused, or how one is changed, is for the passes that do it (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from symgrad.codegen.program.kernel_names import KernelNames
@@ -25,6 +24,7 @@ from symgrad.codegen.program.language import (
     routines_of,
     with_routines,
 )
+from symgrad.records import replace
 
 # Changes instructions that run one after another, in place.
 SequenceRewrite = Callable[[list[Instr]], None]

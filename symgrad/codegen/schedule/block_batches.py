@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of, scaled_sum
 from symgrad.codegen.loops.language import (
@@ -47,7 +46,7 @@ from symgrad.cost_model import (
     PARTS_OF_SUMS,
     VECTOR_BYTES,
 )
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def block_batches(kernel: Kernel) -> Kernel:

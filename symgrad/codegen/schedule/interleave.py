@@ -13,7 +13,6 @@ vectors. No result changes: no element depends on another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import dependents, looked_up_along, names_used
@@ -29,6 +28,7 @@ from symgrad.cost_model import (
     VECTORS_IN_FLIGHT,
 )
 from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.records import replace
 
 
 def interleave(kernel: Kernel, target: Target) -> Kernel:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, PARALLELIZE, RELOCATE, Machine
 from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
 from symgrad.passes.table import PassRunner
+from symgrad.records import replace
 
 
 class KernelPool:

@@ -16,7 +16,6 @@ are loads from buffers that the kernel writes, and checks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.language import (
@@ -37,6 +36,7 @@ from symgrad.codegen.loops.language import (
     has_check,
     square_of,
 )
+from symgrad.records import replace
 
 
 def hoist_uniform(kernel: Kernel) -> Kernel:

@@ -13,7 +13,6 @@ for waking and awaiting threads is left as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.contract.sharing import choose_share
@@ -35,7 +34,7 @@ from symgrad.codegen.schedule.vectorize import checks_depend, has_nests, nested,
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES, UNCUT
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

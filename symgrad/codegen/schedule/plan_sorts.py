@@ -8,12 +8,11 @@ How much it is depends on the shape, the dtype and the machine (`sorting/plan.py
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.loops.language import For, Kernel, Param, SortRows, Stmt
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import uint8
+from symgrad.records import replace
 
 
 def plan_sorts(kernel: Kernel, target: Target) -> Kernel:

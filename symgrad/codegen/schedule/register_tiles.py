@@ -22,7 +22,6 @@ either loop is a nest of its own behind them. No element depends on another: no 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -46,6 +45,7 @@ from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.schedule.vectorize import nested
 from symgrad.cost_model import LEAST_IN_SQUARES, MOST_OF_SQUARE, SQUARES
 from symgrad.graph.dtypes import DType
+from symgrad.records import replace
 
 
 def transpose_in_registers(kernel: Kernel) -> Kernel:

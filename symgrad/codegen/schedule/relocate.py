@@ -17,7 +17,6 @@ kernel, and the call says what they stand for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from symgrad.codegen.loops.index_arithmetic import bounds, operand_bounds
@@ -41,7 +40,7 @@ from symgrad.codegen.loops.language import (
     inside,
 )
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -66,7 +65,7 @@ from symgrad.cost_model import (
     LEAST_ROWS_APART,
     ROWS_TOGETHER,
 )
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def interchange_folds(kernel: Kernel) -> Kernel:

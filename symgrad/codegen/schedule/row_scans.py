@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.index_arithmetic import index_of
@@ -55,7 +54,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import drop_unused, indices
 from symgrad.codegen.schedule.vectorize import nested, perfect_nest
 from symgrad.cost_model import MAX_STREAMS, VECTOR_BYTES
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def interchange_scans(kernel: Kernel) -> Kernel:

@@ -27,7 +27,6 @@ its own behind them. No element depends on another: no result changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -55,6 +54,7 @@ from symgrad.cost_model import (
     ROWS_OF_TRANSPOSE,
     TILE_OF_TRANSPOSE,
 )
+from symgrad.records import replace
 
 
 def tile_transposes(kernel: Kernel, memory: MemoryHierarchy) -> Kernel:

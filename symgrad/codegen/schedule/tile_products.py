@@ -8,12 +8,11 @@ What is chosen depends on the shape, the strides and the machine (`contract/plan
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.contract.products import blocking_of, product_plan
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import uint8
+from symgrad.records import replace
 
 
 def tile_products(kernel: Kernel, target: Target) -> Kernel:

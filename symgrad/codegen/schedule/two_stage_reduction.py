@@ -22,7 +22,6 @@ machine: one thread takes the same pieces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.index_arithmetic import index_of
@@ -48,7 +47,7 @@ from symgrad.codegen.schedule.vectorize import (
     perfect_nest,
 )
 from symgrad.cost_model import ENOUGH_RESULTS, PIECE_MULTIPLE, PIECES, RESULTS_TOGETHER
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def split_folds(kernel: Kernel, least_cycles: float) -> Kernel:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.access import Accesses, dependents, walks_on
 from symgrad.codegen.loops.language import (
@@ -32,6 +31,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import drop_unused, indices, map_indices, substitute_variable
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LANE_BYTES, LIGHT_FOLD, MOST_CARRIED, OUTER_VECTORS, VECTOR_BYTES
+from symgrad.records import replace
 
 
 def simplify_loops(kernel: Kernel) -> Kernel:

@@ -11,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm import place
+from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.native import known_kernels
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native.known_kernels import KnownKernels
@@ -39,8 +40,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note the names of the kernels that are emitted."""
     names: list[str] = []
-    emit_kernel = place.emit_kernel
-
     def note(module: Any, kernel: Any, name: str, target: Any) -> Any:
         names.append(name)
         return emit_kernel(module, kernel, name, target)
