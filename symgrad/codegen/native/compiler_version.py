@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,18 +25,20 @@ _IMPORTED = time.time()
 @cache
 def compiler_version() -> str | None:
     """Return a digest of what turns a graph into a program; None if that is not known for sure."""
-    root = Path(__file__).parents[2]
-    states = [(path, path.stat()) for path in _source_files(root)]
-    lately = max((state.st_mtime for _, state in states), default=_IMPORTED)
+    with os.scandir(Path(__file__).parents[2]) as entries:
+        states = dict(_states(entry for entry in entries if entry.name in _SOURCES))
+    lately = max((state.st_mtime for state in states.values()), default=_IMPORTED)
     if lately > _IMPORTED - _SETTLED:
         return None
-    files = (f"{path} {state.st_size} {state.st_mtime_ns}" for path, state in states)
+    files = (f"{path} {states[path].st_size} {states[path].st_mtime_ns}" for path in sorted(states))
     return digest_of(platform.python_version(), np.__version__, *files)
 
 
-def _source_files(root: Path) -> Iterator[Path]:
-    for name in _SOURCES:
-        if name.endswith(".py"):
-            yield root / name
-        for folder, _, files in sorted(os.walk(root / name)):
-            yield from (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
+def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the sources among entries of a folder, and in the folders among these."""
+    for entry in entries:
+        if entry.is_dir():
+            with os.scandir(entry) as inside:
+                yield from _states(inside)
+        elif entry.name.endswith(".py"):
+            yield entry.path, entry.stat()

@@ -2,6 +2,7 @@
 
     entry of a program  ---> the objects that it was linked from
     kernel, or leaf     ---> the object that defines it
+    some leaves         ---> the objects that define them
     text of a module    ---> object file
 
 The last is the cache proper: an object is kept under the very text that LLVM was given, and what
@@ -120,14 +121,25 @@ class ObjectsOfKernels:
 
         Raises `AssertionError` for one that is neither in the store nor of the module.
         """
-        places = {symbol: self._listed(self._key("leaf", symbol)) for symbol in leaves}
+        wanted = list(leaves)
+        if not wanted:
+            return []
+        together = self._key("leaves", digest_of(*wanted))
+        listed = self._listed(together)
+        images = self._objects(listed)
+        if listed and len(images) == len(listed):
+            return [*images.values()]
+        places = {symbol: self._listed(self._key("leaf", symbol)) for symbol in wanted}
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         missing = [s for s, found in places.items() if not found or found[0] not in images]
-        if not missing:
-            return [*images.values()]
-        assert module is not None, f"{missing} are in no object"
-        assert set(missing) <= set(module.leaves), f"{missing} are in no object, and of no kernel"
-        return [*images.values(), self._made_leaves(module, missing)]
+        if missing:
+            assert module is not None, f"{missing} are in no object"
+            unknown = set(missing).difference(module.leaves)
+            assert not unknown, f"{unknown} are in no object, and of no kernel"
+            made, image = self._made_leaves(module, missing)
+            images[made] = image
+        self._list(together, list(images))
+        return [*images.values()]
 
     def made_anew(self, module: LinkableModule) -> list[bytes]:
         """Compile all of `module` as if nothing were in the store; return what `images` does."""
@@ -150,8 +162,8 @@ class ObjectsOfKernels:
         self._list(self._key("program", module.entry), list(images))
         return [*images.values()]
 
-    def _made_leaves(self, module: LinkableModule, missing: list[str]) -> bytes:
-        return self._compiled(module.text_of_leaves(missing), "leaf", missing)[1]
+    def _made_leaves(self, module: LinkableModule, missing: list[str]) -> tuple[str, bytes]:
+        return self._compiled(module.text_of_leaves(missing), "leaf", missing)
 
     def _compiled(self, text: str, kind: str, defined: Iterable[str]) -> tuple[str, bytes]:
         """Compile a module, and note that the functions of a kind that it defines are there."""

@@ -40,6 +40,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note the names of the kernels that are emitted."""
     names: list[str] = []
+
     def note(module: Any, kernel: Any, name: str, target: Any) -> Any:
         names.append(name)
         return emit_kernel(module, kernel, name, target)
