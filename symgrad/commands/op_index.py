@@ -17,6 +17,7 @@ from symgrad.frontend.numpy_arguments import ADAPTERS
 from symgrad.graph.node import Tensor
 from symgrad.graph.operators import Operators
 from symgrad.graph.public_ops import PUBLIC_OPS, PublicOp
+from symgrad.late_modules import load_awaited
 
 HEAD = """\
 # The ops
@@ -82,6 +83,7 @@ def _shown(name: str) -> str:
 
 def page() -> str:
     """Return the text of the page."""
+    load_awaited()
     faces = {name: _face(op) for name, op in PUBLIC_OPS.items()}
     order = sorted(PUBLIC_OPS, key=lambda name: (faces[name], name))
     known = operators()

@@ -118,3 +118,8 @@ try: sg.register_gradient("svd")(lambda node, g: g)
 except Exception as error: print(type(error).__name__)
 """
     assert _printed(program) == "DuplicateGradientError"
+
+
+def test_the_list_of_ops_has_those_of_every_module():
+    program = "from symgrad.commands.op_index import page\nprint('sg.nn.relu' in page())"
+    assert _printed(program) == "True"
