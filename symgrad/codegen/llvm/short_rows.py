@@ -3,6 +3,8 @@
 A vector of each element is made of as many vectors of memory as a row has elements, whose lanes are
 taken in turns. So no element is loaded, or stored, by itself. Runs of longer rows are transposed in
 squares, of which several lie beside each other where a vector has more lanes than a run elements.
+A run is taken in pieces, which are joined in registers as they are loaded: a join from memory is a
+shuffle less, and shorter pieces cross fewer cache lines.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from symgrad.codegen.loops.access import looked_up_along
 from symgrad.codegen.loops.language import Index, Let, Load, Stmt, Store
 from symgrad.codegen.loops.short_rows import RowAccess, row_accesses
 from symgrad.codegen.vectors import joined, part_of, shuffled, transposed
+from symgrad.graph.dtypes import DType
+
+BYTES_OF_PIECE = 16  # what instructions put into a register of several such parts from memory
 
 
 def rows_in(
@@ -42,10 +47,27 @@ def rows_in(
 
 def emit_row(scope: KernelScope, row: RowAccess) -> None:
     """Emit the loads, or the stores, of a group."""
-    if isinstance(row.members[0][0], Store):
-        _emit_stores(scope, row)
-    else:
-        _emit_loads(scope, row)
+    emit = _emit_stores if isinstance(row.members[0][0], Store) else _emit_loads
+    for part in _parts(row, scope.vector.width):
+        emit(scope, part)
+
+
+def _parts(row: RowAccess, width: int) -> Iterator[RowAccess]:
+    """Yield a run in pieces: those loaded are parts of registers, those stored up to halves."""
+    first = row.members[0][0]
+    least = max(1, BYTES_OF_PIECE // _dtype_of(first).itemsize)
+    most = max(least, width // 2) if isinstance(first, Store) else least
+    size = min(most, len(row.members)) if row.is_run else len(row.members)
+    for place in range(0, len(row.members), size):
+        start = Index(row.start.const + place, row.start.terms)
+        yield RowAccess(start, row.members[place : place + size], row.is_run)
+
+
+def _dtype_of(access: Let | Store) -> DType:
+    if isinstance(access, Store):
+        return access.value.dtype
+    assert isinstance(access.value, Load), "rows are loaded"
+    return access.value.dtype
 
 
 def _emit_loads(scope: KernelScope, row: RowAccess) -> None:

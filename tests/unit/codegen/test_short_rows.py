@@ -181,6 +181,14 @@ def test_elements_of_runs_are_loaded_and_stored_together():
     assert not re.search(r"load double|store double|extractelement", text)
 
 
+def test_runs_are_loaded_in_parts_of_registers_and_stored_in_halves_of_them():
+    x = sg.placeholder((64, 4, 4), "float64")
+    text = str(emit_module(program_from(sg.linalg.inv(x)), target_named("x86-64-v4")))
+    assert "load <2 x double>" in text
+    assert "store <4 x double>" in text
+    assert not re.search(r"(load|store) <8 x double>", text)
+
+
 # ------------------------------------------------------------------------------ what it gives
 
 
