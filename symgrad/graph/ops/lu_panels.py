@@ -14,14 +14,14 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import shared, transposed
-from symgrad.graph.ops.comparison import equal, greater, greater_equal, logical_and, where
+from symgrad.graph.ops.comparison import equal, greater_equal, less, where
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import argmax
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.slicing import concat
-from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.ops.triangles import permute_rows
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.ops.windows import read_window
@@ -53,9 +53,11 @@ def _factored(a: Tensor) -> list[Tensor]:
     start = [columns, _column(columns, constant(0, dtypes.int64)), ranks, _number(0)]
     body = Traced("lu_step", [t.type for t in start])
     body.run(_step)
-    found = scan_loop(_number(n), start, (), body, n).outputs
-    order = argsort(found[2], axis=1)
-    return [permute_rows(transposed(found[0]), order), order]
+    columns, _, ranks, _, factors = scan_loop(_number(n), start, (), body, n).outputs
+    is_left = less(_over(iota((n,), 0), (1, n, 1), columns), _over(ranks, (count, 1, m), columns))
+    found = where(is_left, permute_dims(factors, (1, 0, 2)), columns)
+    order = argsort(ranks, axis=1)
+    return [permute_rows(transposed(found), order), order]
 
 
 def _number(value: int) -> Tensor:
@@ -69,7 +71,10 @@ def _column(columns: Tensor, place: Tensor) -> Tensor:
 
 
 def _step(columns: Tensor, column: Tensor, ranks: Tensor, place: Tensor) -> list[Tensor]:
-    """Find the pivot of a column and subtract multiples of its row from the others."""
+    """Find the pivot of a column and subtract multiples of its row from those without a pivot.
+
+    What these have in the columns before is nothing from then on; the factors are given apart.
+    """
     count, n, m = columns.type.static_shape
     is_free = greater_equal(ranks, m)
     size = absolute(column)
@@ -81,14 +86,14 @@ def _step(columns: Tensor, column: Tensor, ranks: Tensor, place: Tensor) -> list
     ranks = where(equal(iota(ranks.shape, 1), broadcast_to(row, ranks.shape)), place, ranks)
     one = filled_like(pivot, 1.0)
     scale = where(equal(pivot, 0.0), one, divide(one, pivot))
-    factor = _over(multiply(column, scale), (count, 1, m), columns)
+    factor = multiply(column, broadcast_to(scale, column.shape))
+    multiples = multiply(
+        _over(pivots, (count, n, 1), columns), _over(factor, (count, 1, m), columns)
+    )
     is_below = _over(greater_equal(ranks, m), (count, 1, m), columns)
-    line = iota(columns.shape, 1)
-    less = subtract(columns, multiply(_over(pivots, (count, n, 1), columns), factor))
-    new = where(equal(line, place), factor, where(greater(line, place), less, columns))
-    columns = where(logical_and(is_below, greater_equal(line, place)), new, columns)
+    columns = where(is_below, subtract(columns, multiples), columns)
     following = add(place, 1)
-    return [columns, _column(columns, following), ranks, following]
+    return [columns, _column(columns, following), ranks, following, factor]
 
 
 def _over(x: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
