@@ -170,6 +170,7 @@ MOST_STREAMS_BETWEEN = 64  # on the way to one of few buffers
 MAX_NODES = 96  # in a group: LLVM's register allocation grows faster than the code it is given
 MAX_STREAMS = 24  # buffers a kernel reads and writes: more thrash the ways of the L1 cache
 MIN_PRODUCTS = 512  # multiplications below which a plain fold is as fast and far less code
+MOST_MULTIPLIED_BYTES = 1 << 20  # of a matrix that sums nothing: larger ones are faster as products
 MAX_TAPS = 32  # places in a window that are written out: more than 5 by 5, and 3 by 3 by 3
 MAX_TAPS_OF_PIECES = 96  # of all pieces that borders cut a result into: 3 by 3 padded on all sides
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not

@@ -24,6 +24,7 @@ from symgrad.cost_model import (
     MAX_TAPS,
     MAX_TAPS_OF_PIECES,
     MIN_PRODUCTS,
+    MOST_MULTIPLIED_BYTES,
     MOST_STRIDES,
 )
 from symgrad.graph.node import Node
@@ -35,10 +36,17 @@ Pieces = dict[str, list[tuple[int, int]]]
 
 
 def multiplies_matrices(anchor: Node, spec: Contract) -> bool:
-    """Return whether a contraction has enough of rows and columns to be a matrix product."""
+    """Return whether a contraction has enough of rows and columns to be a matrix product.
+
+    One that sums nothing is a multiplication, whose loops write its elements as they lie, unless
+    the matrices are so large that tiles, which write several rows at a time, are faster.
+    """
     sizes = sizes_of(anchor, spec)
     rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
     columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
+    is_small = rows * columns * anchor.output.dtype.itemsize <= MOST_MULTIPLIED_BYTES
+    if is_small and all(label in spec.out for label in sizes):
+        return False
     return rows >= 2 and columns >= 2 and math.prod(sizes.values()) >= MIN_PRODUCTS
 
 

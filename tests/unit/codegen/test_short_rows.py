@@ -13,7 +13,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.loops.access import Accesses
-from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Op
+from symgrad.codegen.loops.language import Fold, For, Kernel, Let, Op, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.short_rows import RowAccess, row_accesses
@@ -163,6 +163,23 @@ def test_what_is_stacked_shares_what_its_pieces_share():
     x = sg.placeholder((64,))
     t = sg.exp(x) + 1
     assert count(scheduled(sg.stack([sg.sin(t), sg.cos(t), t], axis=1)), "exp") == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "rows", "is_product"),
+    [
+        ("ij,ik->ijk", 64, False),
+        ("i,j->ij", 64, False),
+        ("ij,jk->ik", 64, True),
+        ("i,j->ij", 600, True),
+    ],
+)
+def test_what_sums_nothing_is_a_multiplication_unless_it_is_large(spec, rows, is_product):
+    left, right = (
+        sg.placeholder((rows,) * len(labels)) for labels in spec.split("->")[0].split(",")
+    )
+    kernel = scheduled(sg.einsum(spec, left, right))
+    assert any(isinstance(s, Product) for s in statements(kernel.body)) == is_product
 
 
 def test_no_element_of_a_row_is_loaded_or_stored_alone():
