@@ -18,6 +18,7 @@ from symgrad.cost_model import (
     LEAST_BITS_IN_PLACE,
     LEAST_CHANNELS_BESIDE,
     LEAST_CHANNELS_PACKED,
+    LEAST_MULTIPLIED_BYTES,
     LEAST_ROWS_BESIDE,
     LEAST_SUMS_IN_MEMORY,
     LEAST_TERMS,
@@ -39,13 +40,15 @@ def multiplies_matrices(anchor: Node, spec: Contract) -> bool:
     """Return whether a contraction has enough of rows and columns to be a matrix product.
 
     One that sums nothing is a multiplication, whose loops write its elements as they lie, unless
-    the matrices are so large that tiles, which write several rows at a time, are faster.
+    the matrices are so large that tiles, which write several rows at a time, are faster, or so
+    small, as those of systems of 3 rows.
     """
     sizes = sizes_of(anchor, spec)
     rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
     columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
-    is_small = rows * columns * anchor.output.dtype.itemsize <= MOST_MULTIPLIED_BYTES
-    if is_small and all(label in spec.out for label in sizes):
+    nbytes = rows * columns * anchor.output.dtype.itemsize
+    is_between = LEAST_MULTIPLIED_BYTES <= nbytes <= MOST_MULTIPLIED_BYTES
+    if is_between and all(label in spec.out for label in sizes):
         return False
     return rows >= 2 and columns >= 2 and math.prod(sizes.values()) >= MIN_PRODUCTS
 

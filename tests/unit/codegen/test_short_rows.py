@@ -169,12 +169,13 @@ def test_what_is_stacked_shares_what_its_pieces_share():
     ("spec", "rows", "is_product"),
     [
         ("ij,ik->ijk", 64, False),
+        ("ij,ik->ijk", 12, True),
         ("i,j->ij", 64, False),
         ("ij,jk->ik", 64, True),
         ("i,j->ij", 600, True),
     ],
 )
-def test_what_sums_nothing_is_a_multiplication_unless_it_is_large(spec, rows, is_product):
+def test_what_sums_nothing_is_a_multiplication_unless_it_is_large_or_small(spec, rows, is_product):
     left, right = (
         sg.placeholder((rows,) * len(labels)) for labels in spec.split("->")[0].split(",")
     )
