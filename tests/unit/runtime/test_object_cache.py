@@ -113,7 +113,7 @@ def test_a_long_step_is_found_as_two_objects(store):
     with override(cache=False):
         expected = run()
     assert run() == expected
-    assert kinds(store) == {".object": 2, ".kernel": 2, ".program": 1}
+    assert kinds(store) == {".object": 2, ".kernel": 2, ".loops": 2, ".program": 1}
     assert run() == expected
 
 
