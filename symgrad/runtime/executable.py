@@ -38,6 +38,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.extern import failed_call, foreign_functions, functions_in
 from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
+from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
@@ -260,7 +261,13 @@ def _spec(tensor: Tensor, position: int) -> ArraySpec:
 
 
 def failing_axis(node: Node, spec: KernelSpec | None) -> str:
-    """Return the axis that an index of `node` can be out of, as messages say it."""
+    """Return the axis that an index of `node` can be out of, as messages say it.
+
+    Of what stands for a node that reads the same in another order, it is that of the node.
+    """
+    built = node.origin
+    if built is not None and built.definition is node.definition and _is_permuted(node, built):
+        return failing_axis(built, kernel_spec(built))
     axes = checked_axes(spec)
     assert axes, f"{node} cannot fail"
     operand = node.inputs[0].type
@@ -271,3 +278,9 @@ def failing_axis(node: Node, spec: KernelSpec | None) -> str:
     if isinstance(spec, AtIndices) and spec.window is not None:
         where = f"slices of sizes {list(spec.window)} along {where}"
     return f"{where} of {operand}"
+
+
+def _is_permuted(node: Node, built: Node) -> bool:
+    """Return whether `node` reads an array of the sizes of that which `built` reads, in order."""
+    sizes, known = node.inputs[0].type.static_shape, built.inputs[0].shape
+    return all(isinstance(size, int) for size in known) and sorted(sizes) == sorted(known)

@@ -97,3 +97,12 @@ def test_what_is_met_in_two_orders_stays():
     both = rows + permute_dims(rows, (1, 0, 2))
     moved = _moved(permute_dims(both, (1, 2, 0)))
     assert "gather" in [node.op for node in moved.nodes]
+
+
+@pytest.mark.parametrize("sizes", [(26, 300, 3), (None, 300, 3)])
+def test_an_index_out_of_range_is_one_of_the_array_that_was_given(sizes):
+    x, i = sg.placeholder(sizes, name="x"), sg.placeholder((1000,), "int64", name="i")
+    step = sg.compile([x, i], sg.permute_dims(sg.take(x, i, axis=1) * 2.0, (1, 2, 0)))
+    message = r"gather: index 300 is out of range for axis 1 of size 300 of f32\[26, 300, 3\]"
+    with pytest.raises(sg.IndexOutOfRangeError, match=message):
+        step(np.ones((26, 300, 3), "float32"), np.full(1000, 300))
