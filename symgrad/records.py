@@ -52,7 +52,8 @@ def _record(
             made.__init__ = _written_init(made, frozen)
         for name in shared.keys() - is_own:
             setattr(made, name, shared[name])
-        return made  # type: ignore[no-any-return]
+        record: type = made
+        return record
 
     return decorate
 
@@ -185,11 +186,12 @@ def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
             does.append(text)
     does += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     code = _with_names(_code_of(_text_of("__init__", takes, does or ["pass"])), numbered)
-    init: Any = _of_class(cls, FunctionType(code, names, "__init__", tuple(defaults)))
+    init = FunctionType(code, names, "__init__", tuple(defaults))
     init.__kwdefaults__ = by_name or None
     init.__annotations__ = {field.name: field.type for field in of_class if field.init}
     init.__annotations__["return"] = None
-    return init  # type: ignore[no-any-return]
+    written: Callable[..., None] = _of_class(cls, init)
+    return written
 
 
 def _is_by_name(numbered: tuple[str, dataclasses.Field[Any]]) -> bool:
@@ -206,9 +208,10 @@ def _written_replacing(cls: type) -> Callable[..., Any]:
         for value in [f"_record.{f.name} if {f.name} is _kept else {f.name}"]
     )
     code = _code_of(_text_of("replace", takes, [f"return _make({', '.join(kept)})"]))
-    written: Any = _of_class(cls, FunctionType(code, {"_make": cls, "_kept": _KEPT}))
-    written.__kwdefaults__ = dict.fromkeys((field.name for field in given), _KEPT)
-    return written  # type: ignore[no-any-return]
+    replaced = FunctionType(code, {"_make": cls, "_kept": _KEPT})
+    replaced.__kwdefaults__ = dict.fromkeys((field.name for field in given), _KEPT)
+    written: Callable[..., Any] = _of_class(cls, replaced)
+    return written
 
 
 @lru_cache(maxsize=256)

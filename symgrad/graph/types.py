@@ -45,7 +45,8 @@ class TensorType:
         for dim in shape:
             if not isinstance(dim, int):
                 static(dim)
-        return shape  # type: ignore[no-any-return]  # each is an int; a cast would be a call
+        ints: tuple[int, ...] = shape  # each is one; a cast would be a call
+        return ints
 
     @property
     def count(self) -> int:
