@@ -41,12 +41,11 @@ class TensorType:
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape as ints; only for a static type."""
-        shape: Any = self.shape
-        for dim in shape:
+        ints: Any = self.shape  # not a cast, which is a call
+        for dim in ints:
             if not isinstance(dim, int):
                 static(dim)
-        ints: tuple[int, ...] = shape  # each is one; a cast would be a call
-        return ints
+        return tuple(ints)  # itself
 
     @property
     def count(self) -> int:

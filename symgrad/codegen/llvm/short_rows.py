@@ -48,16 +48,24 @@ def rows_in(
 def emit_row(scope: KernelScope, row: RowAccess) -> None:
     """Emit the loads, or the stores, of a group."""
     emit = _emit_stores if isinstance(row.members[0][0], Store) else _emit_loads
-    for part in _parts(row, scope.vector.width):
+    for part in _parts(scope, row):
         emit(scope, part)
 
 
-def _parts(row: RowAccess, width: int) -> Iterator[RowAccess]:
-    """Yield a run in pieces: those loaded are parts of registers, those stored up to halves."""
+def _parts(scope: KernelScope, row: RowAccess) -> Iterator[RowAccess]:
+    """Yield a run in pieces: those loaded are parts of registers, those stored up to halves.
+
+    A result that no cache holds is stored by whole registers: a line that is written at once is not
+    read before.
+    """
     first = row.members[0][0]
-    least = max(1, BYTES_OF_PIECE // _dtype_of(first).itemsize)
-    most = max(least, width // 2) if isinstance(first, Store) else least
-    size = min(most, len(row.members)) if row.is_run else len(row.members)
+    size = len(row.members)
+    if row.is_run:
+        least = max(1, BYTES_OF_PIECE // _dtype_of(first).itemsize)
+        if not isinstance(first, Store):
+            size = min(least, size)
+        elif scope.params[first.buffer].nbytes <= scope.target.memory.shared_bytes:
+            size = min(max(least, scope.vector.width // 2), size)
     for place in range(0, len(row.members), size):
         start = Index(row.start.const + place, row.start.terms)
         yield RowAccess(start, row.members[place : place + size], row.is_run)

@@ -198,8 +198,9 @@ def verify_scratch(what: str, buffer: Param | None, needed: int) -> None:
         assert needed == 0, f"the {what} needs {needed} bytes of scratch and has no buffer"
         return
     assert buffer.mode == "scratch", f"{buffer.name} is {buffer.mode} and not scratch"
-    held = buffer.count * buffer.dtype.itemsize
-    assert held >= needed, f"{buffer.name} has {held} bytes, the {what} needs {needed}"
+    assert buffer.nbytes >= needed, (
+        f"{buffer.name} has {buffer.nbytes} bytes, the {what} needs {needed}"
+    )
 
 
 def is_taken(takes: Takes, dtype: DType) -> bool:

@@ -355,6 +355,10 @@ class Param:
     count: int
     mode: Mode
 
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.dtype.itemsize
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:

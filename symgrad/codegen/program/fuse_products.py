@@ -209,7 +209,7 @@ class _RowFusions:
         end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
         before, behind = _gather(group, instrs[position + 1 : end])
         own = self._own(group)
-        saved = (p.count * p.dtype.itemsize for n, p in group.params.items() if n in own)
+        saved = (p.nbytes for n, p in group.params.items() if n in own)
         is_gain = group.is_batch or group.has_folds
         if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
@@ -220,10 +220,7 @@ class _RowFusions:
         """Return how many rows a block has, 0 if what a product makes is little, or no rows."""
         made = [p for p in group.params.values() if p.mode == "out"]
         rows = [layout for p in made if (layout := group.layouts.get(p.name)) is not None]
-        if (
-            len(rows) < len(made)
-            or max(p.count * p.dtype.itemsize for p in made) < BYTES_OF_PRODUCTS
-        ):
+        if len(rows) < len(made) or max(p.nbytes for p in made) < BYTES_OF_PRODUCTS:
             return 0
         longest = max(r.length * p.dtype.itemsize for r, p in zip(rows, made, strict=True))
         return rows_of_block(group.rows, longest)
@@ -282,7 +279,7 @@ def _written(stage: Stage) -> set[str]:
 
 
 def _bytes_of(params: Mapping[str, Param], names: Set[str]) -> int:
-    return sum(p.count * p.dtype.itemsize for p in params.values() if p.name in names)
+    return sum(p.nbytes for p in params.values() if p.name in names)
 
 
 def _gather(group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:

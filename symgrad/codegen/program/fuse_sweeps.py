@@ -113,7 +113,7 @@ def _siblings(first: Kernel, second: Kernel) -> Kernel | None:
     both = [p for p in second.params if p.name in params]
     if any(p.mode != "in" or params[p.name].mode != "in" for p in both):
         return None
-    swept = [p.name for p in both if p.count * p.dtype.itemsize >= BYTES_SWEPT]
+    swept = [p.name for p in both if p.nbytes >= BYTES_SWEPT]
     return fuse_siblings(first, second, swept)
 
 

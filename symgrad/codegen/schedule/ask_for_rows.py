@@ -54,7 +54,6 @@ def _are_long(around: For, loop: For, params: dict[str, Param]) -> bool:
     """Return whether rows are long, and there are more of them than a cache holds."""
     read = [params[buffer] for buffer, _ in next_rows(around, loop)]
     return any(
-        loop.extent * param.dtype.itemsize >= LEAST_ROW_ASKED
-        and param.count * param.dtype.itemsize >= BYTES_SWEPT
+        loop.extent * param.dtype.itemsize >= LEAST_ROW_ASKED and param.nbytes >= BYTES_SWEPT
         for param in read
     )

@@ -143,7 +143,7 @@ class _Fusion:
     def __init__(self, rows: _RowKernel, body: Sequence[Stmt], params: Sequence[Param]) -> None:
         self._rows = rows
         self._extents = index_extents(body)
-        self._bytes = {p.name: p.count * p.dtype.itemsize for p in params}
+        self._bytes = {p.name: p.nbytes for p in params}
         self._computed = 0
         self._is_fitting = True
 
