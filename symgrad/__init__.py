@@ -230,6 +230,7 @@ from symgrad.graph.ops.reduction import mean as mean
 from symgrad.graph.ops.reduction import min as min
 from symgrad.graph.ops.reduction import prod as prod
 from symgrad.graph.ops.reduction import sum as sum
+from symgrad.graph.ops.rolling import roll as roll
 from symgrad.graph.ops.running_extremes import cummax as cummax
 from symgrad.graph.ops.running_extremes import cummin as cummin
 from symgrad.graph.ops.segments import gather_nd as gather_nd
@@ -294,7 +295,6 @@ from symgrad.graph.ops.vector_products import kron as kron
 from symgrad.graph.ops.views import matrix_transpose as matrix_transpose
 from symgrad.graph.ops.views import moveaxis as moveaxis
 from symgrad.graph.ops.views import repeat as repeat
-from symgrad.graph.ops.views import roll as roll
 from symgrad.graph.ops.views import split as split
 from symgrad.graph.ops.views import swapaxes as swapaxes
 from symgrad.graph.ops.views import tile as tile

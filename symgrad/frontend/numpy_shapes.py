@@ -17,7 +17,7 @@ from symgrad.frontend.numpy_arguments import adapts, refuse
 from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis
-from symgrad.graph.ops import indexing, joining, padding, slicing, structure, views
+from symgrad.graph.ops import indexing, joining, padding, rolling, slicing, structure, views
 from symgrad.graph.types import Shape
 
 # ------------------------------------------------------------------------------------------ shapes
@@ -84,7 +84,7 @@ def _tile(A: Any, reps: Any) -> Tensor:  # noqa: N803 - NumPy's name
 
 @adapts("roll", np.roll)
 def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    return views.roll(a, shift, axis=axis)
+    return rolling.roll(a, shift, axis=axis)
 
 
 @adapts("rot90", np.rot90)

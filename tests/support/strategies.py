@@ -32,6 +32,7 @@ from symgrad.graph.ops import (
     padding,
     powers,
     reduction,
+    rolling,
     running_extremes,
     scattering,
     slicing,
@@ -65,9 +66,8 @@ def _tensordot(pool: Pool) -> Tensor:
 
 def _reshape(pool: Pool) -> Tensor:
     x = pool.any()
-    if x.ndim and pool.integer(0, 1):
-        return structure.reshape(x, (1, -1))
-    return structure.reshape(x, (-1, *x.shape[1:]))
+    shape = (1, -1) if x.ndim and pool.integer(0, 1) else (-1, *x.shape[1:])
+    return structure.reshape(x, shape)
 
 
 def _broadcast(pool: Pool) -> Tensor:
@@ -292,7 +292,7 @@ TABLE = (
     _number("flip", _unary(slicing.flip)),
     _number("pad", _pad),
     _number("concat", _concat),
-    _number("roll", _unary(lambda x: views.roll(x, 1))),
+    _number("roll", _unary(lambda x: rolling.roll(x, 1))),
     _number("repeat", _unary(lambda x: views.repeat(x, 2))),
     # Positions computed from floats jump where the floats are rounded otherwise.
     _number("take", _take(is_known=False), is_smooth=False),

@@ -10,7 +10,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis
-from symgrad.graph.ops.slicing import concat, slice_axes
+from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, divide
@@ -148,38 +148,6 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
             "unstack", f"axis {axis} of x: {x.type} has no known size", source=user_source()
         )
     return tuple(squeeze(narrow(x, axis, i, 1), axis) for i in range(size))
-
-
-@public(is_standard=True)
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
-    """Move elements along `axis` by `shift`; those that leave at the end come in at the start.
-
-    >>> sg.run(sg.roll([1, 2, 3, 4], 1))
-    array([4, 1, 2, 3], dtype=int32)
-    """
-    x = as_tensor(x)
-    if axis is None:
-        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
-    axes = axis if isinstance(axis, tuple | list) else (axis,)
-    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
-    if len(shifts) != len(axes):
-        raise ShapeError("roll", f"{len(shifts)} shifts for {len(axes)} axes", source=user_source())
-    rolled: Tensor = x
-    for a, distance in zip(axes, shifts, strict=True):
-        rolled = _roll_axis(rolled, normalize_axis("roll", a, x.ndim), int(distance))
-    return rolled
-
-
-def _roll_axis(x: Tensor, axis: int, distance: int) -> Tensor:
-    size = x.shape[axis]
-    if not isinstance(size, int):
-        raise ShapeError(
-            "roll", f"axis {axis} of x: {x.type} has no known size", source=user_source()
-        )
-    if size == 0 or distance % size == 0:
-        return x
-    cut = size - distance % size
-    return concat([narrow(x, axis, cut, size - cut), narrow(x, axis, 0, cut)], axis=axis)
 
 
 @public(is_standard=True)
