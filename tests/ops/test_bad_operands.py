@@ -93,7 +93,7 @@ _ROWS = [
     (lambda: sg.roll(F, (1, 2), axis=0), sg.ShapeError, "roll: 2 shifts for 1 axes"),
     (lambda: sg.roll(F, 1.5, axis=0), sg.DTypeError, "roll: shift 1.5 is no integer"),
     (lambda: sg.roll(F, V, axis=0), sg.DTypeError, "roll: shift: f32[5] is no integer"),
-    (lambda: sg.roll(F, [sg.arange(2)], axis=[0]), sg.ShapeError, "roll: shift: i64[2] is no scalar"),
+    (lambda: sg.roll(F, [sg.arange(2)], axis=[0]), sg.ShapeError, "roll: shift: i64[2] is no scal"),
     (lambda: sg.diagonal(F, 0, 1, 1), sg.ShapeError, "diagonal: axis 1 is given twice"),
     (lambda: sg.zeros((2, -1)), sg.ShapeError, "zeros: size -1 is negative"),
     (lambda: sg.ones((2.5,)), sg.DTypeError, "ones: 2.5 is no size"),

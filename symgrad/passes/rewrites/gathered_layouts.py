@@ -57,8 +57,14 @@ def lay_out_gathers(graph: Graph, rewrites: Rewrites) -> Graph:
     uses = Counter(t for node in graph.nodes for t in node.inputs)
     uses.update(graph.roots)
     mapping: dict[Tensor, Tensor] = {}
-    found = [moved for moved in (_Rising(root, uses) for root in roots) if moved.pays()]
-    rising = {moved.root: moved for moved in found if rewrites.allow(RULE, moved.root)}
+    rising: dict[Node, _Rising] = {}
+    for root in roots:
+        moved = _Rising(root, uses)
+        if not moved.has_longer_rows:
+            continue
+        rewrites.explain(RULE, root, moved.reason)
+        if moved.pays and rewrites.allow(RULE, root):
+            rising[root] = moved
     if not rising:
         return graph
     for node in graph.nodes:
@@ -78,8 +84,11 @@ class _Rising:
         self._order: list[Tensor] = []  # what is computed in another order, from the root up
         self._axes: dict[Tensor, _Permutation] = {}
         self._leaves: dict[tuple[Tensor, _Permutation], None] = {}
-        self._has_longer_rows = False
+        self._rows: list[tuple[int, int]] = []  # of what is gathered, before and permuted
         self._rise(uses)
+        self._before = static(root.output.type.count)
+        moved = {t for t, axes in self._leaves if not self._is_free(t, axes)}
+        self._after = sum(static(t.type.count) for t in moved)
 
     def _rise(self, uses: Counter[Tensor]) -> None:
         wanted: dict[Tensor, list[_Permutation]] = {}
@@ -95,17 +104,31 @@ class _Rising:
                 del wanted[tensor]
                 self._order.append(tensor)
                 self._axes[tensor] = axes
-                self._has_longer_rows |= _has_longer_rows(tensor, operands)
+                if tensor.node.definition is gather_op:
+                    self._rows.append(_lengths_of_rows(tensor, operands))
                 pending += operands
         self._leaves = {(tensor, axes): None for tensor, met in wanted.items() for axes in met}
         self._whole = {t for t, met in wanted.items() if len(met) == uses[t] and len(set(met)) == 1}
 
+    @property
+    def has_longer_rows(self) -> bool:
+        """Whether something is gathered by longer runs of elements where it is permuted."""
+        return any(after > before for before, after in self._rows)
+
+    @property
     def pays(self) -> bool:
-        """Return whether rows get longer, and no more is permuted than was before."""
-        if not self._has_longer_rows:
-            return False
-        moved = {t for t, axes in self._leaves if not self._is_free(t, axes)}
-        return sum(t.type.count for t in moved) <= self.root.output.type.count
+        """Whether no more is permuted than was before."""
+        return self._after <= self._before
+
+    @property
+    def reason(self) -> str:
+        """What was weighed: lengths of rows, and how many elements are permuted."""
+        where = "before the gathers" if self.pays else "behind the gathers"
+        rows = ", ".join(f"{after} elements, behind {before}" for before, after in self._rows)
+        return (
+            f"{where}: it moves {self._after:,} elements before them, {self._before:,} behind "
+            f"them; before them a row that is gathered has {rows}"
+        )
 
     def _is_free(self, tensor: Tensor, axes: _Permutation) -> bool:
         """Return whether `tensor` permuted costs nothing: a constant, a product, a reshape."""
@@ -182,15 +205,14 @@ def _first_axis(node: Node) -> int:
     return axis
 
 
-def _has_longer_rows(tensor: Tensor, operands: list[tuple[Tensor, _Permutation]]) -> bool:
-    """Return whether `tensor` is gathered by longer runs of elements where it is permuted."""
-    if tensor.node.definition is not gather_op:
-        return False
+def _lengths_of_rows(
+    tensor: Tensor, operands: list[tuple[Tensor, _Permutation]]
+) -> tuple[int, int]:
+    """Return by runs of how many elements `tensor` is gathered, as it is and permuted."""
     ((x, axes),) = operands
     last = _first_axis(tensor.node) + len(tensor.node.inputs) - 2
     before = math.prod(map(static, x.shape[last + 1 :]))
-    after = math.prod(static(x.shape[a]) for a in axes[axes.index(last) + 1 :])
-    return after > before
+    return before, math.prod(static(x.shape[a]) for a in axes[axes.index(last) + 1 :])
 
 
 def _permuted(

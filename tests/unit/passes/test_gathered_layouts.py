@@ -99,6 +99,22 @@ def test_what_is_met_in_two_orders_stays():
     assert "gather" in [node.op for node in moved.nodes]
 
 
+@pytest.mark.parametrize(
+    ("count", "reason"),
+    [
+        (7, "before the gathers: it moves 120 elements before them, 168 behind them; "),
+        (1, "behind the gathers: it moves 120 elements before them, 24 behind them; "),
+    ],
+)
+def test_what_is_weighed_is_in_the_decisions(count, reason):
+    step = sg.compile([W, AT], _first(gather(W, [AT[:count]], 1)))
+    step(np.ones((6, 5, 4)), np.zeros(7, "int64"))
+    (decision,) = [d for d in step.decisions if d.rule == "lay-out-gathers"]
+    assert decision.op == "permute_dims"
+    rows = "before them a row that is gathered has 24 elements, behind 4"
+    assert decision.reason == reason + rows
+
+
 @pytest.mark.parametrize("sizes", [(26, 300, 3), (None, 300, 3)])
 def test_an_index_out_of_range_is_one_of_the_array_that_was_given(sizes):
     x, i = sg.placeholder(sizes, name="x"), sg.placeholder((1000,), "int64", name="i")
