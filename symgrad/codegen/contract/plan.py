@@ -147,6 +147,10 @@ class ContractPlan:
     def panels(self) -> int:
         return tiles_along(self.right.column_digits, self.columns, self.tile_columns)
 
+    def tiles_across(self, axis: Axis) -> int:
+        """Return how many tiles the result has along `axis`; those along vectors are panels."""
+        return self.panels if axis == self.vector_axis else self.row_tiles
+
     @property
     def edge_columns(self) -> int:
         """Columns of the last panel of a run if it is not full, else 0."""

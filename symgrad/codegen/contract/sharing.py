@@ -11,6 +11,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.pair_planning import multiplying_cycles
 from symgrad.codegen.contract.plan import Axis, ContractPlan
+from symgrad.codegen.loops.blocking import Share
 from symgrad.cost_model import packing_cycles
 from symgrad.records import dataclass
 
@@ -31,18 +32,18 @@ def whole_region(plan: ContractPlan) -> TileRegion:
 def part_region(
     builder: ir.IRBuilder,
     plan: ContractPlan,
-    axis: Axis,
-    size: int,
+    share: Share,
     numbers: tuple[ir.Value, ir.Value],
 ) -> TileRegion:
-    """Return some parts of the result, which is cut along `axis` into parts of `size` tiles.
+    """Return some parts of the result, which is cut as `share` says.
 
     `numbers` are the first of them, and the one behind the last.
     """
+    most = plan.tiles_across(share.axis)
+    assert share.of == most, f"{share.of} tiles are shared, the plan has {most} along {share.axis}"
     whole = whole_region(plan)
-    is_across = axis == plan.vector_axis
-    most = plan.panels if is_across else plan.row_tiles
-    start, stop = (builder.mul(number, index(size)) for number in numbers)
+    is_across = share.axis == plan.vector_axis
+    start, stop = (builder.mul(number, index(share.tiles)) for number in numbers)
     is_inside = builder.icmp_signed("<", stop, index(most))
     part = start, builder.select(is_inside, stop, index(most))
     return TileRegion(whole.tiles, part) if is_across else TileRegion(part, whole.panels)

@@ -366,8 +366,7 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
     region = None
     if scope.part is not None and product.parallel is not None:
-        share = product.parallel
-        region = part_region(builder, plan, share.axis, share.tiles, scope.part)
+        region = part_region(builder, plan, product.parallel, scope.part)
     met = meets if places else None
     lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
     rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)

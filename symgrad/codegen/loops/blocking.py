@@ -32,7 +32,17 @@ PLAIN = Blocking((1, 1), (1, 1, 1), (), "n", 0)  # one element at a time: not sc
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`parallel(m, 12)`: the tiles of a product along one axis of its result, 12 to a part."""
+    """`parallel(m, 12 of 30)`: 30 tiles of a product along an axis of its result, 12 to a part.
+
+    How many tiles there are is said by the generator of products, as their size is: where windows
+    are packed, runs of rows are shorter than they are in memory, and each may end in a low tile.
+    """
 
     axis: Literal["m", "n"]
     tiles: int
+    of: int
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the result is cut."""
+        return max(1, -(-self.of // self.tiles))

@@ -28,6 +28,7 @@ from symgrad.codegen.loops.language import (
     inside,
     square_of,
 )
+from symgrad.codegen.loops.strided import tiles_along
 from symgrad.graph.dtypes import DType, bool_
 from symgrad.graph.scalars import SCALAR_OPS, Takes
 
@@ -165,6 +166,13 @@ def verify_share(product: Product) -> None:
     assert share is not None, "the product is not parallel"
     assert share.axis in ("m", "n"), f"parts along {share.axis}"
     assert share.tiles > 0, f"parts of {share.tiles} tiles"
+    high, wide = product.blocking.tile
+    is_high = (share.axis == "n") == (product.blocking.along == "m")
+    along_m = share.axis == "m"
+    digits = product.lhs.row_digits if along_m else product.rhs.column_digits
+    extent = (product.rows if along_m else product.columns)[1]
+    least = tiles_along(digits, extent, high if is_high else wide)
+    assert share.of >= least, f"parts of {share.of} tiles along {share.axis}, which has {least}"
 
 
 def verify_sort(sort: SortRows) -> None:

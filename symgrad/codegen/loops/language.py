@@ -20,7 +20,6 @@ from symgrad.codegen.loops.strided import Modulus as Modulus
 from symgrad.codegen.loops.strided import Quotient as Quotient
 from symgrad.codegen.loops.strided import StridedOperand as StridedOperand
 from symgrad.codegen.loops.strided import ZeroBorder as ZeroBorder
-from symgrad.codegen.loops.strided import tiles_along
 from symgrad.cost_model import WORTH_NARROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.structures import CHECKED, Bound
@@ -319,15 +318,7 @@ class Product:
     @property
     def parts(self) -> int:
         """Into how many parts the result is cut, 1 if it is not parallel."""
-        if self.parallel is None:
-            return 1
-        high, wide = self.blocking.tile
-        is_high = (self.parallel.axis == "n") == (self.blocking.along == "m")
-        along_m = self.parallel.axis == "m"
-        digits = self.lhs.row_digits if along_m else self.rhs.column_digits
-        extent = (self.rows if along_m else self.columns)[1]
-        tiles = tiles_along(digits, extent, high if is_high else wide)
-        return max(1, -(-tiles // self.parallel.tiles))
+        return 1 if self.parallel is None else self.parallel.parts
 
 
 Binding = Let | Check

@@ -258,7 +258,7 @@ def _print_blocking(product: Product) -> str:
     elif blocking.scratch:
         text += f" scratch({blocking.scratch})"
     share = product.parallel
-    return text if share is None else f"{text} parallel({share.axis}, {share.tiles})"
+    return text if share is None else f"{text} parallel({share.axis}, {share.tiles} of {share.of})"
 
 
 def _print_sort(sort: SortRows) -> str:

@@ -232,8 +232,10 @@ class TokenReader:
         axis = self.axis()
         self.take(",")
         tiles = self.integer()
+        self.take("of")
+        of = self.integer()
         self.take(")")
-        return Share(axis, tiles)
+        return Share(axis, tiles, of)
 
     # --------------------------------------------------------------------------------- indices
 

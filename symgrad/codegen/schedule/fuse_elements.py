@@ -258,7 +258,7 @@ def _have_lanes(a: LongLoop, b: LongLoop) -> bool:
 
 
 def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:
-    found = tuple(s for s in body if isinstance(s, Let))
+    found = tuple(s for s in _straight(body) or () if isinstance(s, Let))
     return found if len(found) == len(body) else None
 
 

@@ -106,7 +106,7 @@ class _WorkSharing:
         axis, tiles, speed_up = choose_share(plan, self._threads.count)
         if speed_up < LEAST_SPEED_UP:
             return product
-        return replace(product, parallel=Share(axis, tiles))
+        return replace(product, parallel=Share(axis, tiles, plan.tiles_across(axis)))
 
     def _sort(self, sort: SortRows) -> SortRows:
         plan = sort_plan(sort, self._target)

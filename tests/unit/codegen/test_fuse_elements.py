@@ -143,6 +143,14 @@ def test_loops_of_few_rows_and_such_with_long_ones_inside_are_left():
     assert long_loop_of(parse_kernel(wide)) is None
 
 
+def test_a_search_between_the_loops_is_not_written_out():
+    a, b = sg.placeholder((3,)), sg.placeholder((3, 4096))
+    places = sg.searchsorted(sg.asarray(np.arange(5, dtype="float32")), a)
+    step = sg.compile([a, b], [places[:, None] * b, sg.sin(b) + 1])
+    found, _ = step(np.float32([0.5, 2.5, 9]), np.ones((3, 4096), "float32"))
+    np.testing.assert_array_equal(found, np.repeat([[1], [3], [5]], 4096, axis=1))
+
+
 def test_ends_of_rows_that_are_filled_in_a_loop_of_their_own_are_written_in_front():
     padded = """kernel @padded(in y: f64[300], out z: f64[602]) {
   for r in 0..2 {

@@ -67,12 +67,12 @@ kernel @every.thing_1(in x: f32[320], in w: f32[100], inout y: f32[320], scratch
   }
   product q: f32 for (m in 0..10) (n in 0..32) (l in 0..3)
       x[0] by (3, 1) * w[1] by (32, 1) tile(14, 32) block(168, 1024, 384) pack(lhs) along(n)\
- parallel(m, 3) {
+ parallel(m, 1 of 1) {
     y[32*m + n] = q
   }
   product u: f32 for (m in 0..10) (n in 0..32) (l in 0..3)
       x[29] by (-3 5:-15, 1) * w[1] by (32, 1 8:8 16:16) tile(4, 8) block(1, 2, 3)\
- pack() along(m) scratch(9 in z) parallel(n, 2) {
+ pack() along(m) scratch(9 in z) parallel(n, 2 of 8) {
   }
 }
 """

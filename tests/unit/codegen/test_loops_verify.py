@@ -414,14 +414,20 @@ RULES = [
     ),
     (
         "a part of a product has a tile",
-        _product(scratch="parallel(n, 1)"),
-        _product(scratch="parallel(n, 0)"),
+        _product(scratch="parallel(n, 1 of 1)"),
+        _product(scratch="parallel(n, 0 of 1)"),
         "parts of 0 tiles",
     ),
     (
+        "parts of a product are all of its tiles",
+        _product(scratch="parallel(m, 1 of 2)"),
+        _product(scratch="parallel(m, 1 of 1)"),
+        "parts of 1 tiles along m, which has 2",
+    ),
+    (
         "each part of a product has scratch",
-        _product(m=2, scratch="scratch(32 in w) parallel(m, 1)"),
-        _product(m=2, scratch="scratch(33 in w) parallel(m, 1)"),
+        _product(m=2, scratch="scratch(32 in w) parallel(m, 1 of 2)"),
+        _product(m=2, scratch="scratch(33 in w) parallel(m, 1 of 2)"),
         "w has 64 bytes, the product needs 66",
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -155,6 +156,22 @@ def test_everywhere_and_by_threads_between_guard_pages():
             for side in ("start", "end")
         ]
         assert run_variants(graph, arrays_for(graph), variants) is None
+
+
+def test_threads_compute_the_low_tile_that_each_place_in_a_window_ends_in():
+    """Rows of two places are one run in memory, and two where they are packed."""
+    layer = Layer(channels=17, filters=21, window=(1, 2), side=0)
+    cases = [
+        (replace(layer, spatial=(3, 5)), Threads(4, 0.0), windows_packed()),
+        (Layer((14, 14), 8, side=0, channels=67, filters=64), Threads(15, 0.0), nullcontext()),
+    ]
+    for case, threads, schedule in cases:
+        graph = case.graph()
+        arrays = arrays_for(graph)
+        with schedule:
+            step = compile_for(graph, "x86-64-v3", opt_level=0, threads=threads)
+        found = run_native(step, arrays).outputs
+        np.testing.assert_array_equal(found[0], run_reference(graph, arrays).outputs[0])
 
 
 def plan_of(
