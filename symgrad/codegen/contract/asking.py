@@ -48,9 +48,9 @@ def _emit_asking_for_rows(
 ) -> None:
     """Ask for lines of the next tile, at the `steps` steps of k from `step` on.
 
-    Where rows lie side by side a line has this step of k of all of them. Else each row has its turn
-    once in a line of steps, and there is nothing to ask for when all rows have had it: an access
-    more in each step takes from what the second-level cache gives the tile.
+    Where rows lie side by side a line has this step of k of all of them. Where they follow one
+    another the lines are asked for in that order, which a processor then follows by itself. Else
+    each row has its turn once in a line of steps.
     """
     if kernel.left_row == 1:
         for number in range(steps):
@@ -59,8 +59,40 @@ def _emit_asking_for_rows(
             place = kernel.left.address(builder, following, offset)
             kernel.left.prefetch(builder, place, kernel.rows)
         return
+    if kernel.asks_in_order:
+        offset = builder.mul(step, index(kernel.rows))
+        place = kernel.left.address(builder, following, offset)
+        kernel.left.prefetch(builder, place, kernel.rows * steps)
+        return
     of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
     turn = builder.and_(step, index(of_line - 1))
+    if steps == 1 or kernel.rows > of_line:
+        _emit_asking_in_turns(builder, kernel, following, (step, turn), steps)
+        return
+    together = -(-kernel.rows * steps // of_line)
+    first = builder.mul(builder.udiv(turn, index(steps)), index(together))
+    # Beyond the tile may be beyond the operand.
+    is_there = builder.icmp_signed("<", first, index(kernel.rows - together))
+    first = builder.select(is_there, first, index(kernel.rows - together))
+    offset = builder.add(builder.mul(first, index(kernel.left_row)), step)
+    for number in range(together):
+        at = builder.add(offset, index(number * kernel.left_row))
+        kernel.left.prefetch(builder, kernel.left.address(builder, following, at), 1)
+
+
+def _emit_asking_in_turns(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    following: ir.Value,
+    at: tuple[ir.Value, ir.Value],
+    steps: int,
+) -> None:
+    """Ask for a row in a step, and for none when all rows have had their turn.
+
+    An access more in each step takes from what the second-level cache gives the tile.
+    """
+    step, turn = at
+    of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
     for first in range(0, kernel.rows, of_line):
         left = index(kernel.rows - first)
         with builder.if_then(builder.icmp_signed("<", turn, left)):
@@ -113,12 +145,18 @@ def emit_asking_for_met(
 ) -> None:
     """Ask for the lines of a row that the next epilogue meets, each row for some steps of k.
 
-    When all had their turn the last one has it. They come row by row since few lines can be on
-    their way at a time: a processor that is asked for more waits, with all that comes behind.
+    When all had their turn the last one has it. They come line by line since few can be on their
+    way at a time: a processor that is asked for more waits, with all that comes behind.
     """
     turn = builder.udiv(step, index(kernel.steps_a_row))
     is_inside = builder.icmp_signed("<", turn, met.last)
     number = builder.select(is_inside, turn, met.last)
     place = builder.gep(met.table, [number], source_etype=POINTER)
     row = builder.load(place, typ=POINTER)
-    kernel.right.prefetch(builder, row, kernel.tile_columns)
+    of_line = kernel.right.target.memory.line_bytes // kernel.right.stored.itemsize
+    lines = -(-kernel.tile_columns // of_line)
+    within = builder.and_(step, index(kernel.steps_a_row - 1))
+    first = builder.udiv(builder.mul(within, index(lines)), index(kernel.steps_a_row))
+    place = kernel.right.address(builder, row, builder.mul(first, index(of_line)))
+    asked = -(-lines * kernel.unrolled // kernel.steps_a_row)
+    kernel.right.prefetch(builder, place, asked * of_line)

@@ -258,6 +258,12 @@ class ContractPlan:
         return self.method in ("pairs", "matrix")
 
     @property
+    def has_dense_rows(self) -> bool:
+        """Whether rows of the left follow one another in memory, each with all terms of its sums."""
+        is_whole = self.k_blocks == 1 and not (self.left.row_digits or self.left.column_digits)
+        return is_whole and (self.left.row_stride, self.left.column_stride) == (self.k, 1)
+
+    @property
     def steps_a_row(self) -> int:
         """Steps of k in which a microkernel asks for a row that the next epilogue meets.
 

@@ -23,7 +23,7 @@ class Microkernel:
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
     the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps; with `asks_for_panel` lines side by side, as those of the next packed panel or of the
+    steps, or line after line where rows follow one another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed panel or of the
     next block of k, one in so many steps; with `steps_a_row` rows that it is told of, one in so
     many steps. With `inner` borders only pieces within the spans it is given are added up.
     """
@@ -45,6 +45,7 @@ class Microkernel:
     left_ahead: int = 0
     right_ahead: int = 0
     asks_for_next: bool = False
+    asks_in_order: bool = False
     asks_for_panel: bool = False
     steps_a_row: int = 0
     inner: tuple[ZeroBorder, ...] = ()

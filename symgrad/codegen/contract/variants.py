@@ -186,6 +186,7 @@ def _microkernel(
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
+        asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         inner=inner_borders(plan),
