@@ -245,6 +245,8 @@ SHORT_PIECE = 8
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 # Steps of k in which a microkernel asks for a line of the next packed panel.
 STEPS_A_LINE = 4
+# Results of so many times the shared cache are stored past it.
+CACHES_STREAMED = 4
 # And at most so many for a row of what the next epilogue meets, if that is not much.
 STEPS_A_ROW = 16
 # So many panels at most read a block of the left: for the first of many it is brought near.

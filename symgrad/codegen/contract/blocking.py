@@ -20,8 +20,14 @@ from symgrad.codegen.contract.border import (
     emit_zero_products,
 )
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
-from symgrad.codegen.contract.epilogue import Epilogue, TileEpilogue
+from symgrad.codegen.contract.elements import (
+    Elements,
+    counted_loop,
+    emit_streamed,
+    index,
+    scalar_type,
+)
+from symgrad.codegen.contract.epilogue import Epilogue, ResultAt, TileEpilogue
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
 from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
@@ -43,20 +49,24 @@ def emit_contract(
     epilogue: Epilogue,
     region: TileRegion | None = None,
     meets: Meets | None = None,
+    result_at: ResultAt | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
     The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
     only that part of the result is computed, by the same operations in the same order. What the
-    epilogue `meets` in memory for a tile is asked for while the tile before is computed.
+    epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan with
+    a `result_row` is given where results are instead, `result_at`, and has no epilogue.
     """
     if plan.m == 0 or plan.n == 0:
         return
     assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
-    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets)
+    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets, result_at)
     nest.emit(region or whole_region(plan))
+    if plan.is_streamed:
+        emit_streamed(builder, target)
 
 
 class _LoopNest:
@@ -72,6 +82,7 @@ class _LoopNest:
         target: Target,
         epilogue: Epilogue,
         meets: Meets | None,
+        result_at: ResultAt | None,
     ) -> None:
         self._builder = builder
         self._plan = plan
@@ -80,6 +91,7 @@ class _LoopNest:
         self._variants = emit_variants(builder.module, plan, target)
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
+        self._result_at = result_at
         results = replace(self._stored, stored=plan.compute)
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
         if plan.sees_zeros:
@@ -203,7 +215,7 @@ class _LoopNest:
                 left_out = builder.mul(builder.sub(terms.span[0], step), self._across(is_edge))
                 right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
             first, last = terms.span
-            sums = self._places.tile_at(builder.sub(i, band[0]), panel)
+            sums = self._sums_at((builder.sub(i, band[0]), panel), (row, column))
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
@@ -223,8 +235,19 @@ class _LoopNest:
                 with builder.if_then(builder.not_(self._is_finite)):
                     operands = packed, self._across(is_edge)
                     emit_zero_products(builder, plan, operands, (sums, row, rows), steps)
-            with builder.if_then(is_finished):
-                self._epilogue.emit(sums, row, column, rows, is_edge)
+            if self._result_at is None:
+                with builder.if_then(is_finished):
+                    self._epilogue.emit(sums, row, column, rows, is_edge)
+
+    def _sums_at(
+        self, tile: tuple[ir.Value, ir.Value], place: tuple[ir.Value, ir.Value]
+    ) -> ir.Value:
+        """Return where a tile is stored, given which of its band it is and where in the result."""
+        if self._result_at is None:
+            return self._places.tile_at(*tile)
+        row, column = place
+        m, n = (row, column) if self._plan.vector_axis == "n" else (column, row)
+        return self._result_at(self._builder, m, n)
 
     def _emit_met(
         self, tile: ir.Value, place: tuple[ir.Value, ir.Value, ir.Value], is_finished: ir.Value

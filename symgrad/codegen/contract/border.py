@@ -188,12 +188,12 @@ def emit_zero_products(
             value = builder.load(
                 builder.gep(line, [j], source_etype=element), typ=vector, align=align
             )
-            offset = builder.add(builder.mul(i, index(plan.tile_columns)), j)
+            offset = builder.add(builder.mul(i, index(plan.tile_row)), j)
             place = builder.gep(sums, [offset], source_etype=element)
-            total = builder.load(place, typ=vector, align=align)
+            total = builder.load(place, typ=vector, align=plan.compute.itemsize)
             nothing = ir.Constant(vector, None)
             total = multiply_add(builder, plan.compute, value, nothing, total)
-            builder.store(total, place, align)
+            builder.store(total, place, plan.compute.itemsize)
 
 
 def emit_is_finite(builder: ir.IRBuilder, zeros: ir.Value) -> ir.Value:

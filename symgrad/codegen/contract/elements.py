@@ -100,6 +100,12 @@ def prefetch(
     builder.call(function, [pointer, word(int(is_write)), word(3 if is_near else 2), word(1)])
 
 
+def emit_streamed(builder: ir.IRBuilder, target: Target) -> None:
+    """Let what was stored past the caches be seen before anything that is stored from now on."""
+    assert target.architecture == "x86_64", "nothing is stored past the caches elsewhere"
+    builder.call(declare(builder.module, "llvm.x86.sse.sfence", ir.VoidType(), []), [])
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """Elements of `stored` in memory, read as elements of `compute` on `target`."""

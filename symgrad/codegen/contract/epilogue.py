@@ -15,6 +15,8 @@ from symgrad.codegen.vectors import vector_type
 # epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements
 # along the plan's vector axis that start at (row, column) of the result.
 Epilogue = Callable[[ir.IRBuilder, ir.Value, ir.Value, int, ir.Value], None]
+# result_at(builder, row, column): the address of that element of the result.
+ResultAt = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
 
 
 class TileEpilogue:

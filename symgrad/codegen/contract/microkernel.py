@@ -81,10 +81,29 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
         sums = _emit_pieces(builder, kernel, operands, steps, sums)
     elif not kernel.is_empty:
         sums = _emit_steps(builder, kernel, operands, k, sums)
-    for at, value in enumerate(sums):
-        builder.store(value, _place(builder, kernel, tile, at), align=_tile_align(kernel))
+    _emit_tile(builder, kernel, tile, sums)
     builder.ret_void()
     return function
+
+
+def _emit_tile(
+    builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
+) -> None:
+    """Store the sums: past the caches, if that is asked for and the tile lies on whole lines."""
+    if not kernel.is_streamed:
+        for at, value in enumerate(sums):
+            builder.store(value, _place(builder, kernel, tile, at), align=kernel.tile_align)
+        return
+    line = kernel.left.target.vector_bytes
+    begin = builder.and_(builder.ptrtoint(tile, INDEX), index(line - 1))
+    with builder.if_else(builder.icmp_signed("==", begin, index(0))) as (aligned, other):
+        with aligned:
+            for at, value in enumerate(sums):
+                place = _place(builder, kernel, tile, at)
+                builder.store(value, place, align=line, is_streamed=True)
+        with other:
+            for at, value in enumerate(sums):
+                builder.store(value, _place(builder, kernel, tile, at), align=kernel.tile_align)
 
 
 def _emit_resume(
@@ -100,7 +119,7 @@ def _emit_resume(
     start = builder.append_basic_block("start")
     builder.cbranch(resume, loading, start)
     builder.position_at_end(loading)
-    align = _tile_align(kernel)
+    align = kernel.tile_align
     loaded = [
         builder.load(_place(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
         for at in range(len(zeros))
@@ -307,9 +326,5 @@ def _emit_step(
 
 def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:
     row, vector = divmod(at, kernel.vectors)
-    offset = index(row * kernel.tile_columns + vector * kernel.lanes)
+    offset = index(row * kernel.tile_row + vector * kernel.lanes)
     return builder.gep(tile, [offset], source_etype=scalar_type(kernel.left.compute))
-
-
-def _tile_align(kernel: Microkernel) -> int:
-    return kernel.left.target.vector_bytes

@@ -54,7 +54,8 @@ class ContractPlan:
     next product of a loop around may begin behind all rows of this one, or all steps of k, which
     `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for. An
     epilogue meets `met` elements for each one of the result that are in memory and no near cache:
-    those of the next tile are asked for.
+    those of the next tile are asked for. Where nothing is done with results a tile is stored where
+    they are: they have rows `result_row` apart, and go past the caches with `is_streamed`.
     Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, no more than any
     other way.
     """
@@ -87,6 +88,8 @@ class ContractPlan:
     asks_for_block: bool = False
     goes_on: GoesOn | None = None
     met: int = 0
+    result_row: int = 0
+    is_streamed: bool = False
     borders: tuple[ZeroBorder, ...] = ()
     padding: PaddedPixels | None = None
 
@@ -245,12 +248,17 @@ class ContractPlan:
 
     @property
     def tile_elements(self) -> int:
-        """Elements of a stored tile; its rows are `tile_columns` apart.
+        """Elements of a tile that is stored for an epilogue; its rows are `tile_columns` apart.
 
         A matrix unit stores whole squares.
         """
         rows = self.packed_rows if self.method == "matrix" else self.tile_rows
         return rows * self.tile_columns
+
+    @property
+    def tile_row(self) -> int:
+        """Elements from a row of a stored tile to the next one."""
+        return self.result_row or self.tile_columns
 
     @property
     def multiplies_pairs(self) -> bool:

@@ -16,12 +16,13 @@ from symgrad.codegen.loops.language import (
     Let,
     Load,
     Product,
+    Ref,
     Store,
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_BETWEEN_PIECES
+from symgrad.cost_model import BYTES_BETWEEN_PIECES, CACHES_STREAMED
 from symgrad.records import replace
 
 
@@ -55,10 +56,43 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         # A microkernel asks for one thing: here it is the next product, not the next panel.
         asks = goes_on == "rows"
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
+    plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
+
+
+def _with_results(product: Product, plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` with tiles stored where results are, if nothing is done with these.
+
+    They are to fill whole vectors there. What is much more than any cache holds goes past them: a
+    line that is written at once need not be read before, nor has to push out what is needed.
+    """
+    match product.body:
+        case (Store(_, index, Ref(name)),) if name == product.name:
+            pass
+        case _:
+            return plan
+    is_plain = plan.dtype == plan.compute == plan.accumulate == product.dtype
+    is_direct = plan.method == "tile" and plan.k_blocks == 1 and plan.k > 0
+    across, down = product.columns[0], product.rows[0]
+    if plan.vector_axis == "m":
+        across, down = down, across
+    is_whole = plan.edge_columns % plan.lanes == 0 and index.coefficient(across) == 1
+    if not (is_plain and is_direct and is_whole):
+        return plan
+    row = index.coefficient(down)
+    size = plan.rows * plan.columns * plan.dtype.itemsize
+    memory = target.memory
+    is_aligned = row * plan.dtype.itemsize % memory.line_bytes == 0
+    is_streamed = (
+        size >= CACHES_STREAMED * memory.shared_bytes
+        and is_aligned
+        and target.vector_bytes == memory.line_bytes
+        and target.architecture == "x86_64"
+    )
+    return replace(plan, result_row=row, is_streamed=is_streamed)
 
 
 def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
@@ -131,6 +165,8 @@ def places_to_prefetch(
         for buffer, index in dict.fromkeys(met)
         if index.coefficient(along) == 1 and checked.isdisjoint(index_names(index))
     ]
+    if plan.is_streamed:
+        return []
     size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
     has_time = replace(plan, met=len(places)).steps_a_row > 0
     is_large = len(places) * size > near if has_time else size > 2 * near

@@ -15,17 +15,18 @@ class Microkernel:
     """What one microkernel does: `rows` by `columns` sums, in whole vectors of `lanes`.
 
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
-    columns side by side. Rows of the tile are `tile_columns` apart. With `resumes` the kernel has a
-    flag that says whether it goes on with the sums in the tile. Each sum is the total of `chains`
-    that are added up in turns, enough to keep the multiply-add units busy; an iteration of its loop
-    is `unrolled` steps of k, at least one of each chain. Only `piece` steps of k
-    lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
+    columns side by side. Rows of the tile are `tile_row` apart; it lies aside (`is_aside`), for an
+    epilogue, or is a part of the result, and goes past the caches if it `is_streamed` and lies on
+    whole lines. With `resumes` the kernel has a flag that says whether it goes on with the sums in
+    the tile. Each sum is the total of `chains` that are added up in turns, enough to keep the
+    multiply-add units busy; an iteration of its loop is `unrolled` steps of k, at least one of each
+    chain. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
     processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
     steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
     the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps, or line after line where rows follow one another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed panel or of the
-    next block of k, one in so many steps; with `steps_a_row` rows that it is told of, one in so
-    many steps. With `inner` borders only pieces within the spans it is given are added up.
+    steps, or line after line where rows follow one another (`asks_in_order`); with `asks_for_panel`
+    lines side by side, as those of the next packed panel or of the next block of k, one in so many
+    steps; with `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only pieces within the spans it is given are added up.
     """
 
     rows: int
@@ -37,6 +38,9 @@ class Microkernel:
     right: Elements
     right_k: CountedAxis
     tile_columns: int
+    tile_row: int
+    is_aside: bool
+    is_streamed: bool
     resumes: bool
     is_empty: bool
     chains: int
@@ -74,6 +78,11 @@ class Microkernel:
             return False
         lines_up = self.left_k.digits[:1] == ((self.piece, self.piece * self.left_k.stride),)
         return lines_up and not self.right_k.digits and self.inner[-1].term_place == self.piece
+
+    @property
+    def tile_align(self) -> int:
+        """The alignment of what is stored of a tile."""
+        return self.left.target.vector_bytes if self.is_aside else self.left.compute.itemsize
 
     @property
     def vectors(self) -> int:

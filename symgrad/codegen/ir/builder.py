@@ -236,9 +236,18 @@ class IRBuilder:
         aligned = "" if align is None else f", align {align}"
         return self._append(typ, f"load {typ.text}, {pointer}{aligned}")
 
-    def store(self, value: LLVMValue, pointer: LLVMValue, align: int | None = None) -> None:
+    def store(
+        self,
+        value: LLVMValue,
+        pointer: LLVMValue,
+        align: int | None = None,
+        *,
+        is_streamed: bool = False,
+    ) -> None:
+        """Store a value; one that is streamed goes past the caches."""
         aligned = "" if align is None else f", align {align}"
-        self.block.instructions.append(f"  store {value}, {pointer}{aligned}")
+        streamed = ", !nontemporal !{i32 1}" if is_streamed else ""
+        self.block.instructions.append(f"  store {value}, {pointer}{aligned}{streamed}")
 
     def load_atomic(self, pointer: LLVMValue, ordering: str, align: int, *, typ: Type) -> LLVMValue:
         return self._append(typ, f"load atomic {typ.text}, {pointer} {ordering}, align {align}")

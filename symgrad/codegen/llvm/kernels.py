@@ -370,4 +370,12 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     met = meets if places else None
     lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
     rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)
-    emit_contract(builder, plan, lhs, rhs, scratch, scope.target, epilogue, region, met)
+    result_at = None
+    if plan.result_row:
+        (store,) = (s for s in product.body if isinstance(s, Store))
+
+        def result_at(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> ir.Value:
+            return emit_pointer(at(builder, row, column), store.buffer, store.index)
+
+    target = scope.target
+    emit_contract(builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at)

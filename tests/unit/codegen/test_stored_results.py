@@ -1,0 +1,103 @@
+"""Tiles that a microkernel stores where results are: which products have them, and past caches."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.contract import ContractPlan, planning, products
+from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.target import target_named
+from symgrad.graph.graph import Graph
+from symgrad.graph.types import aligned_empty
+from tests.support.floors import Memory, Variant, compile_for, run_variants
+
+# Rows, columns and k: tiles that are short, panels that are narrow, edges of whole and other vectors.
+SHAPES = ((37, 64, 30), (26, 96, 17), (29, 80, 5), (40, 33, 12), (7, 128, 130))
+
+
+def product(m: int, n: int, k: int, dtype: str = "float32") -> Graph:
+    a, b = sg.placeholder((m, k), dtype), sg.placeholder((k, n), dtype)
+    return Graph([a @ b], [a, b])
+
+
+def plan_of(graph: Graph, target: str = "x86-64-v4") -> ContractPlan:
+    program = compile_for(graph, target, opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    (plan,) = (product_plan(s, target_named(target)) for s in found if isinstance(s, Product))
+    return plan
+
+
+def test_a_product_with_which_nothing_is_done_stores_its_tiles_in_the_result():
+    assert plan_of(product(200, 64, 48)).result_row == 64
+    a, b = sg.placeholder((200, 48)), sg.placeholder((48, 64))
+    assert plan_of(Graph([sg.tanh(a @ b)])).result_row == 0
+    assert plan_of(Graph([a @ b + sg.placeholder((64,))])).result_row == 0
+
+
+def test_tiles_that_fill_no_whole_vectors_or_are_added_up_in_blocks_have_an_epilogue():
+    assert plan_of(product(200, 65, 48)).result_row == 0
+    assert plan_of(product(200, 64, 5000)).result_row == 0
+    assert plan_of(product(200, 64, 48, "bfloat16"), "x86-64-v3").result_row == 0
+
+
+def test_only_results_that_no_cache_holds_go_past_the_caches():
+    large = product(70_000, 64, 48)
+    assert plan_of(large).is_streamed
+    assert plan_of(large).met == 0
+    assert not plan_of(product(20_000, 64, 48)).is_streamed
+    for target in ("x86-64-v3", "aarch64"):  # a line is several stores
+        assert not plan_of(large, target).is_streamed
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_stored_tiles_are_right_between_guard_pages(shape, is_streamed):
+    random = np.random.default_rng(0)
+    graph = product(*shape)
+    arrays = [
+        random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs
+    ]
+    variants = [
+        Variant(threads=Threads(1, 0.0), memory=Memory("end")),
+        Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
+        Variant(threads=Threads(2, 0.0)),
+    ]
+    with mock.patch.object(products, "CACHES_STREAMED", 0 if is_streamed else 4):
+        assert run_variants(graph, arrays, variants) is None
+
+
+def test_padding_that_is_in_no_memory_and_a_kernel_with_nan_meet_in_stored_tiles():
+    x, kernel = sg.placeholder((8, 9, 9, 64)), sg.placeholder((3, 3, 64, 64))
+    graph = Graph([sg.nn.conv2d(x, kernel, padding="SAME")], [x, kernel])
+    random = np.random.default_rng(0)
+    arrays = [
+        random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs
+    ]
+    arrays[1][0, 1, 3, 5] = np.nan
+    assert run_variants(graph, arrays, [Variant(memory=Memory("end")), Variant()]) is None
+
+
+@pytest.mark.isa("avx512f")
+@pytest.mark.parametrize("offset", [0, 1, 8])
+def test_a_result_that_goes_past_the_caches_may_lie_anywhere(offset):
+    a, b = sg.placeholder((53, 20)), sg.placeholder((20, 64))
+    random = np.random.default_rng(0)
+    x, y = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((53, 20), (20, 64)))
+    memory = aligned_empty((53 * 64 + 32,), np.dtype(np.float32))
+    memory[...] = 7
+    out = memory[offset : offset + 53 * 64].reshape(53, 64)
+    planning.plan_contract.cache_clear()
+    with mock.patch.object(products, "CACHES_STREAMED", 0):
+        step = sg.compile([a, b], a @ b)
+        step(x, y, out=out)
+    assert "nontemporal" in step.ir("llvm")
+    np.testing.assert_array_equal(out, x @ y)
+    assert (memory[:offset] == 7).all()
+    assert (memory[offset + 53 * 64 :] == 7).all()
