@@ -6,8 +6,11 @@ of many rows, and what comes after it somewhere else: that is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, Elements, index
+from symgrad.codegen.contract.operand import NextSteps
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.cost_model import STEPS_A_LINE
 from symgrad.records import dataclass
@@ -27,12 +30,19 @@ def elements_asked(right: Elements) -> int:
 
 
 def emit_asking(
-    builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    asked: Sequence[ir.Value],
+    step: ir.Value,
+    steps: int,
 ) -> None:
-    """Ask for what the next tile or panel reads, at the `steps` steps of k from `step` on."""
+    """Ask for what is read next, from `asked` on, at the `steps` steps of k from `step` on."""
+    if kernel.next_steps is not None:
+        _emit_asking_for_steps(builder, kernel, kernel.next_steps, asked, (step, steps))
     if kernel.asks_for_next:
-        _emit_asking_for_rows(builder, kernel, following, step, steps)
+        _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
     if kernel.asks_for_panel:
+        (following,) = asked
         offset = builder.mul(step, index(elements_asked(kernel.right)))
         line = kernel.right.address(builder, following, offset)
         if steps >= STEPS_A_LINE:
@@ -41,6 +51,24 @@ def emit_asking(
         turn = builder.and_(step, index(STEPS_A_LINE - 1))
         with builder.if_then(builder.icmp_signed("==", turn, index(0))):
             kernel.right.prefetch(builder, line, 1)
+
+
+def _emit_asking_for_steps(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    further: NextSteps,
+    asked: Sequence[ir.Value],
+    turns: tuple[ir.Value, int],
+) -> None:
+    """Ask for some elements of a row of both operands, in the order of memory."""
+    step, count = turns
+    row = builder.udiv(step, index(further.turns))
+    turn = builder.and_(step, index(further.turns - 1))
+    operands = (kernel.left, further.left), (kernel.right, further.right)
+    for place, (elements, rows) in zip(asked, operands, strict=True):
+        offset = builder.mul(row, index(rows.pitch))
+        offset = builder.add(offset, builder.mul(turn, index(rows.elements)))
+        elements.prefetch(builder, elements.address(builder, place, offset), rows.elements * count)
 
 
 def _emit_asking_for_rows(
@@ -128,16 +156,17 @@ def emit_prefetching(
 def asked_further(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    following: ir.Value,
+    asked: Sequence[ir.Value],
     piece: tuple[ir.Value, ir.Value],
-) -> ir.Value:
+) -> tuple[ir.Value, ...]:
     """Return where what is asked for goes on in a piece: its step in the panel, its place."""
-    step, place = piece
+    if not asked:
+        return ()
+    (following,), (step, place) = asked, piece
     if kernel.asks_for_panel:
-        return kernel.right.address(
-            builder, following, builder.mul(step, index(elements_asked(kernel.right)))
-        )
-    return kernel.left.address(builder, following, place)
+        offset = builder.mul(step, index(elements_asked(kernel.right)))
+        return (kernel.right.address(builder, following, offset),)
+    return (kernel.left.address(builder, following, place),)
 
 
 def emit_asking_for_met(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from symgrad.codegen.contract.operand import AskedRows, NextSteps
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model import FEW_PANELS, SHORT_PIECE
@@ -21,6 +22,32 @@ def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
         asks_for_panel=not asks_for_next and _is_panel_met_late(plan, memory),
         asks_for_block=plan.pack_left == "windows" and plan.k_blocks > 1,
     )
+
+
+def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
+    """Return `plan` with tiles that ask for whole rows of the next block of k, if they can.
+
+    A thread has so many `tiles` of each panel. Where rows of the left lie across, what each tile
+    reads of them is a part of the same lines, and a processor follows no walk from row to row: so
+    tiles ask for a few rows each, in the order of memory, and of the right for as many.
+    """
+    left, right = plan.left, plan.right
+    is_across = plan.asks_for_next and left.row_stride == 1 and right.column_stride == 1
+    is_plain = plan.pack_right == "none" and not plan.rows_first and plan.goes_on is None
+    has_digits = left.row_digits or left.column_digits or right.column_digits or right.row_digits
+    is_whole = plan.block_tiles == plan.row_tiles and plan.block_panels == plan.panels
+    is_dense = 0 < left.column_stride <= 2 * plan.rows and 0 < right.row_stride <= 2 * plan.columns
+    if not (is_across and is_plain and is_whole and is_dense) or has_digits or plan.k_blocks == 1:
+        return plan
+    turns = 1 << min(tiles * plan.panels, plan.block_k).bit_length() - 1
+    rows = min(tiles * plan.tile_rows, plan.rows)
+    steps = NextSteps(
+        steps=-(-plan.block_k // turns),
+        turns=turns,
+        left=AskedRows(left.column_stride, -(-rows // turns)),
+        right=AskedRows(right.row_stride, -(-plan.columns // turns)),
+    )
+    return replace(plan, asks_for_next=False, next_steps=steps)
 
 
 def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:

@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking import elements_asked
 from symgrad.codegen.contract.border import (
     Terms,
     emit_is_finite,
     emit_terms,
     emit_zero_products,
 )
-from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import (
     Elements,
     counted_loop,
@@ -32,8 +30,9 @@ from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
 from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace, at_most
+from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
+from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
 from symgrad.codegen.contract.variants import call_one, emit_variants
 from symgrad.codegen.target import Target
 from symgrad.records import replace
@@ -56,8 +55,8 @@ def emit_contract(
     The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
     only that part of the result is computed, by the same operations in the same order. What the
-    epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan with
-    a `result_row` is given where results are instead, `result_at`, and has no epilogue.
+    epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
+    with a `result_row` is given where results are instead, `result_at`, and has no epilogue.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -92,6 +91,7 @@ class _LoopNest:
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
         self._result_at = result_at
+        self._asking = TileAsking(builder, plan, self._places, self._stored)
         results = replace(self._stored, stored=plan.compute)
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
         if plan.sees_zeros:
@@ -219,14 +219,8 @@ class _LoopNest:
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
-            if plan.asks_for_next:
-                arguments += (self._emit_asking(i, steps),)
-            if plan.asks_for_block:
-                number = builder.mul(panel, builder.sub(tiles[1], tiles[0]))
-                number = builder.add(number, builder.sub(i, tiles[0]))
-                arguments += (self._part_of_next_block(number, steps, left),)
-            if plan.asks_for_panel:
-                arguments += (self._part_of_next_panel(builder.sub(i, tiles[0]), panel, panels),)
+            number = TileOfBlock(i, panel, tiles, panels, steps)
+            arguments += self._asking.places(number, (left, right))
             is_finished = builder.icmp_signed("==", last_step, index(plan.k))
             arguments += self._emit_met(i, (row, column, rows), is_finished)
             arguments += tuple(itertools.chain(*terms.within))
@@ -260,65 +254,3 @@ class _LoopNest:
         if self._plan.pack_left == "windows":
             below = self._places.rows_of(self._builder.add(tile, index(1)))[0]
         return self._met.emit(TilePlace(row, column, rows, below), is_finished)
-
-    def _emit_asking(self, i: ir.Value, steps: Extent) -> ir.Value:
-        """Return where the rows of the left begin that the microkernel of tile `i` asks for.
-
-        They are its own in the next block of k: over a whole block the lines come evenly, where
-        those of the next tile would come in bursts, and late. In the last block it asks for those
-        of the next tile.
-        """
-        builder, plan = self._builder, self._plan
-        start = index(0) if plan.has_pieces else steps[0]
-        if plan.goes_on == "rows":
-            behind = self._places.left_at(self._places.rows_of(i)[0], start)
-            return self._stored.address(builder, behind, index(plan.rows * plan.left.row_stride))
-        following = at_most(builder, builder.add(i, index(1)), plan.row_tiles)
-        if plan.k_blocks == 1:
-            return self._places.left_at(self._places.rows_of(following)[0], start)
-        goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
-        row = self._places.rows_of(builder.select(goes_on, i, following))[0]
-        # Pieces that do not lie in the next block as in this one are asked for by guess.
-        axis = CountedAxis(plan.left.column_stride, plan.left.column_digits, plan.k)
-        now, then = (axis.offset(builder, step) for step in steps)
-        further = builder.select(goes_on, builder.sub(then, now), index(0))
-        return self._stored.address(builder, self._places.left_at(row, start), further)
-
-    def _part_of_next_panel(self, tile: ir.Value, panel: ir.Value, panels: Extent) -> ir.Value:
-        """Return where the part of the next packed panel begins that a tile of a block asks for.
-
-        Behind the last panel comes the first one, for the next tiles. When all of a panel has been
-        asked for tiles ask for what is near.
-        """
-        builder, plan = self._builder, self._plan
-        right = replace(self._stored, stored=plan.compute)
-        part = index(plan.block_k * elements_asked(right))
-        offset = builder.mul(tile, part)
-        is_left = builder.icmp_signed("<", offset, index(plan.block_k * plan.tile_columns))
-        following = builder.add(panel, index(1))
-        is_inside = builder.icmp_signed("<", following, builder.sub(panels[1], panels[0]))
-        following = builder.select(is_inside, following, index(0))
-        begin = self._places.packed_panel(builder.select(is_left, following, panel))
-        return right.address(builder, begin, builder.select(is_left, offset, index(0)))
-
-    def _part_of_next_block(self, number: ir.Value, steps: Extent, near: ir.Value) -> ir.Value:
-        """Return where what tile `number` of a block asks for begins, in the next block of k.
-
-        One part after the other they ask for its pixels, then for its steps of k of the right; the
-        tiles behind these for what is `near`.
-        """
-        builder, plan = self._builder, self._plan
-        part = plan.block_k * elements_asked(self._stored)
-        pixels = -(-plan.window_pixels * plan.row_run // part)
-        is_dense = 0 < plan.right.row_stride <= 2 * plan.columns
-        lines = -(-plan.block_k * plan.right.row_stride // part) if is_dense else 0
-        first = self._places.left_at(index(0), steps[1])
-        second = self._places.right_at(steps[1], index(0))
-        offset = builder.mul(number, index(part))
-        behind = builder.sub(offset, index(pixels * part))
-        is_first = builder.icmp_signed("<", number, index(pixels))
-        begin = builder.select(is_first, first, second)
-        begin = self._stored.address(builder, begin, builder.select(is_first, offset, behind))
-        is_left = builder.icmp_signed("<", number, index(pixels + lines))
-        goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
-        return builder.select(builder.and_(is_left, goes_on), begin, near)

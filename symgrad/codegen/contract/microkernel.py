@@ -38,7 +38,7 @@ class _Operands(NamedTuple):
 
     left: ir.Value
     right: ir.Value
-    following: ir.Value
+    asked: tuple[ir.Value, ...]
     met: Met | None = None
 
 
@@ -54,12 +54,12 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k; and one that asks for the
-    next tile or panel has another, where that begins. One that asks for what the next epilogue
-    meets has a table of it and the number of its last entry. For each inner border come two more,
-    from which to which step of its digit terms are needed.
+    next tile or panel has another, where that begins, or one for each operand. One that asks for
+    what the next epilogue meets has a table of it and the number of its last entry. For each inner
+    border come two more, from which to which step of its digit terms are needed.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.asks
+    kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.places_asked
     kinds += [POINTER, INDEX] * (kernel.steps_a_row > 0)
     kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
@@ -70,30 +70,60 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     if kernel.steps_a_row:
         *rest, table, last = rest
         met = Met(table, last)
-    operands = _Operands(left, right, rest[-1] if kernel.asks else left, met)
+    asked = tuple(rest[len(rest) - kernel.places_asked :])
+    operands = _Operands(left, right, asked, met)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
-    if kernel.resumes:
-        sums = _emit_resume(builder, kernel, tile, resume, sums)
     if kernel.piece and not kernel.is_empty:
         steps = _Pieces(rest[0], k, tuple(zip(within[::2], within[1::2], strict=True)))
         sums = _emit_pieces(builder, kernel, operands, steps, sums)
     elif not kernel.is_empty:
         sums = _emit_steps(builder, kernel, operands, k, sums)
-    _emit_tile(builder, kernel, tile, sums)
+    _emit_tile(builder, kernel, tile, resume, sums)
     builder.ret_void()
     return function
 
 
 def _emit_tile(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    tile: ir.Value,
+    resume: ir.Value,
+    sums: Sequence[ir.Value],
+) -> None:
+    """Store the sums, or add them to those of the tile if `resume`.
+
+    Added in the end they are waited for by nothing; a microkernel that began with them would wait.
+    """
+    if kernel.is_streamed:
+        _emit_streamed(builder, kernel, tile, sums)
+        return
+    if not kernel.resumes:
+        _emit_sums(builder, kernel, tile, sums)
+        return
+    with builder.if_else(resume) as (goes_on, begins):
+        with goes_on:
+            for at, value in enumerate(sums):
+                place = _place(builder, kernel, tile, at)
+                before = builder.load(place, typ=kernel.vector_type, align=kernel.tile_align)
+                total = add_elements(builder, kernel.left.compute, before, value)
+                builder.store(total, place, align=kernel.tile_align)
+        with begins:
+            _emit_sums(builder, kernel, tile, sums)
+
+
+def _emit_sums(
     builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
 ) -> None:
-    """Store the sums: past the caches, if that is asked for and the tile lies on whole lines."""
-    if not kernel.is_streamed:
-        for at, value in enumerate(sums):
-            builder.store(value, _place(builder, kernel, tile, at), align=kernel.tile_align)
-        return
+    for at, value in enumerate(sums):
+        builder.store(value, _place(builder, kernel, tile, at), align=kernel.tile_align)
+
+
+def _emit_streamed(
+    builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
+) -> None:
+    """Store the sums past the caches, if the tile lies on whole lines."""
     line = kernel.left.target.vector_bytes
     begin = builder.and_(builder.ptrtoint(tile, INDEX), index(line - 1))
     with builder.if_else(builder.icmp_signed("==", begin, index(0))) as (aligned, other):
@@ -102,37 +132,7 @@ def _emit_tile(
                 place = _place(builder, kernel, tile, at)
                 builder.store(value, place, align=line, is_streamed=True)
         with other:
-            for at, value in enumerate(sums):
-                builder.store(value, _place(builder, kernel, tile, at), align=kernel.tile_align)
-
-
-def _emit_resume(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    tile: ir.Value,
-    resume: ir.Value,
-    zeros: Sequence[ir.Value],
-) -> list[ir.Value]:
-    """Return the sums to start with: those of the tile if `resume`, else zeros."""
-    before = builder.block
-    loading = builder.append_basic_block("resume")
-    start = builder.append_basic_block("start")
-    builder.cbranch(resume, loading, start)
-    builder.position_at_end(loading)
-    align = kernel.tile_align
-    loaded = [
-        builder.load(_place(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
-        for at in range(len(zeros))
-    ]
-    builder.branch(start)
-    builder.position_at_end(start)
-    sums: list[ir.Value] = []
-    for zero, value in zip(zeros, loaded, strict=True):
-        total = builder.phi(kernel.vector_type)
-        total.add_incoming(zero, before)
-        total.add_incoming(value, loading)
-        sums.append(total)
-    return sums
+            _emit_sums(builder, kernel, tile, sums)
 
 
 def _emit_pieces(
@@ -161,14 +161,14 @@ def _emit_pieces(
     piece = _Operands(
         kernel.left.address(builder, operands.left, begins[0]),
         kernel.right.address(builder, operands.right, begins[1]),
-        asked_further(builder, kernel, operands.following, (at, begins[0])),
+        asked_further(builder, kernel, operands.asked, (at, begins[0])),
     )
     length: ir.Value = index(kernel.piece)
     if kernel.joins_pieces:
         length = _joined(builder, kernel, (step, builder.sub(count, at)), within[-1])
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
-        emit_asking(builder, kernel, piece.following, index(0), kernel.piece)
+        emit_asking(builder, kernel, piece.asked, index(0), kernel.piece)
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, index(number), added)
     else:
@@ -254,7 +254,7 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
-    emit_asking(builder, kernel, operands.following, step, steps)
+    emit_asking(builder, kernel, operands.asked, step, steps)
     if operands.met is not None:
         emit_asking_for_met(builder, kernel, operands.met, step)
     for number in range(steps):

@@ -32,6 +32,28 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedRows:
+    """Rows of an operand `pitch` apart, of which so many `elements` are asked for at a time."""
+
+    pitch: int
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class NextSteps:
+    """What a tile asks for of the next block of k: so many `steps` of it, each in so many `turns`.
+
+    They are rows of both operands, which follow one another in memory. A turn is a step of k of the
+    tile, and of turns there is a power of two.
+    """
+
+    steps: int
+    turns: int
+    left: AskedRows
+    right: AskedRows
+
+
+@dataclass(frozen=True, slots=True)
 class LineAxis:
     """An axis of pixels or of lines: how many one step is, how many steps, and their stride.
 

@@ -15,7 +15,7 @@ import math
 from typing import Literal
 
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.operand import Operand, PaddedPixels
+from symgrad.codegen.contract.operand import NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model import STEPS_A_ROW
 from symgrad.graph.dtypes import DType
@@ -47,17 +47,17 @@ class ContractPlan:
     `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
     epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
     are left out, as long as what is packed of the right is finite; what is packed of windows has
-    the zeros of `padding`, which are in no memory. With `asks_for_next` a tile asks
-    for its rows of the left in the next block of k, in the last one for those of the next tile;
-    with `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block` for a
-    part of what both operands have in the next block of k, and others for the rest. The
-    next product of a loop around may begin behind all rows of this one, or all steps of k, which
-    `goes_on` says: then it is what that one reads, and its epilogue touches, that is asked for. An
-    epilogue meets `met` elements for each one of the result that are in memory and no near cache:
-    those of the next tile are asked for. Where nothing is done with results a tile is stored where
-    they are: they have rows `result_row` apart, and go past the caches with `is_streamed`.
-    Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, no more than any
-    other way.
+    the zeros of `padding`, which are in no memory. With `asks_for_next` a tile asks for its rows of
+    the left in the next block of k, in the last one for those of the next tile; with
+    `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block` for a part
+    of what both operands have in the next block of k, and others for the rest; so it is with
+    `next_steps` where rows of both are steps of k. The next product of a loop around may begin
+    behind all rows of this one, or all steps of k, which `goes_on` says: then it is what that one
+    reads, and its epilogue touches, that is asked for. An epilogue meets `met` elements for each
+    one of the result that are in memory and no near cache: those of the next tile are asked for.
+    Where nothing is done with results a tile is stored where they are: they have rows `result_row`
+    apart, and go past the caches with `is_streamed`. Registers hold `lanes` elements of `compute`.
+    It is estimated to take `cycles`, no more than any other way.
     """
 
     m: int
@@ -86,6 +86,7 @@ class ContractPlan:
     asks_for_next: bool = False
     asks_for_panel: bool = False
     asks_for_block: bool = False
+    next_steps: NextSteps | None = None
     goes_on: GoesOn | None = None
     met: int = 0
     result_row: int = 0
@@ -267,7 +268,7 @@ class ContractPlan:
 
     @property
     def has_dense_rows(self) -> bool:
-        """Whether rows of the left follow one another in memory, each with all terms of its sums."""
+        """Whether rows of the left follow one another, each with all terms of its sums."""
         is_whole = self.k_blocks == 1 and not (self.left.row_digits or self.left.column_digits)
         return is_whole and (self.left.row_stride, self.left.column_stride) == (self.k, 1)
 

@@ -6,6 +6,7 @@ Shapes and strides decide on the plan.
 from __future__ import annotations
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.asking_planning import with_next_steps
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.loops.access import checks_differ
@@ -56,6 +57,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         # A microkernel asks for one thing: here it is the next product, not the next panel.
         asks = goes_on == "rows"
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
+    plan = with_next_steps(plan, _tiles_of_part(product, plan))
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     # An index that is data is checked one by one: the epilogue then gets single elements.
@@ -93,6 +95,13 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
         and target.architecture == "x86_64"
     )
     return replace(plan, result_row=row, is_streamed=is_streamed)
+
+
+def _tiles_of_part(product: Product, plan: ContractPlan) -> int:
+    """Return how many tiles of each panel a thread has."""
+    share = product.parallel
+    is_down = share is not None and share.axis != plan.vector_axis
+    return min(share.tiles, plan.row_tiles) if share is not None and is_down else plan.row_tiles
 
 
 def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:

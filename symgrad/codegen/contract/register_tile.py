@@ -5,6 +5,7 @@ from __future__ import annotations
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
+from symgrad.codegen.contract.operand import NextSteps
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
@@ -17,16 +18,18 @@ class Microkernel:
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_row` apart; it lies aside (`is_aside`), for an
     epilogue, or is a part of the result, and goes past the caches if it `is_streamed` and lies on
-    whole lines. With `resumes` the kernel has a flag that says whether it goes on with the sums in
-    the tile. Each sum is the total of `chains` that are added up in turns, enough to keep the
+    whole lines. With `resumes` the kernel has a flag that says whether it adds to the sums in the
+    tile. Each sum is the total of `chains` that are added up in turns, enough to keep the
     multiply-add units busy; an iteration of its loop is `unrolled` steps of k, at least one of each
-    chain. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones by the digits of k. What the
-    processor does not fetch ahead by itself the kernel asks for, `left_ahead` and `right_ahead`
-    steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of the left for
-    the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps, or line after line where rows follow one another (`asks_in_order`); with `asks_for_panel`
-    lines side by side, as those of the next packed panel or of the next block of k, one in so many
-    steps; with `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only pieces within the spans it is given are added up.
+    chain. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
+    by the digits of k. What the processor does not fetch ahead by itself the kernel asks for,
+    `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is. With
+    `asks_for_next` the rows of the left for the tile or the block of k behind this one are asked
+    for, a line of each row every so many steps, or line after line where rows follow one another
+    (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed panel
+    or of the next block of k, one in so many steps, or as much of rows as `next_steps` says; with
+    `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only pieces
+    within the spans it is given are added up.
     """
 
     rows: int
@@ -51,12 +54,16 @@ class Microkernel:
     asks_for_next: bool = False
     asks_in_order: bool = False
     asks_for_panel: bool = False
+    next_steps: NextSteps | None = None
     steps_a_row: int = 0
     inner: tuple[ZeroBorder, ...] = ()
 
     @property
-    def asks(self) -> bool:
-        return self.asks_for_next or self.asks_for_panel
+    def places_asked(self) -> int:
+        """Places that the kernel is told of, where what it asks for begins; Met has its own."""
+        if self.next_steps is not None:
+            return 2
+        return int(self.asks_for_next or self.asks_for_panel)
 
     @property
     def is_written_out(self) -> bool:

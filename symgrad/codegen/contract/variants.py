@@ -191,6 +191,7 @@ def _microkernel(
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
+        next_steps=plan.next_steps,
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         inner=inner_borders(plan),
     )
@@ -209,6 +210,8 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     """
     if plan.goes_on == "k":
         return plan.k
+    if plan.next_steps is not None:
+        return 0
     memory = elements.target.memory
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)

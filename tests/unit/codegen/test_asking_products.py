@@ -9,10 +9,11 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, asking_planning, planning, products
+from symgrad.codegen.contract.operand import NextSteps
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.cost_model import SHORT_PIECE
 from symgrad.graph.graph import Graph
@@ -37,7 +38,7 @@ def product(m: int, n: int, k: int, *, is_turned: bool = False) -> Graph:
 
 def test_a_left_in_memory_is_asked_for():
     assert asks(product(4096, 64, 256)) == [True]
-    assert asks(product(64, 64, 25600, is_turned=True)) == [True]
+    assert asks(product(64, 64, 25600, is_turned=True)) == [False]  # but its next steps of k
 
 
 def test_a_left_in_cache_or_of_many_panels_is_not_asked_for():
@@ -58,6 +59,34 @@ def test_a_packed_panel_is_asked_for_where_no_near_cache_holds_all():
     assert asks_for_panel(product(1024, 1024, 1024, is_turned=True)) == [True]
     assert asks_for_panel(product(1024, 128, 512)) == [False]  # packed, and near
     assert asks_for_panel(product(4096, 64, 256)) == [False]
+
+
+def next_steps(graph: Graph, threads: Threads = ONE_THREAD) -> list[NextSteps | None]:
+    program = compile_for(graph, "x86-64-v4", opt_level=0, threads=threads).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    machine = target_named("x86-64-v4")
+    return [product_plan(s, machine).next_steps for s in found if isinstance(s, Product)]
+
+
+def test_tiles_of_a_long_sum_ask_for_rows_of_the_next_block_of_k():
+    (asked,) = next_steps(product(64, 256, 25600, is_turned=True))
+    assert asked is not None
+    # Lanes are along m: the left is the second operand, of which each step of k is a row.
+    assert asked.left.pitch == 256
+    assert asked.left.elements * asked.turns >= 256
+    assert asked.right.pitch == 64
+    assert asked.right.elements * asked.turns >= 64
+    assert next_steps(product(64, 256, 2560)) == [None]
+    assert next_steps(product(4096, 64, 256)) == [None]
+
+
+def test_a_thread_asks_for_its_own_part_of_rows():
+    graph = product(64, 256, 25600, is_turned=True)
+    (whole,), (part,) = next_steps(graph), next_steps(graph, Threads(2, 0.0))
+    assert whole is not None
+    assert part is not None
+    assert part.turns < whole.turns
+    assert 128 <= part.left.elements * part.turns < 256
 
 
 def test_a_product_asks_for_one_thing():

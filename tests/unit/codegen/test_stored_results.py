@@ -18,7 +18,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.types import aligned_empty
 from tests.support.floors import Memory, Variant, compile_for, run_variants
 
-# Rows, columns and k: tiles that are short, panels that are narrow, edges of whole and other vectors.
+# Rows, columns and k: short tiles, narrow panels, edges of whole vectors and of others.
 SHAPES = ((37, 64, 30), (26, 96, 17), (29, 80, 5), (40, 33, 12), (7, 128, 130))
 
 
@@ -61,9 +61,7 @@ def test_only_results_that_no_cache_holds_go_past_the_caches():
 def test_stored_tiles_are_right_between_guard_pages(shape, is_streamed):
     random = np.random.default_rng(0)
     graph = product(*shape)
-    arrays = [
-        random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs
-    ]
+    arrays = [random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs]
     variants = [
         Variant(threads=Threads(1, 0.0), memory=Memory("end")),
         Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
@@ -77,9 +75,7 @@ def test_padding_that_is_in_no_memory_and_a_kernel_with_nan_meet_in_stored_tiles
     x, kernel = sg.placeholder((8, 9, 9, 64)), sg.placeholder((3, 3, 64, 64))
     graph = Graph([sg.nn.conv2d(x, kernel, padding="SAME")], [x, kernel])
     random = np.random.default_rng(0)
-    arrays = [
-        random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs
-    ]
+    arrays = [random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs]
     arrays[1][0, 1, 3, 5] = np.nan
     assert run_variants(graph, arrays, [Variant(memory=Memory("end")), Variant()]) is None
 

@@ -1,0 +1,140 @@
+"""Where what a tile asks for begins: a part of what the next tile, panel or block of k reads.
+
+It is told to the microkernel, which asks for it step by step (`asking`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.asking import elements_asked
+from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.places import Extent, TilePlaces
+from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.rows_met import at_most
+from symgrad.records import replace
+
+
+class TileOfBlock(NamedTuple):
+    """A tile, which panel of its block it is in, and the tiles, panels and steps of k of that."""
+
+    tile: ir.Value
+    panel: ir.Value
+    tiles: Extent
+    panels: Extent
+    steps: Extent
+
+
+class TileAsking:
+    """Tells the microkernels of one contraction what to ask for."""
+
+    def __init__(
+        self, builder: ir.IRBuilder, plan: ContractPlan, places: TilePlaces, stored: Elements
+    ) -> None:
+        self._builder = builder
+        self._plan = plan
+        self._places = places
+        self._stored = stored
+
+    def places(self, at: TileOfBlock, near: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ...]:
+        """Return where the microkernel of a tile, which reads what is `near`, begins to ask."""
+        builder, plan = self._builder, self._plan
+        if plan.asks_for_next:
+            return (self._next_rows(at.tile, at.steps),)
+        down = builder.sub(at.tile, at.tiles[0])
+        if plan.asks_for_panel:
+            return (self._part_of_next_panel(down, at.panel, at.panels),)
+        number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
+        number = builder.add(number, down)
+        if plan.asks_for_block:
+            return (self._part_of_next_block(number, at.steps, near[0]),)
+        if plan.next_steps is not None:
+            row = self._places.rows_of(at.tiles[0])[0]
+            of_next = index(plan.next_steps.steps), row
+            return self._part_of_next_steps(number, at.steps, of_next, near)
+        return ()
+
+    def _next_rows(self, i: ir.Value, steps: Extent) -> ir.Value:
+        """Return where the rows of the left begin that the microkernel of tile `i` asks for.
+
+        They are its own in the next block of k: over a whole block the lines come evenly, where
+        those of the next tile would come in bursts, and late. In the last block it asks for those
+        of the next tile.
+        """
+        builder, plan = self._builder, self._plan
+        start = index(0) if plan.has_pieces else steps[0]
+        if plan.goes_on == "rows":
+            behind = self._places.left_at(self._places.rows_of(i)[0], start)
+            return self._stored.address(builder, behind, index(plan.rows * plan.left.row_stride))
+        following = at_most(builder, builder.add(i, index(1)), plan.row_tiles)
+        if plan.k_blocks == 1:
+            return self._places.left_at(self._places.rows_of(following)[0], start)
+        goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
+        row = self._places.rows_of(builder.select(goes_on, i, following))[0]
+        # Pieces that do not lie in the next block as in this one are asked for by guess.
+        axis = CountedAxis(plan.left.column_stride, plan.left.column_digits, plan.k)
+        now, then = (axis.offset(builder, step) for step in steps)
+        further = builder.select(goes_on, builder.sub(then, now), index(0))
+        return self._stored.address(builder, self._places.left_at(row, start), further)
+
+    def _part_of_next_panel(self, tile: ir.Value, panel: ir.Value, panels: Extent) -> ir.Value:
+        """Return where the part of the next packed panel begins that a tile of a block asks for.
+
+        Behind the last panel comes the first one, for the next tiles. When all of a panel has been
+        asked for tiles ask for what is near.
+        """
+        builder, plan = self._builder, self._plan
+        right = replace(self._stored, stored=plan.compute)
+        part = index(plan.block_k * elements_asked(right))
+        offset = builder.mul(tile, part)
+        is_left = builder.icmp_signed("<", offset, index(plan.block_k * plan.tile_columns))
+        following = builder.add(panel, index(1))
+        is_inside = builder.icmp_signed("<", following, builder.sub(panels[1], panels[0]))
+        following = builder.select(is_inside, following, index(0))
+        begin = self._places.packed_panel(builder.select(is_left, following, panel))
+        return right.address(builder, begin, builder.select(is_left, offset, index(0)))
+
+    def _part_of_next_steps(
+        self,
+        number: ir.Value,
+        steps: Extent,
+        of_next: tuple[ir.Value, ir.Value],
+        near: tuple[ir.Value, ir.Value],
+    ) -> tuple[ir.Value, ir.Value]:
+        """Return where the steps begin, in both operands, that tile `number` of a block asks for.
+
+        `of_next` says how many these are of the next block of k, and the first row. The tiles
+        behind those that ask for all of it ask for what is `near`, as all do in the last block.
+        """
+        builder, plan = self._builder, self._plan
+        several, row = of_next
+        step = builder.add(steps[1], builder.mul(number, several))
+        end = builder.add(steps[1], index(plan.block_k))
+        is_inside = builder.icmp_signed("<", step, end)
+        is_asked = builder.and_(is_inside, builder.icmp_signed("<", step, index(plan.k)))
+        left, right = self._places.left_at(row, step), self._places.right_at(step, index(0))
+        return builder.select(is_asked, left, near[0]), builder.select(is_asked, right, near[1])
+
+    def _part_of_next_block(self, number: ir.Value, steps: Extent, near: ir.Value) -> ir.Value:
+        """Return where what tile `number` of a block asks for begins, in the next block of k.
+
+        One part after the other they ask for its pixels, then for its steps of k of the right; the
+        tiles behind these for what is `near`.
+        """
+        builder, plan = self._builder, self._plan
+        part = plan.block_k * elements_asked(self._stored)
+        pixels = -(-plan.window_pixels * plan.row_run // part)
+        is_dense = 0 < plan.right.row_stride <= 2 * plan.columns
+        lines = -(-plan.block_k * plan.right.row_stride // part) if is_dense else 0
+        first = self._places.left_at(index(0), steps[1])
+        second = self._places.right_at(steps[1], index(0))
+        offset = builder.mul(number, index(part))
+        behind = builder.sub(offset, index(pixels * part))
+        is_first = builder.icmp_signed("<", number, index(pixels))
+        begin = builder.select(is_first, first, second)
+        begin = self._stored.address(builder, begin, builder.select(is_first, offset, behind))
+        is_left = builder.icmp_signed("<", number, index(pixels + lines))
+        goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
+        return builder.select(builder.and_(is_left, goes_on), begin, near)
