@@ -71,6 +71,20 @@ def test_stored_tiles_are_right_between_guard_pages(shape, is_streamed):
         assert run_variants(graph, arrays, variants) is None
 
 
+def test_stored_tiles_are_right_with_lanes_along_the_rows():
+    random = np.random.default_rng(0)
+    for m, n, k in ((64, 40, 30), (128, 13, 50)):
+        a, b = sg.placeholder((m, k)), sg.placeholder((k, n))
+        graph = Graph([(a @ b).T], [a, b])
+        plan = plan_of(graph)
+        assert (plan.vector_axis, plan.result_row) == ("m", m)
+        arrays = [
+            random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs
+        ]
+        variants = [Variant(memory=Memory("end")), Variant(threads=Threads(2, 0.0))]
+        assert run_variants(graph, arrays, variants) is None
+
+
 def test_padding_that_is_in_no_memory_and_a_kernel_with_nan_meet_in_stored_tiles():
     x, kernel = sg.placeholder((8, 9, 9, 64)), sg.placeholder((3, 3, 64, 64))
     graph = Graph([sg.nn.conv2d(x, kernel, padding="SAME")], [x, kernel])
