@@ -11,6 +11,7 @@ from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
+from symgrad.codegen.loops.index_arithmetic import step_within
 from symgrad.codegen.loops.language import (
     Check,
     Index,
@@ -81,10 +82,11 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
     across, down = product.columns[0], product.rows[0]
     if plan.vector_axis == "m":
         across, down = down, across
-    is_whole = plan.edge_columns % plan.lanes == 0 and index.coefficient(across) == 1
-    if not (is_plain and is_direct and is_whole):
+    row = step_within(index, down, plan.row_run)
+    is_whole = plan.edge_columns % plan.lanes == 0
+    is_whole = is_whole and step_within(index, across, plan.column_run) == 1
+    if not (is_plain and is_direct and is_whole) or row is None:
         return plan
-    row = index.coefficient(down)
     size = plan.rows * plan.columns * plan.dtype.itemsize
     memory = target.memory
     is_aligned = row * plan.dtype.itemsize % memory.line_bytes == 0

@@ -139,3 +139,24 @@ def operand_bounds(
         reach = by * (size - 1)
         low, high = low + min(reach, 0), high + max(reach, 0)
     return low, high
+
+
+def step_within(index: Index, variable: str, run: int) -> int | None:
+    """Return by how much an index grows with `variable`, from a multiple of `run` to the next one.
+
+    None if it does not grow evenly, as where a division begins anew within a run.
+    """
+    steps = [(_atom_step(atom, variable, run), factor) for atom, factor in index.terms]
+    known = [factor * step for step, factor in steps if step is not None]
+    return sum(known) if len(known) == len(steps) else None
+
+
+def _atom_step(atom: IndexAtom, variable: str, run: int) -> int | None:
+    if isinstance(atom, str):
+        return int(atom == variable)
+    if step_within(atom.index, variable, run) == 0:
+        return 0
+    is_plain = atom.index == Index(0, ((variable, 1),))
+    if is_plain and atom.by % run == 0:
+        return int(isinstance(atom, Modulus))
+    return None

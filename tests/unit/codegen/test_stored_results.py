@@ -10,8 +10,10 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, planning, products
 from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.loops.index_arithmetic import index_of, step_within
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.loops.strided import Modulus, Quotient
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph
@@ -45,6 +47,21 @@ def test_tiles_that_fill_no_whole_vectors_or_are_added_up_in_blocks_have_an_epil
     assert plan_of(product(200, 65, 48)).result_row == 0
     assert plan_of(product(200, 64, 5000)).result_row == 0
     assert plan_of(product(200, 64, 48, "bfloat16"), "x86-64-v3").result_row == 0
+
+
+def test_results_that_lie_evenly_within_runs_of_rows_have_their_tiles_there():
+    i = index_of(("i", 1))
+    digits = ((Modulus(i, 8), 100), (Quotient(i, 8), 3), ("j", 1))
+    assert step_within(index_of(*digits), "i", 8) == 100
+    assert step_within(index_of(*digits), "i", 4) == 100
+    assert step_within(index_of(*digits), "i", 16) is None
+    assert step_within(index_of(*digits), "j", 16) == 1
+    # What grows on its own, and with each line as well, is not even.
+    assert step_within(index_of(("i", 2), (Quotient(i, 8), 3)), "i", 32) is None
+    assert step_within(index_of(("i", 2), (Quotient(i, 8), 3)), "i", 8) == 2
+    inner = Modulus(index_of((Quotient(i, 8), 1)), 28)
+    assert step_within(index_of((inner, 5)), "i", 8) == 0
+    assert step_within(index_of((Modulus(index_of(("i", 1), const=3), 8), 5)), "i", 8) is None
 
 
 def test_only_results_that_no_cache_holds_go_past_the_caches():
