@@ -39,8 +39,8 @@ _OPT_LEVEL = 1
 class NativeEntry:
     """The two ways to call a step; each is a built-in function that owns all it needs.
 
-    `call(*inputs)` returns fresh outputs: the array, or a tuple of arrays; None or an empty tuple
-    if there are none.
+    `call(*inputs)` returns fresh outputs: the array, or a tuple or a list of arrays; None or an empty
+    tuple if there are none.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ def build_entry(
     into_slow_path: Callable[..., Any] | None = None,
     owner: object = None,
     none_for_nothing: bool = True,
+    as_list: bool = False,
 ) -> NativeEntry:
     """Make the entry of the step at `step_address`.
 
@@ -84,13 +85,16 @@ def build_entry(
 
     If the step fails, its outputs are released and `on_failure(status, *args)` raises; where it
     returns, after a step that was only stopped, the step is run again. `single`
-    returns the one output itself and not a tuple; without outputs, `none_for_nothing` returns None
-    and not an empty tuple. `owner` is whatever the addresses need to stay
+    returns the one output itself and not a tuple, `as_list` a list of some outputs; without outputs,
+    `none_for_nothing` returns None and not an empty tuple. `owner` is whatever the addresses need to stay
     valid: it lives as long as either function does.
     """
     assert not single or len(outputs) == 1, f"{name} has {len(outputs)} outputs, not a single one"
-    several = Returns.NONE if none_for_nothing and not outputs else Returns.TUPLE
-    returns = Returns.SINGLE if single else several
+    returns = Returns.LIST if as_list and outputs else Returns.TUPLE
+    if single:
+        returns = Returns.SINGLE
+    elif none_for_nothing and not outputs:
+        returns = Returns.NONE
     record = build_record(step_address, state_address, inputs, outputs, returns)
     handlers = {"call": slow_path, "into": into_slow_path or slow_path}
 

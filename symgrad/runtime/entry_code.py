@@ -35,6 +35,7 @@ _SPEC = llvm_struct(SPEC_FIELDS)
 
 _EXTERNALS = {
     "PyArray_NewFromDescr": ir.FunctionType(_PTR, [_PTR, _PTR, _I32, _PTR, _PTR, _PTR, _I32, _PTR]),
+    "PyList_New": ir.FunctionType(_PTR, [_I64]),
     "PyLong_FromLong": ir.FunctionType(_PTR, [_I64]),
     "PyObject_Vectorcall": ir.FunctionType(_PTR, [_PTR, _PTR, _I64, _PTR]),
     "PyTuple_New": ir.FunctionType(_PTR, [_I64]),
@@ -226,6 +227,12 @@ class _Emitter:
             self._external(builder, "Py_IncRef", self.none)
             builder.store(self.none, result)
             builder.ret(result)
+        with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.LIST))):
+            made = self._external(builder, "PyList_New", count)
+            builder.store(made, result)
+            with builder.if_then(_is_null(builder, made), likely=False):
+                builder.ret(_NULL)
+            builder.ret(_load_at(builder, _PTR, made, self.layout.list_pointer))
         made = self._external(builder, "PyTuple_New", count)
         builder.store(made, result)
         slots = _offset(builder, made, self.layout.tuple_items)

@@ -23,8 +23,10 @@ C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 # Places in NumPy's table of C functions, and the version of the ABI that has them there.
 _GET_VERSION, _ARRAY_TYPE, _NEW_FROM_DESCR = 0, 2, 94
 _ABI_VERSION = 0x02000000
+_LEAST_ADDRESS = 4096  # what is less is a count, and no pointer that could be followed
 
 _PYTHON_FUNCTIONS = (
+    "PyList_New",
     "PyLong_FromLong",
     "PyObject_Vectorcall",
     "PyTuple_New",
@@ -35,7 +37,7 @@ _PYTHON_FUNCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class EntryLayout:
-    """Byte offsets in the C structures of an object, an array and a tuple."""
+    """Byte offsets in the C structures of an object, an array, a tuple and a list."""
 
     object_type: int
     array_pointer: int
@@ -44,6 +46,7 @@ class EntryLayout:
     array_descr: int
     array_flags: int
     tuple_items: int
+    list_pointer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ def assumed_layout() -> EntryLayout:
     # PyArrayObject after its head: data, nd (an int, padded), dimensions, strides, base, descr,
     # flags. The head is two words, unless the interpreter has no global lock.
     pointer, ndim, dims, _strides, _base, descr, flags = (16 + 8 * word for word in range(7))
-    return EntryLayout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__)
+    # PyListObject after its head and its size: a pointer to the items, and for how many there is room.
+    list_pointer = 24
+    return EntryLayout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__, list_pointer)
 
 
 def verify_layout(layout: EntryLayout) -> None:
@@ -82,6 +87,7 @@ def verify_layout(layout: EntryLayout) -> None:
     """
     probe = np.zeros((2, 3, 5), np.float32)
     pair = (None, probe)
+    listed = [None, pair]
     start = id(probe)
     found = {
         "type": _word(start + layout.object_type) == id(np.ndarray),
@@ -92,9 +98,12 @@ def verify_layout(layout: EntryLayout) -> None:
         "place in a tuple": _word(id(pair) + layout.tuple_items + 8) == start,
     }
     wrong = [name for name, is_right in found.items() if not is_right]
-    # The shape is behind a pointer, which is followed only where everything around it is right.
+    # What is behind a pointer is looked at only where everything around it is right.
     if not wrong and _words(_word(start + layout.array_dims), probe.ndim) != probe.shape:
         wrong.append("shape")
+    items = _word(id(listed) + layout.list_pointer)
+    if not wrong and (items < _LEAST_ADDRESS or _word(items + 8) != id(pair)):
+        wrong.append("place in a list")
     if wrong:
         raise CompileError(
             "native entry",

@@ -43,6 +43,7 @@ class Returns(IntEnum):
     NONE = 0
     SINGLE = 1
     TUPLE = 2
+    LIST = 3
 
 
 # `specs` has the inputs, then the outputs; so has `pointers`, a table the entry fills at each call.

@@ -169,6 +169,7 @@ class Executable:
         slow_path: Callable[..., Any],
         into_slow_path: Callable[..., Any],
         none_for_nothing: bool = True,
+        as_list: bool = False,
     ) -> NativeEntry:
         """Make the built-in functions that run this program."""
         return build_entry(
@@ -183,6 +184,7 @@ class Executable:
             target=self.options.target,
             into_slow_path=into_slow_path,
             none_for_nothing=none_for_nothing,
+            as_list=as_list,
             owner=(self.code, self.table, self._arrays, self._functions, self._interrupts),
         )
 

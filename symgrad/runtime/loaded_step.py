@@ -105,6 +105,7 @@ class LoadedStep:
             into_slow_path=self._slow_into,
             owner=owner,
             none_for_nothing=self._output_nest.is_nothing,
+            as_list=self._output_nest.is_list,
         )
         is_direct = self._takes_flat and self._output_nest.is_direct
         self._run = self._entry.call if is_direct else self._run_nests

@@ -11,7 +11,7 @@ from symgrad.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OutputNest:
-    """The nest of so many outputs. Native code gives one, a tuple of them, or None for nothing.
+    """The nest of so many outputs. Native code gives one, a tuple or a list of them, or None.
 
     `sequence` is list or tuple, if the nest is one of leaves alone.
     """
@@ -23,9 +23,14 @@ class OutputNest:
     sequence: type[Sequence[Any]] | None
 
     @property
+    def is_list(self) -> bool:
+        """Whether native code makes the list. Of nothing it makes none."""
+        return self.sequence is list and self.count > 0
+
+    @property
     def is_direct(self) -> bool:
         """Whether what native code gives is returned as it is."""
-        return self.is_single or self.is_nothing or self.sequence is tuple
+        return self.is_single or self.is_nothing or self.sequence is tuple or self.is_list
 
     def of(self, result: Any) -> Any:
         """Return what native code gave in the nest."""

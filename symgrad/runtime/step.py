@@ -193,6 +193,7 @@ class Step(Immutable):
                 slow_path=self._slow_call,
                 into_slow_path=self._slow_into,
                 none_for_nothing=self._outputs.is_nothing,
+                as_list=self._outputs.is_list,
             )
             if self._agreement is not None:
                 entry = self._agreement.counting(entry)

@@ -78,6 +78,7 @@ def build_copy(
     on_failure: Callable[..., NoReturn] = fail,
     outputs: Sequence[ArraySpec] | None = None,
     into_slow_path: Callable[..., Any] | None = None,
+    as_list: bool = False,
 ) -> NativeEntry:
     """Build the entry of a step that copies its inputs, or fails with `status`."""
     code = copy_step()
@@ -93,6 +94,7 @@ def build_copy(
         on_failure=on_failure,
         target=NATIVE,
         into_slow_path=into_slow_path,
+        as_list=as_list,
         owner=(code, state),
     )
 

@@ -223,6 +223,15 @@ def test_a_call_costs_less_than_a_microsecond():
     assert min(times) < 1000
 
 
+def test_a_list_of_outputs_is_made_by_native_code():
+    entry = build_copy([F64, F64], as_list=True)
+    x, y = values(F64), -values(F64)
+    found = entry.call(x, y)
+    assert type(found) is list
+    np.testing.assert_array_equal(found, [x, y])
+    assert build_copy([], as_list=True, outputs=()).call() is None
+
+
 def test_single_with_other_than_one_output_is_a_broken_invariant():
     with pytest.raises(AssertionError, match="copy has 2 outputs, not a single one"):
         build_copy([F64, F64], single=True)

@@ -34,6 +34,14 @@ def test_a_wrong_offset_of_the_shape_is_found():
         verify_layout(strides_for_dims)
 
 
+@pytest.mark.parametrize("field", ["a count of references", "type", "size"])
+def test_a_wrong_place_of_items_of_a_list_is_found(field):
+    offset = {"a count of references": 0, "type": 8, "size": 16}[field]
+    layout = replace(assumed_layout(), list_pointer=offset)
+    with pytest.raises(CompileError, match="array's place in a list where"):
+        verify_layout(layout)
+
+
 def test_another_abi_of_numpy_is_refused(monkeypatch):
     monkeypatch.setattr(entry_layout, "_ABI_VERSION", 0x03000000)
     with pytest.raises(CompileError, match="ABI 0x2000000, expected 0x3000000"):

@@ -159,12 +159,15 @@ HUGE = ArraySpec("huge", (2**50,), dtypes.float64)
 PATHS = {
     "single": (fast, build_copy([F64], single=True)),
     "tuple": (fast, build_copy([F64])),
+    "list": (fast, build_copy([F64], as_list=True)),
     "into": (given, build_copy([F64])),
     "slow path": (slow, build_copy([F64])),
     "slow path with a result begun": (fast, build_copy([replace(F64, shape=(5,))])),
     "failure of a single": (caught, build_copy([F64], status=1000, single=True)),
     "failure of a tuple": (caught, build_copy([F64], status=1000)),
+    "failure of a list": (caught, build_copy([F64], status=1000, as_list=True)),
     "failure of none": (caught, build_copy([F64], status=1000, outputs=())),
+    "no memory for a list": (refused, build_copy([F64], outputs=[F64, HUGE], as_list=True)),
     "no memory": (refused, build_copy([F64], outputs=[F64, HUGE])),
     "no memory for a single": (refused, build_copy([F64], outputs=[HUGE], single=True)),
 }

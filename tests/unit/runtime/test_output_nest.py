@@ -10,7 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.frontend.nests import flatten
 from symgrad.runtime.loaded_step import LoadedStep
-from symgrad.runtime.output_nest import output_nest_of
+from symgrad.runtime.output_nest import OutputNest, output_nest_of
 from symgrad.runtime.step import Step
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -41,6 +41,15 @@ def test_several_outs_that_fit_are_not_looked_at_in_python(sequence, tmp_path, m
             step(A, B, out={"sum": out[0]})
         with pytest.raises(sg.ShapeError, match="1 inputs were given"):
             step(A, out=out)
+
+
+@pytest.mark.parametrize("sequence", [list, tuple])
+def test_results_side_by_side_are_what_native_code_made(sequence, tmp_path, monkeypatch):
+    loaded = steps(sequence, tmp_path)
+    monkeypatch.setattr(OutputNest, "of", None)
+    for step in loaded:
+        assert type(step(A, B)) is sequence
+        np.testing.assert_array_equal(step(A, B), [A + B, A * B])
 
 
 @pytest.mark.parametrize(
