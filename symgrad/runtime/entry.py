@@ -39,8 +39,8 @@ _OPT_LEVEL = 1
 class NativeEntry:
     """The two ways to call a step; each is a built-in function that owns all it needs.
 
-    `call(*inputs)` returns fresh outputs: the array, or a tuple or a list of arrays; None or an empty
-    tuple if there are none.
+    `call(*inputs)` returns fresh outputs: the array, or a tuple or a list of arrays; None or an
+    empty tuple if there are none.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ def build_entry(
 
     If the step fails, its outputs are released and `on_failure(status, *args)` raises; where it
     returns, after a step that was only stopped, the step is run again. `single`
-    returns the one output itself and not a tuple, `as_list` a list of some outputs; without outputs,
-    `none_for_nothing` returns None and not an empty tuple. `owner` is whatever the addresses need to stay
-    valid: it lives as long as either function does.
+    returns the one output itself and not a tuple, `as_list` a list of some outputs; without
+    outputs, `none_for_nothing` returns None and not an empty tuple. `owner` is whatever the
+    addresses need to stay valid: it lives as long as either function does.
     """
     assert not single or len(outputs) == 1, f"{name} has {len(outputs)} outputs, not a single one"
     returns = Returns.LIST if as_list and outputs else Returns.TUPLE

@@ -75,7 +75,7 @@ def assumed_layout() -> EntryLayout:
     # PyArrayObject after its head: data, nd (an int, padded), dimensions, strides, base, descr,
     # flags. The head is two words, unless the interpreter has no global lock.
     pointer, ndim, dims, _strides, _base, descr, flags = (16 + 8 * word for word in range(7))
-    # PyListObject after its head and its size: a pointer to the items, and for how many there is room.
+    # PyListObject after its head and its size: a pointer to the items, and how many fit there.
     list_pointer = 24
     return EntryLayout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__, list_pointer)
 
