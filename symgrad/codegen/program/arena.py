@@ -25,6 +25,7 @@ from symgrad.codegen.program.language import (
     root,
     with_routines,
 )
+from symgrad.codegen.program.phases import phases_of
 from symgrad.codegen.program.plan_memory import Request, plan_memory
 from symgrad.errors import ShapeError
 from symgrad.graph.dtypes import uint8
@@ -39,7 +40,7 @@ def lay_out(program: Program) -> Program:
     """Return `program` with a place in the arena for each temporary."""
     program = with_routines(program, _lay_out_routine)
     lives = lifetimes_of(program.instrs, program.routines)
-    offsets, size = _planned(lives)
+    offsets, size = _planned(lives, program.instrs)
     if size > INT64_MAX - ALIGNMENT:
         problem = f"temporaries take {size} bytes of memory, an int64 counts to {INT64_MAX}"
         raise ShapeError(program.name, problem)
@@ -74,14 +75,17 @@ def lifetimes_of(instrs: Sequence[Instr], routines: Sequence[Routine]) -> Lifeti
 
 
 def _lay_out_routine(routine: Routine) -> Routine:
-    offsets, size = _planned(lifetimes_of(routine.instrs, ()))
+    offsets, size = _planned(lifetimes_of(routine.instrs, ()), routine.instrs)
     scratch = replace(routine.scratch, type=TensorType(uint8, (size,)))
     return replace(routine, scratch=scratch, offsets=offsets)
 
 
-def _planned(lives: Lifetimes) -> tuple[dict[Buffer, int], int]:
-    places, size = plan_memory([Request(b.type.nbytes, *life) for b, life in lives.items()])
-    return dict(zip(lives, places, strict=True)), size
+def _planned(lives: Lifetimes, instrs: Sequence[Instr]) -> tuple[dict[Buffer, int], int]:
+    phases = phases_of(instrs)
+    requests = [Request(b.type.nbytes + phases.get(b, 0), *life) for b, life in lives.items()]
+    places, size = plan_memory(requests)
+    starts = zip(lives, places, strict=True)
+    return {buffer: start + phases.get(buffer, 0) for buffer, start in starts}, size
 
 
 class _Lifetimes:

@@ -11,6 +11,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
+from symgrad.cost_model import BYTES_APART, LEAST_BYTES_APART
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
@@ -41,7 +42,14 @@ def plan_memory(requests: Sequence[Request]) -> tuple[list[int], int]:
 
 
 def _rounded(size: int) -> int:
-    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+    """Return the bytes for `size`. Large pieces beside each other begin at other places of pages.
+
+    A processor takes two accesses at one place of two pages for one, until it has compared more
+    than that: arrays that are walked through side by side would wait for each other.
+    """
+    if size < LEAST_BYTES_APART:
+        return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+    return (-(-size // BYTES_APART) | 1) * BYTES_APART
 
 
 class _Arena:

@@ -51,6 +51,13 @@ def test_the_arena_holds_all_that_is_alive_and_no_more_than_the_sum(given):
     assert all(o >= 0 and o + r.size <= size for o, r in zip(offsets, given, strict=True))
 
 
+@pytest.mark.parametrize("size", [1 << 14, 80_000, 1 << 20, (1 << 20) + 256])
+def test_large_buffers_beside_each_other_start_at_other_places_of_pages(size):
+    offsets, total = plan_memory([Request(size, 0, 1)] * 16)
+    assert len({offset % 4096 for offset in offsets}) == 16
+    assert total <= 16 * (size + 512)
+
+
 @given(requests())
 def test_every_buffer_starts_at_a_cache_line_and_the_plan_is_always_the_same(given):
     offsets, size = plan_memory(given)

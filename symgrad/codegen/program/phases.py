@@ -1,0 +1,97 @@
+"""Data alignment: where in a cache line arrays begin, so that vectors are stored within lines.
+
+    for i0 in 0..9999 vector(8) {       temporary0: f64[10000] at 0
+      ...                          ->
+      b5[i0 + 1] = t3                   temporary0: f64[10000] at 56
+    }
+
+A vector that is stored one element off spans two cache lines, each of which is written on its own.
+What is loaded so costs less. So each temporary begins where the accesses of all vector loops to it
+cost least; most often that is at the beginning of a line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from symgrad.codegen.loops.language import For, Index, Kernel, Let, Load, Store
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.program.language import Argument, Instr, Slice, launches_of
+from symgrad.cost_model import CYCLES_OF_SPLIT_LOAD, CYCLES_OF_SPLIT_STORE, LEAST_BYTES_IN_PHASE
+from symgrad.graph.types import ALIGNMENT
+from symgrad.passes.fusion.buffers import Buffer
+
+# Cycles of vectors that begin so many bytes behind the beginning of a cache line.
+Costs = Counter[int]
+
+
+def phases_of(instrs: Iterable[Instr]) -> dict[Buffer, int]:
+    """Return at which byte of a cache line each temporary begins, where that is not the first."""
+    costs: dict[Buffer, Costs] = defaultdict(Counter)
+    of_kernels: dict[Kernel, dict[str, Costs]] = {}
+    for launch in launches_of(instrs):
+        kernel = launch.kernel
+        if kernel not in of_kernels:
+            of_kernels[kernel] = _costs_of(kernel)
+        for param, argument, start in zip(
+            kernel.params, launch.arguments, launch.starts, strict=True
+        ):
+            buffer = _in_phase(argument)
+            if buffer is None:
+                continue
+            for place, cycles in of_kernels[kernel].get(param.name, Costs()).items():
+                costs[buffer][(place + start * param.dtype.itemsize) % ALIGNMENT] += cycles
+    phases = {buffer: _cheapest(found) for buffer, found in costs.items()}
+    return {buffer: phase for buffer, phase in phases.items() if phase}
+
+
+def _in_phase(argument: Argument) -> Buffer | None:
+    """Return the temporary that begins as an argument does, in each iteration of loops."""
+    while isinstance(argument, Slice):
+        if argument.type.nbytes % ALIGNMENT:
+            return None
+        argument = argument.stack
+    is_large = argument.place == "temporary" and argument.type.nbytes >= LEAST_BYTES_IN_PHASE
+    return argument if is_large else None
+
+
+def _costs_of(kernel: Kernel) -> dict[str, Costs]:
+    """Return what the vectors that a kernel accesses would cost in two lines, by the parameter."""
+    sizes = {param.name: param.dtype.itemsize for param in kernel.params}
+    found: dict[str, Costs] = defaultdict(Counter)
+    for loop in statements(kernel.body):
+        if not isinstance(loop, For) or loop.vector == 1:
+            continue
+        for buffer, index, cycles in _accesses(loop):
+            size = sizes[buffer]
+            if ALIGNMENT % min(loop.vector * size, ALIGNMENT) == 0 and _is_even(
+                index, loop.var, size
+            ):
+                lines = loop.extent * size // ALIGNMENT
+                found[buffer][index.const * size % ALIGNMENT] += cycles * lines
+    return found
+
+
+def _accesses(loop: For) -> Iterator[tuple[str, Index, int]]:
+    for statement in loop.body:
+        match statement:
+            case Store(buffer, index, _):
+                yield buffer, index, CYCLES_OF_SPLIT_STORE
+            case Let(_, Load(buffer, index, _)):
+                yield buffer, index, CYCLES_OF_SPLIT_LOAD
+
+
+def _is_even(index: Index, variable: str, size: int) -> bool:
+    """Return whether vectors along `variable` are side by side, and begin alike in all loops."""
+    steps = dict(index.terms)
+    if steps.pop(variable, 0) != 1:
+        return False
+    return all(step * size % ALIGNMENT == 0 for step in steps.values())
+
+
+def _cheapest(costs: Costs) -> int:
+    """Return the phase in which what is not at the beginning of a line costs least."""
+    whole = sum(costs.values())
+    phases = [0, *(-place % ALIGNMENT for place in costs)]
+    return min(phases, key=lambda phase: whole - costs[-phase % ALIGNMENT])
