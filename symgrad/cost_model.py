@@ -187,16 +187,15 @@ MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to com
 
 # ---------------------------------------------------------------------------------------- memory
 
-# Vectors that begin within a cache line, as those of shifted arrays do, are in two lines. Where they
-# are stored a line takes some cycles more, and fewer where they are loaded: GradBench's ode, whose
-# arrays are in the second cache, 1.2 -> 0.6 ms where stored within lines, 0.29 -> 0.45 where loaded so.
+# Vectors that begin within a cache line, as those of shifted arrays do, are in two lines. Where
+# they are stored a line takes some cycles more, and fewer where they are loaded: of GradBench's ode,
+# whose arrays are in the second cache, what stores them took 1.2 -> 0.6 ms when they were within
+# lines, and what then loaded others from two lines 0.29 -> 0.45.
 CYCLES_OF_SPLIT_STORE = 4
 CYCLES_OF_SPLIT_LOAD = 1
 LEAST_BYTES_IN_PHASE = 1 << 10
-# Of arrays that begin at one place of pages the same took 1.36 and 0.96 ms, else 0.9 to 1.2 and 0.6.
-BYTES_APART = (
-    256  # an odd number of times, so that sixteen arrays of one size begin at other places
-)
+# Of arrays that begin at one place of pages the same took 1.36 and 0.96, else 0.9 to 1.2 and 0.6.
+BYTES_APART = 256  # an odd number of times: sixteen arrays of one size begin at other places
 LEAST_BYTES_APART = 16 << 10
 SMALL_CONSTANT = 4096  # elements: a constant of that many is no burden
 MAX_FOLDED = 2**22  # elements that folding reads, so that compiling does not become computing

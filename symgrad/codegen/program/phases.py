@@ -13,7 +13,7 @@ cost least; most often that is at the beginning of a line.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.loops.language import For, Index, Kernel, Let, Load, Store
 from symgrad.codegen.loops.rewrite import statements
@@ -26,7 +26,7 @@ from symgrad.passes.fusion.buffers import Buffer
 Costs = Counter[int]
 
 
-def phases_of(instrs: Iterable[Instr]) -> dict[Buffer, int]:
+def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
     """Return at which byte of a cache line each temporary begins, where that is not the first."""
     costs: dict[Buffer, Costs] = defaultdict(Counter)
     of_kernels: dict[Kernel, dict[str, Costs]] = {}
@@ -65,9 +65,8 @@ def _costs_of(kernel: Kernel) -> dict[str, Costs]:
             continue
         for buffer, index, cycles in _accesses(loop):
             size = sizes[buffer]
-            if ALIGNMENT % min(loop.vector * size, ALIGNMENT) == 0 and _is_even(
-                index, loop.var, size
-            ):
+            is_of_lines = ALIGNMENT % min(loop.vector * size, ALIGNMENT) == 0
+            if is_of_lines and _is_even(index, loop.var, size):
                 lines = loop.extent * size // ALIGNMENT
                 found[buffer][index.const * size % ALIGNMENT] += cycles * lines
     return found
@@ -80,6 +79,8 @@ def _accesses(loop: For) -> Iterator[tuple[str, Index, int]]:
                 yield buffer, index, CYCLES_OF_SPLIT_STORE
             case Let(_, Load(buffer, index, _)):
                 yield buffer, index, CYCLES_OF_SPLIT_LOAD
+            case _:
+                pass
 
 
 def _is_even(index: Index, variable: str, size: int) -> bool:
