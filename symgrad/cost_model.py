@@ -188,9 +188,9 @@ MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to com
 # ---------------------------------------------------------------------------------------- memory
 
 # Vectors that begin within a cache line, as those of shifted arrays do, are in two lines. Where
-# they are stored a line takes some cycles more, and fewer where they are loaded: of GradBench's ode,
-# whose arrays are in the second cache, what stores them took 1.2 -> 0.6 ms when they were within
-# lines, and what then loaded others from two lines 0.29 -> 0.45.
+# they are stored a line takes some cycles more, and fewer where they are loaded: of an ode whose
+# arrays are in the second cache, what stores them took 1.2 -> 0.6 ms when they were within lines,
+# and what then loaded others from two lines 0.29 -> 0.45.
 CYCLES_OF_SPLIT_STORE = 4
 CYCLES_OF_SPLIT_LOAD = 1
 LEAST_BYTES_IN_PHASE = 1 << 10
@@ -199,6 +199,8 @@ BYTES_APART = 256  # an odd number of times: sixteen arrays of one size begin at
 LEAST_BYTES_APART = 16 << 10
 SMALL_CONSTANT = 4096  # elements: a constant of that many is no burden
 MAX_FOLDED = 2**22  # elements that folding reads, so that compiling does not become computing
+LEAST_INVERTED = 16  # elements that are added up in known places: of fewer a scatter takes no time
+LEAST_PLACES_INVERTED = 4  # fewer fill no vector
 MOST_KEPT = 64  # results of calls that a function gives for its gradient
 SEGMENT_TRIPS = 1024  # between two checkpoints of a loop without a bound
 FIRST_TAPE_BYTES = 4096  # of a tape, which at least doubles when it is full

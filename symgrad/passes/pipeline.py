@@ -39,6 +39,7 @@ from symgrad.passes.rewrites.cse import cse
 from symgrad.passes.rewrites.dce import dce
 from symgrad.passes.rewrites.fold_constants import fold_constants
 from symgrad.passes.rewrites.gathered_layouts import lay_out_gathers
+from symgrad.passes.rewrites.invert_scatters import invert_scatters
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.row_updates import row_updates
 from symgrad.passes.rewrites.simplify import simplify
@@ -208,6 +209,15 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         "row-updates",
         row_updates,
         after={"cse": "a gradient that was built twice has one use only then"},
+    ),
+    GraphPass(
+        "invert-scatters",
+        invert_scatters,
+        after={
+            "cse": "what is scattered twice stays in memory",
+            "fold-constants": "places are known where indices are constants",
+            "row-updates": "a scatter that is written in place is no gradient any more",
+        },
     ),
     GraphPass(
         "lay-out-gathers",

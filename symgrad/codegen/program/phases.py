@@ -74,13 +74,10 @@ def _costs_of(kernel: Kernel) -> dict[str, Costs]:
 
 def _accesses(loop: For) -> Iterator[tuple[str, Index, int]]:
     for statement in loop.body:
-        match statement:
-            case Store(buffer, index, _):
-                yield buffer, index, CYCLES_OF_SPLIT_STORE
-            case Let(_, Load(buffer, index, _)):
-                yield buffer, index, CYCLES_OF_SPLIT_LOAD
-            case _:
-                pass
+        if isinstance(statement, Store):
+            yield statement.buffer, statement.index, CYCLES_OF_SPLIT_STORE
+        elif isinstance(statement, Let) and isinstance(statement.value, Load):
+            yield statement.value.buffer, statement.value.index, CYCLES_OF_SPLIT_LOAD
 
 
 def _is_even(index: Index, variable: str, size: int) -> bool:
