@@ -120,6 +120,14 @@ class Target:
         return ways.get(self.vector_bytes)
 
     @property
+    def table_bytes(self) -> int:
+        """The most bytes of a table in registers in which one instruction looks up all lanes.
+
+        AVX-512 does so in two registers; here only vectors that fill one are looked up.
+        """
+        return 2 * self.vector_bytes if self.level == 4 else 0
+
+    @property
     def register_constraint(self) -> str | None:
         """What assembly calls any vector register in its constraints; None without wide ones."""
         return "v" if self.architecture == "x86_64" and self.vector_bytes > 16 else None

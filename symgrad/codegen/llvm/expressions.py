@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.codegen import ir
-from symgrad.codegen.llvm.gathers import SMALLEST_GATHERED, emit_gather
+from symgrad.codegen.llvm.gathers import SMALLEST_GATHERED, emit_gather, emit_lookup
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.scope import Held, KernelScope
 from symgrad.codegen.llvm.searches import emit_common_search, emit_searches
@@ -156,13 +156,17 @@ def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
         vector = scope.lanes(width).load(pointer, load.dtype, align)
         return shuffled(scope.builder, [vector], range(width)[::-1]), width
     if _is_looked_up(scope, load.index) and load.dtype.itemsize >= SMALLEST_GATHERED:
-        places = _emit_places(scope, load.index)
-        return emit_gather(
-            scope.lanes(width), scope.buffers[load.buffer], places, load.dtype
-        ), width
+        return _emit_looked_up(scope, load), width
     single = scope.lanes(1)
     pointers = (emit_pointer(scope, load.buffer, load.index, lane) for lane in range(width))
     return gathered(scope.builder, [single.load(p, load.dtype, align) for p in pointers]), width
+
+
+def _emit_looked_up(scope: KernelScope, load: Load) -> ir.Value:
+    places, start = _emit_places(scope, load.index), scope.buffers[load.buffer]
+    lanes, count = scope.lanes(scope.vector.width), scope.params[load.buffer].count
+    found = emit_lookup(lanes, scope.target, start, count, places, load.dtype)
+    return emit_gather(lanes, start, places, load.dtype) if found is None else found
 
 
 def _emit_places(scope: KernelScope, index: Index) -> ir.Value:
