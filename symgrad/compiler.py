@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import LoadedCode
@@ -48,7 +49,6 @@ PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
 check_order(PASSES)
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
-_NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def compile_program(program: Program, options: CompileOptions) -> Compiled:
     """Take a program to a native function in this process."""
     target, opt_level = options.target, options.opt_level
     kernels = KnownKernels(program.kernels if options.cache else (), target, opt_level)
-    emitted = emit_linkable(program, target, kernels.digests())
+    emitted = emit_linkable(program, target, kernels.found())
     name = code_name(emitted, target, opt_level)
     code = machine_code(
         emitted,
@@ -142,11 +142,11 @@ def compile_program(program: Program, options: CompileOptions) -> Compiled:
 
 
 def emit_linkable(
-    program: Program, target: Target, known: Mapping[str, str] = _NONE_KNOWN
+    program: Program, target: Target, known: Mapping[str, KnownKernel] = NONE_KNOWN
 ) -> LinkableModule:
     """Emit the module of a program, with the names that its kernels are linked by.
 
-    Kernels of which `known` has the digests of their code are declared only.
+    Kernels that are `known` are declared only.
     """
     names = [kernel.name for kernel in program.kernels]
     return LinkableModule(emit_module(program, target, known=known), STEP, names, known)

@@ -137,7 +137,12 @@ class Executable:
     @cached_property
     def llvm(self) -> str:
         """The module as it is emitted."""
-        return emit_linkable(self.program, self.options.target).emitted
+        return self.linkable.emitted
+
+    @cached_property
+    def linkable(self) -> LinkableModule:
+        """The module with the names that its kernels are linked by."""
+        return emit_linkable(self.program, self.options.target)
 
     @property
     def optimized(self) -> Graph:
@@ -219,14 +224,12 @@ class Executable:
     @cached_property
     def assembly(self) -> str:
         options = self.options
-        module = emit_linkable(self.program, options.target)
-        text = assembly_of(module, options.target, options.opt_level)
+        text = assembly_of(self.linkable, options.target, options.opt_level)
         return LinkableModule.without_aliases(text)
 
     def _optimized_module(self) -> ModuleRef:
         options = self.options
-        module = emit_linkable(self.program, options.target)
-        return optimize(module.whole, options.target, options.opt_level)
+        return optimize(self.linkable.whole, options.target, options.opt_level)
 
 
 def _arena_for(graph: Graph, count: int) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from symgrad.codegen.llvm.module import loop_function
 from symgrad.codegen.loops.print import print_kernel
@@ -195,12 +195,16 @@ def _function_parts(
     texts = {name: text for name, text in listed if name is not None}
     calls = {name: set(called.findall(text)) & texts.keys() for name, text in texts.items()}
     provenance = Provenance(executable.program.native_calls, executable.sources)
-    kernels = [k.name for k in executable.program.kernels if k.name in texts]
     users: dict[str, list[str]] = {}
-    for kernel in kernels:
-        for name in _reached(kernel, calls):
-            users.setdefault(name, []).append(kernel)
-    contents = {kernel: (kernel,) for kernel in kernels} | _loops(executable)
+    contents: dict[str, tuple[str, ...]] = {}
+    linkable = executable.linkable
+    for kernel in (k.name for k in executable.program.kernels):
+        code = kernel if kernel in texts else linkable.same_code.get(kernel, "")
+        if code in texts:
+            contents[code] = (*contents.get(code, ()), kernel)
+            for name in _reached([code, *linkable.passed(kernel)], calls):
+                users.setdefault(name, []).append(kernel)
+    contents |= _loops(executable)
     for loop, inside in _loops(executable).items():
         users.setdefault(loop, []).extend(inside)
     parts = []
@@ -220,9 +224,9 @@ def _loops(executable: Executable) -> dict[str, tuple[str, ...]]:
     return {loop_function(number): kernels for number, kernels in loops.items()}
 
 
-def _reached(start: str, calls: Mapping[str, set[str]]) -> set[str]:
-    """Return `start` and the functions that it calls at any distance."""
-    reached, pending = {start}, [start]
+def _reached(starts: Sequence[str], calls: Mapping[str, set[str]]) -> set[str]:
+    """Return `starts` and the functions that they call at any distance."""
+    reached, pending = set(starts), list(starts)
     while pending:
         new = calls[pending.pop()] - reached
         reached |= new

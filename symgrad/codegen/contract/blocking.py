@@ -26,6 +26,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.epilogue import Epilogue, ResultAt, TileEpilogue
+from symgrad.codegen.contract.lifted import Lift, can_lift, plan_sizes, unlifted
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
 from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
@@ -49,6 +50,7 @@ def emit_contract(
     region: TileRegion | None = None,
     meets: Meets | None = None,
     result_at: ResultAt | None = None,
+    lift: Lift = unlifted,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
@@ -56,14 +58,17 @@ def emit_contract(
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
     only that part of the result is computed, by the same operations in the same order. What the
     epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
-    with a `result_row` is given where results are instead, `result_at`, and has no epilogue.
+    with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
+    other products with these loops have other values of is passed to the function, if that can
+    `lift` it.
     """
     if plan.m == 0 or plan.n == 0:
         return
     assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
-    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets, result_at)
-    nest.emit(region or whole_region(plan))
+    lift = lift if region is None and can_lift(plan) else unlifted
+    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets, result_at, lift)
+    nest.emit(region)
     if plan.is_streamed:
         emit_streamed(builder, target)
 
@@ -82,12 +87,16 @@ class _LoopNest:
         epilogue: Epilogue,
         meets: Meets | None,
         result_at: ResultAt | None,
+        lift: Lift,
     ) -> None:
         self._builder = builder
         self._plan = plan
         self._stored = Elements(plan.dtype, plan.compute, target)
-        self._places = TilePlaces(builder, plan, left, right, scratch)
-        self._variants = emit_variants(builder.module, plan, target)
+        self._sizes = plan_sizes(plan, lift)
+        # A tile is in registers before its sums are stored.
+        most = None if lift is unlifted else target.vector_registers * plan.lanes
+        self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
+        self._variants = emit_variants(builder.module, plan, target).lifted(lift)
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
         self._result_at = result_at
@@ -100,13 +109,15 @@ class _LoopNest:
                 self._zeros = builder.alloca(self._lanes)
                 self._zeros.align = 64
 
-    def emit(self, region: TileRegion) -> None:
-        plan = self._plan
+    def emit(self, region: TileRegion | None) -> None:
+        """Emit the loops over a region, or over all of the result."""
+        plan, k = self._plan, self._sizes.k
+        region = region or whole_region(plan, self._sizes.row_tiles)
         with (
             using_matrix_unit(self._builder, plan),
             self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,
             self._blocks(region.panels, plan.panels, plan.block_panels) as panels,
-            self._blocks((index(0), index(plan.k)), plan.k, plan.block_k) as steps,
+            self._blocks((index(0), k), plan.k, plan.block_k) as steps,
         ):
             self._is_finite: ir.Value = ir.Constant(ir.IntType(1), 1)
             if plan.pack_right != "none":
@@ -221,7 +232,9 @@ class _LoopNest:
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
             number = TileOfBlock(i, panel, tiles, panels, steps)
             arguments += self._asking.places(number, (left, right))
-            is_finished = builder.icmp_signed("==", last_step, index(plan.k))
+            is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)
+            if plan.k_blocks > 1:
+                is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
             arguments += self._emit_met(i, (row, column, rows), is_finished)
             arguments += tuple(itertools.chain(*terms.within))
             self._variants.call_kernel(builder, is_short, is_edge, arguments)

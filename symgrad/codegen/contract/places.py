@@ -8,6 +8,7 @@ from __future__ import annotations
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import index, scalar_type
+from symgrad.codegen.contract.lifted import PlanSizes
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.plan import ContractPlan
 
@@ -17,7 +18,10 @@ Extent = tuple[ir.Value, ir.Value]
 
 
 class TilePlaces:
-    """The addresses of one contraction; panels are counted across and tiles down the result."""
+    """The addresses of one contraction; panels are counted across and tiles down the result.
+
+    The sums of a tile have `tile_elements`, if any plan with other `sizes` may have the code.
+    """
 
     def __init__(
         self,
@@ -26,9 +30,12 @@ class TilePlaces:
         left: ir.Value,
         right: ir.Value,
         scratch: ir.Value | None,
+        sizes: PlanSizes,
+        tile_elements: int | None = None,
     ) -> None:
         self._builder = builder
         self._plan = plan
+        self._sizes = sizes
         self._left = left
         self._right = right
         if scratch is not None:
@@ -40,7 +47,7 @@ class TilePlaces:
             self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
         if plan.k_blocks == 1:
             with builder.goto_entry_block():
-                kind = ir.ArrayType(scalar_type(plan.compute), plan.tile_elements)
+                kind = ir.ArrayType(scalar_type(plan.compute), tile_elements or plan.tile_elements)
                 self._tiles = builder.alloca(kind)
                 self._tiles.align = 64
 
@@ -54,13 +61,15 @@ class TilePlaces:
             tile = builder.udiv(tile, index(plan.runs))
         else:
             tile, start = self._in_run(tile, plan.tiles_of_run, plan.row_tiles, plan.row_run)
-        row = builder.mul(tile, index(plan.tile_rows))
+        high = self._sizes.tile_rows
+        row = builder.mul(tile, high)
         if plan.tall_tiles == plan.tiles_of_run:
-            return self._behind(start, row), index(plan.tile_rows), _NO
-        is_short = builder.icmp_signed(">=", tile, index(plan.tall_tiles))
-        missing = builder.sub(tile, index(plan.tall_tiles))
+            return self._behind(start, row), high, _NO
+        tall = self._sizes.tall_tiles
+        is_short = builder.icmp_signed(">=", tile, tall)
+        missing = builder.sub(tile, tall)
         row = builder.sub(row, builder.select(is_short, missing, index(0)))
-        rows = builder.select(is_short, index(plan.tile_rows - 1), index(plan.tile_rows))
+        rows = builder.select(is_short, builder.sub(high, index(1)), high)
         return self._behind(start, row), rows, is_short
 
     def column_of(self, panel: ir.Value) -> ir.Value:

@@ -24,9 +24,9 @@ class TileRegion:
     panels: tuple[ir.Value, ir.Value]
 
 
-def whole_region(plan: ContractPlan) -> TileRegion:
-    """Return all of the result."""
-    return TileRegion((index(0), index(plan.row_tiles)), (index(0), index(plan.panels)))
+def whole_region(plan: ContractPlan, row_tiles: ir.Value) -> TileRegion:
+    """Return all of the result, which has so many tiles below each other."""
+    return TileRegion((index(0), row_tiles), (index(0), index(plan.panels)))
 
 
 def part_region(
@@ -41,7 +41,7 @@ def part_region(
     """
     most = plan.tiles_across(share.axis)
     assert share.of == most, f"{share.of} tiles are shared, the plan has {most} along {share.axis}"
-    whole = whole_region(plan)
+    whole = whole_region(plan, index(plan.row_tiles))
     is_across = share.axis == plan.vector_axis
     start, stop = (builder.mul(number, index(share.tiles)) for number in numbers)
     is_inside = builder.icmp_signed("<", stop, index(most))

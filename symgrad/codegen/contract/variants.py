@@ -15,6 +15,7 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.leaf_functions import leaf_function
+from symgrad.codegen.contract.lifted import Lift
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pack import PanelPacker
@@ -41,9 +42,13 @@ class Variants:
     Where there are two heights or widths, the full one comes first.
     """
 
-    kernels: tuple[tuple[ir.LLVMFunction, ...], ...]
-    left_packers: tuple[ir.LLVMFunction, ...]
-    right_packers: tuple[ir.LLVMFunction, ...]
+    kernels: tuple[tuple[ir.Value, ...], ...]
+    left_packers: tuple[ir.Value, ...]
+    right_packers: tuple[ir.Value, ...]
+
+    def lifted(self, lift: Lift) -> Variants:
+        """Return these with microkernels that calls pass, if there is a function to `lift` them."""
+        return replace(self, kernels=tuple(tuple(map(lift, row)) for row in self.kernels))
 
     def call_kernel(
         self,
@@ -66,7 +71,7 @@ class Variants:
 
 def call_one(
     builder: ir.IRBuilder,
-    functions: tuple[ir.LLVMFunction, ...],
+    functions: tuple[ir.Value, ...],
     is_second: ir.Value,
     arguments: tuple[ir.Value, ...],
 ) -> None:

@@ -126,7 +126,10 @@ class _Argument(LLVMValue):
 
 
 class LLVMFunction(LLVMValue):
-    """The address of a function; one without blocks is elsewhere."""
+    """The address of a function; one without blocks is elsewhere.
+
+    Every call passes `lifted` behind all other arguments.
+    """
 
     __slots__ = (
         "_body",
@@ -135,6 +138,7 @@ class LLVMFunction(LLVMValue):
         "attributes",
         "blocks",
         "function_type",
+        "lifted",
         "linkage",
         "module",
         "name",
@@ -148,6 +152,7 @@ class LLVMFunction(LLVMValue):
         self.linkage = ""
         self.attributes: set[str] = set()
         self.blocks: list[Block] = []
+        self.lifted: list[LLVMValue] = []
         self._body: str | None = None
         self._names = len(kind.takes)
         self.args = [_Argument(t, f"%.{number}") for number, t in enumerate(kind.takes)]
@@ -165,6 +170,15 @@ class LLVMFunction(LLVMValue):
         copy.linkage, copy.attributes = self.linkage, set(self.attributes)
         copy.args, copy.blocks, copy._body = self.args, self.blocks, self._body
         return copy
+
+    def lift(self, value: LLVMValue) -> LLVMValue:
+        """Lambda lifting: add a parameter for which every call passes `value`, and return it."""
+        takes, result = self.function_type.takes, self.function_type.return_type
+        self.function_type = FunctionType(result, [*takes, value.type])
+        self.type = self.function_type.as_pointer()
+        self.lifted.append(value)
+        self.args.append(_Argument(value.type, f"%.{self.new_name()}"))
+        return self.args[-1]
 
     def new_name(self) -> int:
         """Return a number that no value and no block of the function has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.scope import KernelScope
 from symgrad.records import replace
 
@@ -20,8 +21,12 @@ def emit_carrying(
     bounds: tuple[int, int, int],
     initial: Sequence[ir.Value],
     body: Carry,
+    lifting: Lifting | None = None,
 ) -> Sequence[ir.Value]:
-    """Emit a loop that carries values from iteration to iteration; return the last ones."""
+    """Emit a loop that carries values from iteration to iteration; return the last ones.
+
+    With `lifting` calls pass where it begins and ends.
+    """
     if scope.written_out is not None:
         return _unroll(scope, variable, bounds, initial, body)
     start, stop, step = bounds
@@ -29,6 +34,7 @@ def emit_carrying(
         return initial
     if start + step >= stop:
         return body(scope.inside(variable, _I64(start)), initial)
+    first, last = (_I64(at) if lifting is None else lifting.bound(at) for at in (start, stop))
     builder = scope.builder
     before = builder.block
     head = scope.function.append_basic_block(f"for.{variable}")
@@ -36,7 +42,7 @@ def emit_carrying(
     builder.branch(head)
     builder.position_at_end(head)
     counter = builder.phi(_I64, variable)
-    counter.add_incoming(_I64(start), before)
+    counter.add_incoming(first, before)
     carried = [builder.phi(v.type) for v in initial]
     for phi, value in zip(carried, initial, strict=True):
         phi.add_incoming(value, before)
@@ -45,7 +51,7 @@ def emit_carrying(
     counter.add_incoming(following, builder.block)
     for phi, value in zip(carried, results, strict=True):
         phi.add_incoming(value, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, _I64(stop)), head, after)
+    builder.cbranch(builder.icmp_signed("<", following, last), head, after)
     builder.position_at_end(after)
     return results
 

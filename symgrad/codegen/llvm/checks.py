@@ -54,5 +54,5 @@ def emit_check(scope: KernelScope, check: Check) -> None:
 
 def emit_failure(scope: KernelScope, given: ir.Value, status: ir.Value) -> None:
     """Leave the kernel with `status`; `given` is the index that was out of range."""
-    scope.builder.store(given, scope.function.args[-1], align=8)
+    scope.builder.store(given, scope.function.args[-1 - len(scope.function.lifted)], align=8)
     scope.builder.ret(status)

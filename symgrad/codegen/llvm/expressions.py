@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.gathers import SMALLEST_GATHERED, emit_gather, emit_lookup
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
+from symgrad.codegen.llvm.lifting import is_lifted
 from symgrad.codegen.llvm.scope import Held, KernelScope
 from symgrad.codegen.llvm.searches import emit_common_search, emit_searches
 from symgrad.codegen.loops.language import (
@@ -42,6 +43,9 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 def emit_atom(scope: KernelScope, atom: Atom, width: int) -> ir.Value:
     """Return the value of `atom` in `width` lanes."""
     if isinstance(atom, Const):
+        if scope.lifting is not None and atom.dtype.is_float and is_lifted(float(atom.value)):
+            number = scope.lifting.number(scope.lanes(1).const(atom.value, atom.dtype))
+            return scope.lanes(width).splat(number)
         return scope.lanes(width).const(atom.value, atom.dtype)
     value, has = scope.values[atom.name]
     assert has in (1, width), f"{atom.name} lies in {has} lanes, not in {width}"

@@ -117,9 +117,9 @@ def _emit_launch(place: CodePlace, launch: Launch) -> None:
     arguments = [place.addresses.of(argument, start) for argument, start in starts]
     kernel = place.functions.kernel(launch.kernel)
     if not launch.kernel.can_fail:
-        builder.call(kernel, arguments)
+        builder.call(kernel, [*arguments, *kernel.lifted])
         return
-    own = builder.call(kernel, [*arguments, place.addresses.watch])
+    own = builder.call(kernel, [*arguments, place.addresses.watch, *kernel.lifted])
     status: ir.Value = _I32(0)
     for number, of_program in enumerate(launch.statuses, 1):
         is_it = builder.icmp_signed("==", own, _I32(number))

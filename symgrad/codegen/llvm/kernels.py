@@ -14,12 +14,14 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
 from symgrad.codegen.llvm.asking import emit_asking
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
+from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
@@ -60,12 +62,16 @@ def declare_kernel(module: ir.Module, kernel: Kernel, name: str) -> ir.LLVMFunct
 
 
 def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) -> ir.LLVMFunction:
-    """Emit `kernel` as an internal function of `module`; see `declare_kernel`."""
+    """Emit `kernel` as an internal function of `module`; see `declare_kernel`.
+
+    Behind those parameters come the values that are `lifted`.
+    """
     function = declare_kernel(module, kernel, name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     names = [p.name for p in kernel.params]
     buffers = dict(zip(names, function.args, strict=False))
-    emit_body(kernel_scope(builder, kernel, buffers, target), kernel.body)
+    scope = kernel_scope(builder, kernel, buffers, target)
+    emit_body(replace(scope, lifting=Lifting(function)), kernel.body)
     if kernel.can_fail:
         builder.ret(_I32(0))
     else:
@@ -166,6 +172,7 @@ def _part_scope(
         values={name: (next(given), 1) for name in values},
         vector=SCALAR,
         part=(next(given), next(given)),
+        lifting=None,
     )
 
 
@@ -231,8 +238,9 @@ def _emit_fold(scope: KernelScope, fold: Fold) -> None:
     if whole:
         assert width == 1, "the lanes of a fold and of a loop around it exclude each other"
         totals = _fold_in_lanes(scope, fold, whole)
+    step = partial(_fold_step, fold)
     totals = emit_carrying(
-        scope, fold.var, (whole, fold.extent, 1), totals, partial(_fold_step, fold)
+        scope, fold.var, (whole, fold.extent, 1), totals, step, lifting=scope.lifting
     )
     for accumulator, total in zip(fold.accumulators, totals, strict=True):
         scope.values[accumulator.name] = (total, width)
@@ -268,7 +276,10 @@ def _fold_in_lanes(scope: KernelScope, fold: Fold, whole: int) -> list[ir.Value]
     side_by_side = replace(scope, vector=Vector(fold.var, width))
     initial = _identities(side_by_side, fold, width)
     step = partial(_fold_step, fold)
-    totals = list(emit_carrying(side_by_side, fold.var, (0, whole, width), initial, step))
+    bounds = 0, whole, width
+    totals = list(
+        emit_carrying(side_by_side, fold.var, bounds, initial, step, lifting=scope.lifting)
+    )
     while width > 1:
         width //= 2
         low = [part_of(scope.builder, t, 0, width) for t in totals]
@@ -343,6 +354,8 @@ def _last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
 
 def _emit_product(scope: KernelScope, product: Product) -> None:
     plan = product_plan(product, scope.target)
+    if not can_lift(plan):
+        scope = replace(scope, lifting=None)
     along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
 
     def at(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> KernelScope:
@@ -377,5 +390,8 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         def result_at(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> ir.Value:
             return emit_pointer(at(builder, row, column), store.buffer, store.index)
 
+    lift = unlifted if scope.lifting is None else scope.lifting.lift
     target = scope.target
-    emit_contract(builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at)
+    emit_contract(
+        builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at, lift
+    )

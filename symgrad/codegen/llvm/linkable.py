@@ -15,9 +15,9 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel, Passed
 from symgrad.codegen.llvm.similar_kernels import SIMILAR
 
 _REFERENCE = re.compile(r'@"([^"]*)"')
@@ -26,7 +26,6 @@ _DIGITS = 32  # of a digest, in a name
 _BY_CONTENT = re.compile(rf"\b[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
 _NUMBER = re.compile(r'(?<![\w."])\d+')
 _MERGED = f'@"{SIMILAR}'
-_NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 _LEAF = re.compile(rb"leaf\.[0-9a-f]{%d}" % _DIGITS)
 
 
@@ -50,7 +49,7 @@ class LinkableModule:
     `kernels` are the names of the functions to be named by their content, `entry` that of the one
     function that is called from outside. What the module includes are leaf functions. `emitted` is
     the module with the names it was made with. Of kernels whose code is elsewhere the module has
-    declarations only: `known` has the digests that they are named by.
+    declarations only, of what is `known` of them.
     """
 
     def __init__(
@@ -58,10 +57,10 @@ class LinkableModule:
         module: ir.Module,
         entry: str,
         kernels: Iterable[str],
-        known: Mapping[str, str] = _NONE_KNOWN,
+        known: Mapping[str, KnownKernel] = NONE_KNOWN,
     ) -> None:
         self._module = module
-        self._known = {name: digest for name, digest in known.items() if name in module.globals}
+        self._known = {name: kept for name, kept in known.items() if name in module.globals}
         self._texts = {g.ref[2:-1]: "\n".join(g.lines()) for g in module.globals.values()}
         for name in self._known:  # as one that is defined is declared where it is not
             self._texts[name] = module.globals[name].header
@@ -71,7 +70,12 @@ class LinkableModule:
         there = (name for name in kernels if name in module.globals)
         self._kernels = list(dict.fromkeys(map(self._computing, there)))
         self._leaves = [function.name for function in module.included.values()]
-        self._digests = dict(self._known)
+        self._digests = {name: kept.digest for name, kept in self._known.items()}
+        # Leaf functions that known kernels are passed are called by their digests. What is declared
+        # of them comes last, for they have no attributes.
+        self._passed = [n for kept in self._known.values() for n in kept.leaves]
+        self._digests |= {name: name for name in self._passed}
+        self._texts |= {name: self._texts.pop(name) for name in dict.fromkeys(self._passed)}
         self._nodes: dict[str, str] = {}
 
     def _computing(self, kernel: str) -> str:
@@ -82,7 +86,8 @@ class LinkableModule:
     @cached_property
     def symbols(self) -> Mapping[str, str]:
         """The names by content of the entry, and of kernels and leaves, which may agree."""
-        kinds = dict.fromkeys(self._kernels, "k") | dict.fromkeys(self._leaves, "leaf")
+        kinds = dict.fromkeys(self._kernels, "k")
+        kinds |= dict.fromkeys([*self._leaves, *self._passed], "leaf")
         kinds[self._entry] = self._entry
         return {name: f"{kind}.{self.digest(name)[:_DIGITS]}" for name, kind in kinds.items()}
 
@@ -101,6 +106,22 @@ class LinkableModule:
         there = (name for name in self._kernels if name not in self._known)
         return [name for name in there if _MERGED not in self._texts[name]]
 
+    def passed(self, kernel: str) -> list[str]:
+        """Return the names of the leaf functions that calls pass to a kernel."""
+        lifted = self._module.globals[kernel].lifted if kernel in self._module.globals else ()
+        return [value.name for value in lifted if isinstance(value, ir.LLVMFunction)]
+
+    def known_as(self, kernel: str) -> KnownKernel:
+        """Return what another module has to know of a kernel to call it."""
+        lifted = self._module.globals[kernel].lifted
+        return KnownKernel(self.digest(kernel), tuple(map(self._passed_as, lifted)))
+
+    def _passed_as(self, value: ir.Value) -> Passed:
+        if not isinstance(value, ir.LLVMFunction):
+            return Passed(value.type.text, value.ref)
+        takes = tuple(kind.text for kind in value.function_type.takes)
+        return Passed(value.type.text, self.digest(value.name), takes)
+
     def shape(self, kernel: str) -> str:
         """Return the digest of what a kernel has in common with all that differ in numbers only."""
         text = self._canonical(kernel).replace(self.digest(kernel), "")
@@ -116,13 +137,27 @@ class LinkableModule:
     def calls(self) -> str | None:
         """The module without kernels and leaf functions, if that does nothing but call these.
 
-        None if it does anything else, or is one short function: then it is compiled with them.
+        None if it does anything else, or is one short function: then it is compiled with them,
+        unless some are elsewhere.
         """
+        is_short = sum(self._texts[name].startswith("define") for name in self._calling) == 1
+        return self.alone if self.only_calls and not is_short else None
+
+    @cached_property
+    def _calling(self) -> set[str]:
+        """The entry and what it calls besides kernels and leaf functions."""
         others = {name: symbol for name, symbol in self.symbols.items() if name != self._entry}
-        called = self._reached([self._entry], others)
-        defined = [self._texts[name] for name in called if self._texts[name].startswith("define")]
-        if len(defined) == 1 or not all(map(_only_calls, defined)):
-            return None
+        return self._reached([self._entry], others)
+
+    @property
+    def only_calls(self) -> bool:
+        """Whether what is not kernels and leaf functions does nothing but call these."""
+        called = (self._texts[name] for name in self._calling)
+        return all(_only_calls(text) for text in called if text.startswith("define"))
+
+    @cached_property
+    def alone(self) -> str:
+        """The module without kernels and leaf functions."""
         return self._text([self._entry])
 
     @property
@@ -151,22 +186,40 @@ class LinkableModule:
         What is defined can be linked to under its name by content. Leaf functions are declared. The
         entry is there unless it is among `calls`.
         """
-        there = [name for name in self._kernels if self.symbols[name] in defined]
+        there = self._of_symbols(defined)
         return self._text(there if self.calls is not None else [self._entry, *there])
+
+    def text_of_kernels(self, defined: Collection[str]) -> str:
+        """Return a module of the kernels that have the symbols `defined`, without the entry."""
+        return self._text(self._of_symbols(defined))
+
+    def _of_symbols(self, defined: Collection[str]) -> list[str]:
+        return [name for name in self._kernels if self.symbols[name] in defined]
 
     def text_of_leaves(self, defined: Collection[str]) -> str:
         """Return a module of the leaf functions that have the symbols `defined`."""
         return self._text([name for name in self._leaves if self.symbols[name] in defined])
 
+    @cached_property
+    def same_code(self) -> Mapping[str, str]:
+        """Of each kernel the first one that is the same function, though calls pass other sizes."""
+        first: dict[str, str] = {}
+        return {name: first.setdefault(self.symbols[name], name) for name in self._kernels}
+
     def _text(self, named: Sequence[str]) -> str:
         """Return a module of the functions `named`, by their content, and what only they call."""
+        defined = {self.symbols[name]: name for name in reversed(named)}
         # Not functions of these names: linkage that allows another definition keeps LLVM from
         # concluding what a function reads and writes, which loops are half as fast without.
-        elsewhere = {name: symbol for name, symbol in self.symbols.items() if name not in named}
-        needed = self._reached(named, elsewhere)
+        elsewhere = {
+            name: defined.get(symbol, symbol)
+            for name, symbol in self.symbols.items()
+            if defined.get(symbol) != name
+        }
+        needed = self._reached(defined.values(), elsewhere)
         called = {callee for name in needed for callee in self._callees[name]}
         lines = [f'target triple = "{self._module.triple}"'] if self._module.triple else []
-        declared: set[str] = set()
+        declared = set(defined.values())
         for name, text in self._texts.items():
             if name in needed:
                 is_entry = name == self._entry
@@ -178,19 +231,16 @@ class LinkableModule:
         # Leaf functions refer to no metadata.
         metadata = () if set(named) <= set(self._leaves) else self._module.metadata
         whole = "\n".join([*lines, *metadata, ""])
-        if declared:
+        if not called.isdisjoint(elsewhere):
             whole = _REFERENCE.sub(lambda found: f'@"{elsewhere.get(found[1], found[1])}"', whole)
-        return whole + self._aliases(named)
+        return whole + self._aliases(defined)
 
-    def _aliases(self, functions: Iterable[str]) -> str:
+    def _aliases(self, defined: Mapping[str, str]) -> str:
         """Return the lines that give functions their names by content."""
-        first: dict[str, str] = {}
-        for name in functions:
-            first.setdefault(self.symbols[name], name)
         return "".join(
             f'@"{symbol}" = weak_odr alias {self._module.globals[name].function_type.text}, '
             f'ptr @"{name}"\n'
-            for symbol, name in first.items()
+            for symbol, name in reversed([*defined.items()])
         )
 
     @staticmethod

@@ -13,11 +13,12 @@ function whose address it finds in memory, if any. Here it is decided which func
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.instructions import emit_function, return_failure
+from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
 from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
 from symgrad.codegen.llvm.place import Functions, open_function
 from symgrad.codegen.llvm.similar_kernels import merge_similar_kernels
@@ -52,11 +53,11 @@ def emit_module(
     timed: bool = False,
     whole_loops: bool = False,
     traced: bool = False,
-    known: Collection[str] = (),
+    known: Mapping[str, KnownKernel] = NONE_KNOWN,
 ) -> ir.Module:
     """Emit the function of `program`, and the kernels that it calls.
 
-    Those of the names `known` are declared only.
+    Those that are `known` are declared only.
 
     With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
     which it adds the seconds the call took, and 1; it then needs the C library's clock. Loops then

@@ -6,13 +6,14 @@ a module has is collected here too; what an instruction becomes is in `instructi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.addresses import Addresses
 from symgrad.codegen.llvm.clock import LaunchClock
 from symgrad.codegen.llvm.kernels import declare_kernel, emit_kernel
+from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
 from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.llvm.tracing import TraceClock
 from symgrad.codegen.loops.language import Kernel
@@ -30,8 +31,8 @@ class Functions:
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
     is in registers is timed as a whole, in the place of its first call; if `is_traced`, times are
-    events and no sums. `passing` are those that call functions of C (`extern.py`). `known` are the
-    names of kernels whose code is elsewhere: they are declared.
+    events and no sums. `passing` are those that call functions of C (`extern.py`). `known` are,
+    by their names, kernels whose code is elsewhere: they are declared.
     """
 
     module: ir.Module
@@ -42,7 +43,7 @@ class Functions:
     numbers: Mapping[int, int]
     whole_loops: bool = False
     is_traced: bool = False
-    known: Collection[str] = ()
+    known: Mapping[str, KnownKernel] = NONE_KNOWN
     routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
@@ -52,7 +53,9 @@ class Functions:
         """Return the function of a kernel."""
         name = kernel.name
         if name not in self.kernels and name in self.known:
-            self.kernels[name] = declare_kernel(self.module, kernel, name)
+            declared = self.kernels[name] = declare_kernel(self.module, kernel, name)
+            for passed in self.known[name].lifted:
+                declared.lift(passed.value(self.module))
         elif name not in self.kernels:
             self.kernels[name] = emit_kernel(self.module, kernel, name, self.target)
         return self.kernels[name]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
+from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Param, Prefix, Stmt, inside
 from symgrad.codegen.target import Target
@@ -60,7 +61,8 @@ class KernelScope:
     as int64, and `values` what is bound, with its width: 1, or that of the loop. Statements of a
     body add to both, in the scope that is the body's own. `part` says which parts of a parallel
     statement are run: the first, and the one behind the last. `numbers` says what the loop
-    variables are of a kernel written out. `around` is the loop around statements one by one.
+    variables are of a kernel written out. `around` is the loop around statements one by one. Where
+    statements run once in a call, or are of an epilogue, `lifting` has what calls pass of numbers.
     """
 
     builder: ir.IRBuilder
@@ -75,6 +77,7 @@ class KernelScope:
     part: tuple[ir.Value, ir.Value] | None = None
     written_out: WrittenOut | None = None
     around: For | None = None
+    lifting: Lifting | None = None
 
     @property
     def function(self) -> ir.LLVMFunction:
@@ -95,7 +98,7 @@ class KernelScope:
 
     def inside(self, variable: str, index: ir.Value) -> KernelScope:
         """Return the scope of the body of a loop over `variable`."""
-        return replace(self, indices={**self.indices, variable: index})
+        return replace(self, indices={**self.indices, variable: index}, lifting=None)
 
 
 def kernel_scope(

@@ -68,7 +68,8 @@ def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) ->
     kind = ir.FunctionType(first.function_type.return_type, [*takes, *[_I64] * len(varying)])
     merged = kernel_function(module, kind, module.get_unique_name(SIMILAR))
     sizes = {column: f"%size.{number}" for number, column in enumerate(varying)}
-    for argument, ref in zip(merged.args[len(takes) :], sizes.values(), strict=True):
+    refs = [*(argument.ref for argument in first.args), *sizes.values()]
+    for argument, ref in zip(merged.args, refs, strict=True):
         argument.ref = ref
     _fill(merged, first, [sizes.get(column) for column in columns])
     for number, (function, _) in enumerate(group):

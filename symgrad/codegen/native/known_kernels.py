@@ -1,6 +1,7 @@
 """Compilation cache of kernels: found by their loops, before any LLVM IR is made of them.
 
-    text of a scheduled kernel, target, compiler  ->  the digest that its code is linked by
+    text of a scheduled kernel, target, compiler  ->  the digest that its code is linked by,
+                                                      and what calls pass to it (`lifting.py`)
 
 A kernel that a program before has had need not be emitted: its function is declared, and the object
 that defines it is found by the digest (`objects.py`). What is made of a kernel must not depend on
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from symgrad.codegen.llvm.known_kernel import KnownKernel, Passed
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -26,10 +28,10 @@ from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Kept:
     """What is kept of a kernel; `shape` is what similar ones have in common, None if unknown."""
 
-    digest: str
+    kernel: KnownKernel
     shape: str | None
 
 
@@ -47,8 +49,8 @@ class KnownKernels:
                 self._keys[kernel.name] = EntryKey("loops", made, digest_of(version, text))
         self._are_many = len(kernels) >= MIN_SIMILAR_KERNELS
 
-    def digests(self) -> dict[str, str]:
-        """Return the digests of the kernels that are known, by their names."""
+    def found(self) -> dict[str, KnownKernel]:
+        """Return what is known of kernels, by their names."""
         found = {name: self._read(key) for name, key in self._keys.items()}
         known = {name: kept for name, kept in found.items() if kept is not None}
         if self._are_many:
@@ -57,17 +59,27 @@ class KnownKernels:
             most = MIN_SIMILAR_KERNELS - 1 - (len(found) - len(known))
             is_apart = {shape for shape, count in like.items() if shape and count <= most}
             known = {name: kept for name, kept in known.items() if kept.shape in is_apart}
-        return {name: kept.digest for name, kept in known.items()}
+        return {name: kept.kernel for name, kept in known.items()}
 
     def keep(self, module: LinkableModule) -> None:
-        """Note the digests of the kernels that were emitted in a module."""
+        """Note what there is to know of the kernels that were emitted in a module."""
         if self._store is None:
             return
         for name in module.emitted_kernels():
             shape = module.shape(name) if self._are_many else None
-            kept = {"digest": module.digest(name), "shape": shape}
-            self._store.write(self._keys[name], json.dumps(kept).encode())
+            self._store.write(self._keys[name], _written(_Kept(module.known_as(name), shape)))
 
-    def _read(self, key: EntryKey) -> _Known | None:
+    def _read(self, key: EntryKey) -> _Kept | None:
         kept = None if self._store is None else self._store.read(key)
-        return None if kept is None else _Known(**json.loads(kept))
+        return None if kept is None else _read(kept)
+
+
+def _written(kept: _Kept) -> bytes:
+    lifted = [[passed.type, passed.text, passed.takes] for passed in kept.kernel.lifted]
+    return json.dumps([kept.kernel.digest, lifted, kept.shape]).encode()
+
+
+def _read(text: bytes) -> _Kept:
+    digest, lifted, shape = json.loads(text)
+    passed = (Passed(kind, text, takes and tuple(takes)) for kind, text, takes in lifted)
+    return _Kept(KnownKernel(digest, tuple(passed)), shape)

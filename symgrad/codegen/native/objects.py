@@ -152,15 +152,27 @@ class ObjectsOfKernels:
     ) -> list[bytes]:
         """Compile the kernels that are `missing`, and note where all of them are."""
         images = dict(others)
-        if missing or module.calls is None:
+        # An object of kernels needs no other, for any program may have them: so the entry is with
+        # them only if they are all.
+        if module.calls is None and not others:
             made, image = self._compiled(module.text(missing), "kernel", missing)
             images[made] = image
-        if module.calls is not None:
-            made, image = digest_of(module.calls), emit_calls(module.calls, self._target)
-            self._store.write(self._key("object", made), image)
+        else:
+            if missing:
+                text = module.text_of_kernels(missing)
+                made, image = self._compiled(text, "kernel", missing)
+                images[made] = image
+            made, image = self._made_entry(module)
             images[made] = image
         self._list(self._key("program", module.entry), list(images))
         return [*images.values()]
+
+    def _made_entry(self, module: LinkableModule) -> tuple[str, bytes]:
+        if not module.only_calls:
+            return self._compiled(module.alone, "kernel", ())
+        made, image = digest_of(module.alone), emit_calls(module.alone, self._target)
+        self._store.write(self._key("object", made), image)
+        return made, image
 
     def _made_leaves(self, module: LinkableModule, missing: list[str]) -> tuple[str, bytes]:
         return self._compiled(module.text_of_leaves(missing), "leaf", missing)

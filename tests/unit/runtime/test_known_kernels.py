@@ -12,6 +12,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.llvm import place
 from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.llvm.known_kernel import KnownKernel
 from symgrad.codegen.native import known_kernels
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native.known_kernels import KnownKernels
@@ -64,10 +65,10 @@ def moves(first: int, count: int) -> Step:
     return sg.compile([], variables[0], [(v, v - 0.5 * sg.tanh(v)) for v in variables])
 
 
-def known(step: Step) -> dict[str, str]:
+def known(step: Step) -> dict[str, KnownKernel]:
     options = step.executable.options
     kernels = step.executable.program.kernels
-    return KnownKernels(kernels, options.target, options.opt_level).digests()
+    return KnownKernels(kernels, options.target, options.opt_level).found()
 
 
 def names(step: Step) -> tuple[str, str]:

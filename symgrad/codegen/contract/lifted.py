@@ -1,0 +1,61 @@
+"""Lambda lifting of a GEMM: what differs between products whose loops are the same is passed.
+
+    define void @"k0"(ptr %.0, ptr %.1, ptr %.2, i64 %.3, ptr %.4, i64 %.5)
+    call void @"k0"(ptr %.6, ptr %.7, ptr %.8, i64 64, ptr @"contract.tile", i64 6)
+
+How many tiles there are, how high they are, how many terms a sum has, and so which microkernels
+are called: a function of a small product takes these, so batches of many sizes have one. Large
+products, which ask for memory ahead, are compiled for their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.records import dataclass
+
+# Returns a parameter for which calls pass a value, or that value.
+Lift = Callable[[ir.Value], ir.Value]
+
+
+def unlifted(value: ir.Value) -> ir.Value:
+    """Return `value`: it is the same in all calls."""
+    return value
+
+
+def can_lift(plan: ContractPlan) -> bool:
+    """Return whether the loops of `plan` are the same for other sizes."""
+    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block
+    is_plain = plan.method == "tile" and plan.pack_left == "none" and not plan.borders
+    is_even = plan.tiles_of_run == plan.row_tiles and not plan.has_pieces
+    reads_ahead = asks or plan.met > 0 or plan.goes_on is not None
+    return is_plain and is_even and plan.k_blocks == 1 and not reads_ahead
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSizes:
+    """Numbers of a plan: of its tiles, of the high ones, of the rows of these, and of terms."""
+
+    row_tiles: ir.Value
+    tall_tiles: ir.Value
+    tile_rows: ir.Value
+    k: ir.Value
+
+
+def plan_sizes(plan: ContractPlan, lift: Lift) -> PlanSizes:
+    """Return the numbers of `plan`, lifted where loops are written for any of them."""
+    are_some, are_high = plan.row_tiles > 1, plan.tile_rows > 2
+    is_mixed = plan.tall_tiles < plan.tiles_of_run
+    return PlanSizes(
+        row_tiles=_lifted(lift, plan.row_tiles, are_some),
+        tall_tiles=_lifted(lift, plan.tall_tiles, are_some and is_mixed),
+        tile_rows=_lifted(lift, plan.tile_rows, are_high),
+        k=_lifted(lift, plan.k, plan.k > 0),
+    )
+
+
+def _lifted(lift: Lift, size: int, is_any: bool) -> ir.Value:
+    return lift(index(size)) if is_any else index(size)

@@ -1,0 +1,45 @@
+"""Declarations of kernels whose code is elsewhere: their digests, and what their calls pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from symgrad.codegen import ir
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What calls pass to a kernel: a constant, or a leaf function of the digest `text`.
+
+    Of a function there are the types that it `takes`.
+    """
+
+    type: str
+    text: str
+    takes: tuple[str, ...] | None = None
+
+    def value(self, module: ir.Module) -> ir.Value:
+        """Return the value in a module, in which functions are called by their digests."""
+        if self.takes is None:
+            return ir.Literal(ir.Type(self.type), self.text)
+        takes = [ir.Type(kind) for kind in self.takes]
+        known = module.globals.get(self.text)
+        return known or ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), takes), self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKernel:
+    """A kernel whose code is elsewhere: its digest, and what is `lifted` of it."""
+
+    digest: str
+    lifted: tuple[Passed, ...] = ()
+
+    @property
+    def leaves(self) -> list[str]:
+        """The digests of the leaf functions among what is passed."""
+        return [passed.text for passed in self.lifted if passed.takes is not None]
+
+
+NONE_KNOWN: Mapping[str, KnownKernel] = MappingProxyType({})
