@@ -50,8 +50,8 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def layers(*activations: Callable[[Tensor], Tensor], **options: Any) -> Step:
-    x = sg.placeholder(X.shape)
+def layers(*activations: Callable[[Tensor], Tensor], rows: int = 3, **options: Any) -> Step:
+    x = sg.placeholder((rows, 8))
     h: Tensor = x
     for number, activation in enumerate(activations):
         h = activation(h @ sg.variable(np.full((8, 8), 0.1 * (number + 1), np.float32)))
@@ -153,3 +153,38 @@ def test_a_known_kernel_whose_object_is_gone_is_emitted(store, emitted):
     assert len(emitted) == 4
     expected = np.tanh(np.exp(X @ np.full((8, 8), 0.1)) @ np.full((8, 8), 0.2))
     np.testing.assert_allclose(step(X), expected, rtol=1e-4)
+
+
+def batch(rows: int) -> tuple[Step, Any]:
+    """Return a step of a product of so many rows, and what it is called with."""
+    x = np.cos(np.arange(rows * 8, dtype=np.float32)).reshape(rows, 8)
+    return layers(sg.tanh, rows=rows), x
+
+
+def expected_batch(x: Any) -> Any:
+    return np.tanh(x @ np.full((8, 8), 0.1))
+
+
+def test_known_kernels_are_passed_sizes_and_microkernels(store, emitted):
+    for rows in (24, 30):
+        step, x = batch(rows)
+        np.testing.assert_allclose(step(x), expected_batch(x), rtol=1e-4)
+    code_module._loaded.clear()
+    for rows in (30, 24):
+        step, x = batch(rows)
+        (kernel,) = known(step).values()
+        assert kernel.leaves
+        without, with_known = names(step)
+        assert without == with_known
+        np.testing.assert_allclose(step(x), expected_batch(x), rtol=1e-4)
+
+
+def test_a_microkernel_of_a_known_kernel_that_is_gone_is_compiled(store, emitted):
+    batch(24)
+    for path, _ in store.entries():
+        if path.suffix in (".leaf", ".leaves", ".program"):
+            path.unlink()
+    code_module._loaded.clear()
+    code_module._leaves.clear()
+    step, x = batch(24)
+    np.testing.assert_allclose(step(x), expected_batch(x), rtol=1e-4)
