@@ -205,7 +205,10 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
         end = builder.add(start, whole)
         side_by_side = _side_by_side(scope, loop, width)
         with counted_loop(builder, start, end, width) as at:
-            emit_body(side_by_side.inside(loop.var, at), loop.body)
+            inside = side_by_side.inside(loop.var, at)
+            if width > 1:
+                emit_asking(inside, loop)
+            emit_body(inside, loop.body)
         if loop.extent % width == loop.parallel % width == 0:
             return
         start = end

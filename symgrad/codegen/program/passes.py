@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
-from symgrad.codegen.program.ask_for_rows import ask_for_rows
+from symgrad.codegen.program.ask_for_rows import ask_ahead, ask_for_rows
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_products import fuse_products
@@ -118,6 +118,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         after={
             "fuse-sweeps": "a kernel that goes over a row several times was made of some",
             "contract-temporaries": "what is kept of one row alone is in the cache anyway",
+        },
+    ),
+    ProgramPass(
+        "ask-ahead",
+        lambda program, given: ask_ahead(program, given.target),
+        after={
+            "fuse-elements": "loops are as long as they get, and read all that they will",
+            "parallelize": "and each part of one asks for what comes next",
         },
     ),
     ProgramPass(

@@ -26,6 +26,7 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
+from symgrad.codegen.loops.next_pages import walks
 from symgrad.codegen.loops.next_rows import sweeps
 from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
@@ -48,7 +49,7 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 has_nests = any(isinstance(s, For) for s in inner)
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _asking_reasons(loops[-1])
+                yield from _asking_reasons(statement, loops[-1])
                 yield from _reasons(inner, target)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
@@ -64,7 +65,13 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 pass
 
 
-def _asking_reasons(around: For) -> Iterator[str]:
+def _asking_reasons(outermost: For, around: For) -> Iterator[str]:
+    if outermost.asks:
+        count = len({buffer for buffer, _ in walks(outermost)})
+        yield (
+            f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} elements "
+            "of each are more than a near cache holds"
+        )
     for loop in around.body:
         if isinstance(loop, For) and loop.asks:
             count = len(sweeps(around, loop.extent))

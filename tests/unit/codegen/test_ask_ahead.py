@@ -1,0 +1,85 @@
+"""Long elementwise loops: each asks for the next page of what it goes through."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.loops.language import For, Index
+from symgrad.codegen.loops.next_pages import walks
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.ask_ahead import ask_ahead
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
+
+NATIVE = target_named("native")
+LONG = """kernel @move(in g: f32[1048581], inout w: f32[1048576], in s: f32[1]) {
+  for i in 0..1048576 vector(16) {
+    a: f32 = g[i + 5]
+    b: f32 = s[0]
+    c: f32 = mul(a, b)
+    d: f32 = w[i]
+    e: f32 = sub(d, c)
+    w[i] = e
+  }
+}"""
+
+
+def test_a_long_loop_asks_for_the_next_page_of_what_it_goes_through():
+    kernel = ask_ahead(parse_kernel(LONG), NATIVE)
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert "for i in 0..1048576 vector(16) asks {" in text
+    assert print_kernel(parse_kernel(text)) == text
+    (loop,) = (loop for loop in kernel.body if isinstance(loop, For))
+    assert walks(loop) == [("g", Index(5, (("i", 1),))), ("w", Index(0, (("i", 1),)))]
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("1048576 vector(16)", "32768 vector(16)"),  # in a cache as a whole
+        ("1048576 vector(16)", "1048576"),  # no vectors
+        ("1048576 vector(16)", "349525 vector(16)"),  # elements that lie apart
+    ],
+)
+def test_other_loops_do_not_ask(what, by):
+    text = LONG.replace(what, by)
+    if "349525" in by:
+        text = text.replace("g[i + 5]", "g[3*i]").replace("w[i]", "w[3*i]")
+    assert ask_ahead(parse_kernel(text), NATIVE) == parse_kernel(text)
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+@pytest.mark.parametrize("count", [1 << 20, 1_000_003])
+def test_what_is_asked_for_changes_no_bit(count, threads):
+    w, m = (sg.variable(np.full(count, start, "float32"), name=f"w{start}") for start in (0.5, 2))
+    x = sg.placeholder((count,), name="x")
+    h = sg.astype(x, sg.bfloat16)
+    moved = sg.sqrt(w * w + m) / (x + 3.0) + sg.astype(h, sg.float32)
+    graph = Graph([moved, h], [x])
+    arrays = [np.random.default_rng(0).random(count, np.float32)]
+    options = CompileOptions(NATIVE, 1, False, False, threads)
+    asking = Executable(graph, options)
+    assert "asks" in "".join(map(print_kernel, asking.program.kernels))
+    assert "llvm.prefetch" in asking.optimized_llvm
+    plain = Executable(graph, options, passes=Options(skip=["ask-ahead"]))
+    assert "asks" not in "".join(map(print_kernel, plain.program.kernels))
+    wanted = run_native(plain, arrays).outputs
+    for found, other in zip(run_native(asking, arrays).outputs, wanted, strict=True):
+        np.testing.assert_array_equal(found, other)
+
+
+def test_a_kernel_says_why_it_asks_for_pages():
+    x = sg.placeholder((1 << 20,))
+    step = sg.compile([x], sg.sqrt(x))
+    (kernel,) = step.kernels
+    assert any("asks for the next page of 2 buffers" in reason for reason in kernel.reasons)
