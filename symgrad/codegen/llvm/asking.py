@@ -1,4 +1,4 @@
-"""Software prefetch in loops: what comes next, in the next row or on the next page, is asked for."""
+"""Software prefetch in loops: lines of the next row, or of the next page, are asked for."""
 
 from __future__ import annotations
 

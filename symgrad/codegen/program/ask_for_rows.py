@@ -5,8 +5,8 @@
     launch @k1(input0, output0)    // for i1 in 0..1024 vector(16) asks { ... }
 
 It is sweeps that have become one kernel that go over a row several times. Which loop asks, and of
-what rows, is in `schedule/ask_for_rows.py`. And long elementwise loops, which kernels that are fused
-may have become, ask for the next page: see `schedule/ask_ahead.py`.
+what rows, is in `schedule/ask_for_rows.py`. And long elementwise loops, which some kernels may have
+become together, ask for the next page: see `schedule/ask_ahead.py`.
 """
 
 from __future__ import annotations

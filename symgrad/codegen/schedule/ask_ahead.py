@@ -25,18 +25,17 @@ from symgrad.codegen.target import Target
 def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with its long elementwise loops marked to ask for the next page."""
     sizes = {param.name: param.dtype.itemsize for param in kernel.params}
-    body = tuple(
-        replace(s, asks=True) if _walks_through_memory(s, sizes, target) else s for s in kernel.body
-    )
+    body = tuple(_marked(s, sizes, target) if isinstance(s, For) else s for s in kernel.body)
     return replace(kernel, body=body)
 
 
-def _walks_through_memory(statement: Stmt, sizes: dict[str, int], target: Target) -> bool:
-    """Return whether a statement is a loop of vectors over more than a near cache holds."""
-    if not isinstance(statement, For) or statement.vector == 1 or _has_loops(statement.body):
-        return False
-    touched = sum(sizes[buffer] for buffer in {buffer for buffer, _ in walks(statement)})
-    return touched * statement.extent > target.memory.l2_bytes
+def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
+    """Return a loop of vectors that asks, if it goes through more than a near cache holds."""
+    if loop.vector == 1 or _has_loops(loop.body):
+        return loop
+    touched = sum(sizes[buffer] for buffer in {buffer for buffer, _ in walks(loop)})
+    is_long = touched * loop.extent > target.memory.l2_bytes
+    return replace(loop, asks=True) if is_long else loop
 
 
 def _has_loops(body: Sequence[Stmt]) -> bool:

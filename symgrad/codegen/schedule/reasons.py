@@ -69,8 +69,8 @@ def _asking_reasons(outermost: For, around: For) -> Iterator[str]:
     if outermost.asks:
         count = len({buffer for buffer, _ in walks(outermost)})
         yield (
-            f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} elements "
-            "of each are more than a near cache holds"
+            f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
+            "elements of each are more than a near cache holds"
         )
     for loop in around.body:
         if isinstance(loop, For) and loop.asks:
