@@ -30,11 +30,11 @@ def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
-    """Return a loop of vectors that asks, if it goes through more than a near cache holds."""
+    """Return a loop of vectors that asks, if it goes through more than a core has of caches."""
     if loop.vector == 1 or _has_loops(loop.body):
         return loop
     touched = sum(sizes[buffer] for buffer in {buffer for buffer, _ in walks(loop)})
-    is_long = touched * loop.extent > target.memory.l2_bytes
+    is_long = touched * loop.extent > target.memory.shared_bytes
     return replace(loop, asks=True) if is_long else loop
 
 

@@ -70,7 +70,7 @@ def _asking_reasons(outermost: For, around: For) -> Iterator[str]:
         count = len({buffer for buffer, _ in walks(outermost)})
         yield (
             f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
-            "elements of each are more than a near cache holds"
+            "elements of each are more than a core has of its caches"
         )
     for loop in around.body:
         if isinstance(loop, For) and loop.asks:
