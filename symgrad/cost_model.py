@@ -267,6 +267,8 @@ FEW_PANELS = 4
 # Of ways that cost hardly more than the cheapest one, panels of one width are taken, if so many.
 NEARLY_CHEAPEST = 1.05
 MANY_PANELS = 8
+# So much more than its cache holds a block may have, rather than leave a small one.
+SPARE_OF_BLOCK = 0.25
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.

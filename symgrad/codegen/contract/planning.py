@@ -33,6 +33,7 @@ from symgrad.cost_model import (
     PACKED_TERMS,
     SHORT_BLOCK,
     SHORT_OPERAND,
+    SPARE_OF_BLOCK,
     dotting_cycles,
     epilogue_cycles,
     packing_cycles,
@@ -325,20 +326,33 @@ def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractP
 
 
 def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
-    """Return `plan` with as many tiles and panels in a block as their caches hold."""
+    """Return `plan` with about as many tiles and panels in a block as their caches hold."""
     line = plan.packed_steps * plan.compute.itemsize
-    tiles = max(1, memory.l2_bytes // (line * plan.tile_rows))
-    panels = max(1, memory.shared_bytes // (line * plan.tile_columns))
-    band = plan.row_tiles if plan.k_blocks == 1 else max(1, memory.band_rows // plan.tile_rows)
+    band = plan.row_tiles
     if plan.pack_left == "windows":
-        tiles, band = window_tiles(plan, memory), plan.row_tiles
+        tiles = min(band, window_tiles(plan, memory))
+    else:
+        if plan.k_blocks > 1:
+            band = _even_blocks(band, memory.band_rows / plan.tile_rows)
+        tiles = _even_blocks(band, memory.l2_bytes / (line * plan.tile_rows))
     return replace(
         plan,
-        band_tiles=min(plan.row_tiles, band),
-        block_tiles=min(plan.row_tiles, band, tiles),
-        block_panels=min(plan.panels, panels),
+        band_tiles=band,
+        block_tiles=tiles,
+        block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
         packed_terms=_choose_packed_terms(plan, memory),
     )
+
+
+def _even_blocks(count: int, most: float) -> int:
+    """Return the size of blocks of which none is small: for each, the other operand is packed.
+
+    >>> from symgrad.codegen.contract.planning import _even_blocks
+    >>> _even_blocks(43, 42.7), _even_blocks(64, 42.7)
+    (43, 32)
+    """
+    blocks = math.ceil(count / most - SPARE_OF_BLOCK)
+    return -(-count // max(1, blocks))
 
 
 def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:

@@ -73,6 +73,22 @@ def test_a_plan_follows_the_caches(number, field):
     assert getattr(changed, field) != getattr(plan(TARGET), field)
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1024), ("float64", 1024), (None, 2048)])
+def test_no_block_is_much_smaller_than_others_since_each_packs_the_other_operand(dtype, size):
+    kind = dtypes.float64 if dtype == "float64" else dtypes.float32
+    turned = Operand(1, size, kind.itemsize), *[Operand(size, 1, kind.itemsize)] * 2
+    found = plan_contract(size, size, size, kind, *turned, TARGET)
+    assert found.pack_left == found.pack_right == "copy"
+    for count, block in (
+        (found.panels, found.block_panels),
+        (found.row_tiles, found.band_tiles),
+        (found.band_tiles, found.block_tiles),
+    ):
+        assert (count - 1) % block >= block // 2
+    packed = found.block_panels * found.packed_steps * found.tile_columns * kind.itemsize
+    assert packed <= 1.25 * TARGET.memory.shared_bytes
+
+
 def test_the_order_of_tiles_follows_the_nearest_cache():
     small = {"m": 512, "n": 16, "k": 256}
     assert plan(TARGET, **small).rows_first
