@@ -249,6 +249,20 @@ def cross_entropy() -> tuple[Graph, list[np.ndarray]]:
     ]
 
 
+def test_cross_entropy_with_its_gradient_is_one_kernel_by_labels_that_are_known():
+    x, g = sg.placeholder((256, 1024)), sg.placeholder((256,))
+    loss = sg.nn.cross_entropy(x, np.arange(256) * 7 % 1024, reduction="none")
+    graph = Graph(known([loss, *sg.gradients(loss, [x], grad_ys=g)]), [x, g])
+    (launch,) = compile_for(graph, opt_level=0).program.launches
+    assert not launch.kernel.can_fail
+
+
+def test_by_labels_that_are_given_one_kernel_sweeps_over_the_logits_behind_the_one_that_looks_up():
+    looks_up, sweeps = readers(compile_for(cross_entropy()[0], opt_level=0))
+    assert (looks_up.kernel.can_fail, bool(looks_up.fused)) == (True, False)
+    assert (sweeps.kernel.can_fail, bool(sweeps.fused)) == (False, True)
+
+
 def test_what_needs_nothing_of_the_first_sweep_is_done_before_both():
     graph, arrays = cross_entropy()
     alone = Executable(graph, OPTIONS, passes=Options(skip=["fuse-sweeps"]))
