@@ -138,6 +138,11 @@ class Target:
         return self.architecture == "x86_64"
 
     @property
+    def scales_floats(self) -> bool:
+        """Whether x * 2**n of vectors of floats is one instruction, for any float n: AVX-512's."""
+        return self.architecture == "x86_64" and self.vector_bytes == 64
+
+    @property
     def is_linux(self) -> bool:
         """Whether the C library is one of Linux, with its numbers; else that of macOS."""
         return "linux" in self.triple

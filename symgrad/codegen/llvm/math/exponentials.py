@@ -3,13 +3,14 @@
 Cody-Waite reduction (1980): n is the integer nearest to x / ln(2) and r = x - n * ln(2) is
 taken in two steps, with ln(2) in two parts, so |r| <= ln(2) / 2 and the first step is exact. Then
 e**r - 1 - r = r**2 * q(r) with q minimax. Results below the normal numbers are reached by scaling
-in two steps of a power of 2, of which only the last can round.
+that rounds once.
 """
 
 from __future__ import annotations
 
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
+from symgrad.codegen.llvm.math.scaling import is_scaled_at_once, scale_or_zero
 from symgrad.codegen.llvm.math.values import LaneMask, Real, Word
 
 # Beyond these, e**x rounds to 0 or is infinite, in both formats; n stays inside what scale takes.
@@ -40,22 +41,26 @@ def emit_exp(f: Floats, x: Real) -> Real:
 def exp_of_pair(f: Floats, x: Real, low: Real | None, *, halvings: int = 0) -> Real:
     """Return e**(x + low) / 2**halvings for a `low` that is a rounding error of `x`, or none."""
     vanishes, x = _above_zero(f, x, *_EXP_RANGE[f.dtype.short])
-    _, n, r = _reduce(f, x)
+    n, n_word, r = _reduce(f, x)
     if low is not None:
         r = r + low
     q = f.polynomial(r, table.EXP[f.dtype.short])
-    result = f.scale(f.mul_add(r * r, q, r) + 1.0, n - halvings)
-    return vanishes.choose(f.const(0.0), result)
+    if halvings:
+        n, n_word = n - halvings, n_word - halvings
+    return scale_or_zero(f, f.mul_add(r * r, q, r) + 1.0, (n, n_word), vanishes)
 
 
 def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[LaneMask, Real]:
     """Return where the result is 0, and the exponents to compute the others of.
 
     A result that rounds to 0 is no number to compute: a product below the normal numbers takes
-    ten times as long, and a softmax behind a mask has many.
+    ten times as long, and a softmax behind a mask has many. An instruction that scales leaves it
+    out by itself.
     """
     vanishes = x < lowest
     x = (x > highest).choose(f.const(highest), x)
+    if is_scaled_at_once(f):
+        return vanishes, x
     return vanishes, vanishes.choose(f.const(0.0), x)
 
 
@@ -68,7 +73,7 @@ def emit_exp2(f: Floats, x: Real) -> Real:
     high, low = table.LN2_PAIR[short]
     r = f.mul_add(rest, high, rest * low)
     q = f.polynomial(r, table.EXP[short])
-    return vanishes.choose(f.const(0.0), f.scale(f.mul_add(r * r, q, r) + 1.0, n_word))
+    return scale_or_zero(f, f.mul_add(r * r, q, r) + 1.0, (n, n_word), vanishes)
 
 
 def emit_expm1(f: Floats, x: Real) -> Real:
