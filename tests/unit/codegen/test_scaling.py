@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from symgrad.codegen import ir
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import DType, float32, float64
@@ -13,7 +14,6 @@ from tests.unit.codegen.test_scalar_ops import (
     Loaded,
     compile_kernels,
     emit_array_kernel,
-    ir,
     op_kernel,
 )
 
