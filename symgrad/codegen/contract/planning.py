@@ -328,17 +328,15 @@ def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractP
 def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with about as many tiles and panels in a block as their caches hold."""
     line = plan.packed_steps * plan.compute.itemsize
-    band = plan.row_tiles
+    band, tiles = plan.row_tiles, max(1, memory.l2_bytes // (line * plan.tile_rows))
     if plan.pack_left == "windows":
-        tiles = min(band, window_tiles(plan, memory))
-    else:
-        if plan.k_blocks > 1:
-            band = _even_blocks(band, memory.band_rows / plan.tile_rows)
-        tiles = _even_blocks(band, memory.l2_bytes / (line * plan.tile_rows))
+        tiles = window_tiles(plan, memory)
+    elif plan.k_blocks > 1:
+        band = _even_blocks(band, memory.band_rows / plan.tile_rows)
     return replace(
         plan,
         band_tiles=band,
-        block_tiles=tiles,
+        block_tiles=min(band, tiles),
         block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
         packed_terms=_choose_packed_terms(plan, memory),
     )
