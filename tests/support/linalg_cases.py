@@ -24,6 +24,7 @@ from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.pinv import pinv
 from symgrad.graph.ops.qr import qr
 from symgrad.graph.ops.small_bidiagonal import bidiagonal_columns_op, svd_step
+from symgrad.graph.ops.small_cholesky import cholesky_gradient_columns
 from symgrad.graph.ops.small_elimination import (
     det_of_steps,
     eliminated,
@@ -335,6 +336,10 @@ _COLUMNS = (
     _row("cholesky_columns", "cholesky_columns",
          lambda x: cholesky_columns(_columns(_definite(x)), 3),
          lambda x: _rows(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),
+    _row("cholesky_gradient_columns", "cholesky_gradient_columns",
+         lambda a, g: cholesky_gradient_columns(_columns(_mostly_diagonal(a)), _columns(g), 4),
+         lambda a, g: _rows(_cholesky_gradient_of(_mostly_diagonal(a), g)), (2, 4, 4), (2, 4, 4),
+         order=0, symbolic=False),
     _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:, :9],
          lambda x: _rows(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),
          (2, 3, 3), order=0, symbolic=False),

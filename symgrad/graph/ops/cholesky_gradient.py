@@ -1,12 +1,11 @@
 """The gradient of a Cholesky factor, an op of its own: its algorithm goes by blocks as well.
 
 So it takes twice the operations of the factorisation, where the closed form has products and
-triangular systems of whole matrices, twelve times as many as the factorisation has.
+triangular systems of whole matrices, twelve times as many as the factorisation has. Of small
+matrices it is written out.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from symgrad.graph.batch_rules import batch_in_front
 from symgrad.graph.build import apply
@@ -23,13 +22,14 @@ from symgrad.graph.ops.block_matrices import (
     in_parts,
     less_product,
     shared,
+    to_columns,
     transposed,
     write_block,
 )
 from symgrad.graph.ops.comparison import equal, less, where
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.small_matrices import substitution
+from symgrad.graph.ops.small_cholesky import cholesky_gradient_columns, gradient_of_factor
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.triangles import (
     half_diagonal,
@@ -66,13 +66,7 @@ def _infer(factor: TensorType, g: TensorType) -> TensorType:
 
 
 def _reference(factor: Array, g: Array) -> Array:
-    lower = np.tril(factor)
-    inner = np.tril(lower.swapaxes(-1, -2) @ np.tril(g))
-    inner *= 1 - np.eye(g.shape[-1], dtype=g.dtype) / 2
-    flipped = lower.swapaxes(-1, -2)
-    left = substitution(flipped, (inner + inner.swapaxes(-1, -2)) / 2, lower=False, unit=False)
-    found = substitution(flipped, left.swapaxes(-1, -2), lower=False, unit=False)
-    return np.asarray(found.swapaxes(-1, -2))
+    return gradient_of_factor(factor, g)
 
 
 def _grad(node: Node, h: Tensor) -> Grads:
@@ -99,7 +93,8 @@ def _kernel(factor: TensorType, g: TensorType) -> Call:
         return [reshape(_symmetric(found), factor.shape)]
 
     def written_out(factor: Tensor, g: Tensor) -> list[Tensor]:
-        return [closed_form(factor, g)]
+        columns = [to_columns(reshape(x, (-1, n, n))) for x in (factor, g)]
+        return [reshape(cholesky_gradient_columns(columns[0], columns[1], n), factor.shape)]
 
     def nothing(factor: Tensor, _g: Tensor) -> list[Tensor]:
         return [factor]
