@@ -61,11 +61,12 @@ def _parts(scope: KernelScope, row: RowAccess) -> Iterator[RowAccess]:
     first = row.members[0][0]
     size = len(row.members)
     if row.is_run:
-        least = max(1, BYTES_OF_PIECE // _dtype_of(first).itemsize)
+        itemsize = _dtype_of(first).itemsize
+        least = max(1, BYTES_OF_PIECE // itemsize)
         if not isinstance(first, Store):
             size = min(least, size)
         elif scope.params[first.buffer].nbytes <= scope.target.memory.shared_bytes:
-            size = min(max(least, scope.vector.width // 2), size)
+            size = min(max(least, scope.target.lanes(itemsize) // 2), size)
     for place in range(0, len(row.members), size):
         start = Index(row.start.const + place, row.start.terms)
         yield RowAccess(start, row.members[place : place + size], row.is_run)
