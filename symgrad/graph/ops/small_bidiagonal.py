@@ -39,11 +39,11 @@ from symgrad.graph.ops.small_qr_iteration import (
     rows_of_state,
     stepped_state,
 )
-from symgrad.graph.ops.small_reflections import reflect
+from symgrad.graph.ops.small_reflections import q_times, reflect, step_of
+from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
-from symgrad.records import dataclass
 
 
 def bidiagonal(a: Tensor, n: int) -> tuple[list[Tensor], Tensor]:
@@ -51,20 +51,36 @@ def bidiagonal(a: Tensor, n: int) -> tuple[list[Tensor], Tensor]:
 
     `a` is n by n columns; B has two diagonals, and nothing below the first.
     """
-    found: tuple[list[Tensor], ...] = [], [], [], [], [a]
+    count = a.type.static_shape[-1]
+    matrix = reshape(a, (n, n, count))
+    left, right, on, beside = ([] for _ in range(4))  # steps, and what is on two diagonals
     start = 0
-    while start < n:
-        part = _GeneralPart(n, start)
-        a = apply(bidiagonal_columns_op, found[-1][-1], n=n, start=start)
-        place = 0
-        for pieces, count in zip(found, part.rows, strict=True):
-            if count:
-                pieces.append(narrow(a, 0, place, count))
-            place += count
-        start += part.width
-    left, right, diagonal, beside, _ = found
+    while n - start > REDUCED_AT_ONCE:
+        for steps, corners in ((left, on), (right, beside)):  # of columns and, turned, of rows
+            step, corner, matrix = _without_first(matrix, start)
+            steps.append(step)
+            corners.append(corner)
+        start += 1
+    size = n - start
+    last = apply(bidiagonal_columns_op, reshape(matrix, (size * size, count)), n=n, start=start)
+    place = 0
+    for parts, rows in zip((left, right, on, beside), _rows_of_last(n, start), strict=True):
+        parts += [narrow(last, 0, place, rows)] if rows else []
+        place += rows
     sides = [orthogonal(right, n, 1, a), orthogonal(left, n, 0, a)]
-    return sides, begun([*diagonal, *beside], n, 2)
+    return sides, begun([*on, *beside], n, 2)
+
+
+def _without_first(matrix: Tensor, start: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Reflect the first column of (rows, columns, count) to one element, and the other columns.
+
+    Return the step, behind `start` rows, the element, and the other columns turned, as rows.
+    """
+    size, columns, count = matrix.type.static_shape
+    first = reshape(narrow(matrix, 1, 0, 1), (size, count))
+    step, corner = step_of(first, start, LEAST_SQUARE[matrix.dtype.short])
+    others = narrow(matrix, 1, 1, columns - 1)
+    return step, corner, q_times(others, [narrow(step, 0, start, size + 1)])
 
 
 def svd_step(state: Tensor, least: int) -> Tensor:
@@ -78,40 +94,10 @@ def svd_step(state: Tensor, least: int) -> Tensor:
 # ------------------------------------------------------------------------- bidiagonal_columns
 
 
-@dataclass(frozen=True, slots=True)
-class _GeneralPart:
-    """What a kernel makes of a matrix of n rows of which `start` rows and columns are reduced."""
-
-    n: int
-    start: int
-
-    @property
-    def size(self) -> int:
-        """Rows of the matrix that is left."""
-        return self.n - self.start
-
-    @property
-    def width(self) -> int:
-        """Elements of the diagonal that it finds."""
-        return self.size if self.size <= REDUCED_AT_ONCE else 1
-
-    @property
-    def reflections(self) -> tuple[int, int]:
-        """Reflections that it does, of rows and of columns."""
-        return min(self.width, self.size - 1), max(min(self.width, self.size - 2), 0)
-
-    @property
-    def rows(self) -> tuple[int, int, int, int, int]:
-        """Rows of its result: two steps, what is on and beside the diagonal, what is left."""
-        left, right = self.reflections
-        beside = min(self.width, self.size - 1)
-        return (
-            left * (self.n + 1),
-            right * self.n,
-            self.width,
-            beside,
-            (self.size - self.width) ** 2,
-        )
+def _rows_of_last(n: int, start: int) -> tuple[int, int, int, int]:
+    """Return the rows of two steps and of two diagonals, if `start` rows were reduced before."""
+    size = n - start
+    return (size - 1) * (n + 1), max(size - 2, 0) * n, size, size - 1
 
 
 def _bidiagonal_infer(x: TensorType, *, n: int, start: int) -> TensorType:
@@ -119,28 +105,25 @@ def _bidiagonal_infer(x: TensorType, *, n: int, start: int) -> TensorType:
     size = n - start
     if x.ndim < 2 or size < 1 or x.shape[0] != size * size:
         raise ShapeError("bidiagonal_columns", f"x: {x} has no matrices of {size} rows on axis 0")
-    return x.with_shape((sum(_GeneralPart(n, start).rows), *x.shape[1:]))
+    return x.with_shape((sum(_rows_of_last(n, start)), *x.shape[1:]))
 
 
 def _reduced(x: Row, *, n: int, start: int) -> list[FloatExpr]:
-    part = _GeneralPart(n, start)
-    size, zero = part.size, x[0].like(0.0)
+    size, zero = n - start, x[0].like(0.0)
     rows = rows_of(x, size)
-    left, right = part.reflections
     of_rows, of_columns = [], []
-    for k in range(left):
+    for k in range(size - 1):
         columns = [list(column) for column in zip(*rows, strict=True)]
         of_rows.append(_reflected(columns, k, k))
         rows = [list(row) for row in zip(*columns, strict=True)]
-        if k < right:
+        if k < size - 2:
             of_columns.append(_reflected(rows, k, k + 1))
     found = [
         *_step([[zero] * start + vector for vector, _ in of_rows], of_rows),
         *_step([[zero] * start + vector[1:] for vector, _ in of_columns], of_columns),
     ]
-    found += [rows[k][k] for k in range(part.width)]
-    found += [rows[k][k + 1] for k in range(left)]
-    return found + [x for row in rows[part.width :] for x in row[part.width :]]
+    found += [rows[k][k] for k in range(size)]
+    return found + [rows[k][k + 1] for k in range(size - 1)]
 
 
 def _reflected(lines: list[Row], k: int, first: int) -> tuple[Row, FloatExpr]:
@@ -164,8 +147,7 @@ def _bidiagonal_reference(x: Array, *, n: int, start: int) -> Array:
 
 
 def _bidiagonal_kernel(_x: TensorType, *, n: int, start: int) -> ColumnMap:
-    part = _GeneralPart(n, start)
-    flops = sum(8 * (part.size - k) ** 2 for k in range(part.width))
+    flops = sum(8 * size**2 for size in range(n - start + 1))
     return column_map(partial(_reduced, n=n, start=start), flops)
 
 

@@ -28,9 +28,9 @@ from symgrad.graph.ops.reduction import any as any_of
 from symgrad.graph.ops.slicing import concat, place
 from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS, on_arrays
 from symgrad.graph.ops.small_matrices import Row, batch_columns, column_map, is_wide_float
-from symgrad.graph.ops.small_reflections import q_of_steps
+from symgrad.graph.ops.small_reflections import q_times
 from symgrad.graph.ops.small_sweeps import SWEPT_OUT
-from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
+from symgrad.graph.ops.structure import broadcast_to, expand_dims
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.ops.while_loop import loop
 from symgrad.graph.structures import ColumnMap
@@ -70,7 +70,7 @@ def orthogonal(steps: Sequence[Tensor], n: int, start: int, like: Tensor) -> Ten
     ones = broadcast_to(_identity(n, like), (n, n, count))
     if not steps:
         return ones
-    inner = permute_dims(reshape(q_of_steps(steps, size, size), (size, size, count)), (1, 0, 2))
+    inner = q_times(narrow(narrow(ones, 0, 0, size), 1, 0, size), steps)
     if not start:
         return inner
     below = place(inner, (n, size, count), (start, 0, 0), (1, 1, 1))
