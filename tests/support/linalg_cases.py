@@ -39,7 +39,13 @@ from symgrad.graph.ops.small_matrices import (
 )
 from symgrad.graph.ops.small_qr import qr_columns
 from symgrad.graph.ops.small_qr_iteration import turn_columns
-from symgrad.graph.ops.small_reflections import q_of_steps, r_of_steps, reflected
+from symgrad.graph.ops.small_reflections import (
+    q_of_steps,
+    q_times,
+    r_of_steps,
+    reflected,
+    step_of,
+)
 from symgrad.graph.ops.small_solving import cofactor_columns, det_columns, solve_columns
 from symgrad.graph.ops.small_sweeps import orthogonalise_columns, sweep_columns
 from symgrad.graph.ops.small_tridiagonal import qr_step, tridiagonal_columns_op
@@ -372,6 +378,13 @@ _COLUMNS = (
     _row("q_of_steps", "q_of_steps", lambda x: q_of_steps(reflected(x), 4, 4),
          lambda x: _rows(np.linalg.qr(x, "complete")[0]).T, (2, 4, 3), order=0, symbolic=False,
          slack=1000.0),
+    _row("step_of", "step_of", lambda x: step_of(x, 1, 0.0)[1],
+         lambda x: -np.sign(x[:1]) * np.linalg.norm(x, axis=0, keepdims=True), (4, 3), order=0,
+         symbolic=False),
+    _row("q_times", "q_times",
+         lambda x, y: q_times(sg.permute_dims(y, (1, 2, 0)), reflected(x)),
+         lambda x, y: np.moveaxis(np.linalg.qr(x, "complete")[0] @ y, 0, 2).swapaxes(0, 1),
+         (2, 4, 3), (2, 4, 5), order=0, symbolic=False, slack=1000.0),
     _row("r_of_steps", "r_of_steps", lambda x: r_of_steps(reflected(x), 3, 3),
          lambda x: _rows(_upper(x)).T, (2, 3, 5), order=0, symbolic=False, slack=1000.0),
     _row("sweep_columns", "sweep_columns",

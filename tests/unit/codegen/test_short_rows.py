@@ -207,6 +207,13 @@ def test_runs_are_loaded_in_parts_of_registers_and_stored_in_halves_of_them():
     assert not re.search(r"(load|store) <8 x double>", text)
 
 
+def test_runs_of_interleaved_vectors_are_stored_in_halves_of_registers():
+    x = sg.placeholder((10_000, 3, 3), "float64")
+    text = str(emit_module(program_from(sg.linalg.inv(x)), target_named("x86-64-v4")))
+    assert "16 x double" in text
+    assert set(re.findall(r"store <(\d+) x double>", text)) == {"4"}
+
+
 def test_runs_of_a_result_that_no_cache_holds_are_stored_by_whole_registers():
     x = sg.placeholder((40_000, 4, 4), "float64")
     text = str(emit_module(program_from(sg.linalg.inv(x)), target_named("x86-64-v4")))
