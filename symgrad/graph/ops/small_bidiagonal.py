@@ -53,7 +53,10 @@ def bidiagonal(a: Tensor, n: int) -> tuple[list[Tensor], Tensor]:
     """
     count = a.type.static_shape[-1]
     matrix = reshape(a, (n, n, count))
-    left, right, on, beside = ([] for _ in range(4))  # steps, and what is on two diagonals
+    left: list[Tensor] = []
+    right: list[Tensor] = []
+    on: list[Tensor] = []
+    beside: list[Tensor] = []
     start = 0
     while n - start > REDUCED_AT_ONCE:
         for steps, corners in ((left, on), (right, beside)):  # of columns and, turned, of rows
