@@ -53,6 +53,7 @@ from symgrad.graph.ops.sqrtm import sqrtm
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
 from tests.support.case import Array, Case, Real
+from tests.support.iteration_references import squared, three_diagonals, turned
 
 _WIDE = (dtypes.float32, dtypes.float64)
 _SQUARES = (((1, 1),), ((0, 0),), ((2, 0, 0),), ((0, 3, 3),), ((9, 9),))
@@ -124,32 +125,6 @@ def _row(
 ) -> Case:
     inputs = tuple(Real(shape, -1.0, 1.0) for shape in shapes)
     return Case(name, op, build, expected, inputs, _WIDE, order, also, symbolic, slack)
-
-
-def _three_diagonals(x: Array) -> Array:
-    """Return what is on and beside the diagonal after the reduction to three diagonals, a row each.
-
-    What is beside it has a sign that the matrix does not determine.
-    """
-    found = [scipy.linalg.hessenberg(matrix) for matrix in x]
-    rows = [np.concatenate([np.diagonal(t), np.diagonal(t, -1)]) for t in found]
-    return np.stack(rows, 1)
-
-
-def _squared(x: Any, n: int, sides: int) -> Any:
-    """Return the sum of squares of what is on the diagonal and on one, or two, beside it."""
-    on, beside = (x[a:b] ** 2 for a, b in ((0, n), (n, 2 * n - 1)))
-    return on.sum(0) + (1 + sides) * beside.sum(0)
-
-
-def _turned(x: Array, turns: Array) -> Array:
-    """Rotate neighbours of the columns of x by cosines and sines of a state."""
-    found, count = np.array(x), len(x) - 1
-    for k in range(count):
-        cosine, sine = turns[2 * count + 1 + k], turns[3 * count + 1 + k]
-        near, far = found[k].copy(), found[k + 1].copy()
-        found[k], found[k + 1] = cosine * near + sine * far, cosine * far - sine * near
-    return found
 
 
 def _each(function: Callable[[Array], Any]) -> Callable[[Array], Array]:
@@ -395,17 +370,17 @@ _COLUMNS = (
          lambda x: np.sum(x**2, (1, 2)), (2, 3, 3), order=0, symbolic=False),
     _row("tridiagonal_columns", "tridiagonal_columns",
          lambda x: sg.abs(apply(tridiagonal_columns_op, _columns(_spread(x)), n=4, start=0)[8:]),
-         lambda x: np.abs(_three_diagonals(_spread(x))), (2, 4, 4), order=0, symbolic=False,
+         lambda x: np.abs(three_diagonals(_spread(x))), (2, 4, 4), order=0, symbolic=False,
          slack=1000.0),
     _row("bidiagonal_columns", "bidiagonal_columns",
-         lambda x: _squared(apply(bidiagonal_columns_op, _columns(x), n=4, start=0)[23:], 4, 0),
+         lambda x: squared(apply(bidiagonal_columns_op, _columns(x), n=4, start=0)[23:], 4, 0),
          lambda x: np.sum(x**2, (1, 2)), (2, 4, 4), order=0, symbolic=False),
-    _row("qr_step", "qr_step", lambda x: _squared(qr_step(x, 0), 4, 1),
-         lambda x: _squared(x, 4, 1), (14, 5), order=0, symbolic=False),
-    _row("svd_step", "svd_step", lambda x: _squared(svd_step(x, 2), 4, 0),
-         lambda x: _squared(x, 4, 0), (20, 5), order=0, symbolic=False),
+    _row("qr_step", "qr_step", lambda x: squared(qr_step(x, 0), 4, 1),
+         lambda x: squared(x, 4, 1), (14, 5), order=0, symbolic=False),
+    _row("svd_step", "svd_step", lambda x: squared(svd_step(x, 2), 4, 0),
+         lambda x: squared(x, 4, 0), (20, 5), order=0, symbolic=False),
     _row("turn_columns", "turn_columns", lambda x, y: turn_columns(x, [y, y], 0),
-         lambda x, y: _turned(_turned(x, y), y), (3, 2, 4), (10, 4), order=0, symbolic=False),
+         lambda x, y: turned(turned(x, y), y), (3, 2, 4), (10, 4), order=0, symbolic=False),
 )  # fmt: skip
 
 LINALG = (*_FACTORISATIONS, *_COLUMNS)
