@@ -395,6 +395,4 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
 
     lift = unlifted if scope.lifting is None else scope.lifting.lift
     target = scope.target
-    emit_contract(
-        builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at, lift
-    )
+    emit_contract(builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at, lift)

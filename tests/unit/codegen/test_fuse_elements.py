@@ -147,7 +147,7 @@ def test_a_search_between_the_loops_is_not_written_out():
     a, b = sg.placeholder((3,)), sg.placeholder((3, 4096))
     places = sg.searchsorted(sg.asarray(np.arange(5, dtype="float32")), a)
     step = sg.compile([a, b], [places[:, None] * b, sg.sin(b) + 1])
-    found, _ = step(np.float32([0.5, 2.5, 9]), np.ones((3, 4096), "float32"))
+    found, _ = step(np.array([0.5, 2.5, 9], "float32"), np.ones((3, 4096), "float32"))
     np.testing.assert_array_equal(found, np.repeat([[1], [3], [5]], 4096, axis=1))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,7 +161,7 @@ def test_everywhere_and_by_threads_between_guard_pages():
 def test_threads_compute_the_low_tile_that_each_place_in_a_window_ends_in():
     """Rows of two places are one run in memory, and two where they are packed."""
     layer = Layer(channels=17, filters=21, window=(1, 2), side=0)
-    cases = [
+    cases: list[tuple[Layer, Threads, AbstractContextManager[None]]] = [
         (replace(layer, spatial=(3, 5)), Threads(4, 0.0), windows_packed()),
         (Layer((14, 14), 8, side=0, channels=67, filters=64), Threads(15, 0.0), nullcontext()),
     ]
