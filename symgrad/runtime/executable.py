@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from llvmlite.binding import ModuleRef
 
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.llvm.poll import ASKED_WORD, FAILURE_WORD, STOPPED, WATCH_WORDS
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
-from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.native.machine_code import CodeName, code_name
-from symgrad.codegen.native.objects import assembly_of
+from symgrad.codegen.native.objects import assembly_of, optimized_text
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.source_map import SourceMap
 from symgrad.compiler import (
@@ -219,17 +217,13 @@ class Executable:
 
     @cached_property
     def optimized_llvm(self) -> str:
-        return LinkableModule.without_aliases(str(self._optimized_module()))
+        options = self.options
+        return optimized_text(self.linkable, options.target, options.opt_level)
 
     @cached_property
     def assembly(self) -> str:
         options = self.options
-        text = assembly_of(self.linkable, options.target, options.opt_level)
-        return LinkableModule.without_aliases(text)
-
-    def _optimized_module(self) -> ModuleRef:
-        options = self.options
-        return optimize(self.linkable.whole, options.target, options.opt_level)
+        return assembly_of(self.linkable, options.target, options.opt_level)
 
 
 def _arena_for(graph: Graph, count: int) -> Array:

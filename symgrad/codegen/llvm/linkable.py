@@ -128,12 +128,6 @@ class LinkableModule:
         return _digest_of(_NUMBER.sub("#", text))
 
     @cached_property
-    def whole(self) -> str:
-        """The module with all its kernels and leaf functions."""
-        assert self.is_whole, "kernels that were not emitted are elsewhere"
-        return self._text([self._entry, *self._kernels, *self._leaves])
-
-    @cached_property
     def calls(self) -> str | None:
         """The module without kernels and leaf functions, if that does nothing but call these.
 
@@ -161,9 +155,15 @@ class LinkableModule:
         return self._text([self._entry])
 
     @property
+    def optimized(self) -> str:
+        """The module without leaf functions, which it declares by the names they were made with."""
+        assert self.is_whole, "kernels that were not emitted are elsewhere"
+        return self._text([self._entry, *self._kernels], self._texts)
+
+    @property
     def computing(self) -> str:
-        """The module with all its kernels and leaf functions, and nothing that calls them."""
-        return self._text([*self._kernels, *self._leaves])
+        """What is in `optimized`, without an entry that is among `calls`."""
+        return self.optimized if self.calls is None else self._text(self._kernels, self._texts)
 
     @property
     def entry(self) -> str:
@@ -206,13 +206,16 @@ class LinkableModule:
         first: dict[str, str] = {}
         return {name: first.setdefault(self.symbols[name], name) for name in self._kernels}
 
-    def _text(self, named: Sequence[str]) -> str:
-        """Return a module of the functions `named`, by their content, and what only they call."""
+    def _text(self, named: Sequence[str], made_with: Collection[str] = ()) -> str:
+        """Return a module of the functions `named`, by their content, and what only they call.
+
+        Others are declared by their content too, or by the names that they were `made_with`.
+        """
         defined = {self.symbols[name]: name for name in reversed(named)}
         # Not functions of these names: linkage that allows another definition keeps LLVM from
         # concluding what a function reads and writes, which loops are half as fast without.
         elsewhere = {
-            name: defined.get(symbol, symbol)
+            name: defined.get(symbol, name if name in made_with else symbol)
             for name, symbol in self.symbols.items()
             if defined.get(symbol) != name
         }

@@ -53,6 +53,21 @@ def emit_calls(module_text: str, target: Target) -> bytes:
     return bytes(machine.emit_object(_parse(module_text, target, machine)))
 
 
+def emit_leaves(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Return the object file of a module of leaf functions: their text is in its final form.
+
+    The middle end would take a quarter of LLVM's time for them and leave them as they are.
+    """
+    machine = _machine(target, opt_level)
+    return bytes(machine.emit_object(_parse(module_text, target, machine)))
+
+
+def assembly_of_leaves(module_text: str, target: Target, opt_level: int) -> str:
+    """Return the assembly of a module, as `emit_leaves` would encode it."""
+    machine = _machine(target, opt_level)
+    return str(machine.emit_assembly(_parse(module_text, target, machine)))
+
+
 def assembly_of_calls(module_text: str, target: Target) -> str:
     """Return the assembly of a module, as `emit_calls` would encode it."""
     machine = _machine(target, _ONLY_CALLS)

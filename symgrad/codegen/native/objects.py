@@ -28,8 +28,10 @@ from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native import jit
 from symgrad.codegen.native.jit import (
     assembly_of_calls,
+    assembly_of_leaves,
     emit_assembly,
     emit_calls,
+    emit_leaves,
     emit_object,
     optimize,
 )
@@ -44,18 +46,30 @@ def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
 
 def compile_module(module: LinkableModule, target: Target, opt_level: int) -> list[bytes]:
     """Compile a module with all that it needs to object files, of which none is kept."""
-    if module.calls is None:
-        return [compile_object(module.whole, target, opt_level)]
-    computing = compile_object(module.computing, target, opt_level)
-    return [emit_calls(module.calls, target), computing]
+    images = [compile_object(module.text(module.kernels), target, opt_level)]
+    if module.leaves:
+        images.append(emit_leaves(module.text_of_leaves(module.leaves), target, opt_level))
+    if module.calls is not None:
+        images.append(emit_calls(module.calls, target))
+    return images
+
+
+def optimized_text(module: LinkableModule, target: Target, opt_level: int) -> str:
+    """Return the LLVM IR of which `compile_module` makes machine code."""
+    leaves = module.text_of_leaves(module.leaves) if module.leaves else ""
+    text = str(optimize(module.optimized, target, opt_level)) + leaves
+    return LinkableModule.without_aliases(text)
 
 
 def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
     """Return the assembly of what `compile_module` makes."""
-    calls = module.calls
-    optimized = optimize(module.whole if calls is None else module.computing, target, opt_level)
-    text = emit_assembly(optimized, target, opt_level)
-    return text if calls is None else assembly_of_calls(calls, target) + text
+    texts = [emit_assembly(optimize(module.computing, target, opt_level), target, opt_level)]
+    if module.leaves:
+        leaves = module.text_of_leaves(module.leaves)
+        texts.append(assembly_of_leaves(leaves, target, opt_level))
+    if module.calls is not None:
+        texts.insert(0, assembly_of_calls(module.calls, target))
+    return LinkableModule.without_aliases("".join(texts))
 
 
 def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
@@ -179,7 +193,8 @@ class ObjectsOfKernels:
 
     def _compiled(self, text: str, kind: str, defined: Iterable[str]) -> tuple[str, bytes]:
         """Compile a module, and note that the functions of a kind that it defines are there."""
-        made, image = digest_of(text), compile_object(text, self._target, self._opt_level)
+        compile_text = emit_leaves if kind == "leaf" else compile_object
+        made, image = digest_of(text), compile_text(text, self._target, self._opt_level)
         self._store.write(self._key("object", made), image)
         for symbol in defined:
             self._list(self._key(kind, symbol), [made])

@@ -79,7 +79,7 @@ def test_kernels_of_one_program_that_are_the_same_code_are_compiled_once():
     module = linkable(step)
     assert len(step.executable.program.kernels) == 3
     assert len(module.kernels) == 1
-    assert module.whole.count("define internal void") == 1
+    assert module.optimized.count("define internal void") == 1
     for stage in ("llvm", "llvm-opt", "asm"):
         assert "computes" in step.ir(stage, kernel="k2"), stage
     found = step(*[np.full(x.shape, 2, np.float32) for x in xs])
