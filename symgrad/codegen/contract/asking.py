@@ -138,18 +138,16 @@ def emit_prefetching(
     kernel: Microkernel,
     left: ir.Value,
     right: ir.Value,
-    step: ir.Value,
+    number: int,
 ) -> None:
-    """Ask for what later steps of k read on other pages."""
+    """Ask for what steps of k behind step `number` read on other pages."""
     if kernel.left_ahead:
-        later = builder.add(step, index(kernel.left_ahead))
-        offset = builder.mul(later, index(kernel.left_k.stride))
-        place = kernel.left.address(builder, left, offset)
+        offset = (number + kernel.left_ahead) * kernel.left_k.stride
+        place = kernel.left.address(builder, left, index(offset))
         kernel.left.prefetch(builder, place, kernel.rows)
     if kernel.right_ahead:
-        later = builder.add(step, index(kernel.right_ahead))
-        offset = builder.mul(later, index(kernel.right_k.stride))
-        place = kernel.right.address(builder, right, offset)
+        offset = (number + kernel.right_ahead) * kernel.right_k.stride
+        place = kernel.right.address(builder, right, index(offset))
         kernel.right.prefetch(builder, place, kernel.columns)
 
 

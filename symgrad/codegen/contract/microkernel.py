@@ -34,7 +34,7 @@ from symgrad.codegen.vectors import splat
 
 
 class _Operands(NamedTuple):
-    """Where a run of steps of k begins in the operands, and in what is asked for."""
+    """Where some steps of k begin in the operands, and all of a run in what is asked for."""
 
     left: ir.Value
     right: ir.Value
@@ -170,7 +170,7 @@ def _emit_pieces(
         added: list[ir.Value] = list(sums)
         emit_asking(builder, kernel, piece.asked, index(0), kernel.piece)
         for number in range(kernel.piece):
-            added = _emit_step(builder, kernel, piece, index(number), added)
+            added = _emit_step(builder, kernel, piece, number, added)
     else:
         added = _emit_steps(builder, kernel, piece, length, list(sums))
     following = builder.add(at, length, flags=("nuw", "nsw"))
@@ -224,10 +224,12 @@ def _emit_steps(
     first, steps = index(0), kernel.unrolled
     if steps > 1:
         zero = ir.Constant(kernel.vector_type, None)
-        whole = builder.and_(k, index(-steps))
+        whole = k if kernel.is_even else builder.and_(k, index(-steps))
         started = [*start, *[zero] * (len(start) * (kernel.chains - 1))]
         several = _emit_loop(builder, kernel, operands, (first, whole, steps), started)
         start = [_total(builder, kernel, several[at :: len(start)]) for at in range(len(start))]
+        if kernel.is_even:
+            return start
         first = whole
     return _emit_loop(builder, kernel, operands, (first, k, 1), start)
 
@@ -246,12 +248,17 @@ def _emit_loop(
     first, stop, steps = span
     each = kernel.rows * kernel.vectors
     chains = len(start) // each
+    begins = _further(builder, kernel, operands, first)
     before = builder.block
     loop = builder.append_basic_block("k")
     after = builder.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed("<", first, stop), loop, after)
+    if kernel.is_even:
+        builder.branch(loop)
+    else:
+        builder.cbranch(builder.icmp_signed("<", first, stop), loop, after)
     builder.position_at_end(loop)
     step = builder.phi(INDEX, "step")
+    places = operands._replace(left=builder.phi(POINTER), right=builder.phi(POINTER))
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, step, steps)
@@ -260,22 +267,37 @@ def _emit_loop(
     for number in range(steps):
         if number and chains == 1:
             _emit_fence(builder)
-        at = builder.add(step, index(number))
         chain = slice(number % chains * each, (number % chains + 1) * each)
-        added[chain] = _emit_step(builder, kernel, operands, at, added[chain])
+        added[chain] = _emit_step(builder, kernel, places, number, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
-    step.add_incoming(first, before)
-    step.add_incoming(following, builder.block)
-    for total, value, sum_ in zip(sums, start, added, strict=True):
-        total.add_incoming(value, before)
-        total.add_incoming(sum_, builder.block)
+    ends = _further(builder, kernel, places, index(steps))
+    carried = [step, places.left, places.right, *sums]
+    given = [first, begins.left, begins.right, *start]
+    made = [following, ends.left, ends.right, *added]
+    for phi, value, next_value in zip(carried, given, made, strict=True):
+        phi.add_incoming(value, before)
+        phi.add_incoming(next_value, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, stop), loop, after)
     end = builder.block
     builder.position_at_end(after)
+    if kernel.is_even:
+        return added
     return [
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
+
+
+def _further(
+    builder: ir.IRBuilder, kernel: Microkernel, operands: _Operands, steps: ir.Value
+) -> _Operands:
+    """Return where the operands are so many steps of k further."""
+    along_left = builder.mul(steps, index(kernel.left_k.stride))
+    along_right = builder.mul(steps, index(kernel.right_k.stride))
+    return operands._replace(
+        left=kernel.left.address(builder, operands.left, along_left),
+        right=kernel.right.address(builder, operands.right, along_right),
+    )
 
 
 def _emit_fence(builder: ir.IRBuilder) -> None:
@@ -298,25 +320,25 @@ def _emit_step(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     operands: _Operands,
-    step: ir.Value,
+    number: int,
     sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Add the products of one step of k: each element of the left times a row of the right."""
+    """Add the products of one step of k: each element of the left times a row of the right.
+
+    It is step `number` from where the operands begin.
+    """
     dtype = kernel.left.compute
-    emit_prefetching(builder, kernel, operands.left, operands.right, step)
-    along = kernel.right.address(
-        builder, operands.right, builder.mul(step, index(kernel.right_k.stride))
-    )
+    emit_prefetching(builder, kernel, operands.left, operands.right, number)
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
-        place = kernel.right.address(builder, along, index(start))
+        offset = number * kernel.right_k.stride + start
+        place = kernel.right.address(builder, operands.right, index(offset))
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
-    across = builder.mul(step, index(kernel.left_k.stride))
-    column = kernel.left.address(builder, operands.left, across)
     added = []
     for i in range(kernel.rows):
-        place = kernel.left.address(builder, column, index(i * kernel.left_row))
+        offset = number * kernel.left_k.stride + i * kernel.left_row
+        place = kernel.left.address(builder, operands.left, index(offset))
         item = splat(builder, kernel.left.load(builder, place, 1, 1), kernel.lanes)
         for j, values in enumerate(row):
             total = sums[i * kernel.vectors + j]

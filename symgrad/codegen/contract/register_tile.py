@@ -21,15 +21,16 @@ class Microkernel:
     whole lines. With `resumes` the kernel has a flag that says whether it adds to the sums in the
     tile. Each sum is the total of `chains` that are added up in turns, enough to keep the
     multiply-add units busy; an iteration of its loop is `unrolled` steps of k, at least one of each
-    chain. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
-    by the digits of k. What the processor does not fetch ahead by itself the kernel asks for,
-    `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is. With
-    `asks_for_next` the rows of the left for the tile or the block of k behind this one are asked
-    for, a line of each row every so many steps, or line after line where rows follow one another
-    (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed panel
-    or of the next block of k, one in so many steps, or as much of rows as `next_steps` says; with
-    `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only pieces
-    within the spans it is given are added up.
+    chain; if it `is_even` it is called with whole iterations, at least one of them. Only `piece`
+    steps of k lie evenly where it is given: then the kernel finds the next ones by the digits of k.
+    What the processor does not fetch ahead by itself the kernel asks for, `left_ahead` and
+    `right_ahead` steps before it is read; 0 says that nothing is. With `asks_for_next` the rows of
+    the left for the tile or the block of k behind this one are asked for, a line of each row every
+    so many steps, or line after line where rows follow one another (`asks_in_order`); with
+    `asks_for_panel` lines side by side, as those of the next packed panel or of the next block of
+    k, one in so many steps, or as much of rows as `next_steps` says; with `steps_a_row` rows that
+    it is told of, one in so many steps. With `inner` borders only pieces within the spans it is
+    given are added up.
     """
 
     rows: int
@@ -48,6 +49,7 @@ class Microkernel:
     is_empty: bool
     chains: int
     unrolled: int
+    is_even: bool
     piece: int | None = None
     left_ahead: int = 0
     right_ahead: int = 0

@@ -190,6 +190,7 @@ def _microkernel(
         is_empty=plan.k == 0,
         chains=chains,
         unrolled=unrolled,
+        is_even=_is_even(plan, unrolled),
         piece=plan.k_piece if plan.walks_pieces else None,
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
@@ -253,6 +254,15 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
         return several
     # AVX2 has no multiply-add that broadcasts its operand: an element takes one register more.
     return min(several, 2) if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
+
+
+def _is_even(plan: ContractPlan, unrolled: int) -> bool:
+    """Return whether all steps of k that a microkernel is called with are whole iterations."""
+    if plan.borders:
+        return False
+    last = plan.k - (plan.k_blocks - 1) * plan.block_k
+    runs = [plan.k_piece] if plan.walks_pieces else [min(plan.k, plan.block_k), last]
+    return all(run > 0 and run % unrolled == 0 for run in runs)
 
 
 def _dot_kernel(
