@@ -7,6 +7,7 @@ of many rows, and what comes after it somewhere else: that is asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, Elements, index
@@ -122,13 +123,16 @@ def _emit_asking_in_turns(
     step, turn = at
     of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
     for first in range(0, kernel.rows, of_line):
-        left = index(kernel.rows - first)
-        with builder.if_then(builder.icmp_signed("<", turn, left)):
+        left = kernel.rows - first
+        is_whole = left >= of_line
+        has_turn = builder.icmp_signed("<", turn, index(left))
+        with nullcontext() if is_whole else builder.if_then(has_turn):
             for number in range(min(steps, of_line)):
                 row = builder.add(turn, index(first + number))
-                # Beyond the tile may be beyond the operand.
-                is_there = builder.icmp_signed("<", row, index(kernel.rows))
-                row = builder.select(is_there, row, index(kernel.rows - 1))
+                if not is_whole and left % steps:
+                    # Beyond the tile may be beyond the operand.
+                    is_there = builder.icmp_signed("<", row, index(kernel.rows))
+                    row = builder.select(is_there, row, index(kernel.rows - 1))
                 offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
                 kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
 

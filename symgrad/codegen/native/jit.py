@@ -34,8 +34,25 @@ def optimize(
     """
     machine = _machine(target, opt_level)
     module = _parse(module_text, target, machine, context)
-    tuning = llvm.create_pipeline_tuning_options(opt_level)
-    _run_pipeline(module, llvm.create_pass_builder(machine, tuning), opt_level)
+    passes = None
+    if opt_level > 0:
+        passes = llvm.create_new_module_pass_manager()
+        _add_passes(passes)
+    _run(passes, module, machine, opt_level)
+    return module
+
+
+def optimize_leaves(module_text: str, target: Target, opt_level: int) -> llvm.ModuleRef:
+    """Parse and verify a module of leaf functions, and put into registers what they can be in.
+
+    Their text is in its final form otherwise: all of the middle end would take a quarter of LLVM's
+    time for them and leave them as they are.
+    """
+    machine = _machine(target, opt_level)
+    module = _parse(module_text, target, machine)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    _run(passes, module, machine, opt_level)
     return module
 
 
@@ -51,21 +68,6 @@ def emit_calls(module_text: str, target: Target) -> bytes:
     """
     machine = _machine(target, _ONLY_CALLS)
     return bytes(machine.emit_object(_parse(module_text, target, machine)))
-
-
-def emit_leaves(module_text: str, target: Target, opt_level: int) -> bytes:
-    """Return the object file of a module of leaf functions: their text is in its final form.
-
-    The middle end would take a quarter of LLVM's time for them and leave them as they are.
-    """
-    machine = _machine(target, opt_level)
-    return bytes(machine.emit_object(_parse(module_text, target, machine)))
-
-
-def assembly_of_leaves(module_text: str, target: Target, opt_level: int) -> str:
-    """Return the assembly of a module, as `emit_leaves` would encode it."""
-    machine = _machine(target, opt_level)
-    return str(machine.emit_assembly(_parse(module_text, target, machine)))
 
 
 def assembly_of_calls(module_text: str, target: Target) -> str:
@@ -208,12 +210,16 @@ def _add_passes(passes: llvm.ModulePassManager) -> None:
     passes.add_post_order_function_attributes_pass()
 
 
-def _run_pipeline(module: llvm.ModuleRef, builder: llvm.PassBuilder, opt_level: int) -> None:
-    if opt_level == 0:
-        passes = builder.getModulePassManager()
-    else:
-        passes = llvm.create_new_module_pass_manager()
-        _add_passes(passes)
+def _run(
+    passes: llvm.ModulePassManager | None,
+    module: llvm.ModuleRef,
+    machine: llvm.TargetMachine,
+    opt_level: int,
+) -> None:
+    """Run `passes` on a module, or LLVM's own of `opt_level`, and give their memory back."""
+    tuning = llvm.create_pipeline_tuning_options(opt_level)
+    builder = llvm.create_pass_builder(machine, tuning)
+    passes = passes or builder.getModulePassManager()
     try:
         passes.run(module, builder)
     finally:

@@ -28,12 +28,11 @@ from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native import jit
 from symgrad.codegen.native.jit import (
     assembly_of_calls,
-    assembly_of_leaves,
     emit_assembly,
     emit_calls,
-    emit_leaves,
     emit_object,
     optimize,
+    optimize_leaves,
 )
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
 from symgrad.codegen.target import Target, llvm_version
@@ -44,11 +43,16 @@ def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
     return emit_object(optimize(module_text, target, opt_level), target, opt_level)
 
 
+def compile_leaves(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Compile a module of leaf functions to an object file."""
+    return emit_object(optimize_leaves(module_text, target, opt_level), target, opt_level)
+
+
 def compile_module(module: LinkableModule, target: Target, opt_level: int) -> list[bytes]:
     """Compile a module with all that it needs to object files, of which none is kept."""
     images = [compile_object(module.text(module.kernels), target, opt_level)]
     if module.leaves:
-        images.append(emit_leaves(module.text_of_leaves(module.leaves), target, opt_level))
+        images.append(compile_leaves(module.text_of_leaves(module.leaves), target, opt_level))
     if module.calls is not None:
         images.append(emit_calls(module.calls, target))
     return images
@@ -56,8 +60,10 @@ def compile_module(module: LinkableModule, target: Target, opt_level: int) -> li
 
 def optimized_text(module: LinkableModule, target: Target, opt_level: int) -> str:
     """Return the LLVM IR of which `compile_module` makes machine code."""
-    leaves = module.text_of_leaves(module.leaves) if module.leaves else ""
-    text = str(optimize(module.optimized, target, opt_level)) + leaves
+    text = str(optimize(module.optimized, target, opt_level))
+    if module.leaves:
+        leaves = module.text_of_leaves(module.leaves)
+        text += str(optimize_leaves(leaves, target, opt_level))
     return LinkableModule.without_aliases(text)
 
 
@@ -66,7 +72,8 @@ def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
     texts = [emit_assembly(optimize(module.computing, target, opt_level), target, opt_level)]
     if module.leaves:
         leaves = module.text_of_leaves(module.leaves)
-        texts.append(assembly_of_leaves(leaves, target, opt_level))
+        optimized = optimize_leaves(leaves, target, opt_level)
+        texts.append(emit_assembly(optimized, target, opt_level))
     if module.calls is not None:
         texts.insert(0, assembly_of_calls(module.calls, target))
     return LinkableModule.without_aliases("".join(texts))
@@ -193,7 +200,7 @@ class ObjectsOfKernels:
 
     def _compiled(self, text: str, kind: str, defined: Iterable[str]) -> tuple[str, bytes]:
         """Compile a module, and note that the functions of a kind that it defines are there."""
-        compile_text = emit_leaves if kind == "leaf" else compile_object
+        compile_text = compile_leaves if kind == "leaf" else compile_object
         made, image = digest_of(text), compile_text(text, self._target, self._opt_level)
         self._store.write(self._key("object", made), image)
         for symbol in defined:

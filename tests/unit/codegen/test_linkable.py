@@ -12,7 +12,8 @@ import symgrad as sg
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
-from symgrad.codegen.native.jit import emit_calls, emit_leaves, emit_object, optimize
+from symgrad.codegen.native.jit import emit_calls, emit_object, optimize
+from symgrad.codegen.native.objects import compile_leaves
 from symgrad.codegen.target import target_named
 from symgrad.compiler import emit_linkable
 from symgrad.graph.node import Tensor
@@ -107,7 +108,7 @@ def test_leaf_functions_are_declared_and_have_a_module_of_their_own():
     assert "sg.tanh" not in alone
     native = target_named("native")
     of_kernels = emit_object(optimize(text, native, 1), native, 1)
-    assert leaf_symbols(of_kernels) == leaf_symbols(emit_leaves(alone, native, 1)) == [leaf]
+    assert leaf_symbols(of_kernels) == leaf_symbols(compile_leaves(alone, native, 1)) == [leaf]
 
 
 @pytest.mark.parametrize("name", ["native", "x86-64", "x86-64-v3", "aarch64"])
