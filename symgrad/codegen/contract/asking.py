@@ -101,8 +101,7 @@ def _emit_asking_for_rows(
     together = -(-kernel.rows * steps // of_line)
     first = builder.mul(builder.udiv(turn, index(steps)), index(together))
     # Beyond the tile may be beyond the operand.
-    is_there = builder.icmp_signed("<", first, index(kernel.rows - together))
-    first = builder.select(is_there, first, index(kernel.rows - together))
+    first = _last_of(builder, first, kernel.rows - together + 1)
     offset = builder.add(builder.mul(first, index(kernel.left_row)), step)
     for number in range(together):
         at = builder.add(offset, index(number * kernel.left_row))
@@ -127,14 +126,18 @@ def _emit_asking_in_turns(
         is_whole = left >= of_line
         has_turn = builder.icmp_signed("<", turn, index(left))
         with nullcontext() if is_whole else builder.if_then(has_turn):
+            # Beyond the tile may be beyond the operand.
+            may_exceed = not is_whole and left % steps > 0
             for number in range(min(steps, of_line)):
                 row = builder.add(turn, index(first + number))
-                if not is_whole and left % steps:
-                    # Beyond the tile may be beyond the operand.
-                    is_there = builder.icmp_signed("<", row, index(kernel.rows))
-                    row = builder.select(is_there, row, index(kernel.rows - 1))
+                row = _last_of(builder, row, kernel.rows) if may_exceed else row
                 offset = builder.add(builder.mul(row, index(kernel.left_row)), step)
                 kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), 1)
+
+
+def _last_of(builder: ir.IRBuilder, row: ir.Value, rows: int) -> ir.Value:
+    is_there = builder.icmp_signed("<", row, index(rows))
+    return builder.select(is_there, row, index(rows - 1))
 
 
 def emit_prefetching(

@@ -258,7 +258,8 @@ def _emit_loop(
         builder.cbranch(builder.icmp_signed("<", first, stop), loop, after)
     builder.position_at_end(loop)
     step = builder.phi(INDEX, "step")
-    places = operands._replace(left=builder.phi(POINTER), right=builder.phi(POINTER))
+    left, right = builder.phi(POINTER), builder.phi(POINTER)
+    places = operands._replace(left=left, right=right)
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, step, steps)
@@ -271,7 +272,7 @@ def _emit_loop(
         added[chain] = _emit_step(builder, kernel, places, number, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
     ends = _further(builder, kernel, places, index(steps))
-    carried = [step, places.left, places.right, *sums]
+    carried = [step, left, right, *sums]
     given = [first, begins.left, begins.right, *start]
     made = [following, ends.left, ends.right, *added]
     for phi, value, next_value in zip(carried, given, made, strict=True):
