@@ -161,7 +161,9 @@ def fuse_elements(
         return None
     at = Index(0, ((a.var, 1),))
     moved = _mapped(b.body, partial(substitute_variable, variable=b.var, by=at))
-    before, body = _forwarded(a.before, b.before, stored), _forwarded(a.body, moved, stored)
+    names: dict[str, Atom] = {}  # what is loaded before both loops is read inside of the second
+    before = _forwarded(a.before, b.before, stored, names)
+    body = _forwarded(a.body, moved, stored, names)
     if before is None or body is None or len(body) > MOST_FUSED or not _reads(moved, stored):
         return None
     before, body = _without(before, unread), _without(body, unread)
@@ -296,10 +298,13 @@ def _written_out(body: _Straight, variable: str, places: Iterable[int]) -> _Stra
     return tuple(result)
 
 
-def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straight | None:
+def _forwarded(
+    first: _Straight, second: _Straight, stored: set[str], names: dict[str, Atom]
+) -> _Straight | None:
     """Return both bodies, the second with what the first stores in the place of loads.
 
-    None if it loads something else of what the first stores.
+    None if it loads something else of what the first stores. `names` are what the second reads by
+    other names; those of its loads that are left out are added.
     """
     held: dict[tuple[str, Index], Atom] = {}
     for known in first:
@@ -309,7 +314,6 @@ def _forwarded(first: _Straight, second: _Straight, stored: set[str]) -> _Straig
             case Let(name, Load(buffer, index, dtype)) if buffer not in stored:
                 held.setdefault((buffer, index), Ref(name, dtype))
     result: list[Plain] = [*first]
-    names: dict[str, Atom] = {}
     for statement in second:
         if isinstance(statement, Let) and isinstance(statement.value, Load):
             load = statement.value

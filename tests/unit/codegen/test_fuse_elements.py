@@ -143,6 +143,24 @@ def test_loops_of_few_rows_and_such_with_long_ones_inside_are_left():
     assert long_loop_of(parse_kernel(wide)) is None
 
 
+def test_what_both_load_before_their_loops_is_loaded_once():
+    scaled = """kernel @scaled(in FROM: f64[300], in w: f64[2], out TO: f64[300]) {
+  s: f64 = w[1]
+  for i in 0..300 vector(4) {
+    a: f64 = FROM[i]
+    b: f64 = mul(a, s)
+    TO[i] = b
+  }
+}"""
+    one, two = (scaled.replace("FROM", a).replace("TO", b) for a, b in ("xy", "yz"))
+    both = fused(one, two, ["y"])
+    assert both is not None
+    verify_kernel(both)
+    x, z = np.random.default_rng(0).normal(size=300), np.zeros(300)
+    run_kernel(both, {"x": x, "w": np.array([3.0, 5.0]), "z": z})
+    np.testing.assert_array_equal(z, x * 5 * 5)
+
+
 def test_a_search_between_the_loops_is_not_written_out():
     a, b = sg.placeholder((3,)), sg.placeholder((3, 4096))
     places = sg.searchsorted(sg.asarray(np.arange(5, dtype="float32")), a)
