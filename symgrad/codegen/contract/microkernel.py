@@ -75,42 +75,60 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
+    if kernel.resumes:
+        sums = _emit_resume(builder, kernel, tile, resume, sums)
     if kernel.piece and not kernel.is_empty:
         steps = _Pieces(rest[0], k, tuple(zip(within[::2], within[1::2], strict=True)))
         sums = _emit_pieces(builder, kernel, operands, steps, sums)
     elif not kernel.is_empty:
         sums = _emit_steps(builder, kernel, operands, k, sums)
-    _emit_tile(builder, kernel, tile, resume, sums)
+    _emit_tile(builder, kernel, tile, sums)
     builder.ret_void()
     return function
 
 
-def _emit_tile(
+def _emit_resume(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     tile: ir.Value,
     resume: ir.Value,
-    sums: Sequence[ir.Value],
-) -> None:
-    """Store the sums, or add them to those of the tile if `resume`.
+    zeros: Sequence[ir.Value],
+) -> list[ir.Value]:
+    """Return the sums to start with: those of the tile if `resume`, else zeros.
 
-    Added in the end they are waited for by nothing; a microkernel that began with them would wait.
+    So terms are added in one order, in however many blocks of k there are: the bits of a result do
+    not depend on how many others are computed with it. Sums that were added to the tile in the end
+    would wait for nothing, and have other bits.
     """
+    before = builder.block
+    loading = builder.append_basic_block("resume")
+    start = builder.append_basic_block("start")
+    builder.cbranch(resume, loading, start)
+    builder.position_at_end(loading)
+    align = kernel.tile_align
+    loaded = [
+        builder.load(_place(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
+        for at in range(len(zeros))
+    ]
+    builder.branch(start)
+    builder.position_at_end(start)
+    sums: list[ir.Value] = []
+    for zero, value in zip(zeros, loaded, strict=True):
+        total = builder.phi(kernel.vector_type)
+        total.add_incoming(zero, before)
+        total.add_incoming(value, loading)
+        sums.append(total)
+    return sums
+
+
+def _emit_tile(
+    builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
+) -> None:
+    """Store the sums."""
     if kernel.is_streamed:
         _emit_streamed(builder, kernel, tile, sums)
-        return
-    if not kernel.resumes:
+    else:
         _emit_sums(builder, kernel, tile, sums)
-        return
-    with builder.if_else(resume) as (goes_on, begins):
-        with goes_on:
-            for at, value in enumerate(sums):
-                place = _place(builder, kernel, tile, at)
-                before = builder.load(place, typ=kernel.vector_type, align=kernel.tile_align)
-                total = add_elements(builder, kernel.left.compute, before, value)
-                builder.store(total, place, align=kernel.tile_align)
-        with begins:
-            _emit_sums(builder, kernel, tile, sums)
 
 
 def _emit_sums(

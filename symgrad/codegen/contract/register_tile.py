@@ -18,8 +18,8 @@ class Microkernel:
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_row` apart; it lies aside (`is_aside`), for an
     epilogue, or is a part of the result, and goes past the caches if it `is_streamed` and lies on
-    whole lines. With `resumes` the kernel has a flag that says whether it adds to the sums in the
-    tile. Each sum is the total of `chains` that are added up in turns, enough to keep the
+    whole lines. With `resumes` the kernel has a flag that says whether it goes on with the sums in
+    the tile. Each sum is the total of `chains` that are added up in turns, enough to keep the
     multiply-add units busy; an iteration of its loop is `unrolled` steps of k, at least one of each
     chain; if it `is_even` it is called with whole iterations, at least one of them. Only `piece`
     steps of k lie evenly where it is given: then the kernel finds the next ones by the digits of k.
