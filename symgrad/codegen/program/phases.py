@@ -29,18 +29,18 @@ Costs = Counter[int]
 def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
     """Return at which byte of a cache line each temporary begins, where that is not the first."""
     costs: dict[Buffer, Costs] = defaultdict(Counter)
-    of_kernels: dict[Kernel, dict[str, Costs]] = {}
+    of_kernels: dict[int, dict[str, Costs]] = {}  # by identity: a hash reads all of a kernel
     for launch in launches_of(instrs):
         kernel = launch.kernel
-        if kernel not in of_kernels:
-            of_kernels[kernel] = _costs_of(kernel)
+        if id(kernel) not in of_kernels:
+            of_kernels[id(kernel)] = _costs_of(kernel)
         for param, argument, start in zip(
             kernel.params, launch.arguments, launch.starts, strict=True
         ):
             buffer = _in_phase(argument)
             if buffer is None:
                 continue
-            for place, cycles in of_kernels[kernel].get(param.name, Costs()).items():
+            for place, cycles in of_kernels[id(kernel)].get(param.name, Costs()).items():
                 costs[buffer][(place + start * param.dtype.itemsize) % ALIGNMENT] += cycles
     phases = {buffer: _cheapest(found) for buffer, found in costs.items()}
     return {buffer: phase for buffer, phase in phases.items() if phase}

@@ -31,11 +31,12 @@ def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
 
 def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
     """Return a loop of vectors that asks, if it goes through more than a core has of caches."""
-    if loop.vector == 1 or _has_loops(loop.body):
+    held = target.memory.shared_bytes
+    may_be_long = sum(sizes.values()) * loop.extent > held
+    if loop.vector == 1 or not may_be_long or _has_loops(loop.body):
         return loop
     touched = sum(sizes[buffer] for buffer in {buffer for buffer, _ in walks(loop)})
-    is_long = touched * loop.extent > target.memory.shared_bytes
-    return replace(loop, asks=True) if is_long else loop
+    return replace(loop, asks=True) if touched * loop.extent > held else loop
 
 
 def _has_loops(body: Sequence[Stmt]) -> bool:
