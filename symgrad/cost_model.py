@@ -198,6 +198,7 @@ LEAST_BYTES_IN_PHASE = 1 << 10
 # Of arrays that begin at one place of pages the same took 1.36 and 0.96, else 0.9 to 1.2 and 0.6.
 BYTES_APART = 256  # an odd number of times: sixteen arrays of one size begin at other places
 LEAST_BYTES_APART = 16 << 10
+SPARE_OF_ARENA = 1 / 64  # of what pieces take side by side: causal attention would take a 20th more
 SMALL_CONSTANT = 4096  # elements: a constant of that many is no burden
 MAX_FOLDED = 2**22  # elements that folding reads, so that compiling does not become computing
 LEAST_INVERTED = 16  # elements that are added up in known places: of fewer a scatter takes no time

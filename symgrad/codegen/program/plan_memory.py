@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from symgrad.cost_model import BYTES_APART, LEAST_BYTES_APART
+from symgrad.cost_model import BYTES_APART, LEAST_BYTES_APART, SPARE_OF_ARENA
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
@@ -26,7 +26,20 @@ class Request:
 
 
 def plan_memory(requests: Sequence[Request]) -> tuple[list[int], int]:
-    """Return the offset of each request and the size of the arena, in bytes."""
+    """Return the offset of each request and the size of the arena, in bytes.
+
+    Large pieces beside each other begin at other places of pages, unless that takes much memory, as
+    where four pieces would fill what one of four times their size leaves.
+    """
+    close = _planned(requests, _rounded)
+    if all(request.size < LEAST_BYTES_APART for request in requests):
+        return close
+    apart = _planned(requests, _apart)
+    return apart if apart[1] <= (1 + SPARE_OF_ARENA) * close[1] else close
+
+
+def _planned(requests: Sequence[Request], taken: Callable[[int], int]) -> tuple[list[int], int]:
+    """Return the offsets and the size of an arena in which a piece of `size` has `taken(size)`."""
     arena = _Arena()
     offsets = [0] * len(requests)
     dying: list[tuple[int, int]] = []  # (last instruction, request), soonest first
@@ -35,20 +48,24 @@ def plan_memory(requests: Sequence[Request]) -> tuple[list[int], int]:
         request = requests[i]
         while dying and dying[0][0] < request.first:
             _, dead = heapq.heappop(dying)
-            arena.give_back(offsets[dead], _rounded(requests[dead].size))
-        offsets[i] = arena.take(_rounded(request.size))
+            arena.give_back(offsets[dead], taken(requests[dead].size))
+        offsets[i] = arena.take(taken(request.size))
         heapq.heappush(dying, (request.last, i))
     return offsets, arena.size
 
 
 def _rounded(size: int) -> int:
-    """Return the bytes for `size`. Large pieces beside each other begin at other places of pages.
+    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def _apart(size: int) -> int:
+    """Return the bytes for `size`, with which the next large piece is at another place of pages.
 
     A processor takes two accesses at one place of two pages for one, until it has compared more
     than that: arrays that are walked through side by side would wait for each other.
     """
     if size < LEAST_BYTES_APART:
-        return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        return _rounded(size)
     return (-(-size // BYTES_APART) | 1) * BYTES_APART
 
 
