@@ -43,8 +43,11 @@ from symgrad.graph.ops.structure import (
 from symgrad.graph.types import Array, ArrayLiteral
 from symgrad.passes.costs import flops_per_element, kernel_spec
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
+from symgrad.records import dataclass
 
 RULE = "invert-scatters"
+
+_Key = tuple[Tensor, int]
 
 
 def invert_scatters(graph: Graph, rewrites: Rewrites) -> Graph:
@@ -92,7 +95,7 @@ def _is_zero(base: Tensor) -> bool:
     while base.node.definition is broadcast_to_op:
         (base,) = base.node.inputs
     value = _literal(base)
-    return value is not None and value.size > 0 and not value.any()
+    return value is not None and value.size > 0 and not any(value.tobytes())  # -0.0 would stay
 
 
 def _literal(tensor: Tensor) -> Array | None:
@@ -120,33 +123,75 @@ def _gathered(node: Node, inverse: Array, picking: _Picking) -> Tensor:
     return reshape(reduce_sum(picked, (0,)), base.shape)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Picked:
+    """The elements of a tensor at some places."""
+
+    tensor: Tensor
+    places: Array
+
+    @property
+    def key(self) -> _Key:
+        """What is the same for the same places; the array is kept for as long as it is."""
+        return self.tensor, id(self.places)
+
+
 class _Picking:
     """Builds what the elements at some places are made of, over what stands for other tensors."""
 
     def __init__(self, mapping: dict[Tensor, Tensor], uses: Counter[Tensor]) -> None:
         self._mapping = mapping
         self._uses = uses
+        self._operands: dict[_Key, list[_Picked]] = {}
+        self._made: dict[_Key, Tensor] = {}
 
     def of(self, tensor: Tensor, places: Array) -> Tensor:
         """Return the elements of `tensor` at `places`, counted in row-major order."""
-        node = tensor.node
+        wanted = _Picked(tensor, places)
+        pending = [wanted]
+        while pending:
+            picked = pending[-1]
+            if picked.key not in self._operands:
+                self._operands[picked.key] = self._operands_of(picked)
+            operands = self._operands[picked.key]
+            missing = [operand for operand in operands if operand.key not in self._made]
+            pending += missing
+            if not missing:
+                made = [self._made[operand.key] for operand in operands]
+                self._made[picked.key] = self._built(picked, made)
+                pending.pop()
+        return self._made[wanted.key]
+
+    def _operands_of(self, picked: _Picked) -> list[_Picked]:
+        """Return of which elements of its operands those of a tensor are made, [] if of none."""
+        tensor, places, node = picked.tensor, picked.places, picked.tensor.node
+        if tensor.type.count == 1 or _literal(tensor) is not None:
+            return []
+        if node.definition is reshape_op:
+            return [_Picked(node.inputs[0], places)]
+        if node.definition is broadcast_to_op:
+            return [_Picked(node.inputs[0], _before_broadcast(node, places))]
+        if node.definition is gather_op and node.attrs["axis"] == 0:
+            looked_up = _known_places(node.inputs[0], node.inputs[1:])
+            if looked_up is not None:
+                return [_Picked(node.inputs[0], looked_up[places])]
+        if node.definition.is_elementwise and self._is_moved(tensor, places.size):
+            return [_Picked(t, places) for t in dict.fromkeys(node.inputs)]
+        return []
+
+    def _built(self, picked: _Picked, operands: list[Tensor]) -> Tensor:
+        tensor, places, node = picked.tensor, picked.places, picked.tensor.node
+        if operands and node.definition.is_elementwise:
+            made = dict(zip(dict.fromkeys(node.inputs), operands, strict=True))
+            with derived_from(node):
+                return rebuild(node, tuple([made[t] for t in node.inputs])).output
+        if operands:
+            return operands[0]
         value = _literal(tensor)
         if value is not None and value.size > 1:
             return constant_node(ArrayLiteral(value.reshape(-1)[places]))
         if tensor.type.count == 1:
             return broadcast_to(reshape(self._mapping[tensor], ()), places.shape)
-        if node.definition is reshape_op:
-            return self.of(node.inputs[0], places)
-        if node.definition is broadcast_to_op:
-            return self.of(node.inputs[0], _before_broadcast(node, places))
-        if node.definition is gather_op and node.attrs["axis"] == 0:
-            looked_up = _known_places(node.inputs[0], node.inputs[1:])
-            if looked_up is not None:
-                return self.of(node.inputs[0], looked_up[places])
-        if node.definition.is_elementwise and self._is_moved(tensor, places.size):
-            operands = {t: self.of(t, places) for t in dict.fromkeys(node.inputs)}
-            with derived_from(node):
-                return rebuild(node, tuple([operands[t] for t in node.inputs])).output
         flat = reshape(self._mapping[tensor], (tensor.type.count,))
         return gather(flat, [constant_node(ArrayLiteral(places))], 0)
 

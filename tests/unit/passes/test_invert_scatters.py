@@ -45,6 +45,27 @@ def test_the_gradient_of_lookups_of_a_product_is_right(negative):
     sg.testing.check_gradients(y, [x], {x: RANDOM.normal(size=12)})
 
 
+def test_chains_of_any_length_are_behind_the_lookup():
+    x = sg.placeholder((8,), "float64")
+    y = x[np.repeat(np.arange(8), 4)]
+    for _ in range(2000):
+        y = sg.sin(y) * 1.0001
+    step = step_of(x, sg.sum(y))
+    given = np.linspace(0.1, 1.5, 8)
+    assert "scatter_add" not in step.ir("optimized")
+    (found,) = step(given)
+    wanted, value = np.full(8, 4.0), given
+    for _ in range(2000):
+        value, wanted = np.sin(value) * 1.0001, wanted * np.cos(value) * 1.0001
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_what_is_added_to_negative_zeros_is_scattered():
+    given, base = sg.placeholder((16,)), sg.constant(np.full(4, -0.0, "float32"))
+    step = sg.compile([given], base.at[np.arange(16) % 4].add(given))
+    assert np.signbit(step(np.full(16, -0.0, "float32"))).all()
+
+
 def test_places_along_two_axes_are_known_too():
     pairs = np.array([(i, j) for i in range(5) for j in range(5)] * 3)
     first, second = RANDOM.permutation(pairs).T
