@@ -253,7 +253,7 @@ def _times_reference(x: Array, *steps: Array) -> Array:
 
 
 def _times_kernel(x: TensorType, *steps: TensorType) -> ColumnMap:
-    return column_map(_q_times, 4 * sum(step.static_shape[0] for step in steps) // 2, axis=1)
+    return column_map(_q_times, 2 * sum(step.static_shape[0] for step in steps), axis=1)
 
 
 def _times_batch(operands: Operands) -> Tensor:
