@@ -84,6 +84,7 @@ class Variant:
     apart: bool = False
     places: bool = False
     sweeps: bool = False
+    elements: bool = False
     products: bool = False
 
 

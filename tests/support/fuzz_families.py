@@ -158,8 +158,8 @@ def variants(seed: int) -> list[Variant]:
 
     What is small is shared among threads too, and every other time interleaved, in tiles,
     with unrolled products, sums in memory, short rows, terms of padding left out, windows packed,
-    results placed, sweeps over the same rows fused, products with what is done with their rows, or
-    with the weights of its loops packed.
+    results placed, sweeps over the same rows fused, elementwise kernels joined over short axes,
+    products with what is done with their rows, or with the weights of its loops packed.
     Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
     their own for the target whose turn it is.
     """
@@ -186,6 +186,7 @@ def variants(seed: int) -> list[Variant]:
             places=(level + apart + number) % 2 == 0,
             sweeps=(threads + apart + number) % 2 == 1,
             products=(threads + level + apart + number) % 3 == 0,
+            elements=(threads + apart + number) % 2 == 0,
         )
         for number, target in enumerate(TARGETS)
     ]

@@ -13,9 +13,11 @@ from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
     block_batches,
+    fuse_elements,
     fuse_products,
     fuse_rows,
     interleave,
+    long_loops,
     register_tiles,
     row_folds,
     row_stages,
@@ -181,6 +183,16 @@ def sweeps_fused() -> Iterator[None]:
 
 
 @contextmanager
+def elements_joined() -> Iterator[None]:
+    """Join elementwise kernels over the same axis, however short it is."""
+    with (
+        mock.patch.multiple(long_loops, LEAST_FUSED_ROWS=3),
+        mock.patch.multiple(fuse_elements, LEAST_FUSED_ROWS=3),
+    ):
+        yield
+
+
+@contextmanager
 def products_fused() -> Iterator[None]:
     """Fuse products with what is done with their rows, a few rows at a time, of however few."""
     with (
@@ -208,4 +220,5 @@ SCHEDULES = {
     "places": results_placed,
     "sweeps": sweeps_fused,
     "products": products_fused,
+    "elements": elements_joined,
 }

@@ -47,8 +47,8 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_elements import fuse_elements as fuse_kernels
-from symgrad.codegen.schedule.fuse_elements import long_loop_of
 from symgrad.codegen.schedule.interleave import interleave
+from symgrad.codegen.schedule.long_loops import long_loop_of
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     INSTRS_BETWEEN,

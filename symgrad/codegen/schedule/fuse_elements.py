@@ -15,133 +15,36 @@ where that makes two kernels alike. No element is computed otherwise than before
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen.loops.access import Accesses
 from symgrad.codegen.loops.language import (
     Atom,
-    BinarySearch,
-    Cast,
     Check,
-    Const,
-    Expr,
     For,
     Index,
-    IndexValue,
     Kernel,
     Let,
     Load,
-    Op,
     Param,
     Plain,
     Ref,
-    Select,
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.rewrite import (
-    ReplaceIndex,
-    buffers_used,
-    drop_unused,
-    map_indices,
-    substitute_variable,
+from symgrad.codegen.loops.rewrite import buffers_used, drop_unused, substitute_variable
+from symgrad.codegen.schedule.long_loops import (
+    LongLoop,
+    Straight,
+    long_loop_of,
+    mapped,
+    with_names,
+    written_out,
 )
 from symgrad.codegen.target import Target
-from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_INSIDE, MOST_ROWS_AROUND
-from symgrad.records import dataclass
-
-# Statements that are one after another: no loop.
-_Straight = tuple[Plain, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LongLoop:
-    """A kernel as one loop over a long axis, of which iterations are lanes.
-
-    `before` are values for all of them, and single elements. `vector` is 1 if the axis had no
-    vectors before short loops inside of it were written out.
-    """
-
-    before: _Straight
-    var: str
-    extent: int
-    vector: int
-    parallel: int | None
-    body: _Straight
-
-
-def long_loop_of(kernel: Kernel) -> LongLoop | None:
-    """Return a kernel as a loop of straight code over a long axis, None if it is none."""
-    loops = [s for s in kernel.body if isinstance(s, For) and not _is_of_elements(s)]
-    before = _elements(kernel)
-    if before is None or len(loops) != 1 or loops[0].ordered:
-        return None
-    (loop,) = loops
-    if (body := _straight(loop.body)) is not None:
-        found = LongLoop(before, loop.var, loop.extent, loop.vector, loop.parallel, body)
-        return found if loop.vector > 1 and _is_long(found) else None
-    if loop.vector > 1 or (loop.parallel is not None and loop.extent <= MOST_ROWS_AROUND):
-        return None
-    if loop.extent <= MOST_ROWS_AROUND:
-        return _with_rows_inside(before, loop)
-    inside = _all_written_out(loop.body, MOST_INSIDE)
-    if inside is None:
-        return None
-    found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside)
-    return found if _is_long(found) else None
-
-
-def _elements(kernel: Kernel) -> _Straight | None:
-    """Return what of a kernel is in no loop, None if it needs anything that the kernel stores."""
-    apart = [s for s in kernel.body if not isinstance(s, For) or _is_of_elements(s)]
-    alone = _all_written_out(apart, MOST_ROWS_AROUND)
-    if alone is None or any(isinstance(s, Check) for s in alone):
-        return None
-    needs_stored = not buffers_used(alone)[0].isdisjoint(buffers_used(kernel.body)[1])
-    return None if needs_stored else alone
-
-
-def _is_of_elements(loop: For) -> bool:
-    """Return whether a loop is a few elements, such as the ends of rows that a pad fills."""
-    return loop.extent <= MOST_ROWS_AROUND and _straight(loop.body) is not None
-
-
-def _with_rows_inside(before: _Straight, loop: For) -> LongLoop | None:
-    """Return a short loop around a long one as the long one, in which the short is written out."""
-    *shared, inner = loop.body
-    lets = _lets(shared)
-    if lets is None or not isinstance(inner, For) or inner.ordered or inner.vector == 1:
-        return None
-    inside = _straight(inner.body)
-    if inside is None:
-        return None
-    body = _written_out((*lets, *inside), loop.var, range(loop.extent))
-    found = LongLoop(before, inner.var, inner.extent, inner.vector, inner.parallel, body)
-    return found if _is_long(found) else None
-
-
-def _all_written_out(body: Sequence[Stmt], most: int) -> _Straight | None:
-    """Return statements with the loops among them written out, None if some are not that short.
-
-    They run `most` times in all at the most.
-    """
-    result: list[Plain] = []
-    for statement in body:
-        if isinstance(statement, For):
-            is_short = not statement.ordered and 0 < statement.extent <= most
-            inside = (
-                _all_written_out(statement.body, most // statement.extent) if is_short else None
-            )
-            if inside is None or len(inside) * statement.extent > MOST_FUSED:
-                return None
-            result += _written_out(inside, statement.var, range(statement.extent))
-        elif (own := _straight((statement,))) is not None:
-            result += own
-        else:
-            return None
-    return tuple(result)
+from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_ROWS_AROUND
 
 
 def fuse_elements(
@@ -160,7 +63,7 @@ def fuse_elements(
     if a is None or b is None or not _have_lanes(a, b):
         return None
     at = Index(0, ((a.var, 1),))
-    moved = _mapped(b.body, partial(substitute_variable, variable=b.var, by=at))
+    moved = mapped(b.body, partial(substitute_variable, variable=b.var, by=at))
     names: dict[str, Atom] = {}  # what is loaded before both loops is read inside of the second
     before = _forwarded(a.before, b.before, stored, names)
     body = _forwarded(a.body, moved, stored, names)
@@ -175,11 +78,11 @@ def fuse_elements(
     return replace(first, params=_params(first, second, statements), body=statements)
 
 
-def _reads(body: _Straight, stored: set[str]) -> bool:
+def _reads(body: Straight, stored: set[str]) -> bool:
     return not buffers_used(body)[0].isdisjoint(stored)
 
 
-def _without(body: _Straight, unread: Collection[str]) -> _Straight:
+def _without(body: Straight, unread: Collection[str]) -> Straight:
     return tuple(s for s in body if not (isinstance(s, Store) and s.buffer in unread))
 
 
@@ -222,8 +125,8 @@ def _cut(lanes: LongLoop, start: int, extent: int) -> LongLoop | None:
     if len(places) > MOST_ROWS_AROUND or extent < LEAST_FUSED_ROWS:
         return None
     at = Index(start, ((lanes.var, 1),))
-    body = _mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
-    alone = _written_out(lanes.body, lanes.var, places)
+    body = mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
+    alone = written_out(lanes.body, lanes.var, places)
     if places and any(isinstance(s, Check) for s in alone):
         return None
     return replace(lanes, before=(*lanes.before, *alone), extent=extent, body=body)
@@ -238,12 +141,8 @@ def _in_rows(lanes: LongLoop, rows: int) -> LongLoop | None:
         return lanes
     inner = f"{lanes.var}.place"
     at = Index(0, ((lanes.var, count), (inner, 1)))
-    body = _mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
-    return replace(lanes, extent=rows, body=_written_out(body, inner, range(count)))
-
-
-def _is_long(lanes: LongLoop) -> bool:
-    return lanes.extent >= LEAST_FUSED_ROWS and len(lanes.body) <= MOST_FUSED
+    body = mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
+    return replace(lanes, extent=rows, body=written_out(body, inner, range(count)))
 
 
 def _in_lanes(lanes: LongLoop, target: Target) -> LongLoop:
@@ -259,48 +158,9 @@ def _have_lanes(a: LongLoop, b: LongLoop) -> bool:
     return a.vector == b.vector and len(parts) <= 1
 
 
-def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:
-    found = tuple(s for s in _straight(body) or () if isinstance(s, Let))
-    return found if len(found) == len(body) else None
-
-
-def _straight(body: Sequence[Stmt]) -> _Straight | None:
-    found = tuple(s for s in body if isinstance(s, Plain))
-    has_search = any(isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in found)
-    return found if len(found) == len(body) and not has_search else None
-
-
-def _mapped(body: _Straight, change: ReplaceIndex) -> _Straight:
-    found = _straight(map_indices(body, change))
-    assert found is not None, "it was straight before"
-    return found
-
-
-def _written_out(body: _Straight, variable: str, places: Iterable[int]) -> _Straight:
-    """Return the statements of some iterations of a loop, one iteration after another."""
-    result: list[Plain] = []
-    checked = [s.name for s in body if isinstance(s, Check)]
-    for place in places:
-        names: dict[str, Atom] = {}
-        here = _mapped(body, partial(substitute_variable, variable=variable, by=Index(place)))
-        for name in checked:
-            by = Index(0, ((f"{name}.{place}", 1),))
-            here = _mapped(here, partial(substitute_variable, variable=name, by=by))
-        for statement in here:
-            changed = _with_names(statement, names)
-            if isinstance(changed, Store):
-                result.append(changed)
-                continue
-            name = f"{changed.name}.{place}"
-            if isinstance(changed, Let):
-                names[changed.name] = Ref(name, changed.value.dtype)
-            result.append(replace(changed, name=name))
-    return tuple(result)
-
-
 def _forwarded(
-    first: _Straight, second: _Straight, stored: set[str], names: dict[str, Atom]
-) -> _Straight | None:
+    first: Straight, second: Straight, stored: set[str], names: dict[str, Atom]
+) -> Straight | None:
     """Return both bodies, the second with what the first stores in the place of loads.
 
     None if it loads something else of what the first stores. `names` are what the second reads by
@@ -323,35 +183,8 @@ def _forwarded(
                 continue
             if load.buffer in stored:
                 return None
-        result.append(_with_names(statement, names))
+        result.append(with_names(statement, names))
     return tuple(result)
-
-
-def _with_names(statement: Plain, names: Mapping[str, Atom]) -> Plain:
-    """Return a statement that reads other values by some names."""
-    if isinstance(statement, Let):
-        return Let(statement.name, _expression(statement.value, names))
-    return replace(statement, value=_renamed(statement.value, names))
-
-
-def _renamed(atom: Atom, names: Mapping[str, Atom]) -> Atom:
-    return names.get(atom.name, atom) if isinstance(atom, Ref) else atom
-
-
-def _expression(value: Expr, names: Mapping[str, Atom]) -> Expr:
-    match value:
-        case Ref():
-            return _renamed(value, names)
-        case Op():
-            return replace(value, args=tuple(_renamed(a, names) for a in value.args))
-        case Select():
-            parts = (value.condition, value.chosen, value.otherwise)
-            condition, chosen, otherwise = (_renamed(a, names) for a in parts)
-            return Select(condition, chosen, otherwise, value.dtype)
-        case Cast():
-            return replace(value, value=_renamed(value.value, names))
-        case Const() | Load() | IndexValue() | BinarySearch():
-            return value
 
 
 def _params(first: Kernel, second: Kernel, body: Sequence[Stmt]) -> tuple[Param, ...]:

@@ -15,7 +15,8 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.schedule.fuse_elements import fuse_elements, long_loop_of
+from symgrad.codegen.schedule.fuse_elements import fuse_elements
+from symgrad.codegen.schedule.long_loops import long_loop_of
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
@@ -159,6 +160,32 @@ def test_what_both_load_before_their_loops_is_loaded_once():
     x, z = np.random.default_rng(0).normal(size=300), np.zeros(300)
     run_kernel(both, {"x": x, "w": np.array([3.0, 5.0]), "z": z})
     np.testing.assert_array_equal(z, x * 5 * 5)
+
+
+FILLED = """kernel @filled(in x: f64[300], out y: f64[300]) {
+  for i in 0..300 vector(4) {
+    y[i] = 0.0
+  }
+  a: f64 = x[299]
+  y[299] = a
+}"""
+
+
+def test_an_element_that_is_written_over_stays_behind_the_loop():
+    assert long_loop_of(parse_kernel(FILLED)) is None
+    beside = FILLED.replace("0..300", "0..299")
+    assert long_loop_of(parse_kernel(beside)) is not None
+    assert long_loop_of(parse_kernel(beside.replace("y[i]", "y[i + 1]"))) is None
+    read = beside.replace("y[i] = 0.0", "b: f64 = y[i + 1] y[i] = b").replace("out y", "inout y")
+    assert long_loop_of(parse_kernel(read)) is None
+
+
+@pytest.mark.parametrize("size", [255, 256, 300, 1000])
+def test_the_gradient_at_fixed_ends_is_right(size):
+    x = sg.placeholder((size,), "float64")
+    inside = sg.sin(x[1:-1]) + x[:-2] * x[2:]
+    y = sg.sum(sg.sin(sg.concat([x[:1], inside, x[-1:]]) * 0.5))
+    sg.testing.check_gradients(y, [x], {x: np.random.default_rng(size).normal(size=size)})
 
 
 def test_a_search_between_the_loops_is_not_written_out():
