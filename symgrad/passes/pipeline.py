@@ -2,8 +2,9 @@
 
 The rows `as built` run once for a program, before its sizes are known. Those that run `once` see
 graphs as these left them, before passes have changed what is nested in them; the `repeated` ones
-run in turns until each has had its turn since anything was changed. The last row goes on to groups
-of nodes, for codegen.
+run in turns until each has had its turn since anything was changed. Those of `settled` run then; what
+they have changed goes through the repeated ones once more, with the graphs they have nested in it. The
+last row goes on to groups of nodes, for codegen.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from symgrad.passes.loops.prepack import prepack
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.loops.rematerialise import rematerialise
 from symgrad.passes.loops.sink_sums import sink_sums
+from symgrad.passes.placement.fuse_parts import fuse_parts
 from symgrad.passes.placement.place_shards import place_shards
 from symgrad.passes.rewrites.cse import cse
 from symgrad.passes.rewrites.dce import dce
@@ -46,7 +48,7 @@ from symgrad.passes.rewrites.simplify import simplify
 from symgrad.passes.table import ALL_PASSES, AnyPass, Options, Pass, PassRunner, check_order
 from symgrad.records import dataclass
 
-Phase = Literal["as built", "once", "repeated"]
+Phase = Literal["as built", "once", "repeated", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,17 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
             "sink-sums": "a product that leaves the loop reads its factor once",
         },
     ),
+    GraphPass(
+        "fuse-parts",
+        fuse_parts,
+        after={
+            "expand": "the loops over parts are those of algorithms",
+            "simplify": "what is between loops is as cheap as it gets",
+            "cse": "what two loops read is one tensor",
+            "prepack": "what leaves a loop is not read by parts",
+        },
+        phase="settled",
+    ),
     FUSE,
 )
 check_order(GRAPH_PASSES)
@@ -281,6 +294,7 @@ class _Optimizing:
         self._runner = runner
         self._once = runner.chosen(rows_of("once"))
         self._repeated = runner.chosen(rows_of("repeated"))
+        self._settled = runner.chosen(rows_of("settled"))
         self._made: dict[Graph, Graph] = {}
 
     def run(self, graph: Graph, *, is_shown: bool) -> Graph:
@@ -288,16 +302,29 @@ class _Optimizing:
             graph = self._apply(row, graph, is_shown=is_shown)
             if self._runner.stops_after(row):
                 return graph
-        graph = self._with_nested_optimized(graph)
+        graph, is_stopped = self._settled_down(self._with_nested_optimized(graph), is_shown=is_shown)
+        for row in () if is_stopped else self._settled:
+            before = graph
+            graph = self._apply(row, graph, is_shown=is_shown)
+            if self._runner.stops_after(row):
+                break
+            if graph is not before:
+                graph, _ = self._settled_down(self._with_nested_optimized(graph), is_shown=is_shown)
+        return graph
+
+    def _settled_down(self, graph: Graph, *, is_shown: bool) -> tuple[Graph, bool]:
+        """Run the repeated passes; return also whether one was the last that is to run."""
         rewrites = self._runner.rewrites
         idle = 0  # turns since something was changed, that one included: no pass has two in a row
         for row in self._repeated * MAX_ROUNDS:
             before = rewrites.count
             graph = self._apply(row, graph, is_shown=is_shown)
             idle = idle + 1 if rewrites.count == before else 1
-            if self._runner.stops_after(row) or idle >= len(self._repeated):
+            if self._runner.stops_after(row):
+                return graph, True
+            if idle >= len(self._repeated):
                 break
-        return graph
+        return graph, False
 
     def _apply(self, row: GraphPass, graph: Graph, *, is_shown: bool) -> Graph:
         # What a pass builds belongs where the graph does: a nested graph has a region of its own.

@@ -235,12 +235,12 @@ def _solve_kernel(
 
     def by_steps(a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
         left, right = reshape(a, (-1, n, n)), reshape(b, (-1, n, width))
-        given = matrix_transpose(left) if transpose else left
 
         def solved(a: Tensor, b: Tensor) -> list[Tensor]:
-            return [reshape(solve_by_steps(b, eliminated(a)), b.shape)]
+            # A solution and its gradient have the same steps: see `passes/placement/fuse_parts.py`.
+            return [reshape(solve_by_steps(b, eliminated(a), transpose=transpose), b.shape)]
 
-        return [reshape(in_parts(solved, given, right, nbytes=BYTES_OF_STEPS)[0], b.shape)]
+        return [reshape(in_parts(solved, left, right, nbytes=BYTES_OF_STEPS)[0], b.shape)]
 
     def nothing(_a: Tensor, _factors: Tensor, _order: Tensor, b: Tensor) -> list[Tensor]:
         return [b]

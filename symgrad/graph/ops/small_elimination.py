@@ -58,9 +58,13 @@ def eliminated(a: Tensor) -> list[Tensor]:
     return steps
 
 
-def solve_by_steps(b: Tensor, steps: Sequence[Tensor]) -> Tensor:
-    """Return the solutions for (count, n, width) right sides, the elements of each as a row."""
-    return apply(solve_by_steps_op, to_columns(b), *steps, n=b.type.static_shape[1])
+def solve_by_steps(b: Tensor, steps: Sequence[Tensor], *, transpose: bool) -> Tensor:
+    """Return the solutions for (count, n, width) right sides, the elements of each as a row.
+
+    With `transpose` they are those of the transposes of the matrices that were eliminated.
+    """
+    n = b.type.static_shape[1]
+    return apply(solve_by_steps_op, to_columns(b), *steps, n=n, transpose=transpose)
 
 
 def det_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
@@ -191,35 +195,59 @@ eliminate_columns_op = define(
 # ------------------------------------------------------------------------------ solve_by_steps
 
 
-def _solve_infer(b: TensorType, *steps: TensorType, n: int) -> TensorType:
+def _solve_infer(b: TensorType, *steps: TensorType, n: int, transpose: bool) -> TensorType:
     check_steps("solve_by_steps", n, b, *steps)
     return rows_type(b, b.static_shape[0])
 
 
-def _solved(b: Row, *steps: Row, n: int) -> list[FloatExpr]:
+def _solved(b: Row, *steps: Row, n: int, transpose: bool) -> list[FloatExpr]:
     done, columns = taken(steps, n), columns_of(b, n)
+    if transpose:
+        _solve_transposed(done, columns)
+    else:
+        _solve(done, columns)
+    return [element for row in zip(*columns, strict=True) for element in row]
+
+
+def _solve(done: Sequence[tuple[Row, FloatExpr]], columns: Sequence[Row]) -> None:
     for k, step in enumerate(done):
         _apply(columns, k, step)
-    for k in reversed(range(n)):
+    for k in reversed(range(len(done))):
         upper, _ = done[k]
         scale = 1.0 / upper[k]
         for column in columns:
             column[k] = column[k] * scale
             for i in range(k):
                 column[i] = column[i].less(upper[i], column[k])
-    return [element for row in zip(*columns, strict=True) for element in row]
 
 
-def _solve_reference(b: Array, *steps: Array, n: int) -> Array:
-    return np.ascontiguousarray(on_arrays(partial(_solved, n=n), (b, *steps)).swapaxes(0, 1))
+def _solve_transposed(done: Sequence[tuple[Row, FloatExpr]], columns: Sequence[Row]) -> None:
+    """Take the steps back, the last one first, from what the transpose of U gives."""
+    for k, (upper, _) in enumerate(done):
+        scale = 1.0 / upper[k]
+        for column in columns:
+            for i in range(k):
+                column[k] = column[k].less(upper[i], column[i])
+            column[k] = column[k] * scale
+    for k, (factors, pivot) in reversed(list(enumerate(done))):
+        for column in columns:
+            for i in range(k + 1, len(done)):
+                column[k] = column[k].less(factors[i], column[i])
+        _exchange(columns, k, pivot)
 
 
-def _solve_kernel(b: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
-    return column_map(partial(_solved, n=n), 2 * b.static_shape[0] * n, axis=1)
+def _solve_reference(b: Array, *steps: Array, n: int, transpose: bool) -> Array:
+    found = on_arrays(partial(_solved, n=n, transpose=transpose), (b, *steps))
+    return np.ascontiguousarray(found.swapaxes(0, 1))
 
 
-def _solve_batch(operands: Operands, *, n: int) -> Tensor:
-    return batch_rows(operands, n=n)
+def _solve_kernel(b: TensorType, *_steps: TensorType, n: int, transpose: bool) -> ColumnMap:
+    algorithm = partial(_solved, n=n, transpose=transpose)
+    return column_map(algorithm, 2 * b.static_shape[0] * n, axis=1)
+
+
+def _solve_batch(operands: Operands, *, n: int, transpose: bool) -> Tensor:
+    return batch_rows(operands, n=n, transpose=transpose)
 
 
 solve_by_steps_op = define(

@@ -43,7 +43,7 @@ from symgrad.graph.ops.stand_in import stands_for
 from symgrad.graph.ops.structure import sum_op
 from symgrad.graph.sizes import Dim, divide, substitute, unknowns_of
 from symgrad.graph.structures import KernelSpec, Map, View
-from symgrad.graph.types import Attr, Sharding, TensorType
+from symgrad.graph.types import Sharding, TensorType
 from symgrad.passes.placement.propagate import (
     TERM,
     WHOLE,
@@ -53,6 +53,7 @@ from symgrad.passes.placement.propagate import (
     Situation,
     Summand,
     Whole,
+    attrs_of_part,
     mapped_axis,
     propagate,
 )
@@ -236,18 +237,10 @@ class _Placing:
     ) -> Tensor | None:
         """Return `node` on parts; None unless that gives a tensor of the type of a part."""
         wanted = node.output.type
-        attrs = dict(node.attrs)
         if isinstance(result, Cut):
             wanted = wanted.with_shape(_divided(wanted.shape, result.axis, self.ranks))
-            attrs = {
-                key: wanted.shape if _is_shape(value, node.output.type) else value
-                for key, value in attrs.items()
-            }
-        try:
-            made = with_attrs(node, operands, attrs).output
-        except (SymgradError, AssertionError):  # a size of the whole is in an attribute
-            return None
-        return made if made.type == wanted else None
+        attrs = attrs_of_part(node, [t.type for t in operands], wanted)
+        return None if attrs is None else with_attrs(node, operands, attrs).output
 
     # ------------------------------------------------------------------------- conversions
 
@@ -346,11 +339,6 @@ def _source_of(node: Node, axis: int) -> int | None:
 
 def _divided(shape: Sequence[Dim], axis: int, ranks: int) -> tuple[Dim, ...]:
     return tuple(divide(n, ranks) if a == axis else n for a, n in enumerate(shape))
-
-
-def _is_shape(value: Attr, type_: TensorType) -> bool:
-    """Return whether an attribute is the shape of the result."""
-    return isinstance(value, tuple) and str(value) == str(type_.shape) and value != ()
 
 
 def _probes(types: Sequence[TensorType]) -> dict[str, Dim]:

@@ -11,7 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import assert_never
 
+from symgrad.errors import SymgradError
 from symgrad.graph.axis_maps import AxisMap
+from symgrad.graph.node import Node, infer_types
 from symgrad.graph.structures import (
     Call,
     ColumnMap,
@@ -33,6 +35,7 @@ from symgrad.graph.structures import (
     View,
     While,
 )
+from symgrad.graph.types import Attr, TensorType
 from symgrad.records import dataclass
 
 
@@ -223,3 +226,24 @@ def _of_gather(spec: Gather, given: Situation) -> Flow | None:
     moved = len(given.shapes[1]) - spec.count if axis > spec.axis else 0
     indices = (WHOLE,) * (len(given.placements) - 1)
     return Flow((Cut(axis), *indices), Cut(axis + moved))
+
+
+def attrs_of_part(
+    node: Node, operands: Sequence[TensorType], part: TensorType
+) -> dict[str, Attr] | None:
+    """Return the attributes with which the op of `node` makes a part of its result of `operands`.
+
+    It is None where they have a size of the whole in another way than as the shape of the result.
+    """
+    whole = node.output.type
+    attrs = {k: part.shape if _is_shape(v, whole) else v for k, v in node.attrs.items()}
+    try:
+        found = infer_types(node.definition, operands, attrs)
+    except (SymgradError, AssertionError):
+        return None
+    return attrs if tuple(found) == (part,) else None
+
+
+def _is_shape(value: Attr, type_: TensorType) -> bool:
+    """Return whether an attribute is the shape of the result."""
+    return isinstance(value, tuple) and str(value) == str(type_.shape) and value != ()
