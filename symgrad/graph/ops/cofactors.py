@@ -39,8 +39,17 @@ from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.reduction import prod
 from symgrad.graph.ops.running_products import cumprod_op
 from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.small_elimination import (
+    BYTES_OF_STEPS,
+    det_of_steps,
+    eliminated,
+    factors_of_steps,
+    goes_by_steps,
+    places_of_steps,
+)
+from symgrad.graph.ops.small_factors import pivots_of_columns, transposed_inverses
 from symgrad.graph.ops.small_solving import FEW_ROWS, cofactor_columns, cofactors_of
-from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangles import (
@@ -54,6 +63,7 @@ from symgrad.graph.ops.triangles import (
     triangle,
 )
 from symgrad.graph.ops.triangular import check_square, triangular_solve
+from symgrad.graph.ops.views import narrow
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
 
@@ -138,7 +148,14 @@ def _cofactors_kernel(a: TensorType, factors: TensorType, order: TensorType) -> 
     def nothing(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
         return [a]
 
+    def by_steps(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
+        n = a.type.static_shape[-1]
+        given = reshape(a, (-1, n, n))
+        return [reshape(in_parts(_cofactors_by_steps, given, nbytes=BYTES_OF_STEPS)[0], a.shape)]
+
     algorithm = expanded if is_small(a) else _cofactors_by_factors
+    if not is_small(a) and goes_by_steps(a):
+        algorithm = by_steps
     return expansion(algorithm if a.count else nothing, a, factors, order)
 
 
@@ -155,11 +172,48 @@ def _expanded_cofactors(a: Tensor) -> Tensor:
 # w' = e_k' a(1)^-1. Where two pivots are 0, the cofactors are.
 
 
-def _cofactors_by_factors(a: Tensor, factors: Tensor, order: Tensor) -> list[Tensor]:
-    """Scale the inverse, and where a pivot is 0 take the limit of that."""
+def _cofactors_by_steps(a: Tensor) -> list[Tensor]:
+    """Return the cofactors of some matrices, which are eliminated together."""
+    count, n, _ = a.type.static_shape
+    steps = eliminated(a)
+    columns = factors_of_steps(steps, n)
+    is_zero = equal(pivots_of_columns(columns, n), 0.0)
+    functions = [Traced(name, ()) for name in ("regular", "singular")]
+
+    def regular() -> list[Tensor]:
+        factors = narrow(columns, 0, 0, n * n)
+        scale = reshape(det_of_steps(steps, n), (count,))
+        return [transposed_inverses(factors, places_of_steps(steps, n), scale, n)]
+
+    def singular() -> list[Tensor]:
+        rows = permute_dims(columns, (1, 0))
+        factors = reshape(narrow(rows, 1, 0, n * n), a.shape)
+        order = astype(narrow(rows, 1, n * n, n), dtypes.int64)
+        return [_limited_cofactors(factors, order, *regular())]
+
+    functions[0].run(regular)
+    functions[1].run(singular)
+    return list(branch(_is_any(is_zero), functions).outputs)
+
+
+def _is_any(condition: Tensor) -> Tensor:
+    """Return 1 where a condition holds for any element, else 0."""
+    count = reduce_sum(astype(condition, dtypes.int64), tuple(range(condition.ndim)))
+    return astype(greater(count, 0), dtypes.int64)
+
+
+def _limited_cofactors(factors: Tensor, order: Tensor, found: Tensor) -> Tensor:
+    """Return what was `found` where no pivot is 0, the limit of it where one is, and else 0."""
     is_zero = equal(diagonal(factors), 0.0)
     count = reduce_sum(astype(is_zero, dtypes.int64), (is_zero.ndim - 1,))
-    sign = parity(order, a)
+    sign = parity(order, factors)
+    limit = _singular_cofactors(factors, order, astype(is_zero, factors.dtype), sign)
+    one, none = (along_matrices(equal(count, n), factors) for n in (1, 0))
+    return where(none, found, where(one, limit, filled_like(factors, 0)))
+
+
+def _cofactors_by_factors(a: Tensor, factors: Tensor, order: Tensor) -> list[Tensor]:
+    """Scale the inverse, and where a pivot is 0 take the limit of that."""
     functions = [Traced(name, ()) for name in ("regular", "singular")]
 
     def regular() -> list[Tensor]:
@@ -167,15 +221,11 @@ def _cofactors_by_factors(a: Tensor, factors: Tensor, order: Tensor) -> list[Ten
         return [multiply(scale, transposed_inverse(a, factors, order))]
 
     def singular() -> list[Tensor]:
-        (found,) = regular()
-        limit = _singular_cofactors(factors, order, astype(is_zero, a.dtype), sign)
-        one, none = (along_matrices(equal(count, n), a) for n in (1, 0))
-        return [where(none, found, where(one, limit, filled_like(a, 0)))]
+        return [_limited_cofactors(factors, order, *regular())]
 
     functions[0].run(regular)
     functions[1].run(singular)
-    index = astype(greater(reduce_sum(count, tuple(range(count.ndim))), 0), dtypes.int64)
-    return list(branch(index, functions).outputs)
+    return list(branch(_is_any(equal(diagonal(factors), 0.0)), functions).outputs)
 
 
 def _singular_cofactors(factors: Tensor, order: Tensor, unit: Tensor, sign: Tensor) -> Tensor:

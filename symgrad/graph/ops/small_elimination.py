@@ -77,6 +77,11 @@ def factors_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
     return apply(factors_of_steps_op, *steps, n=n)
 
 
+def places_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
+    """Return which row of L and U each row of the matrices is, as columns of numbers."""
+    return apply(places_of_steps_op, *steps, n=n)
+
+
 def check_steps(op: str, n: int, *operands: TensorType) -> None:
     """Raise unless operands have columns of n elements, or steps of these, for as many matrices."""
     first = operands[0]
@@ -326,5 +331,39 @@ factors_of_steps_op = define(
     reference=_factors_reference,
     grad="none",
     kernel=_factors_kernel,
+    batch=_batch,
+)
+
+
+# ----------------------------------------------------------------------------- places_of_steps
+
+
+def _places_infer(*steps: TensorType, n: int) -> TensorType:
+    check_steps("places_of_steps", n, *steps)
+    return steps[0].with_shape((n, *steps[0].shape[1:]))
+
+
+def _places(*steps: Row, n: int) -> list[FloatExpr]:
+    """Take the exchanges back, the last one first."""
+    places = [steps[0][0].like(float(i)) for i in range(n)]
+    for k, (_, place) in reversed(list(enumerate(taken(steps, n)))):
+        _exchange([places], k, place)
+    return places
+
+
+def _places_reference(*steps: Array, n: int) -> Array:
+    return on_arrays(partial(_places, n=n), steps)
+
+
+def _places_kernel(*_steps: TensorType, n: int) -> ColumnMap:
+    return column_map(partial(_places, n=n), n * n)
+
+
+places_of_steps_op = define(
+    "places_of_steps",
+    infer=_places_infer,
+    reference=_places_reference,
+    grad="none",
+    kernel=_places_kernel,
     batch=_batch,
 )

@@ -1,0 +1,106 @@
+"""Inverses of small matrices by LU factors, a column in each lane: see `small_elimination.py`.
+
+A column of the inverse is what the factors leave of a row of the permutation, which is no more than
+a number. So nothing is exchanged, and a column stays in registers from its first element to its
+last: what it needs of the factors of its matrix is read where it is used.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from symgrad.errors import ShapeError
+from symgrad.graph.batch_rules import Operands
+from symgrad.graph.build import apply
+from symgrad.graph.formulas import FloatExpr
+from symgrad.graph.node import Tensor
+from symgrad.graph.opdef import define
+from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.arithmetic import divide
+from symgrad.graph.ops.comparison import equal, where
+from symgrad.graph.ops.conversion import astype
+from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.slicing import slice_axes
+from symgrad.graph.ops.small_elimination import check_steps, on_arrays
+from symgrad.graph.ops.small_matrices import Row, column_map, rows_of
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
+from symgrad.graph.structures import ColumnMap
+from symgrad.graph.types import Array, TensorType
+
+
+def pivots_of_columns(factors: Tensor, n: int) -> Tensor:
+    """Return the diagonals of factors that are columns of n * n elements, or more."""
+    return slice_axes(factors, (0, 0), (n, factors.type.static_shape[1]), (n + 1, 1))
+
+
+def transposed_inverses(factors: Tensor, places: Tensor, scale: Tensor, n: int) -> Tensor:
+    """Return (count, n, n) transposes of inverses, each times its number of `scale`.
+
+    `factors` are columns of n * n elements of L and U, `places` of n numbers: which row of the
+    factors a row of the matrix is.
+    """
+    count = factors.type.static_shape[1]
+    reciprocals = divide(filled_like(pivots_of_columns(factors, n), 1), pivots_of_columns(factors, n))
+    # Axes are the elements of a column, the matrices, and their columns.
+    spread = (n, count, n)
+    rows = astype(broadcast_to(reshape(iota((n,), 0), (n, 1, 1)), spread), factors.dtype)
+    given = broadcast_to(reshape(permute_dims(places, (1, 0)), (1, count, n)), spread)
+    ones = broadcast_to(reshape(scale, (1, count, 1)), spread)
+    unit = where(equal(rows, given), ones, filled_like(ones, 0))
+    each = [
+        broadcast_to(reshape(t, (*t.shape, 1)), (*t.shape, n)) for t in (factors, reciprocals)
+    ]
+    return apply(solve_by_factors_op, unit, *each, n=n)
+
+
+def _infer(b: TensorType, factors: TensorType, reciprocals: TensorType, *, n: int) -> TensorType:
+    op = "solve_by_factors"
+    check_steps(op, n, b, factors, reciprocals)
+    if b.ndim != 3 or b.shape[0] != n or factors.shape[0] != n * n:
+        raise ShapeError(op, f"{b} does not have columns of {n} elements for matrices on axis 1")
+    meet_shapes(op, "b", b, "reciprocals", reciprocals)
+    return b.with_shape((*b.shape[1:], n))
+
+
+def _solved(b: Row, factors: Row, reciprocals: Row, *, n: int) -> list[FloatExpr]:
+    """Subtract each element, when it is known, from all that it is a part of."""
+    rows, x = rows_of(factors, n), list(b)
+    for k in range(n):
+        for i in range(k + 1, n):
+            x[i] = x[i].less(rows[i][k], x[k])
+    for k in reversed(range(n)):
+        x[k] = x[k] * reciprocals[k]
+        for i in range(k):
+            x[i] = x[i].less(rows[i][k], x[k])
+    return x
+
+
+def _reference(b: Array, factors: Array, reciprocals: Array, *, n: int) -> Array:
+    found = on_arrays(partial(_solved, n=n), (b, factors, reciprocals))
+    return found.transpose(1, 2, 0).copy()
+
+
+def _kernel(
+    _b: TensorType, _factors: TensorType, _reciprocals: TensorType, *, n: int
+) -> ColumnMap:
+    return column_map(partial(_solved, n=n), 2 * n * n, axis=2)
+
+
+def _batch(operands: Operands, *, n: int) -> Tensor:
+    """Give matrices one axis more, which is one with that which counts them."""
+    size = operands.size
+    inner = [permute_dims(t, (1, 0, 2, 3)) for t in operands.lifted()]
+    merged = [reshape(t, (t.shape[0], size * t.shape[2], t.shape[3])) for t in inner]
+    result = operands.apply(*merged, n=n)
+    return reshape(result, (size, *operands.node.output.shape))
+
+
+solve_by_factors_op = define(
+    "solve_by_factors",
+    infer=_infer,
+    reference=_reference,
+    grad="none",
+    kernel=_kernel,
+    batch=_batch,
+)
