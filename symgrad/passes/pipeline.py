@@ -2,9 +2,9 @@
 
 The rows `as built` run once for a program, before its sizes are known. Those that run `once` see
 graphs as these left them, before passes have changed what is nested in them; the `repeated` ones
-run in turns until each has had its turn since anything was changed. Those of `settled` run then; what
-they have changed goes through the repeated ones once more, with the graphs they have nested in it. The
-last row goes on to groups of nodes, for codegen.
+run in turns until each has had its turn since anything was changed. Those of `settled` run then:
+what they change goes through the repeated ones once more, and what they have nested in it through
+all. The last row goes on to groups of nodes, for codegen.
 """
 
 from __future__ import annotations
@@ -302,7 +302,9 @@ class _Optimizing:
             graph = self._apply(row, graph, is_shown=is_shown)
             if self._runner.stops_after(row):
                 return graph
-        graph, is_stopped = self._settled_down(self._with_nested_optimized(graph), is_shown=is_shown)
+        graph, is_stopped = self._settled_down(
+            self._with_nested_optimized(graph), is_shown=is_shown
+        )
         for row in () if is_stopped else self._settled:
             before = graph
             graph = self._apply(row, graph, is_shown=is_shown)

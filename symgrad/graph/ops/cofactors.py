@@ -17,87 +17,42 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, divide, multiply, remainder, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import (
-    WRITTEN_OUT,
-    block,
-    cuts,
     expansion,
     in_parts,
     to_columns,
 )
 from symgrad.graph.ops.branches import branch
-from symgrad.graph.ops.comparison import equal, greater, logical_and, logical_not, where
+from symgrad.graph.ops.comparison import greater, logical_and, logical_not, where
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.gathering import iota
-from symgrad.graph.ops.inverse import inverse_by
 from symgrad.graph.ops.lu import lu
+from symgrad.graph.ops.lu_values import along_matrices, determinant_of, transposed_inverse
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
-from symgrad.graph.ops.reduction import prod
 from symgrad.graph.ops.running_products import cumprod_op
-from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.singular_cofactors import cofactors_by_factors, cofactors_by_steps
 from symgrad.graph.ops.small_elimination import (
     BYTES_OF_STEPS,
-    det_of_steps,
-    eliminated,
-    factors_of_steps,
     goes_by_steps,
-    places_of_steps,
 )
-from symgrad.graph.ops.small_factors import pivots_of_columns, transposed_inverses
 from symgrad.graph.ops.small_solving import FEW_ROWS, cofactor_columns, cofactors_of
-from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
+from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangles import (
     adjoint,
     diagonal_matrix,
-    identity_like,
-    invert_order,
     matrix_transpose,
-    permute_rows,
     product,
     triangle,
 )
-from symgrad.graph.ops.triangular import check_square, triangular_solve
-from symgrad.graph.ops.views import narrow
+from symgrad.graph.ops.triangular import check_square
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
-
-
-def parity(order: Tensor, like: Tensor) -> Tensor:
-    """Return 1 for permutations of an even number of exchanges and -1 for others."""
-    n = order.shape[-1]
-    square = (*order.shape, n)
-    rows = broadcast_to(reshape(order, (*order.shape, 1)), square)
-    columns = broadcast_to(reshape(order, (*order.shape[:-1], 1, n)), square)
-    is_before = greater(iota(square, order.ndim), iota(square, order.ndim - 1))
-    is_inversion = astype(logical_and(is_before, greater(rows, columns)), dtypes.int64)
-    count = reduce_sum(is_inversion, (order.ndim - 1, order.ndim))
-    one = filled_like(astype(count, like.dtype), 1)
-    return where(equal(remainder(count, 2), 0), one, filled_like(one, -1))
-
-
-def determinant_of(factors: Tensor, order: Tensor) -> Tensor:
-    """Return the determinants of matrices of which these are the LU factors."""
-    return multiply(prod(pivots_of(factors), axis=-1), parity(order, factors))
-
-
-def pivots_of(factors: Tensor) -> Tensor:
-    """Return the diagonals of LU factors.
-
-    They are read by blocks: factors that are joined of those, and of which no more is used, are
-    never joined.
-    """
-    n = factors.shape[-1]
-    if not isinstance(n, int) or n <= WRITTEN_OUT:
-        return diagonal(factors)
-    matrices = reshape(factors, (-1, n, n))
-    parts = [diagonal(block(matrices, cut, cut)) for cut in cuts(n, WRITTEN_OUT)]
-    return reshape(concat(parts, axis=-1), factors.shape[:-1])
 
 
 def check_factors(op: str, a: TensorType, factors: TensorType, order: TensorType) -> TensorType:
@@ -106,16 +61,6 @@ def check_factors(op: str, a: TensorType, factors: TensorType, order: TensorType
     meet_shapes(op, "a", a, "its factors", factors)
     meet_shapes(op, "the rows of a", a.with_shape(a.shape[:-1]), "their order", order)
     return a.with_shape(a.shape[:-2])
-
-
-def transposed_inverse(a: Tensor, factors: Tensor, order: Tensor) -> Tensor:
-    """Return the transposes of the inverses."""
-    return matrix_transpose(inverse_by(a, factors, order))
-
-
-def along_matrices(x: Tensor, like: Tensor) -> Tensor:
-    """Return a number for each matrix at all elements of it."""
-    return broadcast_to(reshape(x, (*x.shape, 1, 1)), like.shape)
 
 
 def is_small(a: TensorType) -> bool:
@@ -151,9 +96,9 @@ def _cofactors_kernel(a: TensorType, factors: TensorType, order: TensorType) -> 
     def by_steps(a: Tensor, _factors: Tensor, _order: Tensor) -> list[Tensor]:
         n = a.type.static_shape[-1]
         given = reshape(a, (-1, n, n))
-        return [reshape(in_parts(_cofactors_by_steps, given, nbytes=BYTES_OF_STEPS)[0], a.shape)]
+        return [reshape(in_parts(cofactors_by_steps, given, nbytes=BYTES_OF_STEPS)[0], a.shape)]
 
-    algorithm = expanded if is_small(a) else _cofactors_by_factors
+    algorithm = expanded if is_small(a) else cofactors_by_factors
     if not is_small(a) and goes_by_steps(a):
         algorithm = by_steps
     return expansion(algorithm if a.count else nothing, a, factors, order)
@@ -163,84 +108,6 @@ def _expanded_cofactors(a: Tensor) -> Tensor:
     """Return the cofactors of a row of small matrices, by minors."""
     n = a.type.static_shape[-1]
     return reshape(cofactor_columns(to_columns(a), n), a.shape)
-
-
-# Note [Cofactors of a singular matrix]
-# With t in the place of one pivot k of p a = L U, the cofactors are d a(t)'^-1 t, where d is the
-# product of the other pivots with the sign of p. As t goes to 0 that is d times the product of two
-# vectors: a(1)^-1 is a sum of a matrix that stays and of u w' / t, where U(1) u = e_k, and
-# w' = e_k' a(1)^-1. Where two pivots are 0, the cofactors are.
-
-
-def _cofactors_by_steps(a: Tensor) -> list[Tensor]:
-    """Return the cofactors of some matrices, which are eliminated together."""
-    count, n, _ = a.type.static_shape
-    steps = eliminated(a)
-    columns = factors_of_steps(steps, n)
-    is_zero = equal(pivots_of_columns(columns, n), 0.0)
-    functions = [Traced(name, ()) for name in ("regular", "singular")]
-
-    def regular() -> list[Tensor]:
-        factors = narrow(columns, 0, 0, n * n)
-        scale = reshape(det_of_steps(steps, n), (count,))
-        return [transposed_inverses(factors, places_of_steps(steps, n), scale, n)]
-
-    def singular() -> list[Tensor]:
-        rows = permute_dims(columns, (1, 0))
-        factors = reshape(narrow(rows, 1, 0, n * n), a.shape)
-        order = astype(narrow(rows, 1, n * n, n), dtypes.int64)
-        return [_limited_cofactors(factors, order, *regular())]
-
-    functions[0].run(regular)
-    functions[1].run(singular)
-    return list(branch(_is_any(is_zero), functions).outputs)
-
-
-def _is_any(condition: Tensor) -> Tensor:
-    """Return 1 where a condition holds for any element, else 0."""
-    count = reduce_sum(astype(condition, dtypes.int64), tuple(range(condition.ndim)))
-    return astype(greater(count, 0), dtypes.int64)
-
-
-def _limited_cofactors(factors: Tensor, order: Tensor, found: Tensor) -> Tensor:
-    """Return what was `found` where no pivot is 0, the limit of it where one is, and else 0."""
-    is_zero = equal(diagonal(factors), 0.0)
-    count = reduce_sum(astype(is_zero, dtypes.int64), (is_zero.ndim - 1,))
-    sign = parity(order, factors)
-    limit = _singular_cofactors(factors, order, astype(is_zero, factors.dtype), sign)
-    one, none = (along_matrices(equal(count, n), factors) for n in (1, 0))
-    return where(none, found, where(one, limit, filled_like(factors, 0)))
-
-
-def _cofactors_by_factors(a: Tensor, factors: Tensor, order: Tensor) -> list[Tensor]:
-    """Scale the inverse, and where a pivot is 0 take the limit of that."""
-    functions = [Traced(name, ()) for name in ("regular", "singular")]
-
-    def regular() -> list[Tensor]:
-        scale = along_matrices(determinant_of(factors, order), a)
-        return [multiply(scale, transposed_inverse(a, factors, order))]
-
-    def singular() -> list[Tensor]:
-        return [_limited_cofactors(factors, order, *regular())]
-
-    functions[0].run(regular)
-    functions[1].run(singular)
-    return list(branch(_is_any(equal(diagonal(factors), 0.0)), functions).outputs)
-
-
-def _singular_cofactors(factors: Tensor, order: Tensor, unit: Tensor, sign: Tensor) -> Tensor:
-    """Return the cofactors where the pivot is 0 at which `unit` is 1.
-
-    See Note [Cofactors of a singular matrix].
-    """
-    column = reshape(unit, (*unit.shape, 1))
-    filled = add(factors, multiply(broadcast_to(column, factors.shape), identity_like(factors)))
-    u = triangular_solve(filled, column, lower=False)
-    inner = triangular_solve(filled, column, lower=False, transpose=True)
-    moved = triangular_solve(filled, inner, lower=True, transpose=True, unit=True)
-    w = permute_rows(moved, invert_order(order))
-    scale = multiply(prod(diagonal(filled), axis=-1), sign)
-    return multiply(along_matrices(scale, factors), product(w, u, transpose_b=True))
 
 
 cofactors_op = define(

@@ -17,20 +17,18 @@ from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply, subtract
 from symgrad.graph.ops.arithmetic import sign as sign_of
 from symgrad.graph.ops.block_matrices import expansion, in_parts, to_columns
-from symgrad.graph.ops.cofactors import (
-    along_matrices,
-    check_factors,
-    cofactors_op,
-    determinant_of,
-    is_small,
-    parity,
-    pivots_of,
-    transposed_inverse,
-)
+from symgrad.graph.ops.cofactors import check_factors, cofactors_op, is_small
 from symgrad.graph.ops.complex_parts import complex, imag, real
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.lu import lu
+from symgrad.graph.ops.lu_values import (
+    along_matrices,
+    determinant_of,
+    parity,
+    pivots_of,
+    transposed_inverse,
+)
 from symgrad.graph.ops.reduction import prod
 from symgrad.graph.ops.small_elimination import (
     BYTES_OF_STEPS,

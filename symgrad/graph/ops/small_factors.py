@@ -15,15 +15,12 @@ from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import meet_shapes
+from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.arithmetic import divide
-from symgrad.graph.ops.comparison import equal, where
-from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
-from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.slicing import slice_axes
-from symgrad.graph.ops.small_elimination import check_steps, on_arrays
-from symgrad.graph.ops.small_matrices import Row, column_map, rows_of
+from symgrad.graph.ops.small_elimination import on_arrays
+from symgrad.graph.ops.small_matrices import Row, column_map, is_wide_float, rows_of
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
@@ -41,31 +38,37 @@ def transposed_inverses(factors: Tensor, places: Tensor, scale: Tensor, n: int) 
     factors a row of the matrix is.
     """
     count = factors.type.static_shape[1]
-    reciprocals = divide(filled_like(pivots_of_columns(factors, n), 1), pivots_of_columns(factors, n))
-    # Axes are the elements of a column, the matrices, and their columns.
-    spread = (n, count, n)
-    rows = astype(broadcast_to(reshape(iota((n,), 0), (n, 1, 1)), spread), factors.dtype)
-    given = broadcast_to(reshape(permute_dims(places, (1, 0)), (1, count, n)), spread)
-    ones = broadcast_to(reshape(scale, (1, count, 1)), spread)
-    unit = where(equal(rows, given), ones, filled_like(ones, 0))
-    each = [
-        broadcast_to(reshape(t, (*t.shape, 1)), (*t.shape, n)) for t in (factors, reciprocals)
+    pivots = pivots_of_columns(factors, n)
+    given = [
+        reshape(permute_dims(places, (1, 0)), (1, count, n)),
+        *(
+            reshape(t, (*t.shape, 1))
+            for t in (scale, factors, divide(filled_like(pivots, 1), pivots))
+        ),
     ]
-    return apply(solve_by_factors_op, unit, *each, n=n)
+    operands = [broadcast_to(t, (*t.shape[:-1], n)) for t in given]
+    return apply(solve_by_factors_op, *operands, n=n)
 
 
-def _infer(b: TensorType, factors: TensorType, reciprocals: TensorType, *, n: int) -> TensorType:
+def _infer(
+    place: TensorType, scale: TensorType, factors: TensorType, reciprocals: TensorType, *, n: int
+) -> TensorType:
     op = "solve_by_factors"
-    check_steps(op, n, b, factors, reciprocals)
-    if b.ndim != 3 or b.shape[0] != n or factors.shape[0] != n * n:
-        raise ShapeError(op, f"{b} does not have columns of {n} elements for matrices on axis 1")
-    meet_shapes(op, "b", b, "reciprocals", reciprocals)
-    return b.with_shape((*b.shape[1:], n))
+    sizes = {"place": 1, "scale": 1, "factors": n * n, "reciprocals": n}
+    given = zip(sizes.items(), (place, scale, factors, reciprocals), strict=True)
+    for (name, size), operand in given:
+        require_dtype(op, name, operand, is_wide_float)
+        if operand.ndim != 3 or operand.shape[0] != size:
+            raise ShapeError(op, f"{name}: {operand} does not have {size} elements on axis 0")
+        tails = (t.with_shape(t.shape[1:]) for t in (place, operand))
+        meet_shapes(op, "place", next(tails), name, next(tails))
+    return place.with_shape((*place.shape[1:], n))
 
 
-def _solved(b: Row, factors: Row, reciprocals: Row, *, n: int) -> list[FloatExpr]:
+def _solved(place: Row, scale: Row, factors: Row, reciprocals: Row, *, n: int) -> list[FloatExpr]:
     """Subtract each element, when it is known, from all that it is a part of."""
-    rows, x = rows_of(factors, n), list(b)
+    rows = rows_of(factors, n)
+    x = [place[0].equals(float(i)).choose(scale[0], 0.0) for i in range(n)]
     for k in range(n):
         for i in range(k + 1, n):
             x[i] = x[i].less(rows[i][k], x[k])
@@ -76,14 +79,11 @@ def _solved(b: Row, factors: Row, reciprocals: Row, *, n: int) -> list[FloatExpr
     return x
 
 
-def _reference(b: Array, factors: Array, reciprocals: Array, *, n: int) -> Array:
-    found = on_arrays(partial(_solved, n=n), (b, factors, reciprocals))
-    return found.transpose(1, 2, 0).copy()
+def _reference(*operands: Array, n: int) -> Array:
+    return on_arrays(partial(_solved, n=n), operands).transpose(1, 2, 0).copy()
 
 
-def _kernel(
-    _b: TensorType, _factors: TensorType, _reciprocals: TensorType, *, n: int
-) -> ColumnMap:
+def _kernel(*_operands: TensorType, n: int) -> ColumnMap:
     return column_map(partial(_solved, n=n), 2 * n * n, axis=2)
 
 

@@ -203,7 +203,7 @@ def _is_light(node: Node, spec: KernelSpec | None) -> bool:
             return False
 
 
-# ----------------------------------------------------------------------------- the loop of a cluster
+# ---------------------------------------------------------------------------- loop of a cluster
 
 
 def _fused(graph: Graph, cluster: _Cluster, done: set[Node]) -> Graph:
@@ -292,7 +292,8 @@ class _Body:
         operands = [reshape(t, t.shape[1:]) for t in slices]
         found = inline(view.body, [*operands, *view.operands[view.scanned :]])
         self._parts.update(
-            (t, reshape(part, (1, *part.shape))) for t, part in zip(node.outputs, found, strict=True)
+            (t, reshape(part, (1, *part.shape)))
+            for t, part in zip(node.outputs, found, strict=True)
         )
 
     def _built(self, node: Node) -> Tensor:
