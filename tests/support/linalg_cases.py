@@ -29,8 +29,10 @@ from symgrad.graph.ops.small_elimination import (
     det_of_steps,
     eliminated,
     factors_of_steps,
+    places_of_steps,
     solve_by_steps,
 )
+from symgrad.graph.ops.small_factors import transposed_inverses
 from symgrad.graph.ops.small_inverses import inverse_change_columns, inverse_columns
 from symgrad.graph.ops.small_matrices import (
     cholesky_columns,
@@ -283,6 +285,14 @@ def _factors_and_order(x: Array) -> Array:
     return np.concatenate([_rows(factors), np.argsort(order, axis=-1)], 1).astype(x.dtype).T
 
 
+def _scaled_inverses(x: Tensor) -> Tensor:
+    """Return three times the transposed inverses, by the factors of steps."""
+    n = x.type.static_shape[-1]
+    steps = eliminated(x)
+    factors, places = factors_of_steps(steps, n)[: n * n], places_of_steps(steps, n)
+    return transposed_inverses(factors, places, filled((1, x.shape[0]), 3, x.dtype), n)
+
+
 def _upper(x: Array) -> Array:
     return np.linalg.qr(x).R
 
@@ -331,11 +341,11 @@ _COLUMNS = (
              b, eliminated(_mostly_diagonal(a)[:, ::-1]), transpose=False),
          lambda a, b: _rows(_solved(_mostly_diagonal(a)[:, ::-1], b)),
          (2, 5, 5), (2, 5, 2), order=0, symbolic=False),
-    _row("solve_by_steps", "solve_by_steps",
+    _row("solve_by_steps_transposed", "solve_by_steps",
          lambda a, b: solve_by_steps(
              b, eliminated(_mostly_diagonal(a)[:, ::-1]), transpose=True),
          lambda a, b: _rows(_solved(_mostly_diagonal(a)[:, ::-1].swapaxes(-1, -2), b)),
-         (2, 5, 5), (2, 5, 2), name="transposed", order=0, symbolic=False),
+         (2, 5, 5), (2, 5, 2), order=0, symbolic=False),
     _row("det_of_steps", "det_of_steps",
          lambda x: det_of_steps(eliminated(_mostly_diagonal(x)[:, ::-1]), 5)[0],
          lambda x: np.linalg.det(_mostly_diagonal(x)[:, ::-1]), (2, 5, 5), order=0,
@@ -349,7 +359,7 @@ _COLUMNS = (
          lambda x: np.argsort(_factors_and_order(_mostly_diagonal(x)[:, ::-1])[25:], axis=0),
          (2, 5, 5), order=0, symbolic=False),
     _row("solve_by_factors", "solve_by_factors",
-         lambda x: _transposed_inverses(_mostly_diagonal(x)[:, ::-1]),
+         lambda x: _scaled_inverses(_mostly_diagonal(x)[:, ::-1]),
          lambda x: 3.0 * np.linalg.inv(_mostly_diagonal(x)[:, ::-1]).swapaxes(-1, -2),
          (2, 5, 5), order=0, symbolic=False),
     _row("substitute_columns", "substitute_columns",

@@ -25,7 +25,7 @@ No element is computed otherwise than before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from symgrad.cost_model import MOST_FLOPS_IN_PARTS
@@ -116,12 +116,11 @@ class _Cluster:
 
     def _joins(self, node: Node, *, is_reader: bool) -> bool:
         if _parts_of(node) == self.parts:
-            fixed = LoopView(node).operands[LoopView(node).scanned :]
-            return not any(t.node in self.nodes for t in fixed)
+            return not any(t.node in self.nodes for t in _fixed(node))
         given = [_CUT if t.node in self.nodes else WHOLE for t in node.inputs]
         return is_reader and self._flows(node, given)
 
-    def _flows(self, node: Node, given: list[Placement]) -> bool:
+    def _flows(self, node: Node, given: Sequence[Placement]) -> bool:
         """Return whether `node` makes parts of parts, and whatever is in the cluster is cut."""
         if len(node.outputs) != 1 or not node.output.type.is_static:
             return False
@@ -164,7 +163,7 @@ class _Cluster:
         for node in reversed(self.graph.nodes):
             if node in self.nodes or len(node.outputs) != 1 or node.output in self.roots:
                 continue
-            given: list[Placement] = [_CUT] * len(node.inputs)
+            given = [_CUT] * len(node.inputs)
             is_cut = bool(node.inputs) and all(map(self._is_cut, (*node.inputs, node.output)))
             if is_cut and self._is_alone(node) and self._flows(node, given):
                 self.nodes[node] = None
@@ -185,9 +184,11 @@ class _Cluster:
         ]
 
 
-def _fixed(node: Node) -> tuple[Tensor, ...]:
+def _fixed(node: Node) -> frozenset[Tensor]:
     """Return the operands that a loop over parts reads whole in each iteration."""
-    return LoopView(node).operands[LoopView(node).scanned :] if _parts_of(node) else ()
+    if not _parts_of(node):
+        return frozenset()
+    return frozenset(LoopView(node).operands[LoopView(node).scanned :])
 
 
 def _is_light(node: Node, spec: KernelSpec | None) -> bool:
