@@ -55,6 +55,7 @@ from symgrad.graph.ops.sqrtm import sqrtm
 from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
 from tests.support.case import Array, Case, Real
+from tests.support.cofactor_references import change_of, cofactors_of
 from tests.support.iteration_references import squared, three_diagonals, turned
 
 _WIDE = (dtypes.float32, dtypes.float64)
@@ -97,21 +98,8 @@ def _cofactors(x: Tensor) -> Tensor:
     return apply(cofactors_op, x, *lu(x))
 
 
-def _cofactors_of(x: Array) -> Array:
-    """Return the cofactors, of matrices that have an inverse."""
-    inverse = np.linalg.inv(x).swapaxes(-1, -2)
-    return np.asarray(np.linalg.det(x))[..., None, None] * inverse
-
-
 def _change(x: Tensor, y: Tensor) -> Tensor:
     return apply(cofactor_change_op, x, *lu(x), y)
-
-
-def _change_of(x: Array, y: Array) -> Array:
-    """Return what the cofactors of matrices that have an inverse change by along `y`."""
-    w = np.linalg.inv(x).swapaxes(-1, -2)
-    inner = (w * y).sum((-2, -1))[..., None, None] * w - w @ y.swapaxes(-1, -2) @ w
-    return np.asarray(np.linalg.det(x)[..., None, None] * inner)
 
 
 def _row(
@@ -206,10 +194,10 @@ _FACTORISATIONS = (
     _row("determinant", "determinant", lambda x: det(_mostly_diagonal(x)),
          lambda x: np.linalg.det(_mostly_diagonal(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
     _row("cofactors", "cofactors", lambda x: _cofactors(_mostly_diagonal(x)),
-         lambda x: _cofactors_of(_mostly_diagonal(x)), (4, 4),
+         lambda x: cofactors_of(_mostly_diagonal(x)), (4, 4),
          also=(*_SQUARES, ((2, 3, 3),), ((2, 6, 6),))),
     _row("cofactor_change", "cofactor_change", lambda x, y: _change(_mostly_diagonal(x), y),
-         lambda x, y: _change_of(_mostly_diagonal(x), y), (4, 4), (4, 4),
+         lambda x, y: change_of(_mostly_diagonal(x), y), (4, 4), (4, 4),
          also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 3, 3), (2, 3, 3)), ((2, 6, 6), (2, 6, 6))),
          slack=100.0),
     _row("log_determinant", "log_determinant",
@@ -323,7 +311,7 @@ _COLUMNS = (
     _row("det_columns", "det_columns", lambda x: det_columns(_columns(x), 3)[0],
          np.linalg.det, (2, 3, 3), order=0, symbolic=False),
     _row("cofactor_columns", "cofactor_columns", lambda x: cofactor_columns(_columns(x), 4),
-         lambda x: _rows(_cofactors_of(x)), (2, 4, 4), order=0, symbolic=False),
+         lambda x: _rows(cofactors_of(x)), (2, 4, 4), order=0, symbolic=False),
     _row("cholesky_columns", "cholesky_columns",
          lambda x: cholesky_columns(_columns(_definite(x)), 3),
          lambda x: _rows(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),

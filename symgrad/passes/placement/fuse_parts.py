@@ -193,15 +193,11 @@ def _fixed(node: Node) -> frozenset[Tensor]:
 
 def _is_light(node: Node, spec: KernelSpec | None) -> bool:
     """Return whether a node moves elements, or takes few operations for each."""
-    match spec:
-        case View() | Reshape() | Place():
-            return True
-        case Map():
-            return flops_per_element(node, spec) <= MOST_FLOPS_IN_PARTS
-        case Contract():
-            return spec.windows is None and set(spec.out) == {*spec.lhs, *spec.rhs}
-        case _:
-            return False
+    if isinstance(spec, Map):
+        return flops_per_element(node, spec) <= MOST_FLOPS_IN_PARTS
+    if isinstance(spec, Contract):
+        return spec.windows is None and set(spec.out) == {*spec.lhs, *spec.rhs}
+    return isinstance(spec, View | Reshape | Place)
 
 
 # ---------------------------------------------------------------------------- loop of a cluster
@@ -222,7 +218,7 @@ def _fused(graph: Graph, cluster: _Cluster, done: set[Node]) -> Graph:
 
 def _loop_of(cluster: _Cluster) -> tuple[Node, dict[Tensor, Tensor]]:
     """Build one loop; return it, and what stands for the results that are read behind it."""
-    builder = _Body(cluster)
+    builder = _BodyOfParts(cluster)
     wanted = cluster.read_behind()
     with derived_from(cluster.first):
         stacks = [builder.stack_of(t) for t in builder.scanned]
@@ -235,7 +231,7 @@ def _loop_of(cluster: _Cluster) -> tuple[Node, dict[Tensor, Tensor]]:
         return loop, {t: reshape(stack, t.shape) for t, stack in pairs}
 
 
-class _Body:
+class _BodyOfParts:
     """The body of the loop of a cluster in the making: what stands for a part of each tensor."""
 
     def __init__(self, cluster: _Cluster) -> None:
