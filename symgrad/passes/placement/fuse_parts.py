@@ -36,7 +36,7 @@ from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.scan import scan_loop, scan_op
 from symgrad.graph.ops.structure import reshape
-from symgrad.graph.structures import Contract, KernelSpec, Map, Place, Reshape, View
+from symgrad.graph.structures import Contract, KernelSpec, Map, Place, View
 from symgrad.graph.types import TensorType
 from symgrad.passes.costs import flops_per_element, kernel_spec
 from symgrad.passes.loops.extend_loop import is_static, trips_of
@@ -197,7 +197,7 @@ def _is_light(node: Node, spec: KernelSpec | None) -> bool:
         return flops_per_element(node, spec) <= MOST_FLOPS_IN_PARTS
     if isinstance(spec, Contract):
         return spec.windows is None and set(spec.out) == {*spec.lhs, *spec.rhs}
-    return isinstance(spec, View | Reshape | Place)
+    return spec is not None and (spec.traits.is_free or isinstance(spec, Place))
 
 
 # ---------------------------------------------------------------------------- loop of a cluster
