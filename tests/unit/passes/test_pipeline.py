@@ -67,7 +67,8 @@ def test_a_pass_that_is_skipped_leaves_its_work(graph, skipped, kept):
     options = Options(skip=[skipped], print_after=lambda name, _text: names.append(name))
     assert kept in ops(optimize(graph, options=options))
     assert skipped not in names
-    assert set(names) == {*OPTIMIZATIONS} - {skipped}
+    settled = [row.name for row in rows_of("settled")]
+    assert set(names) == {*OPTIMIZATIONS, *settled} - {skipped}
 
 
 @pytest.mark.parametrize("last", OPTIMIZATIONS)
@@ -254,3 +255,11 @@ def seconds_of(program: Graph) -> float:
     start = time.process_time()
     optimize(program, options=Options(verify=False))
     return time.process_time() - start
+
+
+def test_settled_passes_run_once_behind_all_rounds_of_the_repeated_ones(graph):
+    names: list[str] = []
+    optimize(graph, options=Options(print_after=lambda name, _text: names.append(name)))
+    settled = [row.name for row in rows_of("settled")]
+    assert names[-len(settled) :] == settled
+    assert len(names) > len(OPTIMIZATIONS) + len(settled)
