@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from symgrad.cost_model import MOST_FLOPS_IN_PARTS
+from symgrad.cost_model import LEAST_PART_BYTES, MOST_FLOPS_IN_PARTS
 from symgrad.graph.build import apply_node, derived_from
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
@@ -155,7 +155,8 @@ class _Cluster:
         for node in reversed(self.graph.nodes):
             if node in self.nodes and not _parts_of(node):
                 is_read = any(user in self.nodes for user in self.users.get(node.output, ()))
-                if not is_read and node.output not in self.roots:
+                is_end = node.output in self.roots and self._is_large(node.output)
+                if not is_read and not is_end:
                     del self.nodes[node]
 
     def _take_producers(self) -> None:
@@ -165,8 +166,17 @@ class _Cluster:
                 continue
             given = [_CUT] * len(node.inputs)
             is_cut = bool(node.inputs) and all(map(self._is_cut, (*node.inputs, node.output)))
-            if is_cut and self._is_alone(node) and self._flows(node, given):
+            if (
+                is_cut
+                and self._is_large(node.output)
+                and self._is_alone(node)
+                and self._flows(node, given)
+            ):
                 self.nodes[node] = None
+
+    def _is_large(self, tensor: Tensor) -> bool:
+        """Return whether a part of what is only made for a loop, or of its results, is worth it."""
+        return self.type_of_part(tensor).nbytes >= LEAST_PART_BYTES
 
     def _is_alone(self, node: Node) -> bool:
         """Return whether the cluster alone reads what `node` computes, and reads it by parts."""
