@@ -21,11 +21,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {
-    "ops": 100, "training": 20, "control": 800, "recurrences": 60, "layers": 80, "complex": 80,
-}  # fmt: skip
+    **{"ops": 100, "long": 100, "training": 20, "control": 800},
+    **{"recurrences": 60, "layers": 80, "complex": 80},
+}
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
     "ops": range(24),
+    "long": range(24),
     "training": (*range(4), 13),
     "control": (*range(20), 31, 32, 38, 52, 73),
     "recurrences": range(12),

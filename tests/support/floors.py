@@ -200,16 +200,25 @@ def run_everywhere(
 
 
 def run_variants(
-    graph: Graph, inputs: Sequence[Array], variants: Sequence[Variant], *, slack: float = 1.0
+    graph: Graph,
+    inputs: Sequence[Array],
+    variants: Sequence[Variant],
+    *,
+    slack: float = 1.0,
+    interprets: bool = True,
 ) -> Disagreement | None:
-    """Do what `run_everywhere` does, with machine code made and run in each of some ways."""
+    """Do what `run_everywhere` does, with machine code made and run in each of some ways.
+
+    Without `interprets`, the loops are not run but as machine code.
+    """
     graph = specialize(graph, bind_sizes(graph, inputs))
     wanted = in_parts(run_reference(graph, inputs))
     with _optimized_once():
         tolerance = Tolerance(slack, coarsest(graph))
         for variant in variants:
             # What the passes made is the same for all of them.
-            floors = _floors(graph, inputs, variant, has_passes=variant is variants[0])
+            has_passes = variant is variants[0]
+            floors = _floors(graph, inputs, variant, has_passes=has_passes, interprets=interprets)
             different = _first_difference(floors, variant, wanted, tolerance)
             if different is not None:
                 return different
@@ -269,7 +278,7 @@ def program_for(graph: Graph, target: str = "native") -> Program:
 
 
 def _floors(
-    graph: Graph, inputs: Sequence[Array], variant: Variant, *, has_passes: bool
+    graph: Graph, inputs: Sequence[Array], variant: Variant, *, has_passes: bool, interprets: bool
 ) -> Iterator[tuple[str, Callable[[], Results]]]:
     memory = temporaries_apart() if variant.memory.is_apart else nullcontext()
     with ExitStack() as stack:
@@ -284,7 +293,8 @@ def _floors(
             "the graph after the passes",
             partial(run_reference, made.optimized, [parts_of(a) for a in inputs]),
         )
-    yield "the loops", partial(run_program, made.program, inputs)
+    if interprets:
+        yield "the loops", partial(run_program, made.program, inputs)
     if variant.memory.side is None:
         yield "native code", partial(run_native, made, inputs)
     else:

@@ -35,43 +35,56 @@ THREADS = (1, 2, 4)
 _INTEGERS = (dtypes.int32, dtypes.uint8, dtypes.int64, dtypes.int8, dtypes.uint16)
 _FLOATS = (dtypes.float32, dtypes.float64)
 _HALVES = (dtypes.float16, dtypes.bfloat16)
+# At, below and above the sizes from which loops are scheduled as long ones.
+_LONG = (255, 256, 257, 300, 384, 512, 640, 1000, 1024)
 
 Program = tuple[Graph, list[Array]]
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of random programs. `slack`: how many times the usual tolerance results may differ."""
+    """A kind of random programs.
+
+    `slack`: how many times the usual tolerance results may differ. `interprets`: whether the loops
+    are interpreted, too, of which an iteration takes as long as a thousand of machine code.
+    """
 
     name: str
     program: Callable[[int], Program]
     slack: float = 1.0
+    interprets: bool = True
 
 
 # ---------------------------------------------------------------------------------- the programs
 
 
-def random_program(seed: int) -> Program:
+def random_program(seed: int, long: int | None = None) -> Program:
     """Return a graph of single ops, in two of five cases with gradients, and its inputs."""
     kind, number = seed % 5, seed // 5
     if kind == 0:
-        return _forward(seed, _INTEGERS[number % len(_INTEGERS)])
+        return _forward(seed, _INTEGERS[number % len(_INTEGERS)], long)
     if kind == 1:
-        return _forward(seed, _HALVES[number % 2])
+        return _forward(seed, _HALVES[number % 2], long)
     if kind == 2:
-        return _forward(seed, _FLOATS[number % 2])
-    return _with_gradients(seed, _FLOATS[number % 2])
+        return _forward(seed, _FLOATS[number % 2], long)
+    return _with_gradients(seed, _FLOATS[number % 2], long)
 
 
-def _forward(seed: int, dtype: DType) -> Program:
+def random_long_program(seed: int) -> Program:
+    """Return such a graph of which some axes have some hundred elements, and its inputs."""
+    return random_program(seed, _LONG[seed % len(_LONG)])
+
+
+def _forward(seed: int, dtype: DType, long: int | None) -> Program:
     rng = np.random.default_rng(seed)
     # What jumps may jump where two ways of computing differ in the last bit: the coarser the
     # dtype, the more often. Integers have all of it, and the wider floats too.
-    return random_graph(rng, dtype=dtype, size=int(rng.integers(1, 14)), smooth=dtype.is_half)
+    size = int(rng.integers(1, 14))
+    return random_graph(rng, dtype=dtype, size=size, smooth=dtype.is_half, long=long)
 
 
-def _with_gradients(seed: int, dtype: DType) -> Program:
-    graph, inputs = _forward(seed, dtype)
+def _with_gradients(seed: int, dtype: DType, long: int | None) -> Program:
+    graph, inputs = _forward(seed, dtype, long)
     found = gradients(list(graph.outputs), [*graph.inputs, *graph.variables])
     outputs = [*graph.outputs, *(g for g in found if g is not None)]
     return Graph(outputs, graph.inputs, graph.updates, name="random"), inputs
@@ -141,6 +154,7 @@ FAMILIES = {
     family.name: family
     for family in (
         Family("ops", random_program),
+        Family("long", random_long_program, slack=30.0, interprets=False),
         Family("training", random_training),
         Family("control", random_control, slack=100.0),
         Family("recurrences", random_recurrence, slack=10.0),

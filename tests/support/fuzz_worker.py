@@ -26,7 +26,9 @@ def complaint(family: Family, seed: int, ways: Sequence[Variant]) -> str:
     """Return what is wrong with the program of a seed, '' if nothing is."""
     try:
         graph, inputs = family.program(seed)
-        different = run_variants(graph, inputs, ways, slack=family.slack)
+        different = run_variants(
+            graph, inputs, ways, slack=family.slack, interprets=family.interprets
+        )
     except Exception:
         return traceback.format_exc()
     if different is None:

@@ -1,4 +1,4 @@
-"""Recipes of random graphs for linear algebra and Fourier transforms."""
+"""Recipes of random graphs for products, linear algebra and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import numpy as np
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops import arithmetic, conversion, fourier, small_matrices, structure, triangular
+from symgrad.graph.ops import (
+    arithmetic,
+    contraction,
+    conversion,
+    fourier,
+    small_matrices,
+    structure,
+    triangular,
+)
 from symgrad.graph.types import Array
 from tests.support.pool import Pool
 
@@ -58,3 +66,20 @@ def _transformed(pool: Pool, x: Tensor) -> Tensor:
 def _wide(x: Tensor) -> Tensor:
     """Return `x` in a dtype in which matrices are factorised."""
     return conversion.astype(x, dtypes.float32) if x.dtype.is_half else x
+
+
+def matmul(pool: Pool) -> Tensor:
+    """Multiply by a few columns, or by itself."""
+    x = pool.any(1)
+    size = x.type.static_shape[-1]
+    y = constant(pool.array((size, pool.integer(1, 3))))
+    if x.ndim == 2 and x.shape[0] == size and pool.integer(0, 1):
+        y = x
+    return contraction.matmul(x, y)
+
+
+def tensordot(pool: Pool) -> Tensor:
+    """Contract the first axes with those of an array of the same shape."""
+    x = pool.any(1)
+    axes = tuple(range(pool.integer(0, x.ndim)))
+    return contraction.tensordot(x, pool.array(x.type.static_shape), axes=(axes, axes))

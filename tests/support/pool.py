@@ -6,6 +6,7 @@ neither overflows nor amplifies rounding beyond what comparing two evaluations c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,21 +19,32 @@ from symgrad.graph.ops import arithmetic, conversion, reduction, transcendental
 from symgrad.graph.types import Array
 
 MAX_ELEMENTS = 200
+MAX_OF_LONG = 20_000  # where an axis may be long
 MAX_DEPTH = 2  # of branches, loops and functions within one another
 # Repeated, scoped, illegal and absent names, and one that looks like a suffix.
 _NAMES = ("x", "x", "layer/w", "layer/w", "my x", "7", "x_1", None, None)
 
 
 class Pool:
-    """The tensors a graph has grown so far, and the random choices among them."""
+    """The tensors a graph has grown so far, and the random choices among them.
+
+    With `long`, an axis in three has that many elements, and others few.
+    """
 
     def __init__(
-        self, rng: np.random.Generator, dtype: DType, rows: Sequence[Row] = (), depth: int = 0
+        self,
+        rng: np.random.Generator,
+        dtype: DType,
+        rows: Sequence[Row] = (),
+        depth: int = 0,
+        long: int | None = None,
     ) -> None:
         self.rng = rng
         self.dtype = dtype
         self.rows = rows
         self.depth = depth
+        self.long = long
+        self.most = MAX_ELEMENTS if long is None else MAX_OF_LONG
         self.tensors: list[Tensor] = []
 
     def integer(self, low: int, high: int) -> int:
@@ -41,7 +53,11 @@ class Pool:
 
     def shape(self, ndim: int | None = None) -> tuple[int, ...]:
         count = self.integer(0, 3) if ndim is None else ndim
-        return tuple(self.integer(1, 3) for _ in range(count))
+        sizes = [self.integer(1, 3) for _ in range(count)]
+        if self.long is not None:
+            lengthened = [self.long if self.integer(0, 2) == 0 else n for n in sizes]
+            sizes = lengthened if math.prod(lengthened) <= self.most else sizes
+        return tuple(sizes)
 
     def array(self, shape: tuple[int, ...]) -> Array:
         """Return small values: between -2 and 2, of one decimal for floats and for parts."""
@@ -97,7 +113,7 @@ class Pool:
         rows = [r for r in self.rows if self.depth < MAX_DEPTH or not r.is_nested]
         for _ in range(size):
             row = rows[self.integer(0, len(rows) - 1)]
-            self.tensors.append(bounded(row.recipe(self)))
+            self.tensors.append(bounded(row.recipe(self), self.most))
 
     def inside(self, *given: Tensor) -> Pool:
         """Return the pool of a graph within the one that grows, with what it captures."""
@@ -125,9 +141,9 @@ class Row:
     is_nested: bool = False
 
 
-def bounded(x: Tensor) -> Tensor:
+def bounded(x: Tensor, most: int = MAX_ELEMENTS) -> Tensor:
     """Return `x` made small again: in number of elements, and in values."""
-    if x.type.count > MAX_ELEMENTS:
+    if x.type.count > most:
         x = reduction.mean(x, axis=0) if x.dtype.is_complex else reduction.max(x, axis=0)
     if x.dtype.is_complex:
         size = arithmetic.add(1, arithmetic.square(arithmetic.abs(x)))

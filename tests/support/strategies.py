@@ -20,7 +20,6 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops import (
     arithmetic,
     comparison,
-    contraction,
     conversion,
     cumulative,
     exponential_scans,
@@ -45,23 +44,8 @@ from symgrad.graph.ops import (
 )
 from symgrad.graph.types import Array, State
 from tests.support.control_strategies import CONTROL
-from tests.support.matrix_strategies import columns, triangular_solve
+from tests.support.matrix_strategies import columns, matmul, tensordot, triangular_solve
 from tests.support.pool import Pool, Recipe, Row
-
-
-def _matmul(pool: Pool) -> Tensor:
-    x = pool.any(1)
-    size = x.type.static_shape[-1]
-    y = constant(pool.array((size, pool.integer(1, 3))))
-    if x.ndim == 2 and x.shape[0] == size and pool.integer(0, 1):
-        y = x
-    return contraction.matmul(x, y)
-
-
-def _tensordot(pool: Pool) -> Tensor:
-    x = pool.any(1)
-    axes = tuple(range(pool.integer(0, x.ndim)))
-    return contraction.tensordot(x, pool.array(x.type.static_shape), axes=(axes, axes))
 
 
 def _reshape(pool: Pool) -> Tensor:
@@ -282,8 +266,8 @@ TABLE = (
     _number("cumprod", _scan(cumulative.cumprod)),
     _number("cummax", _scan(running_extremes.cummax)),
     _number("cummin", _scan(running_extremes.cummin)),
-    _number("matmul", _matmul),
-    _number("tensordot", _tensordot),
+    _number("matmul", matmul),
+    _number("tensordot", tensordot),
     _number("reshape", _reshape),
     _number("transpose", _unary(views.reverse_axes)),
     _number("broadcast_to", _broadcast),
@@ -347,6 +331,7 @@ _RARE = (
     *("ramp", "tensordot", "take_known", "scatter_add_known", "scatter_set_known"),
     *("search", "sort", "columns"),
 )
+_UNROLLED = ("triangular_solve", "columns")  # whose code grows with the square of an axis
 
 
 def _rows(dtype: DType, *, smooth: bool, control: bool) -> list[Row]:
@@ -364,14 +349,19 @@ def random_graph(
     size: int = 10,
     smooth: bool = False,
     control: bool = False,
+    long: int | None = None,
 ) -> tuple[Graph, list[Array]]:
     """Return a graph of about `size` user-level ops on numbers of `dtype`, and inputs for it.
 
     With `smooth`, only ops whose results rounding of the operands moves but little: what two ways
-    of computing must agree on. With `control`, branches and loops too.
+    of computing must agree on. With `control`, branches and loops too. With `long`, some axes have
+    so many elements.
     """
     assert not dtype.is_bool, "the table is of ops on numbers"
-    pool = Pool(rng, dtype, _rows(dtype, smooth=smooth, control=control))
+    rows = _rows(dtype, smooth=smooth, control=control)
+    if long is not None:
+        rows = [r for r in rows if r.name not in _UNROLLED]
+    pool = Pool(rng, dtype, rows, long=long)
     arrays = [pool.array(pool.shape()) for _ in range(pool.integer(1, 3))]
     inputs = [placeholder(a.shape, dtype, pool.name()) for a in arrays]
     state = State(pool.array(pool.shape()), name="w", trainable=True)
