@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
-from symgrad.codegen.loops.strided import Digit, walk
+from symgrad.codegen.loops.strided import Digit, run_of, walk
 from symgrad.records import dataclass
 
 
@@ -18,6 +18,24 @@ class CountedAxis:
     stride: int
     digits: tuple[Digit, ...]
     extent: int
+
+    @property
+    def run(self) -> int:
+        """Steps that are evenly apart, from each that begins a digit."""
+        return run_of(self.digits, self.extent)
+
+    def joined(self, kept: frozenset[int]) -> CountedAxis:
+        """Return this axis without digits that go on as the one below them does, but for one.
+
+        Those whose places are `kept` stay.
+        """
+        digits: list[Digit] = []
+        before = 1, self.stride
+        for place, by in self.digits:
+            if place in kept or by * before[0] != before[1] * place:
+                digits.append((place, by))
+                before = place, by
+        return CountedAxis(self.stride, tuple(digits) or self.digits[-1:], self.extent)
 
     def offset(self, builder: ir.IRBuilder, at: ir.Value) -> ir.Value:
         """Return how many elements step `at` of the axis is from its first."""

@@ -178,6 +178,24 @@ class ContractPlan:
         )
 
     @property
+    def walked_terms(self) -> CountedAxis:
+        """How a microkernel that `walks_pieces` finds the terms of the left.
+
+        Those of a packed right lie evenly, so only the left and borders tell where pieces end.
+        """
+        along = CountedAxis(self.left.column_stride, self.left.column_digits, self.k)
+        if self.pack_left == "windows":
+            _, along = self.packed_windows
+        if self.pack_right == "none":
+            return along
+        return along.joined(frozenset(border.term_place for border in self.borders))
+
+    @property
+    def walked_piece(self) -> int:
+        """Terms that are evenly apart for a microkernel, in which it adds up a block of k."""
+        return math.gcd(self.walked_terms.run, self.block_k)
+
+    @property
     def runs(self) -> int:
         """Runs of rows; of packed windows each is one place in a window, for all channels."""
         return self.row_tiles // self.tiles_of_run

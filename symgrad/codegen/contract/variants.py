@@ -160,12 +160,12 @@ def _microkernel(
     plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
 ) -> Microkernel:
     left_row, whole = plan.left.row_stride, plan.whole_vectors(columns)
-    left_k = _along_k(plan, plan.left.column_stride, plan.left.column_digits)
+    left_k = _along_k(plan, plan.left.column_stride)
     right_k = _along_k(plan, plan.right.row_stride, plan.right.row_digits)
     if plan.pack_left != "none":
         left_row, left_k = 1, _along_k(plan, plan.packed_rows)
-    if plan.pack_left == "windows":
-        _, left_k = plan.packed_windows
+    if plan.walks_pieces and plan.pack_left in ("none", "windows"):
+        left_k = plan.walked_terms
     if plan.pack_right != "none":
         right_k, columns = _along_k(plan, whole), whole
     sums = rows * whole // plan.lanes
@@ -191,7 +191,7 @@ def _microkernel(
         chains=chains,
         unrolled=unrolled,
         is_even=_is_even(plan, unrolled),
-        piece=plan.k_piece if plan.walks_pieces else None,
+        piece=plan.walked_piece if plan.walks_pieces else None,
         left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
@@ -243,7 +243,7 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     registers are left for the elements that LLVM then loads ahead; two steps need fewer.
     """
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
-    steps = plan.k_piece if plan.walks_pieces else min(plan.k, plan.block_k)
+    steps = plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
     is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
     if not is_short or plan.cycles < UNROLLED_CYCLES:
         return 1
@@ -261,7 +261,7 @@ def _is_even(plan: ContractPlan, unrolled: int) -> bool:
     if plan.borders:
         return False
     last = plan.k - (plan.k_blocks - 1) * plan.block_k
-    runs = [plan.k_piece] if plan.walks_pieces else [min(plan.k, plan.block_k), last]
+    runs = [plan.walked_piece] if plan.walks_pieces else [min(plan.k, plan.block_k), last]
     return all(run > 0 and run % unrolled == 0 for run in runs)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Const, Kernel, Product, Store
 from symgrad.codegen.loops.parse import parse_kernel
@@ -216,6 +217,25 @@ def test_the_kernel_is_packed_where_terms_with_padding_are_left_out():
     (product,) = products_of(LAYERS["rows in runs"].graph("forward"), "x86-64-v3")
     plan = product_plan(product, target_named("x86-64-v3"))
     assert str(plan) == "tile(4x24) along n block(m=414, n=36, k=180) pack(rhs: copy)"
+
+
+def test_a_packed_kernel_of_the_gradient_to_an_input_parts_no_pixels_of_a_line():
+    (product,) = products_of(LAYERS["rows in runs"].graph("input"), "x86-64-v3")
+    assert product.lhs.column_digits == ((36, 36), (3 * 36, 25 * 36))
+    assert product.rhs.row_digits[0] == (36, -20 * 36)
+    plan = product_plan(product, target_named("x86-64-v3"))
+    assert (plan.pack_right, plan.k_piece, plan.walked_piece) == ("transpose", 36, 3 * 36)
+    # Where it is not packed its pixels are found one by one.
+    assert replace(plan, pack_right="none").walked_piece == 36
+
+
+def test_digits_that_go_on_evenly_are_joined_but_for_borders_and_the_last_one():
+    axis = CountedAxis(1, ((36, 36), (108, 900), (324, 2700)), 648)
+    assert axis.joined(frozenset()) == CountedAxis(1, ((108, 900),), 648)
+    assert axis.joined(frozenset({36})).digits == ((36, 36), (108, 900))
+    # Blocks of k begin somewhere in an axis, so there is a digit to count from.
+    even = CountedAxis(1, ((36, 36), (108, 108)), 324).joined(frozenset())
+    assert (even.digits, even.run) == (((108, 108),), 108)
 
 
 KERNEL = """kernel @windows(in x: f32[12], in w: f32[8], out y: f32[12]) {
