@@ -50,12 +50,16 @@ def with_borders(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> Contrac
     assert all(b in used for b in borders if b.absent), f"{plan} reads padding"
     if not used or plan.pack_right != "none":
         return left_out
-    taken = math.prod(1 - border.share_left_out for border in used)
-    gained = (1 - taken) * plan.rows * plan.columns * plan.k / plan.lanes / 2
+    gained = (1 - share_outside(used)) * plan.rows * plan.columns * plan.k / plan.lanes / 2
     if left_out.lacks_padding or gained > looking_cycles(plan.k * plan.columns):
         # The right is read where it is, so its columns lie side by side.
         return replace(left_out, pack_right="copy")
     return plan
+
+
+def share_outside(borders: tuple[ZeroBorder, ...]) -> float:
+    """Return which part of all terms is left where those in `borders` are left out."""
+    return math.prod(1 - border.share_left_out for border in borders)
 
 
 def _cuts(plan: ContractPlan, border: ZeroBorder) -> bool:

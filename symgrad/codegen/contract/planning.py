@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from symgrad.codegen.contract.asking_planning import with_asking
+from symgrad.codegen.contract.border import share_outside, with_borders
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_planning import (
     can_multiply_pairs,
@@ -58,12 +59,12 @@ def plan_contract(
     target: Target,
     *,
     streams: int = 1,
-    absent: tuple[ZeroBorder, ...] = (),
+    borders: tuple[ZeroBorder, ...] = (),
 ) -> ContractPlan:
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
-    of the size of the result it reads and writes. `lhs` has no elements in `absent` borders.
+    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or has no elements there.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
@@ -91,11 +92,11 @@ def plan_contract(
         pack_right="none",
         packed_terms=1,
         rows_first=False,
-        borders=absent,
+        borders=tuple(border for border in borders if border.absent),
     )
     if m == 0 or n == 0:
         return start
-    cycles, cheapest = _cheapest(_ways(start, _canonical(result, m, n), target))
+    cycles, cheapest = _cheapest(_ways(start, _canonical(result, m, n), target, borders))
     chosen = _choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
@@ -127,13 +128,15 @@ def _is_of_runs(plan: ContractPlan) -> bool:
     return plan.method == "tile" and plan.tile_rows == plan.row_run < plan.rows
 
 
-def _ways(plan: ContractPlan, result: Operand, target: Target) -> list[tuple[float, ContractPlan]]:
+def _ways(
+    plan: ContractPlan, result: Operand, target: Target, borders: tuple[ZeroBorder, ...]
+) -> list[tuple[float, ContractPlan]]:
     """Return all plans of a contraction, and their costs."""
     windows = with_windows(plan, target.memory)
     if windows is not None:
         return _plan_tiles(windows, result.column_stride, target)
     turned = replace(plan, vector_axis="m")
-    ways = _plan_tiles(plan, result.column_stride, target)
+    ways = _plan_tiles(plan, result.column_stride, target, borders=borders)
     if not plan.borders:
         least = min((cycles for cycles, _ in ways), default=math.inf)
         ways += _plan_tiles(turned, result.row_stride, target, least)
@@ -181,11 +184,15 @@ def _computing_dtype(dtype: DType) -> DType:
 
 
 def _plan_tiles(
-    plan: ContractPlan, stride: int, target: Target, least: float = math.inf
+    plan: ContractPlan,
+    stride: int,
+    target: Target,
+    least: float = math.inf,
+    borders: tuple[ZeroBorder, ...] = (),
 ) -> list[tuple[float, ContractPlan]]:
     """Return plans with lanes along the columns, for widths of the tile, and their costs.
 
-    `stride` is that of the result along its columns. Branch and bound: a width whose tiles and
+    `stride` is that of the result along its columns. Of `borders` tiles leave out terms. Branch and bound: a width whose tiles and
     epilogue alone cost much more than `least`, or than another width, is left out.
     """
     vectors = -(-plan.column_run // plan.lanes)
@@ -208,7 +215,7 @@ def _plan_tiles(
         if highest < 1:
             break
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
-        if cycles + after > NEARLY_CHEAPEST * least:
+        if cycles * share_outside(borders) + after > NEARLY_CHEAPEST * least:
             continue
         tiles = -(-plan.row_run // highest)
         shape = replace(
@@ -219,6 +226,7 @@ def _plan_tiles(
             block_k=_choose_block_k(plan, memory, across * plan.lanes),
         )
         packed = _with_short_blocks(pack_panels(shape, memory), memory)
+        cycles *= share_outside(with_borders(packed, borders).borders)
         cycles += _surrounding_cycles(packed, stride)
         if _meets_pages(packed, memory):
             panels = packed.panels if packed.pack_left == "none" else 1

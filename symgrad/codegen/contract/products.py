@@ -47,7 +47,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         result,
         target,
         streams=_streams(product),
-        absent=tuple(border for border in product.borders if border.absent),
+        borders=product.borders,
     )
     borders = product.borders
     if plan.padding is not None:

@@ -229,6 +229,16 @@ def test_a_packed_kernel_of_the_gradient_to_an_input_parts_no_pixels_of_a_line()
     assert replace(plan, pack_right="none").walked_piece == 36
 
 
+def test_vectors_run_where_terms_with_padding_can_be_left_out_if_that_saves_more():
+    layer = Layer((2, 16, 28, 28, 32), (3, 3, 3, 32, 32), padding=1)
+    (product,) = products_of(layer.graph("kernel"), "x86-64-v4")
+    plan = product_plan(product, target_named("x86-64-v4"))
+    assert (plan.vector_axis, len(plan.borders)) == ("n", 2)
+    # Along m are fewer loads, and each line of padding.
+    plan = product_plan(replace(product, borders=()), target_named("x86-64-v4"))
+    assert (plan.vector_axis, plan.borders) == ("m", ())
+
+
 def test_digits_that_go_on_evenly_are_joined_but_for_borders_and_the_last_one():
     axis = CountedAxis(1, ((36, 36), (108, 900), (324, 2700)), 648)
     assert axis.joined(frozenset()) == CountedAxis(1, ((108, 900),), 648)
