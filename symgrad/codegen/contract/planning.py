@@ -64,7 +64,7 @@ def plan_contract(
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
-    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or has no elements there.
+    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
@@ -192,8 +192,9 @@ def _plan_tiles(
 ) -> list[tuple[float, ContractPlan]]:
     """Return plans with lanes along the columns, for widths of the tile, and their costs.
 
-    `stride` is that of the result along its columns. Of `borders` tiles leave out terms. Branch and bound: a width whose tiles and
-    epilogue alone cost much more than `least`, or than another width, is left out.
+    `stride` is that of the result along its columns. Of `borders` tiles leave out terms. Branch
+    and bound: a width whose tiles and epilogue alone cost much more than `least`, or than another
+    width, is left out.
     """
     vectors = -(-plan.column_run // plan.lanes)
     runs = plan.rows // plan.row_run * (plan.columns // plan.column_run)
