@@ -262,6 +262,8 @@ SHORT_LOOP = 1024
 UNROLLED_CYCLES = 2**20
 # Steps of k of a piece that are written out rather than looped over, at the most.
 SHORT_PIECE = 8
+# Of so many a microkernel finds where the next piece begins before it adds one up.
+EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 # Steps of k in which a microkernel asks for a line of the next packed panel.
 STEPS_A_LINE = 4

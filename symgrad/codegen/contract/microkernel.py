@@ -9,6 +9,7 @@ small matrix of the computing dtype, on the stack or among the partial sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from symgrad.codegen import ir
@@ -26,11 +27,12 @@ from symgrad.codegen.contract.elements import (
     add_elements,
     index,
     multiply_add,
-    scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.stored_tile import emit_tile, place_in_tile
 from symgrad.codegen.vectors import splat
+from symgrad.cost_model import EARLY_PIECES
 
 
 class _Operands(NamedTuple):
@@ -46,7 +48,7 @@ class _Pieces(NamedTuple):
     """The steps of k of a call: the first, how many there are, and which of inner digits."""
 
     first: ir.Value
-    steps: ir.Value
+    total: ir.Value
     within: tuple[TermSpan, ...]
 
 
@@ -82,7 +84,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
         sums = _emit_pieces(builder, kernel, operands, steps, sums)
     elif not kernel.is_empty:
         sums = _emit_steps(builder, kernel, operands, k, sums)
-    _emit_tile(builder, kernel, tile, sums)
+    emit_tile(builder, kernel, tile, sums)
     builder.ret_void()
     return function
 
@@ -107,7 +109,7 @@ def _emit_resume(
     builder.position_at_end(loading)
     align = kernel.tile_align
     loaded = [
-        builder.load(_place(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
+        builder.load(place_in_tile(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
         for at in range(len(zeros))
     ]
     builder.branch(start)
@@ -121,38 +123,6 @@ def _emit_resume(
     return sums
 
 
-def _emit_tile(
-    builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
-) -> None:
-    """Store the sums."""
-    if kernel.is_streamed:
-        _emit_streamed(builder, kernel, tile, sums)
-    else:
-        _emit_sums(builder, kernel, tile, sums)
-
-
-def _emit_sums(
-    builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
-) -> None:
-    for at, value in enumerate(sums):
-        builder.store(value, _place(builder, kernel, tile, at), align=kernel.tile_align)
-
-
-def _emit_streamed(
-    builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, sums: Sequence[ir.Value]
-) -> None:
-    """Store the sums past the caches, if the tile lies on whole lines."""
-    line = kernel.left.target.vector_bytes
-    begin = builder.and_(builder.ptrtoint(tile, INDEX), index(line - 1))
-    with builder.if_else(builder.icmp_signed("==", begin, index(0))) as (aligned, other):
-        with aligned:
-            for at, value in enumerate(sums):
-                place = _place(builder, kernel, tile, at)
-                builder.store(value, place, align=line, is_streamed=True)
-        with other:
-            _emit_sums(builder, kernel, tile, sums)
-
-
 def _emit_pieces(
     builder: ir.IRBuilder,
     kernel: Microkernel,
@@ -160,30 +130,26 @@ def _emit_pieces(
     steps: _Pieces,
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Emit the loop over pieces of k, `count` steps from `first` on, and return the sums after."""
-    first, count, within = steps
+    """Emit the loop over pieces of k, `total` steps from `first` on, and return the sums after.
+
+    The last iteration of a piece may be mispredicted, and what comes after would wait for
+    divisions: so where the next one begins is found before. It takes registers, which pays neither
+    for short pieces, whose ends are predicted, nor for long ones, which are few.
+    """
     assert kernel.piece is not None, "k is in pieces"
+    is_early = kernel.piece in EARLY_PIECES
     before = builder.block
     loop = builder.append_basic_block("piece")
     after = builder.append_basic_block("added")
-    builder.cbranch(builder.icmp_signed("<", index(0), count), loop, after)
+    begin = partial(_begin_piece, builder, kernel, operands, steps)
+    begun = begin(index(0)) if is_early else [index(0)]
+    builder.cbranch(builder.icmp_signed("<", index(0), steps.total), loop, after)
     builder.position_at_end(loop)
-    at = builder.phi(INDEX, "at")
+    carried = [builder.phi(value.type) for value in begun]
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    # A packed panel begins with the block; a piece that is read where it lies may be anywhere.
-    step = builder.add(first, at)
-    begins = [
-        axis.offset(builder, step if axis.digits else at)
-        for axis in (kernel.left_k, kernel.right_k)
-    ]
-    piece = _Operands(
-        kernel.left.address(builder, operands.left, begins[0]),
-        kernel.right.address(builder, operands.right, begins[1]),
-        asked_further(builder, kernel, operands.asked, (at, begins[0])),
-    )
-    length: ir.Value = index(kernel.piece)
-    if kernel.joins_pieces:
-        length = _joined(builder, kernel, (step, builder.sub(count, at)), within[-1])
+    at, length, left, right, *asked = carried if is_early else begin(carried[0])
+    following = begin(_behind_piece(builder, kernel, steps, at, length)) if is_early else []
+    piece = _Operands(left, right, tuple(asked))
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
         emit_asking(builder, kernel, piece.asked, index(0), kernel.piece)
@@ -191,22 +157,60 @@ def _emit_pieces(
             added = _emit_step(builder, kernel, piece, number, added)
     else:
         added = _emit_steps(builder, kernel, piece, length, list(sums))
-    following = builder.add(at, length, flags=("nuw", "nsw"))
-    if within:
-        further = builder.add(first, following)
-        following = builder.sub(emit_next(builder, kernel.inner, further, within), first)
-    at.add_incoming(index(0), before)
-    at.add_incoming(following, builder.block)
-    for total, value, sum_ in zip(sums, start, added, strict=True):
-        total.add_incoming(value, before)
-        total.add_incoming(sum_, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+    following = following or [_behind_piece(builder, kernel, steps, at, length)]
+    given = zip((*carried, *sums), (*begun, *start), (*following, *added), strict=True)
+    for phi, value, next_value in given:
+        phi.add_incoming(value, before)
+        phi.add_incoming(next_value, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following[0], steps.total), loop, after)
     end = builder.block
     builder.position_at_end(after)
     return [
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
+
+
+def _begin_piece(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: _Operands,
+    steps: _Pieces,
+    at: ir.Value,
+) -> list[ir.Value]:
+    """Return `at`, how long the piece that begins there is, and where it is in the operands.
+
+    Then comes where what is asked for goes on.
+    """
+    # A packed panel begins with the block; a piece that is read where it lies may be anywhere.
+    step = builder.add(steps.first, at)
+    left, right = (
+        axis.offset(builder, step if axis.digits else at)
+        for axis in (kernel.left_k, kernel.right_k)
+    )
+    length: ir.Value = index(kernel.piece or 0)
+    if kernel.joins_pieces:
+        rest = step, builder.sub(steps.total, at)
+        length = _joined(builder, kernel, rest, steps.within[-1])
+    return [
+        at,
+        length,
+        kernel.left.address(builder, operands.left, left),
+        kernel.right.address(builder, operands.right, right),
+        *asked_further(builder, kernel, operands.asked, (at, left)),
+    ]
+
+
+def _behind_piece(
+    builder: ir.IRBuilder, kernel: Microkernel, steps: _Pieces, at: ir.Value, length: ir.Value
+) -> ir.Value:
+    """Return which step of a call the next piece begins with."""
+    following = builder.add(at, length, flags=("nuw", "nsw"))
+    if steps.within:
+        further = builder.add(steps.first, following)
+        further = emit_next(builder, kernel.inner, further, steps.within)
+        following = builder.sub(further, steps.first)
+    return following
 
 
 def _joined(
@@ -363,9 +367,3 @@ def _emit_step(
             total = sums[i * kernel.vectors + j]
             added.append(multiply_add(builder, dtype, item, values, total))
     return added
-
-
-def _place(builder: ir.IRBuilder, kernel: Microkernel, tile: ir.Value, at: int) -> ir.Value:
-    row, vector = divmod(at, kernel.vectors)
-    offset = index(row * kernel.tile_row + vector * kernel.lanes)
-    return builder.gep(tile, [offset], source_etype=scalar_type(kernel.left.compute))

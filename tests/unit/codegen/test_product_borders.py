@@ -100,6 +100,8 @@ LAYERS = {
     "apart": Layer(spatial=(4, 4), apart=2, side=(2, 2)),
     "more border than image": Layer(spatial=(2, 6), window=(3, 3), side=(4, 4)),
     "one side": Layer(side=(0, 2)),
+    "many channels": Layer(spatial=(4, 5), channels=64),
+    "many channels of images": Layer(spatial=(3, 4), images=7, channels=72, side=(2, 1)),
     "volumes": Layer(spatial=(4, 4, 5), window=(3, 2, 2)),
     "double": Layer(dtype="float64"),
     "half": Layer(dtype="bfloat16"),
