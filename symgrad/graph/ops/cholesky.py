@@ -75,8 +75,9 @@ def _kernel(a: TensorType) -> Call:
 
 def _lower_factor(a: Tensor) -> Tensor:
     n = a.type.static_shape[-1]
-    found = transposed(_upper_factor(a, BLOCK if n > BLOCK else WRITTEN_OUT))
-    last = block(found, (n - 1, n), (n - 1, n))
+    upper = _upper_factor(a, BLOCK if n > BLOCK else WRITTEN_OUT)
+    found = triangle(transposed(upper), lower=True)
+    last = block(upper, (n - 1, n), (n - 1, n))
     # What follows a pivot that is nan is nan; what comes before it is no factor either.
     return add(found, broadcast_to(subtract(last, last), found.shape))
 
@@ -87,12 +88,15 @@ def _written_out(a: Tensor) -> Tensor:
 
 
 def _upper_factor(a: Tensor, size: int) -> Tensor:
-    """Return U of a = U' U row by row of blocks (left-looking): right sides lie side by side."""
+    """Return U of a = U' U row by row of blocks (left-looking): right sides lie side by side.
+
+    It is written over `a`, of which the lower triangle is read and is left below the diagonal.
+    """
     _, n, _ = a.type.static_shape
-    upper = filled_like(a, 0)
+    upper = a
     solver = TriangularSolver(lower=False, transpose=True)
     for low, high in cuts(n, size):
-        rest = transposed(block(a, (low, n), (low, high)))
+        rest = transposed(block(upper, (low, n), (low, high)))
         if low:
             above = block(upper, (0, low), (low, high)), block(upper, (0, low), (low, n))
             rest = less_product(rest, *above, transpose_a=True)

@@ -88,9 +88,9 @@ def _kernel(factor: TensorType, g: TensorType) -> Call:
     n = static(factor.static_shape[-1])
 
     def cholesky_gradient(factor: Tensor, g: Tensor) -> list[Tensor]:
-        given = (reshape(x, (-1, n, n)) for x in (factor, g))
-        (found,) = in_parts(lambda factor, g: [_by_blocks(factor, g)], *given)
-        return [reshape(_symmetric(found), factor.shape)]
+        given = (reshape(x, (-1, n, n)) for x in (factor, multiply(g, 0.5)))
+        (found,) = in_parts(lambda factor, half: [_by_blocks(factor, half)], *given)
+        return [reshape(found, factor.shape)]
 
     def written_out(factor: Tensor, g: Tensor) -> list[Tensor]:
         columns = [to_columns(reshape(x, (-1, n, n))) for x in (factor, g)]
@@ -103,22 +103,16 @@ def _kernel(factor: TensorType, g: TensorType) -> Call:
     return expansion(algorithm if factor.count else nothing, factor, g)
 
 
-def _symmetric(lower: Tensor) -> Tensor:
-    """Return halves of the sums of lower triangles and their transposes, whatever is above them."""
-    row, column = iota(lower.shape, 1), iota(lower.shape, 2)
-    diagonal = where(equal(row, column), add(lower, lower), lower)
-    return multiply(where(less(row, column), transposed(lower), diagonal), 0.5)
+def _by_blocks(factor: Tensor, half: Tensor) -> Tensor:
+    """Return the gradient, given half of that of the factor, of which the lower triangle counts.
 
-
-def _by_blocks(factor: Tensor, g: Tensor) -> Tensor:
-    """Return the gradient of the lower triangle, of which elements off the diagonal count twice.
-
-    Murray (2016), section 4.2: block by block from the last one, the factorisation in reverse. What
-    `g` has above the blocks on its diagonal stays there.
+    Murray (2016), section 4.2: block by block from the last one, the factorisation in reverse. There
+    elements off the diagonal count twice; with halves they are what they are in symmetric matrices,
+    and each block is written on both sides of the diagonal.
     """
     n = factor.type.static_shape[-1]
     solver = TriangularSolver(lower=True, transpose=True)
-    found = g
+    found = half
     for low, high in reversed(cuts(n, BLOCK if n > BLOCK else WRITTEN_OUT)):
         corner = block(factor, (low, high), (low, high))
         beside = block(factor, (low, high), (0, low))
@@ -127,6 +121,7 @@ def _by_blocks(factor: Tensor, g: Tensor) -> Tensor:
             below = transposed(block(found, (high, n), (low, high)))
             below = solver.solve(corner, below)
             found = write_block(found, transposed(below), high, low)
+            found = write_block(found, below, low, high)
         if below is not None and low:
             rest = less_product(block(found, (high, n), (0, low)), below, beside, transpose_a=True)
             found = write_block(found, rest, high, 0)
@@ -140,20 +135,19 @@ def _by_blocks(factor: Tensor, g: Tensor) -> Tensor:
             of_beside = block(found, (low, high), (0, low))
             if below is not None:
                 of_beside = less_product(of_beside, below, block(factor, (high, n), (0, low)))
-            both = add(of_corner, transposed(of_corner))
-            found = write_block(found, less_product(of_beside, both, beside), low, 0)
+            found = write_block(found, less_product(of_beside, of_corner, beside), low, 0)
     return found
 
 
-def _of_diagonal(factor: Tensor, g: Tensor) -> Tensor:
-    """Return the gradient of the lower triangle of a block."""
+def _of_diagonal(factor: Tensor, half: Tensor) -> Tensor:
+    """Return the gradient of a block on the diagonal."""
     if factor.type.static_shape[-1] <= WRITTEN_OUT:
-        return multiply(half_diagonal(closed_form(factor, g)), 2.0)
+        return multiply(closed_form(factor, half), 2.0)
 
-    def factor_gradient(factor: Tensor, g: Tensor) -> list[Tensor]:
-        return [_by_blocks(factor, triangle(g, lower=True))]
+    def factor_gradient(factor: Tensor, half: Tensor) -> list[Tensor]:
+        return [_by_blocks(factor, half)]
 
-    (found,) = shared(factor_gradient, factor, g)
+    (found,) = shared(factor_gradient, factor, half)
     return found
 
 

@@ -116,6 +116,7 @@ def _assign_reshape(drafts: Drafts, node: Node) -> None:
         return
     is_split = only_splits(operand.type.static_shape, output.type.static_shape)
     is_inline = drafts.traits(operand.node).is_inline and output not in drafts.in_memory
+    is_inline = is_inline and not _is_written_over(drafts, node)
     if is_inline and (is_split or makes_columns(drafts, node)):
         for draft in drafts.wanted[output].values():
             _join(drafts, node, draft)
@@ -123,6 +124,21 @@ def _assign_reshape(drafts: Drafts, node: Node) -> None:
     # The same elements in the same order: the operand's buffer serves for both.
     drafts.storage[output] = operand
     drafts.require_memory(operand, drafts.in_memory.get(output, "a reshape of it is read"))
+
+
+def _is_written_over(drafts: Drafts, reshaped: Node) -> bool:
+    """Return whether a scatter writes into another shape of what is read elsewhere as well.
+
+    In place it needs no copy of that, if it is in memory under its first shape.
+    """
+    (operand,), output = reshaped.inputs, reshaped.output
+    wanted = drafts.wanted[output]
+    if isinstance(drafts.specs[operand.node], View) or output.type.count == 0:
+        return False
+    if len({*wanted, *drafts.wanted.get(operand, {})}) < 2:
+        return False
+    anchors = [draft.anchor for draft in wanted.values() if draft.anchor is not None]
+    return any(drafts.traits(a).writes_rows and a.inputs[0] is output for a in anchors)
 
 
 def _is_leaf_in_another_shape(drafts: Drafts, tensor: Tensor) -> bool:

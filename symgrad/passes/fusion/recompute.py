@@ -2,7 +2,7 @@
 
 A tensor that costs a few flops and is made of one other of its size, which is in memory anyway, and
 of smaller ones, as `x - mean` is, is cheaper to compute again than to write once: whoever uses it
-reads as much. The first draft of a partition says what is in memory; these tensors are then left
+reads as much. So is one that is made of indices, as the mask of a triangle is: nothing is read. The first draft of a partition says what is in memory; these tensors are then left
 out of it in the second. Not so what is made of an old value that is written over: whatever read it
 later would keep the update from being in place.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY
 from symgrad.graph.node import Tensor
-from symgrad.graph.structures import Map, View
+from symgrad.graph.structures import Iota, Map, View
 from symgrad.passes.fusion.draft import Drafts
 from symgrad.records import dataclass
 
@@ -38,14 +38,14 @@ def cheap_again(drafts: Drafts) -> frozenset[Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class _MadeOf:
-    """The tensor in memory that another is made of, and what is computed on the way."""
+    """The tensor in memory that another is made of, if any, and what is computed on the way."""
 
-    source: Tensor
+    source: Tensor | None
     between: set[Tensor]
 
 
 def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | None:
-    """Return the one tensor of `held` as large as `tensor` that it is cheaply made of, or None."""
+    """Return of which one tensor of `held` as large as `tensor` it is cheaply made, if of no more."""
     sources: set[Tensor] = set()
     flops, pending, seen = 0, [tensor], {tensor}
     while pending:
@@ -61,9 +61,11 @@ def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf |
             elif operand not in seen:
                 seen.add(operand)
                 pending.append(operand)
-    if len(sources) != 1 or tensor in drafts.repeated:
+    if len(sources) > 1 or tensor in drafts.repeated:
         return None
-    (source,) = sources
+    source = next(iter(sources), None)
+    if source is None:
+        return _MadeOf(None, seen)
     is_alike = source.type.count == tensor.type.count
     return _MadeOf(source, seen) if is_alike and _size(source) <= _size(tensor) else None
 
@@ -75,6 +77,8 @@ def _size(tensor: Tensor) -> int:
 def _is_in_place_order(drafts: Drafts, tensor: Tensor) -> bool:
     """Return whether elements are computed of those at the same position, or of repeated ones."""
     spec = drafts.specs[tensor.node]
+    if isinstance(spec, Iota):
+        return True
     if isinstance(spec, Map):
         return bool(tensor.node.inputs)
     (operand, *_) = tensor.node.inputs or (tensor,)
