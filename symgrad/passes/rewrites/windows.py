@@ -19,11 +19,20 @@ import math
 from symgrad.cost_model import LEAST_CHANNELS_LAST
 from symgrad.graph.build import apply
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.convolution import conv_general, convolution_op, slice_of_convolution
 from symgrad.graph.ops.convolution_spec import ConvolutionSpec, Window, parsed_spec
+from symgrad.graph.ops.elementwise import filled
+from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.interleaving import interleave, interleave_op, starts_of
 from symgrad.graph.ops.slicing import place, place_op, slice_axes, slice_op
-from symgrad.graph.ops.structure import permute_dims, permute_dims_op, reshape
+from symgrad.graph.ops.structure import (
+    broadcast_to,
+    permute_dims,
+    permute_dims_op,
+    reshape,
+    reshape_op,
+)
 from symgrad.passes.rewrites.rules import Holds
 from symgrad.passes.rewrites.structure import ints, structural
 
@@ -220,7 +229,36 @@ def _has_few_filters(node: Node, spec: ConvolutionSpec) -> bool:
     return is_wide and count < LEAST_CHANNELS_LAST
 
 
+@structural(
+    "reshape(pad(x)) -> where(row == column, x, y), if x becomes a diagonal",
+    reshape_op,
+    needs_sole_use=True,
+    examples=(
+        lambda x: reshape(place(x, (2, 3, 16), (0, 0, 0), (1, 1, 5)), (2, 3, 4, 4)),
+        lambda x: reshape(place(reshape(x, (6, 4)), (6, 16), (0, 0), (1, 5), 2), (6, 4, 4)),
+    ),
+)  # fmt: skip
+def _matrix_of_diagonal(node: Node) -> Tensor | None:
+    # So it is part of the kernel that uses it, where a pad is written to memory on its own.
+    inner = node.inputs[0].node
+    if inner.definition is not place_op or node.output.ndim < 2:
+        return None
+    (x,), low, step = inner.inputs, ints(inner, "low"), ints(inner, "step")
+    *lead, n = x.type.static_shape
+    shape = (*lead, n, n)
+    if low is None or any(low) or step is None or step[-1] != n + 1 or n < 2:
+        return None
+    if node.output.type.static_shape != shape or inner.output.type.static_shape != (*lead, n * n):
+        return None
+    value = inner.attrs["value"]
+    assert isinstance(value, int | float), "a pad has a number as its fill"
+    is_diagonal = broadcast_to(equal(iota((n, n), 0), iota((n, n), 1)), shape)
+    rows = broadcast_to(reshape(x, (*lead, n, 1)), shape)
+    return where(is_diagonal, rows, filled(shape, value, x.dtype))
+
+
 WINDOWS = (
+    _matrix_of_diagonal,
     _few_filters,
     _slice_of_convolution,
     _slice_of_moved_convolution,
