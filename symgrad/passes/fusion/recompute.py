@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY
 from symgrad.graph.node import Tensor
-from symgrad.graph.structures import Iota, Map, View
+from symgrad.graph.structures import Iota, Map, Reduce, View
 from symgrad.passes.fusion.draft import Drafts
 from symgrad.records import dataclass
 
@@ -29,8 +29,8 @@ def cheap_again(drafts: Drafts) -> frozenset[Tensor]:
     overwritten |= {drafts.graph.inputs[input_] for _, input_ in drafts.carried}
     again: set[Tensor] = set()
     for tensor in sorted(drafts.shared & held, key=lambda t: drafts.position[t.node]):
-        made_of = _only_source(drafts, tensor, held)
-        if made_of is not None and made_of.source not in overwritten:
+        made_of = _sources_of(drafts, tensor, held)
+        if made_of is not None and made_of.sources.isdisjoint(overwritten):
             again |= made_of.between
             held -= made_of.between
     return frozenset(again)
@@ -38,14 +38,14 @@ def cheap_again(drafts: Drafts) -> frozenset[Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class _MadeOf:
-    """The tensor in memory that another is made of, if any, and what is computed on the way."""
+    """The tensors in memory that another is made of, and what is computed on the way."""
 
-    source: Tensor | None
+    sources: set[Tensor]
     between: set[Tensor]
 
 
-def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | None:
-    """Return of which one tensor of `held` as large as `tensor` it is cheaply made, if of no more."""
+def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | None:
+    """Return of which few tensors of `held` as large as `tensor` it is cheaply made, else None."""
     sources: set[Tensor] = set()
     flops, pending, seen = 0, [tensor], {tensor}
     while pending:
@@ -61,13 +61,18 @@ def _only_source(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf |
             elif operand not in seen:
                 seen.add(operand)
                 pending.append(operand)
-    if len(sources) > 1 or tensor in drafts.repeated:
+    most = 2 if _only_two_sums_read(drafts, tensor) else 1
+    if len(sources) > most or tensor in drafts.repeated:
         return None
-    source = next(iter(sources), None)
-    if source is None:
-        return _MadeOf(None, seen)
-    is_alike = source.type.count == tensor.type.count
-    return _MadeOf(source, seen) if is_alike and _size(source) <= _size(tensor) else None
+    is_alike = all(source.type.count == tensor.type.count for source in sources)
+    is_small = all(_size(source) <= _size(tensor) for source in sources)
+    return _MadeOf(sources, seen) if is_alike and is_small else None
+
+
+def _only_two_sums_read(drafts: Drafts, tensor: Tensor) -> bool:
+    readers = {id(d.final()): d.final() for d in drafts.wanted[tensor].values()}
+    specs = map(drafts.anchor_spec, readers.values())
+    return len(readers) == 2 and all(isinstance(spec, Reduce) for spec in specs)  # noqa: PLR2004
 
 
 def _size(tensor: Tensor) -> int:
