@@ -22,7 +22,6 @@ from symgrad.graph.ops.block_matrices import (
 )
 from symgrad.graph.ops.cholesky_gradient import cholesky_gradient, closed_form
 from symgrad.graph.ops.complex_parts import complex, conj, imag, real
-from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.interleaved import from_interleaved, interleaved
 from symgrad.graph.ops.small_matrices import cholesky_columns, cholesky_or_nan
 from symgrad.graph.ops.structure import broadcast_to, reshape

@@ -26,9 +26,7 @@ from symgrad.graph.ops.block_matrices import (
     transposed,
     write_block,
 )
-from symgrad.graph.ops.comparison import equal, less, where
 from symgrad.graph.ops.complex_parts import conj
-from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.small_cholesky import cholesky_gradient_columns, gradient_of_factor
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.triangles import (
@@ -106,9 +104,9 @@ def _kernel(factor: TensorType, g: TensorType) -> Call:
 def _by_blocks(factor: Tensor, half: Tensor) -> Tensor:
     """Return the gradient, given half of that of the factor, of which the lower triangle counts.
 
-    Murray (2016), section 4.2: block by block from the last one, the factorisation in reverse. There
-    elements off the diagonal count twice; with halves they are what they are in symmetric matrices,
-    and each block is written on both sides of the diagonal.
+    Murray (2016), section 4.2: block by block from the last one, the factorisation in reverse.
+    There elements off the diagonal count twice; with halves they are what they are in symmetric
+    matrices, and each block is written on both sides of the diagonal.
     """
     n = factor.type.static_shape[-1]
     solver = TriangularSolver(lower=True, transpose=True)

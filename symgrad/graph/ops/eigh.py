@@ -35,12 +35,12 @@ from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
     arrived,
-    diagonal_matrix,
     hermitian_part,
     identity_like,
     near_one_factors,
     product,
     range_factors,
+    scale_columns,
     squares,
     triangle,
 )
@@ -76,15 +76,15 @@ def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None, *, me
     values, vectors = node.outputs
     of_values, of_vectors = arrived(of_values), arrived(of_vectors)
     dtype = vectors.dtype
-    inner = None if of_values is None else cast(diagonal_matrix(of_values), dtype)
+    left = None if of_values is None else scale_columns(vectors, cast(of_values, dtype))
     if of_vectors is not None:
         turned = product(adjoint(vectors), conj(of_vectors))
         odd = multiply(odd_part(turned), 0.5)
-        mixed = quotient(odd, cast(differences(values), dtype))
-        inner = mixed if inner is None else add(inner, mixed)
-    if inner is None:
+        mixed = product(vectors, quotient(odd, cast(differences(values), dtype)))
+        left = mixed if left is None else add(left, mixed)
+    if left is None:
         return (filled_like(vectors, 0),)
-    full = product(product(vectors, inner), adjoint(vectors))
+    full = product(left, adjoint(vectors))
     return (conj(hermitian_part(full)),)
 
 

@@ -30,6 +30,7 @@ from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
+    arrived,
     diagonal_matrix,
     identity_like,
     product,
@@ -98,7 +99,7 @@ def _grad(node: Node, of_q: Tensor | None, of_r: Tensor | None, *, complete: boo
             "qr", f"Q of a: {a.type} has columns that a does not determine", source=node.source
         )
     # Of complex matrices the formulas are for the conjugates of gradients, and ' conjugates.
-    of_q = filled_like(q, 0) if of_q is None else conj(of_q)
+    of_q = None if arrived(of_q) is None else conj(of_q)
     of_r = filled_like(r, 0) if of_r is None else conj(of_r)
     if not (isinstance(m, int) and isinstance(n, int) and m < n):
         return (conj(_tall_gradient(q, r, of_q, of_r)),)
@@ -106,21 +107,25 @@ def _grad(node: Node, of_q: Tensor | None, of_r: Tensor | None, *, complete: boo
     last = a.ndim - 1
     rest = narrow(a, last, m, n - m)
     of_rest = narrow(of_r, last, m, n - m)
-    of_q = add(of_q, product(rest, adjoint(of_rest)))
+    through_rest = product(rest, adjoint(of_rest))
+    of_q = through_rest if of_q is None else add(of_q, through_rest)
     of_first = _tall_gradient(q, narrow(r, last, 0, m), of_q, narrow(of_r, last, 0, m))
     return (conj(concat([of_first, product(q, of_rest)], axis=last)),)
 
 
-def _tall_gradient(q: Tensor, r: Tensor, of_q: Tensor, of_r: Tensor) -> Tensor:
+def _tall_gradient(q: Tensor, r: Tensor, of_q: Tensor | None, of_r: Tensor) -> Tensor:
     # Walter and Lehmann (2010); Seeger et al. (2017), section 4.2, for Q R:
     # a_bar = (Q_bar + Q copyltu(R R_bar' - Q_bar' Q)) R'^-1.
     # The diagonal of R is real.
     of_r = triangle(of_r, lower=False)
-    inner = subtract(product(r, adjoint(of_r)), product(adjoint(of_q), q))
+    inner = product(r, adjoint(of_r))
+    if of_q is not None:
+        inner = subtract(inner, product(adjoint(of_q), q))
     below = triangle(inner, lower=True, k=-1)
     diagonals = diagonal_matrix(real(diagonal(inner)))
     copied = add(add(below, adjoint(below)), astype(diagonals, inner.dtype))
-    left = add(of_q, product(q, copied))
+    left = product(q, copied)
+    left = left if of_q is None else add(of_q, left)
     return adjoint(triangular_solve(r, adjoint(left), lower=False))
 
 

@@ -8,6 +8,7 @@ completes them where singular values are 0.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -53,6 +54,7 @@ from symgrad.graph.ops.triangles import (
     diagonal_matrix,
     identity_like,
     product,
+    scale_columns,
     squares,
 )
 from symgrad.graph.structures import Call
@@ -118,25 +120,38 @@ def _grad(
         u, s, vh = svd(a, method=method)  # which can be differentiated once more
     if of_u is None and of_s is None and of_vh is None:
         return (filled_like(a, 0),)
-    inner = filled_like(product(u, u, transpose_a=True), 0)
-    if of_s is not None:
-        inner = add(inner, cast(diagonal_matrix(of_s), a.dtype))
-    rows, columns = (cast(_along(s, inner, axis), a.dtype) for axis in (-1, -2))
+    left = None if of_s is None else scale_columns(u, cast(of_s, a.dtype))
+    if of_u is not None or of_vh is not None:
+        inner, outer = _of_vectors((u, s, vh), of_u, of_vh)
+        turned = product(u, inner)
+        left = turned if left is None else add(left, turned)
+    else:
+        outer = None
+    assert left is not None, "a gradient has arrived"
+    found = product(left, vh)
+    return (conj(found if outer is None else add(found, outer)),)
+
+
+def _of_vectors(
+    factors: tuple[Tensor, Tensor, Tensor], of_u: Tensor | None, of_vh: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return what gradients of vectors give between U and V', and beyond what these span."""
+    u, s, vh = factors
+    zero = filled_like(product(u, u, transpose_a=True), 0)
+    rows, columns = (cast(_along(s, zero, axis), u.dtype) for axis in (-1, -2))
     distance = multiply(subtract(columns, rows), add(columns, rows))
-    outer = None
+    inner, outer = [], []
     if of_u is not None:
         turning = product(adjoint(u), of_u)
         turned = quotient(odd_part(turning), distance)
-        inner = add(inner, add(multiply(turned, columns), _phases(turning, columns)))
-        outer = _beyond(u, of_u, s, vh)
+        inner.append(add(multiply(turned, columns), _phases(turning, columns)))
+        outer.append(_beyond(u, of_u, s, vh))
     if of_vh is not None:
         turning = product(vh, adjoint(of_vh))
         turned = quotient(odd_part(turning), distance)
-        inner = add(inner, subtract(multiply(rows, turned), _phases(turning, columns)))
-        other = adjoint(_beyond(adjoint(vh), adjoint(of_vh), s, adjoint(u)))
-        outer = other if outer is None else add(outer, other)
-    found = product(product(u, inner), vh)
-    return (conj(found if outer is None else add(found, outer)),)
+        inner.append(subtract(multiply(rows, turned), _phases(turning, columns)))
+        outer.append(adjoint(_beyond(adjoint(vh), adjoint(of_vh), s, adjoint(u))))
+    return functools.reduce(add, inner), functools.reduce(add, outer)
 
 
 # Note [Phases of singular vectors]

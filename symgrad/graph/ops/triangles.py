@@ -124,6 +124,12 @@ def diagonal_matrix(x: Tensor) -> Tensor:
     return where(broadcast_to(is_diagonal, rows.shape), rows, filled_like(rows, 0))
 
 
+def scale_columns(x: Tensor, factors: Tensor) -> Tensor:
+    """Return matrices with each column multiplied by a factor of its own."""
+    row = reshape(factors, (*factors.shape[:-1], 1, factors.shape[-1]))
+    return multiply(x, broadcast_to(row, x.shape))
+
+
 def scaled_range(dtype: DType) -> tuple[float, float, float]:
     """Return beyond which magnitudes a column is scaled before it is squared, and by what.
 

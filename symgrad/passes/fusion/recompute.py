@@ -2,9 +2,10 @@
 
 A tensor that costs a few flops and is made of one other of its size, which is in memory anyway, and
 of smaller ones, as `x - mean` is, is cheaper to compute again than to write once: whoever uses it
-reads as much. So is one that is made of indices, as the mask of a triangle is: nothing is read. The first draft of a partition says what is in memory; these tensors are then left
-out of it in the second. Not so what is made of an old value that is written over: whatever read it
-later would keep the update from being in place.
+reads as much. So is one that is made of indices, as the mask of a triangle is: nothing is read. The
+first draft of a partition says what is in memory; these tensors are then left out of it in the
+second. Not so what is made of an old value that is written over: whatever read it later would keep
+the update from being in place.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | 
 def _only_two_sums_read(drafts: Drafts, tensor: Tensor) -> bool:
     readers = {id(d.final()): d.final() for d in drafts.wanted[tensor].values()}
     specs = map(drafts.anchor_spec, readers.values())
-    return len(readers) == 2 and all(isinstance(spec, Reduce) for spec in specs)  # noqa: PLR2004
+    return len(readers) == 2 and all(isinstance(spec, Reduce) for spec in specs)
 
 
 def _size(tensor: Tensor) -> int:
