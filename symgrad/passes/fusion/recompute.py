@@ -71,9 +71,11 @@ def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | 
 
 
 def _only_two_sums_read(drafts: Drafts, tensor: Tensor) -> bool:
+    """Return whether only two reductions along the same axes read `tensor`."""
     readers = {id(d.final()): d.final() for d in drafts.wanted[tensor].values()}
-    specs = map(drafts.anchor_spec, readers.values())
-    return len(readers) == 2 and all(isinstance(spec, Reduce) for spec in specs)
+    specs = [drafts.anchor_spec(draft) for draft in readers.values()]
+    axes = [spec.axes for spec in specs if isinstance(spec, Reduce)]
+    return len(specs) == len(axes) == 2 and axes[0] == axes[1]
 
 
 def _size(tensor: Tensor) -> int:

@@ -57,6 +57,30 @@ def test_what_costs_more_than_it_saves_is_in_memory_for_all(
     assert _groups(shared(), [X, ROW, Y, TALL]) == 3
 
 
+def test_what_two_sums_along_the_same_axes_read_is_computed_of_two_tensors_by_both() -> None:
+    both = X * Y
+    sums = [sg.sum(both), sg.sum(both * ROW)]
+    assert len(fuse(Graph(sums, [X, Y, ROW])).groups) == 2
+    assert len(fuse(Graph([*sums, sg.sum(sg.tanh(both))], [X, Y, ROW])).groups) == 4
+
+
+def test_a_mask_made_of_indices_is_computed_by_each_kernel() -> None:
+    mask = sg.arange(32)[:, None] >= sg.arange(64)
+    assert _groups(sg.where(mask, X, 0.0), [X]) == 2
+    found = fuse(
+        Graph([sg.sum(sg.where(mask, X, 0.0), 0), sg.sum(sg.where(mask, Y, 1.0), 1)], [X, Y])
+    )
+    assert len(found.groups) == 2
+
+
+def test_a_block_is_written_into_another_shape_of_a_tensor_in_memory() -> None:
+    x = sg.placeholder((16, 400))
+    base = sg.reshape(sg.tanh(x), (1, 16, 400))
+    update = sg.reshape(sg.sum(base, -1), (1, 16, 1))
+    found = fuse(Graph([sg.sum(base.at[:, :, :1].set(update) * 2)], [x]))
+    assert list(found.rewriting.values()), "the copy that a scatter begins with is left out"
+
+
 def test_an_old_value_is_read_before_it_is_written_over() -> None:
     moved = W - ROW
     assert _groups(moved, [ROW], [Update(W, W * 2)]) == 4
