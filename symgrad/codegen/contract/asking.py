@@ -34,13 +34,19 @@ def emit_asking(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     asked: Sequence[ir.Value],
-    step: ir.Value,
-    steps: int,
+    apart: ir.Value,
+    span: tuple[ir.Value, int],
 ) -> None:
-    """Ask for what is read next, from `asked` on, at the `steps` steps of k from `step` on."""
+    """Ask for what is read next, from `asked` on, at a `span` of k: its first step, how many.
+
+    Steps of k of the left are so far `apart`.
+    """
+    step, steps = span
     if kernel.next_steps is not None:
-        _emit_asking_for_steps(builder, kernel, kernel.next_steps, asked, (step, steps))
-    if kernel.asks_for_next:
+        _emit_asking_for_steps(builder, kernel, kernel.next_steps, asked, span)
+    if kernel.asks_for_next and kernel.left_row == 1:
+        _emit_asking_for_columns(builder, kernel, (asked[0], apart), step, steps)
+    elif kernel.asks_for_next:
         _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
     if kernel.asks_for_panel:
         (following,) = asked
@@ -72,22 +78,28 @@ def _emit_asking_for_steps(
         elements.prefetch(builder, elements.address(builder, place, offset), rows.elements * count)
 
 
+def _emit_asking_for_columns(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    rows: tuple[ir.Value, ir.Value],
+    step: ir.Value,
+    steps: int,
+) -> None:
+    """Ask for steps of k of rows that lie side by side: a line has one step of all of them."""
+    following, apart = rows
+    for number in range(steps):
+        offset = builder.mul(builder.add(step, index(number)), apart)
+        kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), kernel.rows)
+
+
 def _emit_asking_for_rows(
     builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
 ) -> None:
     """Ask for lines of the next tile, at the `steps` steps of k from `step` on.
 
-    Where rows lie side by side a line has this step of k of all of them. Where they follow one
-    another the lines are asked for in that order, which a processor then follows by itself. Else
-    each row has its turn once in a line of steps.
+    Where rows follow one another the lines are asked for in that order, which a processor then
+    follows by itself. Else each row has its turn once in a line of steps.
     """
-    if kernel.left_row == 1:
-        for number in range(steps):
-            at = builder.add(step, index(number))
-            offset = builder.mul(at, index(kernel.left_k.stride))
-            place = kernel.left.address(builder, following, offset)
-            kernel.left.prefetch(builder, place, kernel.rows)
-        return
     if kernel.asks_in_order:
         offset = builder.mul(step, index(kernel.rows))
         place = kernel.left.address(builder, following, offset)
@@ -143,14 +155,16 @@ def _last_of(builder: ir.IRBuilder, row: ir.Value, rows: int) -> ir.Value:
 def emit_prefetching(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    left: ir.Value,
+    left: tuple[ir.Value, ir.Value],
     right: ir.Value,
     number: int,
 ) -> None:
-    """Ask for what steps of k behind step `number` read on other pages."""
+    """Ask for what steps of k behind step `number` read on other pages.
+
+    `left` is where the left begins in this step, and how many elements ahead it is asked for.
+    """
     if kernel.left_ahead:
-        offset = (number + kernel.left_ahead) * kernel.left_k.stride
-        place = kernel.left.address(builder, left, index(offset))
+        place = kernel.left.address(builder, *left)
         kernel.left.prefetch(builder, place, kernel.rows)
     if kernel.right_ahead:
         offset = (number + kernel.right_ahead) * kernel.right_k.stride

@@ -230,6 +230,8 @@ class _LoopNest:
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
+            if self._variants.left_step is not None:
+                arguments += (self._variants.left_step,)
             number = TileOfBlock(i, panel, tiles, panels, steps)
             arguments += self._asking.places(number, (left, right))
             is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)

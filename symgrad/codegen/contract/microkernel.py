@@ -36,11 +36,17 @@ from symgrad.cost_model import EARLY_PIECES
 
 
 class _Operands(NamedTuple):
-    """Where some steps of k begin in the operands, and all of a run in what is asked for."""
+    """Where some steps of k begin in the operands, and all of a run in what is asked for.
+
+    `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
+    asked for is from the step that is added up.
+    """
 
     left: ir.Value
     right: ir.Value
     asked: tuple[ir.Value, ...]
+    steps: Sequence[ir.Value]
+    ahead: ir.Value
     met: Met | None = None
 
 
@@ -55,13 +61,15 @@ class _Pieces(NamedTuple):
 def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
-    Where k is in pieces it has one argument more, the first step of k; and one that asks for the
-    next tile or panel has another, where that begins, or one for each operand. One that asks for
-    what the next epilogue meets has a table of it and the number of its last entry. For each inner
-    border come two more, from which to which step of its digit terms are needed.
+    Where k is in pieces it has one argument more, the first step of k, and where it is told how far
+    steps of the left are apart, that. One that asks for the next tile or panel has another, where
+    that begins, or one for each operand. One that asks for what the next epilogue meets has a table
+    of it and the number of its last entry. For each inner border come two more, from which to which
+    step of its digit terms are needed.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kinds += [INDEX] * (kernel.piece is not None) + [POINTER] * kernel.places_asked
+    kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * kernel.is_told_step
+    kinds += [POINTER] * kernel.places_asked
     kinds += [POINTER, INDEX] * (kernel.steps_a_row > 0)
     kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
@@ -73,8 +81,9 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
         *rest, table, last = rest
         met = Met(table, last)
     asked = tuple(rest[len(rest) - kernel.places_asked :])
-    operands = _Operands(left, right, asked, met)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    step = rest[0] if kernel.is_told_step else index(kernel.left_k.stride)
+    operands = _Operands(left, right, asked, *_steps_of_left(builder, kernel, step), met)
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
@@ -87,6 +96,15 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     emit_tile(builder, kernel, tile, sums)
     builder.ret_void()
     return function
+
+
+def _steps_of_left(
+    builder: ir.IRBuilder, kernel: Microkernel, step: ir.Value
+) -> tuple[list[ir.Value], ir.Value]:
+    """Return how far steps of the left are from its first, and what is asked for from each."""
+    count = max(kernel.piece or 0, kernel.unrolled) + 1
+    steps = [builder.mul(index(number), step) for number in range(count)]
+    return steps, builder.mul(index(kernel.left_ahead), step)
 
 
 def _emit_resume(
@@ -149,10 +167,10 @@ def _emit_pieces(
     sums = [builder.phi(kernel.vector_type) for _ in start]
     at, length, left, right, *asked = carried if is_early else begin(carried[0])
     following = begin(_behind_piece(builder, kernel, steps, at, length)) if is_early else []
-    piece = _Operands(left, right, tuple(asked))
+    piece = operands._replace(left=left, right=right, asked=tuple(asked), met=None)
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
-        emit_asking(builder, kernel, piece.asked, index(0), kernel.piece)
+        emit_asking(builder, kernel, piece.asked, piece.steps[1], (index(0), kernel.piece))
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, number, added)
     else:
@@ -270,7 +288,8 @@ def _emit_loop(
     first, stop, steps = span
     each = kernel.rows * kernel.vectors
     chains = len(start) // each
-    begins = _further(builder, kernel, operands, first)
+    along = builder.mul(first, operands.steps[1]), builder.mul(first, index(kernel.right_k.stride))
+    begins = _further(builder, kernel, operands, along)
     before = builder.block
     loop = builder.append_basic_block("k")
     after = builder.append_basic_block("done")
@@ -284,7 +303,7 @@ def _emit_loop(
     places = operands._replace(left=left, right=right)
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
-    emit_asking(builder, kernel, operands.asked, step, steps)
+    emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
     if operands.met is not None:
         emit_asking_for_met(builder, kernel, operands.met, step)
     for number in range(steps):
@@ -293,7 +312,8 @@ def _emit_loop(
         chain = slice(number % chains * each, (number % chains + 1) * each)
         added[chain] = _emit_step(builder, kernel, places, number, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
-    ends = _further(builder, kernel, places, index(steps))
+    along = operands.steps[steps], index(steps * kernel.right_k.stride)
+    ends = _further(builder, kernel, places, along)
     carried = [step, left, right, *sums]
     given = [first, begins.left, begins.right, *start]
     made = [following, ends.left, ends.right, *added]
@@ -312,14 +332,15 @@ def _emit_loop(
 
 
 def _further(
-    builder: ir.IRBuilder, kernel: Microkernel, operands: _Operands, steps: ir.Value
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: _Operands,
+    along: tuple[ir.Value, ir.Value],
 ) -> _Operands:
-    """Return where the operands are so many steps of k further."""
-    along_left = builder.mul(steps, index(kernel.left_k.stride))
-    along_right = builder.mul(steps, index(kernel.right_k.stride))
+    """Return where the operands are so many elements of the left and of the right further."""
     return operands._replace(
-        left=kernel.left.address(builder, operands.left, along_left),
-        right=kernel.right.address(builder, operands.right, along_right),
+        left=kernel.left.address(builder, operands.left, along[0]),
+        right=kernel.right.address(builder, operands.right, along[1]),
     )
 
 
@@ -351,7 +372,8 @@ def _emit_step(
     It is step `number` from where the operands begin.
     """
     dtype = kernel.left.compute
-    emit_prefetching(builder, kernel, operands.left, operands.right, number)
+    left = kernel.left.address(builder, operands.left, operands.steps[number])
+    emit_prefetching(builder, kernel, (left, operands.ahead), operands.right, number)
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
         offset = number * kernel.right_k.stride + start
@@ -360,8 +382,7 @@ def _emit_step(
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
     added = []
     for i in range(kernel.rows):
-        offset = number * kernel.left_k.stride + i * kernel.left_row
-        place = kernel.left.address(builder, operands.left, index(offset))
+        place = kernel.left.address(builder, left, index(i * kernel.left_row))
         item = splat(builder, kernel.left.load(builder, place, 1, 1), kernel.lanes)
         for j, values in enumerate(row):
             total = sums[i * kernel.vectors + j]

@@ -13,7 +13,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.border import inner_borders
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel
-from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.elements import Elements, index
 from symgrad.codegen.contract.leaf_functions import leaf_function
 from symgrad.codegen.contract.lifted import Lift
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel
@@ -39,16 +39,20 @@ from symgrad.records import dataclass, replace
 class Variants:
     """The functions of a plan: packers and kernels by height, then by width.
 
-    Where there are two heights or widths, the full one comes first.
+    Where there are two heights or widths, the full one comes first. Kernels are told the
+    `left_step`, if there is any.
     """
 
     kernels: tuple[tuple[ir.Value, ...], ...]
     left_packers: tuple[ir.Value, ...]
     right_packers: tuple[ir.Value, ...]
+    left_step: ir.Value | None = None
 
     def lifted(self, lift: Lift) -> Variants:
         """Return these with microkernels that calls pass, if there is a function to `lift` them."""
-        return replace(self, kernels=tuple(tuple(map(lift, row)) for row in self.kernels))
+        step = None if self.left_step is None else lift(self.left_step)
+        kernels = tuple(tuple(map(lift, row)) for row in self.kernels)
+        return replace(self, kernels=kernels, left_step=step)
 
     def call_kernel(
         self,
@@ -132,6 +136,7 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         kernels,
         _packing(module, plan.pack_left, left_packers),
         _packing(module, plan.pack_right, right_packers),
+        index(plan.left.column_stride) if _is_told_step(plan) else None,
     )
 
 
@@ -168,6 +173,10 @@ def _microkernel(
         left_k = plan.walked_terms
     if plan.pack_right != "none":
         right_k, columns = _along_k(plan, whole), whole
+    ahead = _steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
+    is_told_step = _is_told_step(plan)
+    if is_told_step:
+        left_k = replace(left_k, stride=0)
     sums = rows * whole // plan.lanes
     chains = _chains(sums, plan.k_run, left.target)
     unrolled = chains
@@ -191,8 +200,9 @@ def _microkernel(
         chains=chains,
         unrolled=unrolled,
         is_even=_is_even(plan, unrolled),
+        is_told_step=is_told_step,
         piece=plan.walked_piece if plan.walks_pieces else None,
-        left_ahead=_steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0,
+        left_ahead=ahead,
         right_ahead=_steps_ahead(plan, right_k.stride, right),
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
@@ -201,6 +211,17 @@ def _microkernel(
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         inner=inner_borders(plan),
     )
+
+
+def _is_told_step(plan: ContractPlan) -> bool:
+    """Return whether microkernels are told how far steps of k of the left are apart.
+
+    So it is where rows lie side by side. Where they do not, to find each takes an instruction and a
+    register more: products of 9 rows by 48 columns took 2 to 9 % longer.
+    """
+    if plan.method != "tile" or plan.pack_left != "none" or plan.has_pieces:
+        return False
+    return plan.left.row_stride == 1
 
 
 def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) -> CountedAxis:
