@@ -156,7 +156,7 @@ class _Emitter:
     def _emit_bind(self) -> ir.LLVMFunction:
         """`bind(specs, pointers, args, count)`: check `args`, take their pointers; false if not."""
         signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
-        function, builder = self._define("bind", signature, is_internal=True)
+        function, builder = self._define("bind", signature, is_internal=True, checks=True)
         specs, pointers, args, count = function.args
         layout = self.layout
         with _loop(builder, count) as index:
@@ -195,7 +195,7 @@ class _Emitter:
         All are contiguous, so two overlap exactly if the ranges of their addresses do.
         """
         signature = ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64])
-        function, builder = self._define("overlap", signature, is_internal=True)
+        function, builder = self._define("overlap", signature, is_internal=True, checks=True)
         specs, pointers, first, count = function.args
         with _loop(builder, count, start=first) as index:
             start, end = _address_range(builder, specs, pointers, index)
@@ -292,10 +292,19 @@ class _Emitter:
         return function
 
     def _define(
-        self, name: str, signature: ir.FunctionType, *, is_internal: bool = False
+        self,
+        name: str,
+        signature: ir.FunctionType,
+        *,
+        is_internal: bool = False,
+        checks: bool = False,
     ) -> tuple[ir.LLVMFunction, ir.IRBuilder]:
+        """Begin a function, one that `checks` arguments or one that mostly calls others."""
         function = ir.LLVMFunction(self.module, signature, name)
         function.attributes.add("nounwind")
+        if not checks:
+            # A call is no quicker if these are optimized, and compiling them takes half as long again.
+            function.attributes |= {"noinline", "optnone"}
         if is_internal:
             function.linkage = "internal"
         return function, ir.IRBuilder(function.append_basic_block("entry"))

@@ -79,15 +79,19 @@ def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
     return LinkableModule.without_aliases("".join(texts))
 
 
-def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
-    """Return the object file of a module, which is kept for other processes."""
+def object_of(module_text: str, target: Target, opt_level: int, *, is_final: bool = False) -> bytes:
+    """Return the object file of a module, which is kept for other processes.
+
+    If the text `is_final` it is compiled as those of leaf functions are, without a middle end.
+    """
+    compile_text = compile_leaves if is_final else compile_object
     store = object_store()
     if store is None:
-        return compile_object(module_text, target, opt_level)
+        return compile_text(module_text, target, opt_level)
     key = EntryKey("object", made_for(target, opt_level), digest_of(module_text))
     found = store.read(key)
     if found is None:
-        found = compile_object(module_text, target, opt_level)
+        found = compile_text(module_text, target, opt_level)
         store.write(key, found)
     return found
 
