@@ -303,7 +303,7 @@ class _Emitter:
         function = ir.LLVMFunction(self.module, signature, name)
         function.attributes.add("nounwind")
         if not checks:
-            # A call is no quicker if these are optimized, and compiling them takes half as long again.
+            # Optimized, these make no call quicker, and take half as long again to compile.
             function.attributes |= {"noinline", "optnone"}
         if is_internal:
             function.linkage = "internal"
