@@ -187,9 +187,9 @@ class IRBuilder:
         return self._append(_compared(a.type), text) if known is None else known
 
     def fcmp_ordered(self, relation: str, a: LLVMValue, b: LLVMValue) -> LLVMValue:
-        """Compare floats; false where one is nan."""
-        text = f"fcmp o{_FLOAT[relation]} {a}, {b.ref}"
-        return self._append(_compared(a.type), text)
+        """Compare floats; false where one is nan. The relation `ord` is that neither is."""
+        name = relation if relation == "ord" else f"o{_FLOAT[relation]}"
+        return self._append(_compared(a.type), f"fcmp {name} {a}, {b.ref}")
 
     def fcmp_unordered(self, relation: str, a: LLVMValue, b: LLVMValue) -> LLVMValue:
         """Compare floats; true where one is nan. The relation `uno` is just that."""

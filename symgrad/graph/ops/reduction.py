@@ -123,8 +123,11 @@ def _reference(ufunc: np.ufunc) -> Reference:
     return reference
 
 
-def _fold(scalar_op: str, identity: dict[str, Number]) -> KernelRule:
-    """Return the kernel rule of a fold by one scalar operation, its identity given by kind."""
+def _fold(scalar_op: str, identity: dict[str, Number], *, is_turned: bool = False) -> KernelRule:
+    """Return the kernel rule of a fold by one scalar operation, its identity given by kind.
+
+    Where it `is_turned`, elements are the first argument, and what has been folded the second.
+    """
 
     def kernel(x: TensorType, *, axes: Axes) -> Reduce:
         wide = accumulator_dtype(x.dtype)
@@ -133,7 +136,9 @@ def _fold(scalar_op: str, identity: dict[str, Number]) -> KernelRule:
             dtypes=(wide,),
             identity=(identity.get(x.dtype.name, identity["any"]),),
             item=lambda s, item, _position: (s.cast(item, wide),),
-            combine=lambda s, a, b: (s.call(scalar_op, a[0], b[0]),),
+            combine=lambda s, a, b: (
+                s.call(scalar_op, *((b[0], a[0]) if is_turned else (a[0], b[0]))),
+            ),
             finish=lambda s, folded: s.cast(folded[0], x.dtype),
         )
 
@@ -186,7 +191,7 @@ max_op = define(
     infer=infer_reduced("max", is_number, needs_elements=True),
     reference=_reference(np.maximum),
     grad=_extreme_grad,
-    kernel=_fold("max", LEAST),
+    kernel=_fold("max", LEAST, is_turned=True),
 )
 
 min_op = define(
@@ -194,7 +199,7 @@ min_op = define(
     infer=infer_reduced("min", is_number, needs_elements=True),
     reference=_reference(np.minimum),
     grad=_extreme_grad,
-    kernel=_fold("min", GREATEST),
+    kernel=_fold("min", GREATEST, is_turned=True),
 )
 
 
