@@ -15,6 +15,7 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.block_batches import block_batches
 from symgrad.codegen.schedule.interleave import interleave
 from symgrad.codegen.schedule.licm import hoist_uniform
+from symgrad.codegen.schedule.narrow_indices import narrow_indices
 from symgrad.codegen.schedule.parallelize import Threads, share_work
 from symgrad.codegen.schedule.plan_sorts import plan_sorts
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
@@ -156,6 +157,14 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         after={
             "coalesce": "what stands between two loops would keep them from being merged",
             "parallelize": "and from changing places",
+        },
+    ),
+    KernelPass(
+        "narrow-indices",
+        _on_kernel(lambda kernel, machine: narrow_indices(kernel, machine.target)),
+        after={
+            "vectorize": "indices in a vector are narrower",
+            "kernel-licm": "what an index is compared with is then before the loop",
         },
     ),
 )

@@ -1,0 +1,64 @@
+"""Narrowing of compared indices: what is compared in 32 bits, and that it gives the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.narrow_indices import COMPARISONS, narrow_indices
+from symgrad.codegen.target import target_named
+
+TARGET = target_named("x86-64-v4")
+
+
+def _one_hot(comparison: str = "eq(t1, t0)", *, extent: int = 48, vector: int = 16) -> str:
+    return (
+        f"kernel @k(in label: i64[2], in x: i64[{extent}], out y: bool[{2 * extent}]) {{\n"
+        "  for i in 0..2 {\n"
+        "    t0: i64 = label[i]\n"
+        f"    for j in 0..{extent} vector({vector}) {{\n"
+        "      t1: i64 = index(j)\n"
+        "      t2: i64 = x[j]\n"
+        f"      t3: bool = {comparison}\n"
+        f"      y[{extent}*i + j] = t3\n"
+        "    }\n  }\n}\n"
+    )
+
+
+@pytest.mark.parametrize("op", sorted(COMPARISONS))
+@pytest.mark.parametrize("order", ["t1, t0", "t0, t1"])
+@pytest.mark.parametrize("label", [0, 3, 47, 48, -1, -5, 2**32 + 3, -(2**63), 2**63 - 1])
+def test_a_comparison_of_32_bits_is_the_same_for_any_number(op, order, label):
+    plain = parse_kernel(_one_hot(f"{op}({order})"))
+    narrow = narrow_indices(plain, TARGET)
+    verify_kernel(narrow)
+    wanted = ("t3.at", "t3.limit") if order == "t1, t0" else ("t3.limit", "t3.at")
+    assert f"bool = {op}({', '.join(wanted)})" in print_kernel(narrow)
+    results = []
+    for kernel in (plain, narrow):
+        buffers = {
+            "label": np.array([label, 7]),
+            "x": np.zeros(48, np.int64),
+            "y": np.zeros(96, bool),
+        }
+        run_kernel(kernel, buffers)
+        results.append(buffers["y"])
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _one_hot("eq(t1, t2)"),  # another number in each iteration
+        _one_hot("eq(t2, t0)"),  # no index
+        _one_hot(vector=8),  # its indices fill one register
+        _one_hot().replace("index(j)", "index(j // 3)"),  # not known how far it goes
+        _one_hot().replace("index(j)", f"index(j + {2**31})"),  # beyond 32 bits
+    ],
+)
+def test_other_comparisons_stay(text):
+    assert narrow_indices(parse_kernel(text), TARGET) == parse_kernel(text)
