@@ -1,4 +1,4 @@
-"""Narrowing of compared indices: comparisons of an index in vectors are of 32 bits.
+"""Integer narrowing: comparisons of an index in vectors are of 32 bits.
 
     t0: i64 = labels[i]
     for j in 0..1024 vector(16) {
@@ -29,8 +29,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from symgrad.codegen.loops.language import (
     Atom,
+    Binding,
     Cast,
-    Check,
     Const,
     For,
     Index,
@@ -81,7 +81,7 @@ def _narrowed(loop: For, extents: Mapping[str, int]) -> list[Stmt]:
     ends: dict[str, int] = {}  # of indices by name: what all of their values are below
     before: list[Let] = []
     body: list[Stmt] = []
-    own = {s.name for s in loop.body if isinstance(s, Let | Check)}
+    own = {s.name for s in loop.body if isinstance(s, Binding)}
     for statement in loop.body:
         if isinstance(statement, Let):
             if isinstance(statement.value, IndexValue):
