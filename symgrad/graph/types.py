@@ -14,6 +14,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
+from symgrad.graph.huge_pages import aligned_bytes
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.whole_copies import copy_whole
 from symgrad.records import dataclass
@@ -361,9 +362,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 def _aligned(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
-    raw = make(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
+    return aligned_bytes(make, size, ALIGNMENT).view(dtype).reshape(shape)
 
 
 def aligned_copy(array: Array) -> Array:
