@@ -12,10 +12,9 @@ import ctypes
 import mmap
 import os
 import secrets
-import sys
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cache
 from typing import Any
@@ -26,6 +25,7 @@ from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 from symgrad.distributed.mpi_library import constant_value, load_mpi, mpi_function, word
+from symgrad.distributed.node_areas import HUGE_BYTES, Area, map_file
 from symgrad.distributed.node_requests import (
     MAX_OPEN,
     OPEN,
@@ -68,30 +68,36 @@ _TOKEN_BYTES = 16
 # Before what is allocated: the slots of sums, and a page with what tells the file from another.
 _TOKEN_AT = SLOTS * SLOT_BYTES
 _FIRST = _TOKEN_AT + mmap.PAGESIZE
-# A map needs no file any more, of which a process has few; Python 3.12 and before keep one of each.
-_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 
 @dataclass(slots=True, eq=False)
 class NodeMemory:
     """The memory of this rank that others of its machine see, and what is free in it."""
 
-    own: mmap.mmap
-    areas: Sequence[mmap.mmap]  # of all ranks
+    own: Area
+    areas: Sequence[Area]  # of all ranks
     free: list[tuple[int, int]]
     returned: list[tuple[int, int]] = field(default_factory=list)
     process: int = field(default_factory=os.getpid)
 
     def allocate(self, count: int) -> Array | None:
-        """Return `count` bytes, which begin a page; None where so many are not free."""
+        """Return `count` bytes, which begin a page; None where so many are not free.
+
+        Pages are huge where those of a process would be.
+        """
         size = max(1, -(-count // mmap.PAGESIZE)) * mmap.PAGESIZE
+        step = HUGE_BYTES if size >= HUGE_BYTES else mmap.PAGESIZE
         self._take_back()
-        place = next((i for i, (a, b) in enumerate(self.free) if b - a >= size), None)
+        starts = [-(-first // step) * step for first, _ in self.free]
+        rooms = [stop - start for start, (_, stop) in zip(starts, self.free, strict=True)]
+        place = next((i for i, room in enumerate(rooms) if room >= size), None)
         if place is None:
             return None
-        start, stop = self.free[place]
-        self.free[place : place + 1] = [(start + size, stop)] if stop - start > size else []
-        array = np.frombuffer(self.own, np.uint8, count, start)
+        start, (first, stop) = starts[place], self.free[place]
+        remaining = [(first, start), (start + size, stop)]
+        self.free[place : place + 1] = [(a, b) for a, b in remaining if a < b]
+        self.own.make_huge(start, size)
+        array = self.own.bytes_at(start, count)
         weakref.finalize(array, self._give_back, start, size)
         return array
 
@@ -100,9 +106,8 @@ class NodeMemory:
         # a process that this one has forked, whose steps end while those of this one go on.
         if os.getpid() != self.process:
             return
-        node_sums().forget(_address(self.own) + start, size)
-        with suppress(OSError, ValueError):
-            self.own.madvise(mmap.MADV_REMOVE, start, size)
+        node_sums().forget(self.own.address + start, size)
+        self.own.remove(start, size)
         self.returned.append((start, start + size))
 
     def _take_back(self) -> None:
@@ -180,12 +185,12 @@ class NodeSums:
 
     def register(self, mpi: Any, memory: NodeMemory) -> None:
         """Add what a communicator sums in its memory from now on."""
-        bases = np.array([_address(area) for area in memory.areas], np.int64)
+        bases = np.array([area.address for area in memory.areas], np.int64)
         number = int(np.flatnonzero(self.groups[:, HANDLE.offset // 8] == 0)[0])
         self.tables[number] = bases
         for at, value in (
             (RANK, mpi.rank), (SIZE, mpi.size), (BASE, bases[mpi.rank]),
-            (BYTES, len(memory.own)), (BASES, bases.ctypes.data), (HANDLE, _handle_of(mpi)),
+            (BYTES, memory.own.size), (BASES, bases.ctypes.data), (HANDLE, _handle_of(mpi)),
         ):  # fmt: skip
             self.groups[number, at.offset // 8] = value
 
@@ -242,7 +247,7 @@ def share_memory(mpi: Any) -> NodeMemory | None:
     if not is_shared or own is None:
         return None
     areas[mpi.rank] = own
-    memory = NodeMemory(own, areas, [(_FIRST, len(own))])
+    memory = NodeMemory(own, areas, [(_FIRST, own.size)])
     node_sums().register(mpi, memory)
     mpi.Barrier()
     return memory
@@ -251,22 +256,22 @@ def share_memory(mpi: Any) -> NodeMemory | None:
 _MemoryFile = tuple[str, int, bytes]  # a path of a file, its size, and what is written in it
 
 
-def _reserve() -> tuple[mmap.mmap | None, _MemoryFile | None, int | None]:
+def _reserve() -> tuple[Area | None, _MemoryFile | None, int | None]:
     """Return memory of a file, where other processes find it, and the file, to be closed then."""
     size = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
     file = None
     try:
         file = os.memfd_create("symgrad")
         os.ftruncate(file, size)
-        area = mmap.mmap(file, size, **_UNTRACKED)
+        area = map_file(file, size)
     except OSError:
         return None, None, file
     token = secrets.token_bytes(_TOKEN_BYTES)
-    area[_TOKEN_AT : _TOKEN_AT + _TOKEN_BYTES] = token
+    area.bytes_at(_TOKEN_AT, _TOKEN_BYTES)[...] = np.frombuffer(token, np.uint8)
     return area, (f"/proc/{os.getpid()}/fd/{file}", size, token), file
 
 
-def _map(place: _MemoryFile | None) -> mmap.mmap | None:
+def _map(place: _MemoryFile | None) -> Area | None:
     """Return the memory of another process, None where that may not be read."""
     if place is None:
         return None
@@ -276,18 +281,14 @@ def _map(place: _MemoryFile | None) -> mmap.mmap | None:
     except OSError:
         return None
     try:
-        area = mmap.mmap(file, size, **_UNTRACKED)
+        area = map_file(file, size)
     except (OSError, ValueError):
         return None
     finally:
         os.close(file)
     # Of a process that runs apart from this one, the path may be that of another file.
-    return area if area[_TOKEN_AT : _TOKEN_AT + _TOKEN_BYTES] == token else None
+    return area if area.bytes_at(_TOKEN_AT, _TOKEN_BYTES).tobytes() == token else None
 
 
 def _handle_of(mpi: Any) -> int:
     return word(load_mpi("distributed")._handleof(mpi))
-
-
-def _address(area: mmap.mmap) -> int:
-    return int(np.frombuffer(area, np.uint8, 1).ctypes.data)
