@@ -12,6 +12,7 @@ import pytest
 from symgrad.codegen.contract import planning
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.matrix_unit import may_use_tiles
 from symgrad.codegen.target import Target, target_named
 
@@ -39,9 +40,9 @@ def pairs_only() -> Iterator[None]:
     every_way = planning._ways
 
     def ways(
-        plan: ContractPlan, result: Operand, target: Target
+        plan: ContractPlan, result: Operand, target: Target, borders: tuple[ZeroBorder, ...]
     ) -> list[tuple[float, ContractPlan]]:
-        found = every_way(plan, result, target)
+        found = every_way(plan, result, target, borders)
         return [way for way in found if way[1].multiplies_pairs] or found
 
     with mock.patch.object(planning, "_ways", ways):
