@@ -26,7 +26,6 @@ No element is computed otherwise than before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
 from symgrad.cost_model import LEAST_PART_BYTES, MOST_FLOPS_IN_PARTS
 from symgrad.graph.build import apply_node, derived_from
@@ -49,7 +48,6 @@ from symgrad.passes.placement.propagate import (
     propagate,
 )
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
-from symgrad.records import dataclass
 
 RULE = "fuse-parts"
 _CUT = Cut(0)
@@ -79,29 +77,25 @@ def _parts_of(node: Node) -> int | None:
     return trips if trips is not None and trips > 1 else None
 
 
-@dataclass(slots=True, eq=False)
 class _Cluster:
     """The nodes of `graph` that are computed with the loop `first`, in the order of the graph."""
 
-    graph: Graph
-    first: Node
-    parts: int = 0
-    nodes: dict[Node, None] = field(default_factory=dict)
-    users: dict[Tensor, list[Node]] = field(default_factory=dict)
-    roots: frozenset[Tensor] = frozenset()
-
-    def __post_init__(self) -> None:
-        parts = _parts_of(self.first)
-        assert parts is not None, f"{self.first!r} goes through no parts"
+    def __init__(self, graph: Graph, first: Node) -> None:
+        parts = _parts_of(first)
+        assert parts is not None, f"{first!r} goes through no parts"
+        self.graph = graph
+        self.first = first
         self.parts = parts
-        self.roots = frozenset(self.graph.roots)
-        for node in self.graph.nodes:
+        self.nodes: dict[Node, None] = {}
+        self.users: dict[Tensor, list[Node]] = {}
+        self.roots = frozenset(graph.roots)
+        for node in graph.nodes:
             for tensor in dict.fromkeys(node.inputs):
                 self.users.setdefault(tensor, []).append(node)
         self._grow()
         self._drop_ends()
         self._take_producers()
-        self.nodes = {node: None for node in self.graph.nodes if node in self.nodes}
+        self.nodes = {node: None for node in graph.nodes if node in self.nodes}
 
     def _grow(self) -> None:
         """Take what can be computed by parts of what the cluster has, and of nothing behind it."""
