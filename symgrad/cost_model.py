@@ -160,9 +160,8 @@ LEAST_REUSED = 32 << 10  # bytes of a temporary that is put in the memory of a r
 # Operations for an element up to which an elementwise op goes with a loop over parts of a batch: of
 # what takes more, threads share the elements.
 MOST_FLOPS_IN_PARTS = 4
-LEAST_PART_BYTES = (
-    1 << 10
-)  # of what goes with such a loop: for less a kernel in each is not worth it
+# Bytes of a part of what goes with such a loop: for less, a kernel in each iteration costs more.
+LEAST_PART_BYTES = 1 << 10
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
 # Elementwise kernels over as many rows are fused, and short loops around and inside written out.
 LEAST_FUSED_ROWS = 256

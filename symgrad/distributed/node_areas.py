@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.graph.huge_pages import HUGE_BYTES
 from symgrad.graph.types import Array
 from symgrad.records import dataclass
 
-HUGE_BYTES = 2 << 20
 # Pages are made huge once and by copying, which takes some milliseconds a MiB.
 _MOST_HUGE_BYTES = 64 << 20
 # Of Linux; the module mmap of Python has no names for them in each version.

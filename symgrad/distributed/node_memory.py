@@ -25,7 +25,7 @@ from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import target_named
 from symgrad.distributed.mpi_library import constant_value, load_mpi, mpi_function, word
-from symgrad.distributed.node_areas import HUGE_BYTES, Area, map_file
+from symgrad.distributed.node_areas import Area, map_file
 from symgrad.distributed.node_requests import (
     MAX_OPEN,
     OPEN,
@@ -61,6 +61,7 @@ from symgrad.distributed.node_words import (
     SLOTS,
 )
 from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.huge_pages import HUGE_BYTES
 from symgrad.graph.types import Array
 from symgrad.records import dataclass
 

@@ -15,7 +15,6 @@ import numpy as np
 import symgrad as sg
 from symgrad.distributed.communicator import Communicator
 from symgrad.distributed.mpi_library import load_mpi, mpi_function
-from symgrad.distributed.node_areas import HUGE_BYTES
 from symgrad.distributed.node_memory import node_sums, pending_function, share_memory
 from symgrad.distributed.node_words import MAX_GROUPS, MAX_PENDING
 from symgrad.distributed.pending import (
@@ -26,6 +25,7 @@ from symgrad.distributed.pending import (
 )
 from symgrad.errors import IndexOutOfRangeError
 from symgrad.graph.foreign_functions import ForeignFunction
+from symgrad.graph.huge_pages import HUGE_BYTES
 
 COMM = sg.distributed.world()
 RANK, SIZE = COMM.rank, COMM.size

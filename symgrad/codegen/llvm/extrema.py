@@ -15,6 +15,7 @@ from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import joined, part_of, shuffled
 
 Extremum = Literal["min", "max"]
+RELATIONS: dict[Extremum, str] = {"min": "<", "max": ">"}  # of the first argument, where it wins
 
 _I32 = ir.IntType(32)
 _PRESENT_ROUNDING = _I32(4)  # that of the control register; nothing is rounded
@@ -50,7 +51,7 @@ def _or_nan(builder: ir.IRBuilder, a: ir.Value, found: ir.Value) -> ir.Value:
 
 
 def _chosen(builder: ir.IRBuilder, name: Extremum, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.fcmp_ordered("<" if name == "min" else ">", a, b), a, b)
+    return builder.select(builder.fcmp_ordered(RELATIONS[name], a, b), a, b)
 
 
 def _at_once(builder: ir.IRBuilder, name: Extremum, a: ir.Value, b: ir.Value) -> ir.Value:

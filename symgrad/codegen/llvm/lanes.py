@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from symgrad.codegen import ir
-from symgrad.codegen.llvm.extrema import Extremum, emit_float_extremum
+from symgrad.codegen.llvm.extrema import RELATIONS, Extremum, emit_float_extremum
 from symgrad.codegen.llvm.math import integers, rounding
 from symgrad.codegen.llvm.math.conversions import Conversions, register_type
 from symgrad.codegen.llvm.math.floats import Floats
@@ -130,14 +130,14 @@ def _comparison(relation: str) -> Row:
     return emit
 
 
-def _extremum(name: Extremum, relation: str) -> Row:
-    """Return the row of min (<) or max (>): the first argument if it wins or is nan."""
+def _extremum(name: Extremum) -> Row:
+    """Return the row of min or max: the first argument if it wins or is nan."""
 
     def emit(lanes: Lanes, args: Args, dtype: DType) -> ir.Value:
         a, b = args
         if dtype.is_float:
             return emit_float_extremum(lanes.builder, lanes.target, name, a, b)
-        return lanes.builder.select(_comparison(relation)(lanes, args, dtype), a, b)
+        return lanes.builder.select(_comparison(RELATIONS[name])(lanes, args, dtype), a, b)
 
     return emit
 
@@ -203,8 +203,8 @@ _ROWS: dict[str, Row] = {
     "pow": _emit_integer_pow,
     "neg": _by_kind(_B.fneg, _B.neg),
     "abs": _emit_abs,
-    "min": _extremum("min", "<"),
-    "max": _extremum("max", ">"),
+    "min": _extremum("min"),
+    "max": _extremum("max"),
     "sqrt": _float_row(Floats.sqrt),
     "floor": _float_row(rounding.emit_floor),
     "ceil": _float_row(rounding.emit_ceil),

@@ -18,11 +18,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
-from symgrad.graph.ops.block_matrices import (
-    expansion,
-    in_parts,
-    to_columns,
-)
+from symgrad.graph.ops.block_matrices import expansion, in_parts, to_columns
 from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.comparison import greater, logical_and, logical_not, where
 from symgrad.graph.ops.complex_parts import conj
@@ -35,10 +31,7 @@ from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.running_products import cumprod_op
 from symgrad.graph.ops.singular_cofactors import cofactors_by_factors, cofactors_by_steps
-from symgrad.graph.ops.small_elimination import (
-    BYTES_OF_STEPS,
-    goes_by_steps,
-)
+from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS, goes_by_steps
 from symgrad.graph.ops.small_solving import FEW_ROWS, cofactor_columns, cofactors_of
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.summation import diagonal

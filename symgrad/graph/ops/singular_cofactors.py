@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -76,9 +77,8 @@ def cofactors_by_factors(a: Tensor, factors: Tensor, order: Tensor) -> list[Tens
         given = lu(a)
         return scaled(a, *given), *given
 
-    pivots = diagonal(factors)
-    regular = lambda: scaled(a, factors, order)  # noqa: E731
-    return _or_limits(pivots, regular, lambda: _limits(a, find, "factors"))
+    regular = partial(scaled, a, factors, order)
+    return _or_limits(diagonal(factors), regular, lambda: _limits(a, find, "factors"))
 
 
 def _or_limits(

@@ -8,9 +8,8 @@ completes them where singular values are 0.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -151,7 +150,7 @@ def _of_vectors(
         turned = quotient(odd_part(turning), distance)
         inner.append(subtract(multiply(rows, turned), _phases(turning, columns)))
         outer.append(adjoint(_beyond(adjoint(vh), adjoint(of_vh), s, adjoint(u))))
-    return functools.reduce(add, inner), functools.reduce(add, outer)
+    return reduce(add, inner), reduce(add, outer)
 
 
 # Note [Phases of singular vectors]

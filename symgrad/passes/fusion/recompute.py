@@ -2,10 +2,10 @@
 
 A tensor that costs a few flops and is made of one other of its size, which is in memory anyway, and
 of smaller ones, as `x - mean` is, is cheaper to compute again than to write once: whoever uses it
-reads as much. So is one that is made of indices, as the mask of a triangle is: nothing is read. The
-first draft of a partition says what is in memory; these tensors are then left out of it in the
-second. Not so what is made of an old value that is written over: whatever read it later would keep
-the update from being in place.
+reads as much. So is one that is made of indices, as the mask of a triangle is, or of smaller ones
+alone: hardly anything is read. The first draft of a partition says what is in memory; these tensors
+are then left out of it in the second. Not so what is made of an old value that is written over:
+whatever read it later would keep the update from being in place.
 """
 
 from __future__ import annotations

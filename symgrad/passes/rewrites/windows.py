@@ -241,7 +241,7 @@ def _has_few_filters(node: Node, spec: ConvolutionSpec) -> bool:
 def _matrix_of_diagonal(node: Node) -> Tensor | None:
     # So it is part of the kernel that uses it, where a pad is written to memory on its own.
     inner = node.inputs[0].node
-    if inner.definition is not place_op or node.output.ndim < 2:
+    if inner.definition is not place_op or not inner.output.ndim:
         return None
     (x,), low, step = inner.inputs, ints(inner, "low"), ints(inner, "step")
     *lead, n = x.type.static_shape
