@@ -27,6 +27,7 @@ from tests.support.floors import TARGETS, Memory, Variant
 from tests.support.guard_pages import Side
 from tests.support.layer_programs import random_layers
 from tests.support.loop_programs import random_loop
+from tests.support.matrix_programs import random_matrices
 from tests.support.networks import random_network
 from tests.support.strategies import random_graph
 
@@ -150,6 +151,12 @@ def random_complex(seed: int) -> Program:
     return share_calls(prune_loops(merge_loops(graph))), inputs
 
 
+def random_linear_algebra(seed: int) -> Program:
+    """Return functions of matrices with gradients, in float64 but for one of four."""
+    graph, inputs = random_matrices(seed, _FLOATS[seed % 4 != 0])
+    return share_calls(prune_loops(merge_loops(graph))), inputs
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -160,6 +167,7 @@ FAMILIES = {
         Family("recurrences", random_recurrence, slack=10.0),
         Family("layers", random_network_of_layers, slack=100.0),
         Family("complex", random_complex, slack=100.0),
+        Family("matrices", random_linear_algebra, slack=100.0),
     )
 }
 

@@ -10,7 +10,6 @@ gradient, of second order in some.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -18,56 +17,13 @@ import numpy as np
 import symgrad as sg
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import Array
+from tests.support.drawing import Drawing, Layer, Tensor, sizes_of, within
 
 _MAX_ELEMENTS = 3000  # of what a layer is given
 _MAX_WORK = 300_000  # multiplications of a layer
 
-Tensor = sg.Tensor
 Padding = str | list[tuple[int, int]]
 Layout = Literal["NHWC", "NCHW"]
-
-
-class _Net:
-    """A network in the making: its inputs with their values, and the random choices."""
-
-    def __init__(self, rng: np.random.Generator, dtype: DType) -> None:
-        self.rng = rng
-        self.dtype = dtype
-        self.inputs: list[Tensor] = []
-        self.arrays: list[Array] = []
-        self.made: list[Tensor] = []  # inputs to take in place of new ones
-
-    def integer(self, low: int, high: int) -> int:
-        """Return an int from `low` to `high`, both included."""
-        return int(self.rng.integers(low, high + 1))
-
-    def chance(self, one_in: int = 2) -> bool:
-        return self.integer(1, one_in) == 1
-
-    def size(self, high: int) -> int:
-        """Return a size up to `high`: any, a small one, or one beside a power of two."""
-        kind = self.integer(0, 3)
-        if kind == 0:
-            return self.integer(1, min(3, high))
-        if kind == 1:
-            return min(high, max(1, (1 << self.integer(0, 6)) + self.integer(-1, 1)))
-        return self.integer(1, high)
-
-    def input(self, *shape: int, scale: float = 1.0) -> Tensor:
-        """Return a new input of the graph, with values between -`scale` and `scale`."""
-        values = self.rng.uniform(-scale, scale, shape)
-        if self.made:
-            return self.made.pop(0)
-        self.arrays.append(np.asarray(values).astype(self.dtype.numpy))
-        self.inputs.append(sg.placeholder(shape, self.dtype, name=f"p{len(self.inputs)}"))
-        return self.inputs[-1]
-
-    def weight(self, fan_in: int, *shape: int) -> Tensor:
-        return self.input(*shape, scale=2 / math.sqrt(max(fan_in, 1)))
-
-
-def _sizes(x: Tensor) -> tuple[int, ...]:
-    return x.type.static_shape
 
 
 # ---------------------------------------------------------------------------------- windows
@@ -76,8 +32,8 @@ def _sizes(x: Tensor) -> tuple[int, ...]:
 class _Windows:
     """Random windows over the axes of space of an image."""
 
-    def __init__(self, net: _Net, x: Tensor, layout: Layout) -> None:
-        shape = _sizes(x)
+    def __init__(self, net: Drawing, x: Tensor, layout: Layout) -> None:
+        shape = sizes_of(x)
         self.space = shape[1:-1] if layout == "NHWC" else shape[2:]
         self.dilation = [net.integer(1, 2) if net.chance(3) else 1 for _ in self.space]
         self.strides = [net.integer(1, 3) if net.chance() else 1 for _ in self.space]
@@ -87,7 +43,7 @@ class _Windows:
         ]
         self.padding = self._padding(net)
 
-    def _padding(self, net: _Net) -> Padding:
+    def _padding(self, net: Drawing) -> Padding:
         kind = net.integer(0, 2)
         if kind < 2:
             return ("VALID", "SAME")[kind]
@@ -96,13 +52,13 @@ class _Windows:
         return [(net.integer(0, r // 2), net.integer(0, r // 2)) for r in reach]
 
 
-def _convolution(net: _Net, x: Tensor) -> Tensor:
+def _convolution(net: Drawing, x: Tensor) -> Tensor:
     x, layout = _in_a_layout(net, x)
     windows = _Windows(net, x, layout)
-    channels = _sizes(x)[-1 if layout == "NHWC" else 1]
+    channels = sizes_of(x)[-1 if layout == "NHWC" else 1]
     groups = _divisor(net, channels) if net.chance(3) else channels if net.chance(4) else 1
     area = math.prod(windows.window)
-    most = max(1, _MAX_WORK // (math.prod(_sizes(x)) * area))
+    most = max(1, _MAX_WORK // (math.prod(sizes_of(x)) * area))
     filters = groups * max(1, net.size(min(40, most)) // groups)
     taken = (channels // groups, filters)
     shape = (*windows.window, *taken) if layout == "NHWC" else (*taken[::-1], *windows.window)
@@ -114,10 +70,10 @@ def _convolution(net: _Net, x: Tensor) -> Tensor:
     return _in_order(y, layout)
 
 
-def _transposed(net: _Net, x: Tensor) -> Tensor:
+def _transposed(net: Drawing, x: Tensor) -> Tensor:
     x, layout = _in_a_layout(net, x)
     windows = _Windows(net, x, layout)
-    channels = _sizes(x)[-1 if layout == "NHWC" else 1]
+    channels = sizes_of(x)[-1 if layout == "NHWC" else 1]
     groups = _divisor(net, channels) if net.chance(3) else 1
     given = (net.integer(1, 4), channels)
     shape = (*windows.window, *given) if layout == "NHWC" else (*given[::-1], *windows.window)
@@ -129,7 +85,7 @@ def _transposed(net: _Net, x: Tensor) -> Tensor:
     return _in_order(y, layout)
 
 
-def _pool(net: _Net, x: Tensor) -> Tensor:
+def _pool(net: Drawing, x: Tensor) -> Tensor:
     x, layout = _in_a_layout(net, x)
     windows = _Windows(net, x, layout)
     given: dict[str, Any] = {"strides": windows.strides, "dilation": windows.dilation}
@@ -141,12 +97,12 @@ def _pool(net: _Net, x: Tensor) -> Tensor:
     return _in_order(y, layout)
 
 
-def _adaptive(net: _Net, x: Tensor) -> Tensor:
+def _adaptive(net: Drawing, x: Tensor) -> Tensor:
     function = sg.nn.adaptive_max_pool if net.chance() else sg.nn.adaptive_avg_pool
-    return function(x, [net.integer(1, n) for n in _sizes(x)[1:-1]])
+    return function(x, [net.integer(1, n) for n in sizes_of(x)[1:-1]])
 
 
-def _unfolded(net: _Net, x: Tensor) -> Tensor:
+def _unfolded(net: Drawing, x: Tensor) -> Tensor:
     windows = _Windows(net, x, "NHWC")
     given: dict[str, Any] = {"strides": windows.strides, "dilation": windows.dilation}
     columns = sg.nn.unfold(x, windows.window, padding=windows.padding, **given)
@@ -155,13 +111,13 @@ def _unfolded(net: _Net, x: Tensor) -> Tensor:
     return columns
 
 
-def _in_a_layout(net: _Net, x: Tensor) -> tuple[Tensor, Layout]:
+def _in_a_layout(net: Drawing, x: Tensor) -> tuple[Tensor, Layout]:
     """Return an image with channels last or first: by a view, or by reading it as another."""
     if net.chance():
         return x, "NHWC"
     if net.chance():
         return sg.moveaxis(x, -1, 1), "NCHW"
-    n, *space, channels = _sizes(x)
+    n, *space, channels = sizes_of(x)
     return sg.reshape(x, (n, channels, *space)), "NCHW"
 
 
@@ -169,7 +125,7 @@ def _in_order(y: Tensor, layout: Layout) -> Tensor:
     return y if layout == "NHWC" else sg.moveaxis(y, 1, -1)
 
 
-def _divisor(net: _Net, number: int) -> int:
+def _divisor(net: Drawing, number: int) -> int:
     fitting = [n for n in range(1, number + 1) if number % n == 0]
     return fitting[net.integer(0, len(fitting) - 1)]
 
@@ -177,46 +133,46 @@ def _divisor(net: _Net, number: int) -> int:
 # ---------------------------------------------------------------------------- other layers
 
 
-def _norm(net: _Net, x: Tensor) -> Tensor:
-    channels = _sizes(x)[-1]
+def _norm(net: Drawing, x: Tensor) -> Tensor:
+    channels = sizes_of(x)[-1]
     factor = net.input(channels) if net.chance() else None
     kind = net.integer(0, 3)
     if kind == 0:
         return sg.nn.layer_norm(x, factor, epsilon=0.1)
     if kind == 1:
         return sg.nn.rms_norm(x, factor, epsilon=0.1)
-    if kind == 2 or math.prod(_sizes(x)) == channels:  # one element a channel has no deviation
+    if kind == 2 or math.prod(sizes_of(x)) == channels:  # one element a channel has no deviation
         return sg.nn.group_norm(x, _divisor(net, channels), factor, epsilon=0.1)
     return sg.nn.batch_norm(x, factor, None, training=True, epsilon=0.1)[0]
 
 
-def _activation(net: _Net, x: Tensor) -> Tensor:
+def _activation(net: Drawing, x: Tensor) -> Tensor:
     functions = (sg.tanh, sg.nn.gelu, sg.nn.silu, sg.nn.mish, sg.nn.softplus, sg.nn.softmax)
     return functions[net.integer(0, len(functions) - 1)](x)
 
 
-def _dense(net: _Net, x: Tensor) -> Tensor:
-    channels = _sizes(x)[-1]
+def _dense(net: Drawing, x: Tensor) -> Tensor:
+    channels = sizes_of(x)[-1]
     return sg.matmul(x, net.weight(channels, channels, net.size(24)))
 
 
-def _residual(net: _Net, x: Tensor) -> Tensor:
-    channels = _sizes(x)[-1]
-    window = [net.integer(1, 3) for _ in _sizes(x)[1:-1]]
+def _residual(net: Drawing, x: Tensor) -> Tensor:
+    channels = sizes_of(x)[-1]
+    window = [net.integer(1, 3) for _ in sizes_of(x)[1:-1]]
     kernel = net.weight(math.prod(window) * channels, *window, 1, channels)
     return x + sg.nn.conv(sg.nn.silu(x), kernel, padding="SAME", groups=channels)
 
 
-def _attention(net: _Net, x: Tensor) -> Tensor:
+def _attention(net: Drawing, x: Tensor) -> Tensor:
     rows = _rows(x)
     key = sg.flip(rows, axis=1) if net.chance() else rows * 0.5
     y = sg.nn.scaled_dot_product_attention(rows, key, rows, causal=net.chance())
     return sg.reshape(y, x.shape)
 
 
-def _cell(net: _Net, x: Tensor) -> Tensor:
+def _cell(net: Drawing, x: Tensor) -> Tensor:
     rows = sg.permute_dims(_rows(x)[:, :6], (1, 0, 2))
-    _, batch, channels = _sizes(rows)
+    _, batch, channels = sizes_of(rows)
     hidden, is_gru = net.size(12), net.chance()
     width = hidden * (3 if is_gru else 4)
     w, u = net.weight(channels, channels, width), net.weight(hidden, hidden, width)
@@ -228,11 +184,11 @@ def _cell(net: _Net, x: Tensor) -> Tensor:
 
 def _rows(x: Tensor) -> Tensor:
     """Return the image as a batch of sequences, of at most 24 rows."""
-    n, *_, channels = _sizes(x)
-    return sg.reshape(x, (n, -1, channels)) if math.prod(_sizes(x)[1:-1]) else x
+    n, *_, channels = sizes_of(x)
+    return sg.reshape(x, (n, -1, channels)) if math.prod(sizes_of(x)[1:-1]) else x
 
 
-def _view(net: _Net, x: Tensor) -> Tensor:
+def _view(net: Drawing, x: Tensor) -> Tensor:
     kind = net.integer(0, 3)
     axis = net.integer(0, x.ndim - 1)
     if kind == 0:
@@ -244,76 +200,30 @@ def _view(net: _Net, x: Tensor) -> Tensor:
     return sg.concat([x, sg.flip(x, axis=1)], axis=-1)
 
 
-_Layer = Callable[[_Net, Tensor], Tensor]
-_LAYERS: tuple[_Layer, ...] = (
+_LAYERS: tuple[Layer, ...] = (
     _convolution, _convolution, _convolution, _transposed, _pool, _pool, _adaptive, _unfolded,
     _norm, _activation, _dense, _residual, _attention, _cell, _view,
 )  # fmt: skip
 
 
-def _layer(net: _Net, x: Tensor) -> Tensor:
+def _layer(net: Drawing, x: Tensor) -> Tensor:
     """Return what a random layer makes of an image, made small again."""
-    n, *middle, channels = _sizes(x)
+    n, *middle, channels = sizes_of(x)
     if x.ndim < 3 or x.ndim > 5:
         x = sg.reshape(x, (n, math.prod(middle), channels))
-    while math.prod(_sizes(x)) > _MAX_ELEMENTS:
-        longest = int(np.argmax(_sizes(x)))
-        x = x[(*[slice(None)] * longest, slice(0, (_sizes(x)[longest] + 1) // 2))]
+    while math.prod(sizes_of(x)) > _MAX_ELEMENTS:
+        longest = int(np.argmax(sizes_of(x)))
+        x = x[(*[slice(None)] * longest, slice(0, (sizes_of(x)[longest] + 1) // 2))]
     return _LAYERS[net.integer(0, len(_LAYERS) - 1)](net, x)
-
-
-# --------------------------------------------------------------------------------- regions
-
-
-def _chosen(net: _Net, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Return the result of a random layer, and the layer: a function of such tensors.
-
-    Its weights are inputs of the graph, and so are not made in the graphs that it is called in.
-    """
-    seed, before = net.integer(0, 2**31), len(net.inputs)
-    rng, net.rng = net.rng, np.random.default_rng(seed)
-    y = _layer(net, x)
-    net.rng = rng
-
-    def layer(given: Tensor) -> Tensor:
-        again = _Net(np.random.default_rng(seed), net.dtype)
-        again.made = net.inputs[before:after]
-        return _layer(again, given)
-
-    after = len(net.inputs)
-    return y, layer
-
-
-def _within(net: _Net, x: Tensor) -> Tensor:
-    """Return the result of a layer that stands in the graph, or in a graph of its own."""
-    y, layer = _chosen(net, x)
-    kind = net.integer(0, 7)
-    if kind == 0:
-        y = sg.function(layer)(x)
-    if kind == 1:
-        y = sg.map(layer, sg.stack([x, x * 0.5]))[1]
-    if kind == 2:
-        weighed = sg.function(layer)
-        # Of inputs: the sum of what has been normalized is 0, up to what rounds.
-        is_first = sg.sum(net.inputs[0]) > 0
-        y = sg.cond(is_first, lambda: weighed(x), lambda: weighed(x * 0.5))
-    if kind == 3:
-        mean = sg.while_loop(
-            lambda i, _: i < 2,
-            lambda i, total: (i + 1, sg.tanh(total + sg.mean(layer(x + total)))),
-            (sg.constant(0), sg.zeros((), net.dtype)),
-        )[1]
-        y = x * (1 + mean)
-    return y
 
 
 def random_layers(seed: int, dtype: DType) -> tuple[sg.Graph, list[Array]]:
     """Return a network with the gradients of a loss, in one of four of second order, and inputs."""
-    net = _Net(np.random.default_rng(seed), dtype)
+    net = Drawing(np.random.default_rng(seed), dtype)
     space = [net.size((48, 12, 5)[ndim]) for ndim in [net.integer(0, 2)] for _ in range(ndim + 1)]
     y = net.input(net.size(4), *space, net.size(24))
     for _ in range(net.integer(1, 3)):
-        y = _within(net, y)
+        y = within(net, y, _layer)
     loss = sg.mean(sg.square(y))
     found = [g for g in sg.gradients(loss, net.inputs) if g is not None]
     outputs = [y, loss, *found]

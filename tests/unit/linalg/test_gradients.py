@@ -90,6 +90,25 @@ _RECTANGLES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e6, 1e30, 1e150])
+@pytest.mark.parametrize("name", ["expm", "sqrtm"])
+def test_gradients_of_functions_of_matrices_are_as_exact_for_every_size_of_cotangents(name, scale):
+    x, factor = sg.placeholder((2, 4, 4), "float64"), sg.placeholder((), "float64")
+    a = np.random.default_rng(0).uniform(-1, 1, (2, 4, 4)) + 4 * np.eye(4)
+    function = getattr(LINALG, name)
+    g = sg.gradients(sg.sum(function(x) * factor), [x])[0]
+    run = sg.compile([x, factor], g / factor)
+    np.testing.assert_allclose(run(a, scale), run(a, 1.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_gradients_of_roots_are_as_exact_for_every_size_of_matrices(scale):
+    x = sg.placeholder((3, 3), "float64")
+    a = np.random.default_rng(0).uniform(-1, 1, (3, 3)) + 4 * np.eye(3)
+    run = sg.compile([x], sg.gradients(sg.sum(LINALG.sqrtm(x)), [x])[0])
+    np.testing.assert_allclose(run(a * scale) * np.sqrt(scale), run(a), rtol=1e-12)
+
+
 @pytest.mark.parametrize("shape", [(4, 2), (2, 4)], ids=str)
 @pytest.mark.parametrize("name", _RECTANGLES)
 def test_gradients_of_rectangles_agree_with_differences(name, shape):
