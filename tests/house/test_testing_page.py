@@ -22,7 +22,7 @@ STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {
     **{"ops": 100, "long": 100, "training": 20, "control": 800},
-    **{"recurrences": 60, "layers": 80, "complex": 80, "matrices": 120},
+    **{"recurrences": 60, "layers": 80, "complex": 80, "matrices": 250},
 }
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
@@ -33,7 +33,7 @@ FEWER_SEEDS = {
     "recurrences": range(12),
     "layers": (*range(8), 35),
     "complex": (*range(16), 21),
-    "matrices": range(15),
+    "matrices": (*range(16), 240),
 }
 
 
