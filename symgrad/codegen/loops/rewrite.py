@@ -263,13 +263,16 @@ def is_free_of(body: Sequence[Stmt], of: Any) -> bool:
 
 
 def index_extents(body: Sequence[Stmt]) -> dict[str, int]:
-    """Return how many values each index takes that a loop or a check in `body` binds."""
-    bound = (s for s in statements(body) if not isinstance(s, Product))
-    return {
-        s.name if isinstance(s, Check) else s.var: s.extent
-        for s in bound
-        if isinstance(s, Check | Loop)
-    }
+    """Return how many values each index takes at most that a loop or a check in `body` binds.
+
+    Loops beside each other may bind the same name, and go on for longer or shorter.
+    """
+    extents: dict[str, int] = {}
+    for statement in statements(body):
+        if isinstance(statement, Check | Loop) and not isinstance(statement, Product):
+            name = statement.name if isinstance(statement, Check) else statement.var
+            extents[name] = max(statement.extent, extents.get(name, 0))
+    return extents
 
 
 def accesses(body: Sequence[Stmt]) -> list[tuple[str, Index]]:

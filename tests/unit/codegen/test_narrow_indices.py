@@ -50,6 +50,16 @@ def test_a_comparison_of_32_bits_is_the_same_for_any_number(op, order, label):
     np.testing.assert_array_equal(results[0], results[1])
 
 
+def test_a_loop_is_as_long_as_it_is_though_one_beside_it_has_the_same_index():
+    shorter = "  for j in 0..3 vector(16) {\n    t4: bool = true\n    y[j] = t4\n  }\n}\n"
+    plain = parse_kernel(_one_hot().removesuffix("}\n") + shorter)
+    narrow = narrow_indices(plain, TARGET)
+    assert "min(t3.least, 48)" in print_kernel(narrow)
+    buffers = {"label": np.array([40, 7]), "x": np.zeros(48, np.int64), "y": np.zeros(96, bool)}
+    run_kernel(narrow, buffers)
+    assert np.flatnonzero(buffers["y"]).tolist() == [0, 1, 2, 40, 55]
+
+
 @pytest.mark.parametrize(
     "text",
     [
