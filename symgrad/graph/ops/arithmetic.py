@@ -29,6 +29,7 @@ from symgrad.graph.ops.elementwise import (
     is_number,
     one_call,
     rounded_once,
+    uniform_value,
 )
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
@@ -119,9 +120,11 @@ def divide(x: Any, y: Any, /) -> Tensor:
 
 
 def _divide_grad(node: Node, g: Tensor) -> Grads:
-    _x, y = node.inputs
+    x, y = node.inputs
     quotient = divide(g, y)
-    return quotient, negative(multiply(quotient, node.output))
+    # What is divided by y is the reciprocal already, of which the gradient needs no division.
+    scaled = multiply(g, node.output) if uniform_value(x) == 1 else quotient
+    return quotient, negative(multiply(scaled, node.output))
 
 
 divide_op = elementwise(

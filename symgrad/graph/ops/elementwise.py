@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.errors import SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Infer, Tensor
 from symgrad.graph.operands import (
     as_tensor,
@@ -26,7 +27,7 @@ from symgrad.graph.operands import (
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import Body, Number, ScalarExpr
-from symgrad.graph.types import Array, Shape, TensorType
+from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
 _NAMES = ("x", "y")
 Allowed = Callable[[DType], bool]
@@ -201,6 +202,21 @@ def filled(shape: Shape, value: Number, dtype: DType) -> Tensor:
 def filled_like(x: Tensor, value: Number) -> Tensor:
     """Return a tensor of the type of `x` whose elements are all `value`."""
     return filled(x.shape, value, x.dtype)
+
+
+def uniform_value(tensor: Tensor) -> Number | None:
+    """Return the one value all elements of a constant have, also seen through views, else None."""
+    while tensor.node.definition.is_view:
+        (tensor,) = tensor.node.inputs
+    value = tensor.node.attrs.get("value")
+    if (
+        tensor.node.definition is not constant_op
+        or not isinstance(value, ArrayLiteral)
+        or value.array.size != 1
+    ):
+        return None
+    number: Number = value.array.reshape(()).item()
+    return number
 
 
 def tangents_or_zeros(

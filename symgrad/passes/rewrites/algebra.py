@@ -33,9 +33,10 @@ from symgrad.graph.ops.comparison import (
     not_equal,
     where,
 )
-from symgrad.graph.ops.elementwise import filled
+from symgrad.graph.ops.elementwise import filled, uniform_value
 from symgrad.graph.ops.transcendental import exp, log, pow, rsqrt, sigmoid, sqrt, tanh
-from symgrad.passes.rewrites.equations import Number, rule, uniform_value
+from symgrad.graph.structures import Number
+from symgrad.passes.rewrites.equations import rule
 from symgrad.passes.rewrites.rules import Holds
 
 BITWISE, CLOSE = Holds.BITWISE, Holds.CLOSE

@@ -20,14 +20,14 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import constant_op, placeholder
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.operands import constant
+from symgrad.graph.ops.elementwise import uniform_value
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
+from symgrad.graph.structures import Number
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import ArrayLiteral
 from symgrad.passes.rewrites.rules import Holds, RewriteRule
 from symgrad.records import dataclass
 
 Equation = Callable[..., tuple[Tensor, Tensor]]
-Number = bool | int | float
 Admits = Callable[[Number], bool]
 
 _SIZE = 7  # of the tensors an equation is about: any but 1, which an op would broadcast
@@ -50,21 +50,6 @@ def rule(
         pattern.examples,
         may_match=pattern.may_match,
     )
-
-
-def uniform_value(tensor: Tensor) -> Number | None:
-    """Return the one value all elements of a constant have, also seen through views, else None."""
-    while tensor.node.definition.is_view:
-        (tensor,) = tensor.node.inputs
-    value = tensor.node.attrs.get("value")
-    if (
-        tensor.node.definition is not constant_op
-        or not isinstance(value, ArrayLiteral)
-        or value.array.size != 1
-    ):
-        return None
-    number: Number = value.array.reshape(()).item()
-    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, negative, subtract
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import identity
+from symgrad.graph.ops.elementwise import uniform_value
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, sqrt
-from symgrad.passes.rewrites.equations import rule, uniform_value
+from symgrad.passes.rewrites.equations import rule
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.rules import Holds, RuleTable, apply_rules
 from symgrad.passes.rewrites.simplify import simplify
